@@ -1,0 +1,120 @@
+//! The chains and currencies this deployment serves: facts of configuration, the same for every reader.
+
+use alloy_primitives::Address;
+
+use crate::account::{Account, Vm};
+use crate::ids::ChainId;
+
+/// The fee class of a currency: what a pair of them costs follows from both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    Stable,
+    Major,
+    Minor,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Currency {
+    pub chain: ChainId,
+    pub address: Account,
+    /// Equal for the same asset on different chains: `usdc`, `eth`.
+    pub id: String,
+    pub symbol: String,
+    pub name: String,
+    pub decimals: u8,
+    pub class: Class,
+    pub native: bool,
+    pub logo_uri: String,
+    /// The token refuses to change one non-zero allowance into another.
+    pub resets_allowance: bool,
+}
+
+/// Gas of our own transactions: limits are generous constants, because unused gas is free and asking a node is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FillGas {
+    pub native_limit: u64,
+    pub erc20_limit: u64,
+    /// What a fill usually uses, which is what the user is charged for.
+    pub native_typical: u64,
+    pub erc20_typical: u64,
+}
+
+/// What the world is told about a chain. Private node addresses are not part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Presentation {
+    pub display_name: String,
+    pub http_rpc_url: String,
+    pub ws_rpc_url: String,
+    pub explorer_url: String,
+    pub explorer_name: String,
+    pub icon_url: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    pub id: ChainId,
+    /// The protocol's name for the chain, hashed into orders: it never changes.
+    pub name: String,
+    pub vm: Vm,
+    pub presentation: Presentation,
+    pub native: Currency,
+    /// ERC-20 currencies the solver holds here.
+    pub tokens: Vec<Currency>,
+    pub depository: Address,
+    pub router: Address,
+    pub approval_proxy: Address,
+    pub multicall3: Address,
+    pub block_time_millis: u64,
+    /// Blocks that must stand on a deposit, its own included, before we pay against it.
+    pub confirmations: u32,
+    pub fill_gas: FillGas,
+    /// Hidden from listings unless this id is asked for.
+    pub private_id: Option<String>,
+}
+
+impl Chain {
+    pub fn currencies(&self) -> impl Iterator<Item = &Currency> {
+        std::iter::once(&self.native).chain(&self.tokens)
+    }
+
+    pub fn currency(&self, address: &Account) -> Option<&Currency> {
+        self.currencies().find(|currency| currency.address == *address)
+    }
+
+    pub fn token(&self, address: Address) -> Option<&Currency> {
+        self.currencies().find(|currency| currency.address.evm() == Some(address))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    chains: Vec<Chain>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("chain {0} is listed twice, by id or by name")]
+pub struct ChainListedTwice(ChainId);
+
+impl Catalog {
+    pub fn new(chains: Vec<Chain>) -> Result<Self, ChainListedTwice> {
+        for (at, chain) in chains.iter().enumerate() {
+            if chains[..at].iter().any(|other| other.id == chain.id || other.name == chain.name) {
+                return Err(ChainListedTwice(chain.id));
+            }
+        }
+        Ok(Self { chains })
+    }
+
+    pub fn chains(&self) -> &[Chain] {
+        &self.chains
+    }
+
+    pub fn chain(&self, id: ChainId) -> Option<&Chain> {
+        self.chains.iter().find(|chain| chain.id == id)
+    }
+
+    /// The machine behind a chain name: all that hashing an order needs to know of a chain.
+    pub fn vm(&self, name: &str) -> Option<Vm> {
+        self.chains.iter().find(|chain| chain.name == name).map(|chain| chain.vm)
+    }
+}

@@ -1,0 +1,16 @@
+//! The rules of the service: money, ids, quotes, orders and the life of a request.
+//!
+//! Everything here is a function of its arguments. There is no I/O, no clock, no randomness and no wire shape.
+
+pub mod account;
+pub mod catalog;
+pub mod deposit;
+pub mod fail;
+pub mod hold;
+pub mod ids;
+pub mod money;
+pub mod order;
+pub mod payment;
+pub mod quote;
+pub mod request;
+pub mod time;

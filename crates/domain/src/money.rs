@@ -1,0 +1,323 @@
+//! Amounts, prices and ratios: exact integers, with the rounding in the name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use alloy_primitives::{U256, U512};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("amount out of range")]
+pub struct OutOfRange;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be a whole number in decimal digits")]
+pub struct NotAnAmount;
+
+/// A count of a currency's smallest unit.
+///
+/// It has no `+`, `-`, `*` or `sum`: those of `U256` wrap in silence, in debug builds too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(U256);
+
+impl Amount {
+    pub const ZERO: Self = Self(U256::ZERO);
+
+    pub const fn new(units: U256) -> Self {
+        Self(units)
+    }
+
+    pub const fn units(self) -> U256 {
+        self.0
+    }
+
+    pub fn is_zero(self) -> bool {
+        self.0.is_zero()
+    }
+
+    pub fn checked_add(self, rhs: Self) -> Result<Self, OutOfRange> {
+        self.0.checked_add(rhs.0).map(Self).ok_or(OutOfRange)
+    }
+
+    pub fn checked_sub(self, rhs: Self) -> Result<Self, OutOfRange> {
+        self.0.checked_sub(rhs.0).map(Self).ok_or(OutOfRange)
+    }
+
+    /// What is left, or nothing: for headroom, never for a balance.
+    pub fn saturating_sub(self, rhs: Self) -> Self {
+        Self(self.0.saturating_sub(rhs.0))
+    }
+
+    /// For what we pay out: the fraction stays with us.
+    pub fn mul_floor(self, by: Ratio) -> Result<Self, OutOfRange> {
+        narrow(wide(self.0, by.num) / U512::from(by.den))
+    }
+
+    /// For what we charge: the fraction is paid to us.
+    pub fn mul_ceil(self, by: Ratio) -> Result<Self, OutOfRange> {
+        narrow(wide(self.0, by.num).div_ceil(U512::from(by.den)))
+    }
+
+    /// The human-scaled figure: trailing zeros trimmed, at least one fractional digit.
+    pub fn formatted(self, decimals: u8) -> String {
+        let digits = self.0.to_string();
+        let decimals = usize::from(decimals);
+        let padded = format!("{digits:0>width$}", width = decimals + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - decimals);
+        let fraction = fraction.trim_end_matches('0');
+        format!("{whole}.{}", if fraction.is_empty() { "0" } else { fraction })
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Amount {
+    type Err = NotAnAmount;
+
+    /// Decimal digits without sign, leading zero or separator; `U256` itself would also take hex and underscores.
+    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+        let canonical = text == "0" || (!text.starts_with('0') && !text.is_empty());
+        if !canonical || text.len() > 78 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(NotAnAmount);
+        }
+        U256::from_str_radix(text, 10).map(Self).map_err(|_| NotAnAmount)
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+fn wide(a: U256, b: U256) -> U512 {
+    a.widening_mul(b)
+}
+
+fn narrow(value: U512) -> Result<Amount, OutOfRange> {
+    U256::checked_from_limbs_slice(value.as_limbs()).map(Amount).ok_or(OutOfRange)
+}
+
+/// An exact, positive fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    num: U256,
+    den: U256,
+}
+
+impl Ratio {
+    pub fn new(num: U256, den: U256) -> Result<Self, OutOfRange> {
+        if den.is_zero() { Err(OutOfRange) } else { Ok(Self { num, den }) }
+    }
+
+    pub fn bps(bps: u16) -> Self {
+        Self { num: U256::from(bps), den: U256::from(10_000u16) }
+    }
+
+    /// The exact decimal to at most eighteen places, rounded down: `rate` on the wire.
+    pub fn decimal(self) -> String {
+        let scaled = wide(self.num, pow10(18)) / U512::from(self.den);
+        narrow(scaled).map_or_else(|_| "0.0".to_owned(), |amount| amount.formatted(18))
+    }
+}
+
+/// `10^n` for the exponents that occur: decimals of currencies and feeds.
+pub fn pow10(n: u8) -> U256 {
+    U256::from(10u8).pow(U256::from(n))
+}
+
+/// Millionths of a US dollar: caps, ceilings and figures shown to people. Signed, because impacts are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UsdMicros(pub i64);
+
+impl UsdMicros {
+    pub fn checked_add(self, rhs: Self) -> Result<Self, OutOfRange> {
+        self.0.checked_add(rhs.0).map(Self).ok_or(OutOfRange)
+    }
+
+    pub fn checked_sub(self, rhs: Self) -> Result<Self, OutOfRange> {
+        self.0.checked_sub(rhs.0).map(Self).ok_or(OutOfRange)
+    }
+
+    /// This figure as a signed percentage of `whole`, two decimals, never a negative zero.
+    pub fn percent_of(self, whole: Self) -> String {
+        if whole.0 == 0 {
+            return "0.00".to_owned();
+        }
+        let hundredths = i128::from(self.0) * 10_000 / i128::from(whole.0);
+        let sign = if hundredths < 0 { "-" } else { "" };
+        let size = hundredths.unsigned_abs();
+        format!("{sign}{}.{:02}", size / 100, size % 100)
+    }
+}
+
+impl fmt::Display for UsdMicros {
+    /// Always six decimals.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let size = self.0.unsigned_abs();
+        write!(f, "{sign}{}.{:06}", size / 1_000_000, size % 1_000_000)
+    }
+}
+
+impl FromStr for UsdMicros {
+    type Err = NotAnAmount;
+
+    /// Dollars in decimal text with at most six places, as configuration files write them.
+    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || whole.len() > 12 || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
+            return Err(NotAnAmount);
+        }
+        format!("{whole}{fraction:0<6}").parse().map(Self).map_err(|_| NotAnAmount)
+    }
+}
+
+/// What one whole unit of a currency costs in US dollars: an answer of a feed, `answer / 10^decimals`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Price {
+    answer: u128,
+    decimals: u8,
+}
+
+impl Price {
+    /// A feed that answers zero, or with absurd decimals, has no price.
+    pub fn new(answer: u128, decimals: u8) -> Result<Self, OutOfRange> {
+        if answer == 0 || decimals > 36 { Err(OutOfRange) } else { Ok(Self { answer, decimals }) }
+    }
+
+    fn dollars_per_unit(self, currency_decimals: u8) -> Result<(U256, U256), OutOfRange> {
+        let num = U256::from(self.answer).checked_mul(pow10(6)).ok_or(OutOfRange)?;
+        let exponent = self.decimals.checked_add(currency_decimals).filter(|&n| n <= 72).ok_or(OutOfRange)?;
+        Ok((num, pow10(exponent)))
+    }
+
+    pub fn usd_floor(self, amount: Amount, currency_decimals: u8) -> Result<UsdMicros, OutOfRange> {
+        let (num, den) = self.dollars_per_unit(currency_decimals)?;
+        to_micros(amount.mul_floor(Ratio { num, den })?)
+    }
+
+    pub fn usd_ceil(self, amount: Amount, currency_decimals: u8) -> Result<UsdMicros, OutOfRange> {
+        let (num, den) = self.dollars_per_unit(currency_decimals)?;
+        to_micros(amount.mul_ceil(Ratio { num, den })?)
+    }
+
+    /// The least amount worth at least `usd`: for what we charge.
+    pub fn amount_ceil(self, usd: UsdMicros, currency_decimals: u8) -> Result<Amount, OutOfRange> {
+        let (num, den) = self.dollars_per_unit(currency_decimals)?;
+        let micros = u64::try_from(usd.0).map_err(|_| OutOfRange)?;
+        Amount(U256::from(micros)).mul_ceil(Ratio { num: den, den: num })
+    }
+
+    /// Units of `to` that one unit of `from` is worth at these prices.
+    pub fn exchange(from: (Self, u8), to: (Self, u8)) -> Result<Ratio, OutOfRange> {
+        let (from_num, from_den) = from.0.dollars_per_unit(from.1)?;
+        let (to_num, to_den) = to.0.dollars_per_unit(to.1)?;
+        // Common powers of ten are dropped first: both products must fit 256 bits.
+        let shared = from_den.min(to_den);
+        let num = from_num.checked_mul(to_den / shared).ok_or(OutOfRange)?;
+        let den = to_num.checked_mul(from_den / shared).ok_or(OutOfRange)?;
+        Ratio::new(num, den)
+    }
+}
+
+fn to_micros(amount: Amount) -> Result<UsdMicros, OutOfRange> {
+    i64::try_from(amount.0).map(UsdMicros).map_err(|_| OutOfRange)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn amount(units: u128) -> Amount {
+        Amount::new(U256::from(units))
+    }
+
+    #[test]
+    fn amounts_are_read_in_one_form() {
+        for good in ["0", "1", "1000000", &U256::MAX.to_string()] {
+            assert_eq!(good.parse::<Amount>().map(|a| a.to_string()), Ok(good.to_owned()));
+        }
+        let too_big = format!("{}0", U256::MAX);
+        for bad in ["", "-1", "+1", "01", "00", "1.5", "1e3", "0x10", "1_000", " 1", "١", &too_big] {
+            assert_eq!(bad.parse::<Amount>(), Err(NotAnAmount), "{bad}");
+        }
+    }
+
+    #[test]
+    fn formatting_keeps_one_fractional_digit() {
+        for (units, decimals, text) in
+            [(0, 6, "0.0"), (250_000_000, 6, "250.0"), (41_700, 6, "0.0417"), (1, 18, "0.000000000000000001"), (7, 0, "7.0")]
+        {
+            assert_eq!(amount(units).formatted(decimals), text);
+        }
+    }
+
+    #[test]
+    fn dollars_have_six_decimals_and_no_negative_zero() {
+        for (micros, text) in [(0, "0.000000"), (-1, "-0.000001"), (12_340_000, "12.340000"), (-2_500_000, "-2.500000")] {
+            assert_eq!(UsdMicros(micros).to_string(), text);
+        }
+        assert_eq!(UsdMicros(-1).percent_of(UsdMicros(1_000_000)), "0.00");
+        assert_eq!(UsdMicros(-25_000).percent_of(UsdMicros(1_000_000)), "-2.50");
+        assert_eq!("0.02".parse(), Ok(UsdMicros(20_000)));
+        assert_eq!("1.0000001".parse::<UsdMicros>(), Err(NotAnAmount));
+    }
+
+    #[test]
+    fn prices_convert_between_currencies() {
+        let eth = Price::new(3_000_00000000, 8).unwrap();
+        let usdc = Price::new(1_00000000, 8).unwrap();
+        assert_eq!(eth.usd_floor(amount(1_000_000_000_000_000_000), 18), Ok(UsdMicros(3_000_000_000)));
+        assert_eq!(usdc.amount_ceil(UsdMicros(20_000), 6), Ok(amount(20_000)));
+        let rate = Price::exchange((eth, 18), (usdc, 6)).unwrap();
+        assert_eq!(amount(1_000_000_000_000_000_000).mul_floor(rate), Ok(amount(3_000_000_000)));
+        let back = Price::exchange((usdc, 6), (eth, 18)).unwrap();
+        assert_eq!(amount(3_000_000_000).mul_floor(back), Ok(amount(1_000_000_000_000_000_000)));
+    }
+
+    #[test]
+    fn arithmetic_never_wraps() {
+        assert_eq!(Amount::new(U256::MAX).checked_add(amount(1)), Err(OutOfRange));
+        assert_eq!(amount(1).checked_sub(amount(2)), Err(OutOfRange));
+        assert_eq!(Amount::new(U256::MAX).mul_ceil(Ratio::new(U256::from(2), U256::from(1)).unwrap()), Err(OutOfRange));
+        assert_eq!(Ratio::new(U256::from(1), U256::ZERO), Err(OutOfRange));
+    }
+
+    proptest! {
+        #[test]
+        fn the_two_roundings_differ_by_at_most_one(units: u128, num: u64, den in 1u64..) {
+            let ratio = Ratio::new(U256::from(num), U256::from(den)).unwrap();
+            let floor = amount(units).mul_floor(ratio).unwrap();
+            let ceil = amount(units).mul_ceil(ratio).unwrap();
+            prop_assert!(floor <= ceil && ceil.checked_sub(floor).unwrap() <= amount(1));
+        }
+
+        #[test]
+        fn charging_then_valuing_never_loses_a_cent(micros in 0i64..1_000_000_000_000, answer in 1u64.., decimals in 0u8..=24) {
+            let price = Price::new(u128::from(answer), 8).unwrap();
+            let charged = price.amount_ceil(UsdMicros(micros), decimals).unwrap();
+            prop_assert!(price.usd_ceil(charged, decimals).unwrap() >= UsdMicros(micros));
+        }
+
+        #[test]
+        fn an_amount_survives_its_text(units: [u64; 4]) {
+            let amount = Amount::new(U256::from_limbs(units));
+            prop_assert_eq!(amount.to_string().parse::<Amount>(), Ok(amount));
+        }
+    }
+}

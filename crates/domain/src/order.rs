@@ -1,0 +1,228 @@
+//! The order, and the hash that names it.
+//!
+//! An order id is the EIP-712 struct hash of the order, without domain or prefix: anyone can derive it from the
+//! order's data. Nothing in here may change without breaking every id already given out.
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+
+use crate::account::Account;
+use crate::ids::OrderId;
+use crate::money::Amount;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The name of the chain of the solver's identity.
+    pub solver_chain: String,
+    pub solver: Address,
+    pub salt: U256,
+    pub inputs: Vec<Input>,
+    pub output: Output,
+    pub fees: Vec<Fee>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    pub chain: String,
+    pub currency: Account,
+    pub amount: Amount,
+    /// Relative value per smallest unit, where inputs of several currencies are added up.
+    pub weight: U256,
+    pub refunds: Vec<Refund>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refund {
+    pub chain: String,
+    pub recipient: Account,
+    pub currency: Account,
+    pub minimum: Amount,
+    /// Unix seconds; the refund's block must not be later.
+    pub deadline: u32,
+    pub extra_data: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    pub chain: String,
+    pub payments: Vec<Payment>,
+    pub calls: Vec<Vec<u8>>,
+    /// Unix seconds; the fill's block must not be later.
+    pub deadline: u32,
+    pub extra_data: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payment {
+    pub recipient: Account,
+    pub currency: Account,
+    pub minimum: Amount,
+    pub expected: Amount,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fee {
+    pub recipient_chain: String,
+    pub recipient: Account,
+    pub currency_chain: String,
+    pub currency: Account,
+    pub amount: Amount,
+}
+
+/// The only version there is.
+pub const VERSION: &str = "v1";
+
+const INPUT_PAYMENT: &str = "InputPayment(string chainId,bytes currency,uint256 amount,uint256 weight)";
+const INPUT_REFUND: &str = "InputRefund(string chainId,bytes recipient,bytes currency,uint256 minimumAmount,\
+                            uint32 deadline,bytes extraData)";
+const INPUT: &str = "Input(InputPayment payment,InputRefund[] refunds)";
+const OUTPUT_PAYMENT: &str =
+    "OutputPayment(bytes recipient,bytes currency,uint256 minimumAmount,uint256 expectedAmount)";
+// The deadline stands before the calls here, and after them in the JSON.
+const OUTPUT: &str =
+    "Output(string chainId,OutputPayment[] payments,uint32 deadline,bytes[] calls,bytes extraData)";
+const FEE: &str = "Fee(string recipientChainId,bytes recipient,string currencyChainId,bytes currency,uint256 amount)";
+const ORDER: &str = "Order(string version,string solverChainId,address solver,uint256 salt,Input[] inputs,\
+                     Output output,Fee[] fees)";
+
+/// Words gathered for one hash.
+struct Words(Vec<u8>);
+
+impl Words {
+    fn of(types: &[&str]) -> Self {
+        Self(keccak256(types.concat()).to_vec())
+    }
+
+    fn word(mut self, word: B256) -> Self {
+        self.0.extend_from_slice(word.as_slice());
+        self
+    }
+
+    fn number(self, number: U256) -> Self {
+        self.word(B256::from(number))
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Self {
+        self.word(keccak256(bytes))
+    }
+
+    fn list(self, items: impl Iterator<Item = B256>) -> Self {
+        let joined: Vec<u8> = items.flat_map(|item| item.0).collect();
+        self.bytes(&joined)
+    }
+
+    fn hash(self) -> B256 {
+        keccak256(self.0)
+    }
+}
+
+impl Order {
+    pub fn id(&self) -> OrderId {
+        let hash = Words::of(&[ORDER, FEE, INPUT, INPUT_PAYMENT, INPUT_REFUND, OUTPUT, OUTPUT_PAYMENT])
+            .bytes(VERSION.as_bytes())
+            .bytes(self.solver_chain.as_bytes())
+            .word(self.solver.into_word())
+            .number(self.salt)
+            .list(self.inputs.iter().map(Input::hash))
+            .word(self.output.hash())
+            .list(self.fees.iter().map(Fee::hash))
+            .hash();
+        OrderId(hash)
+    }
+}
+
+impl Input {
+    fn hash(&self) -> B256 {
+        let payment = Words::of(&[INPUT_PAYMENT])
+            .bytes(self.chain.as_bytes())
+            .bytes(self.currency.bytes())
+            .number(self.amount.units())
+            .number(self.weight)
+            .hash();
+        Words::of(&[INPUT, INPUT_PAYMENT, INPUT_REFUND])
+            .word(payment)
+            .list(self.refunds.iter().map(Refund::hash))
+            .hash()
+    }
+}
+
+impl Refund {
+    fn hash(&self) -> B256 {
+        Words::of(&[INPUT_REFUND])
+            .bytes(self.chain.as_bytes())
+            .bytes(self.recipient.bytes())
+            .bytes(self.currency.bytes())
+            .number(self.minimum.units())
+            .number(U256::from(self.deadline))
+            .bytes(&self.extra_data)
+            .hash()
+    }
+}
+
+impl Output {
+    fn hash(&self) -> B256 {
+        Words::of(&[OUTPUT, OUTPUT_PAYMENT])
+            .bytes(self.chain.as_bytes())
+            .list(self.payments.iter().map(Payment::hash))
+            .number(U256::from(self.deadline))
+            .list(self.calls.iter().map(keccak256))
+            .bytes(&self.extra_data)
+            .hash()
+    }
+}
+
+impl Payment {
+    fn hash(&self) -> B256 {
+        Words::of(&[OUTPUT_PAYMENT])
+            .bytes(self.recipient.bytes())
+            .bytes(self.currency.bytes())
+            .number(self.minimum.units())
+            .number(self.expected.units())
+            .hash()
+    }
+}
+
+impl Fee {
+    fn hash(&self) -> B256 {
+        Words::of(&[FEE])
+            .bytes(self.recipient_chain.as_bytes())
+            .bytes(self.recipient.bytes())
+            .bytes(self.currency_chain.as_bytes())
+            .bytes(self.currency.bytes())
+            .number(self.amount.units())
+            .hash()
+    }
+}
+
+/// `extraData` of an entry on an EVM chain: the contract whose events count as evidence.
+pub fn fill_contract_data(contract: Address) -> Vec<u8> {
+    contract.into_word().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::b256;
+
+    use super::*;
+
+    #[test]
+    fn type_hashes_are_the_published_ones() {
+        let all: [(&[&str], B256); 7] = [
+            (&[INPUT_PAYMENT], b256!("66edc7ab4e5f0ad0adad21638ffff360dbf956d89a28f9ec6cdd3e7a123bb4eb")),
+            (&[INPUT_REFUND], b256!("9f8e11410c9bfb023e54a2bfcc41ef4f8db1fe4bb5db7873169ff3aead2bf0e2")),
+            (
+                &[INPUT, INPUT_PAYMENT, INPUT_REFUND],
+                b256!("c5b0643c7427e4816be79fd8064fc108fc7c5aefbe7016b1eeeb150228f93745"),
+            ),
+            (&[OUTPUT_PAYMENT], b256!("96c6557b6ec114bb9ff5291394bf5f35c3685043c1a46f43146634a70dca0cdc")),
+            (&[OUTPUT, OUTPUT_PAYMENT], b256!("ec5bd83409077be71a3fbc2c8578ea7dd1aa0ce0a7be97571a0a89e61e2c2269")),
+            (&[FEE], b256!("5e1420e6482d4138dbc016fa378f064eb120b8b82c866fbb1da0b68c92f8abae")),
+            (
+                &[ORDER, FEE, INPUT, INPUT_PAYMENT, INPUT_REFUND, OUTPUT, OUTPUT_PAYMENT],
+                b256!("ee05e73da8f2fce11d34a78a39998b4dd8a56c6298aa9ad2870c3f9a2821dc8e"),
+            ),
+        ];
+        for (types, hash) in all {
+            assert_eq!(keccak256(types.concat()), hash, "{types:?}");
+        }
+    }
+}

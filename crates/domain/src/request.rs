@@ -1,0 +1,286 @@
+//! The life of a request. Workers report what happened; only [`step`] says what follows.
+
+use crate::fail::{FailReason, RefundFailReason};
+use crate::money::Amount;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Quoted; no deposit that counts has been seen.
+    Waiting,
+    /// Paid for by the user; the fill is decided or due.
+    Pending,
+    /// The fill was handed to the destination's nodes.
+    Submitted,
+    /// The recipient has been paid.
+    Success,
+    /// Cannot be filled; the deposit is on its way back.
+    Refunding,
+    Refunded,
+    /// Neither filled nor refunded, and nothing more will be tried.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The order's deposit reached the confirmations we ask for.
+    DepositAccepted { output: Amount },
+    /// The order's deposit is in, and cannot be filled.
+    DepositRefused { reason: FailReason },
+    /// A reorg removed the deposit. `fill_decided` says whether a payment already excludes every other outcome.
+    DepositGone { fill_decided: bool },
+    /// The deposit stayed away for the whole confirmation window.
+    DepositLost,
+    FillSent,
+    FillMined,
+    /// Proof that the fill did not and will not pay.
+    FillVoid { reason: FailReason },
+    RefundMined,
+    RefundVoid,
+    RefundImpossible { reason: RefundFailReason },
+}
+
+/// Money that has to go out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    Fill { output: Amount },
+    /// The fill once decided, whose payment turned out void.
+    FillAgain,
+    Refund,
+}
+
+/// What follows from an event: the next state and its consequences, as data for the caller to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Move(Next),
+    /// Nodes and restarts repeat themselves; hearing it twice is normal.
+    AlreadyDone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    pub state: State,
+    pub reason: Option<FailReason>,
+    pub refund_reason: Option<RefundFailReason>,
+    pub due: Option<Due>,
+    /// What was due before no longer is.
+    pub withdraw_due: bool,
+}
+
+impl Step {
+    const fn to(state: State) -> Next {
+        Next { state, reason: None, refund_reason: None, due: None, withdraw_due: false }
+    }
+}
+
+impl Next {
+    const fn because(mut self, reason: FailReason) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
+    const fn due(mut self, due: Due) -> Self {
+        self.due = Some(due);
+        self
+    }
+
+    const fn then(self) -> Result<Step, Impossible> {
+        Ok(Step::Move(self))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a request that is {state:?} cannot meet {event:?}")]
+pub struct Impossible {
+    pub state: State,
+    pub event: Event,
+}
+
+pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
+    use Event::*;
+    let done = Ok(Step::AlreadyDone);
+    let impossible = Err(Impossible { state, event });
+    match state {
+        State::Waiting => match event {
+            DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
+            DepositRefused { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
+            DepositGone { .. } => done,
+            DepositLost => Step::to(State::Failed).because(FailReason::DepositReorged).then(),
+            // Filled ahead of its deposit.
+            FillSent => Step::to(State::Submitted).then(),
+            FillMined => Step::to(State::Success).then(),
+            FillVoid { .. } => done,
+            RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+        },
+        State::Pending => match event {
+            DepositAccepted { .. } | DepositRefused { .. } => done,
+            // With a payment on its way, only that payment decides; the missing deposit is our loss to chase.
+            DepositGone { fill_decided: true } => done,
+            DepositGone { fill_decided: false } => {
+                Next { withdraw_due: true, ..Step::to(State::Waiting) }.then()
+            }
+            FillSent => Step::to(State::Submitted).then(),
+            FillMined => Step::to(State::Success).then(),
+            FillVoid { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
+            DepositLost | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+        },
+        State::Submitted => match event {
+            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
+            FillSent => done,
+            FillMined => Step::to(State::Success).then(),
+            FillVoid { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
+            RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+        },
+        State::Success => match event {
+            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
+            FillSent | FillMined => done,
+            // The chain took back a success and then failed it: the recipient is still owed.
+            FillVoid { .. } => Step::to(State::Success).due(Due::FillAgain).then(),
+            RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+        },
+        State::Refunding => match event {
+            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
+            RefundMined => Step::to(State::Refunded).then(),
+            RefundVoid => Step::to(State::Refunding).due(Due::Refund).then(),
+            RefundImpossible { reason } => {
+                Next { refund_reason: Some(reason), withdraw_due: true, ..Step::to(State::Failed) }.then()
+            }
+            FillVoid { .. } => done,
+            FillSent | FillMined => impossible,
+        },
+        State::Refunded => match event {
+            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
+            RefundMined | FillVoid { .. } => done,
+            RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
+            FillSent | FillMined | RefundImpossible { .. } => impossible,
+        },
+        State::Failed => match event {
+            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
+            RefundImpossible { .. } | RefundVoid | FillVoid { .. } => done,
+            FillSent | FillMined | RefundMined => impossible,
+        },
+    }
+}
+
+impl State {
+    pub const ALL: [Self; 7] = [
+        Self::Waiting,
+        Self::Pending,
+        Self::Submitted,
+        Self::Success,
+        Self::Refunding,
+        Self::Refunded,
+        Self::Failed,
+    ];
+
+    /// As it is stored. What callers see is [`State::status`].
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Pending => "pending",
+            Self::Submitted => "submitted",
+            Self::Success => "success",
+            Self::Refunding => "refunding",
+            Self::Refunded => "refunded",
+            Self::Failed => "failed",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// The public status. A refund under way is `pending`: clients stop at `failure`.
+    pub const fn status(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Pending | Self::Refunding => "pending",
+            Self::Submitted => "submitted",
+            Self::Success => "success",
+            Self::Refunded => "refund",
+            Self::Failed => "failure",
+        }
+    }
+
+    pub const fn is_terminal(self) -> bool {
+        match self {
+            Self::Success | Self::Refunded | Self::Failed => true,
+            Self::Waiting | Self::Pending | Self::Submitted | Self::Refunding => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn events() -> Vec<Event> {
+        let reason = FailReason::TransactionReverted;
+        vec![
+            Event::DepositAccepted { output: Amount::ZERO },
+            Event::DepositRefused { reason },
+            Event::DepositGone { fill_decided: false },
+            Event::DepositGone { fill_decided: true },
+            Event::DepositLost,
+            Event::FillSent,
+            Event::FillMined,
+            Event::FillVoid { reason },
+            Event::RefundMined,
+            Event::RefundVoid,
+            Event::RefundImpossible { reason: RefundFailReason::AmountTooLowToRefund },
+        ]
+    }
+
+    #[test]
+    fn the_ordinary_path() {
+        let path = [
+            (Event::DepositAccepted { output: Amount::ZERO }, State::Pending),
+            (Event::FillSent, State::Submitted),
+            (Event::FillMined, State::Success),
+        ];
+        let mut state = State::Waiting;
+        for (event, expected) in path {
+            let Ok(Step::Move(next)) = step(state, event) else { panic!("{event:?} does not move {state:?}") };
+            assert_eq!(next.state, expected);
+            state = next.state;
+        }
+    }
+
+    #[test]
+    fn a_deposit_that_vanishes_before_the_fill_returns_the_request_to_waiting() {
+        let step = step(State::Pending, Event::DepositGone { fill_decided: false });
+        assert!(matches!(step, Ok(Step::Move(Next { state: State::Waiting, withdraw_due: true, .. }))));
+    }
+
+    #[test]
+    fn a_refund_never_shows_as_failure_on_its_way() {
+        assert_eq!(State::Refunding.status(), "pending");
+    }
+
+    #[test]
+    fn every_state_reads_back() {
+        for state in State::ALL {
+            assert_eq!(State::parse(state.as_str()), Some(state));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_terminal_state_stays_and_no_request_is_both_filled_and_refunded(
+            picks in proptest::collection::vec(0usize..11, 0..60),
+        ) {
+            let (mut state, mut filled, mut refunded) = (State::Waiting, false, false);
+            for event in picks.into_iter().map(|at| events()[at]) {
+                let Ok(Step::Move(next)) = step(state, event) else { continue };
+                if state.is_terminal() {
+                    prop_assert_eq!(next.state, state);
+                }
+                filled |= next.state == State::Success;
+                refunded |= next.state == State::Refunded;
+                prop_assert!(!(filled && refunded));
+                state = next.state;
+            }
+        }
+    }
+}

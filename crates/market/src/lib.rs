@@ -1,0 +1,46 @@
+//! What things are worth now: one immutable snapshot per chain, replaced at every block.
+//!
+//! Readers take a pointer and never wait, neither for a lock nor for a node. A snapshot knows its age; what is too old
+//! for its purpose is an error, never a guess.
+
+mod refresh;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use domain::ids::ChainId;
+
+pub use refresh::{Feed, Watchlist, refresh};
+pub use snapshot::{MarketError, Quoted, Snapshot, TokenFunds};
+
+/// The current snapshot of every chain.
+#[derive(Debug)]
+pub struct Market {
+    chains: BTreeMap<ChainId, ArcSwapOption<Snapshot>>,
+}
+
+impl Market {
+    pub fn new(chains: impl IntoIterator<Item = ChainId>) -> Self {
+        Self { chains: chains.into_iter().map(|chain| (chain, ArcSwapOption::empty())).collect() }
+    }
+
+    /// The newest snapshot, however old.
+    pub fn latest(&self, chain: ChainId) -> Option<Arc<Snapshot>> {
+        self.chains.get(&chain)?.load_full()
+    }
+
+    /// The newest snapshot, if it is fresh enough to promise anything on.
+    pub fn current(&self, chain: ChainId) -> Result<Arc<Snapshot>, MarketError> {
+        let snapshot = self.latest(chain).ok_or(MarketError::NoSnapshot { chain })?;
+        snapshot.check_age()?;
+        Ok(snapshot)
+    }
+
+    fn publish(&self, snapshot: Snapshot) {
+        if let Some(chain) = self.chains.get(&snapshot.chain) {
+            chain.store(Some(Arc::new(snapshot)));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! One chain as it stood at one block.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Address, B256, U256};
+use domain::ids::ChainId;
+use domain::money::{Amount, Price};
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MarketError {
+    #[error("chain {chain} has not been read yet")]
+    NoSnapshot { chain: ChainId },
+    #[error("chain {chain} has not produced a block we could read for {} seconds", age.as_secs())]
+    Stale { chain: ChainId, age: Duration },
+    #[error("there is no current price for {currency} on chain {chain}")]
+    NoPrice { chain: ChainId, currency: Address },
+}
+
+/// An answer of a price feed and how old it was when the block was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    pub price: Price,
+    pub age_secs: u64,
+    pub max_age_secs: u64,
+}
+
+/// What the treasury holds of one token, and how much of it each wallet may move.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenFunds {
+    pub treasury: Amount,
+    pub allowances: BTreeMap<Address, Amount>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub chain: ChainId,
+    pub block: u64,
+    pub hash: B256,
+    /// Unix seconds of the block.
+    pub time: u64,
+    /// Wei per unit of gas.
+    pub base_fee: u128,
+    pub tip: u128,
+    /// By currency; zero is the native one.
+    pub prices: BTreeMap<Address, Quoted>,
+    /// Native balances of the wallets that pay.
+    pub native: BTreeMap<Address, Amount>,
+    pub tokens: BTreeMap<Address, TokenFunds>,
+    /// When it reached us, by a clock that cannot be set.
+    pub received: Instant,
+    pub max_age: Duration,
+}
+
+impl Snapshot {
+    pub(crate) fn check_age(&self) -> Result<(), MarketError> {
+        let age = self.received.elapsed();
+        if age > self.max_age { Err(MarketError::Stale { chain: self.chain, age }) } else { Ok(()) }
+    }
+
+    pub fn price(&self, currency: Address) -> Result<Price, MarketError> {
+        self.prices
+            .get(&currency)
+            .filter(|quoted| quoted.age_secs <= quoted.max_age_secs)
+            .map(|quoted| quoted.price)
+            .ok_or(MarketError::NoPrice { chain: self.chain, currency })
+    }
+
+    /// What a unit of gas costs in a block like this one.
+    pub fn gas_price(&self) -> u128 {
+        self.base_fee.saturating_add(self.tip)
+    }
+
+    /// What a transaction should offer to be mined soon: room for the base fee to double twice over, less a third.
+    pub fn max_fee(&self) -> u128 {
+        self.base_fee.saturating_mul(3).saturating_add(self.tip)
+    }
+
+    /// The most that one payment can pay out in a currency. A native payment comes from one wallet alone, which also
+    /// needs gas for all the payments it may have under way.
+    pub fn payable(&self, currency: Address, gas_reserve: u64) -> Amount {
+        if currency == Address::ZERO {
+            let reserve = U256::from(self.max_fee()).saturating_mul(U256::from(gas_reserve));
+            let richest = self.native.values().max().copied().unwrap_or_default();
+            return richest.saturating_sub(Amount::new(reserve));
+        }
+        let Some(funds) = self.tokens.get(&currency) else { return Amount::ZERO };
+        let widest = funds.allowances.values().max().copied().unwrap_or_default();
+        funds.treasury.min(widest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        Snapshot {
+            chain: ChainId(1),
+            block: 1,
+            hash: B256::ZERO,
+            time: 1_000,
+            base_fee: 100,
+            tip: 10,
+            prices: BTreeMap::new(),
+            native: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            received: Instant::now(),
+            max_age: Duration::from_secs(30),
+        }
+    }
+
+    fn amount(units: u64) -> Amount {
+        Amount::new(U256::from(units))
+    }
+
+    #[test]
+    fn a_native_promise_is_what_one_wallet_can_pay_after_gas() {
+        let mut snapshot = snapshot();
+        snapshot.native = [(Address::repeat_byte(1), amount(1_000_000)), (Address::repeat_byte(2), amount(900_000))].into();
+        assert_eq!(snapshot.payable(Address::ZERO, 1_000), amount(1_000_000 - 310 * 1_000));
+        assert_eq!(snapshot.payable(Address::ZERO, u64::MAX), Amount::ZERO);
+    }
+
+    #[test]
+    fn a_token_promise_is_bounded_by_allowance_and_treasury() {
+        let token = Address::repeat_byte(9);
+        let mut snapshot = snapshot();
+        let allowances = [(Address::repeat_byte(1), amount(50)), (Address::repeat_byte(2), amount(70))].into();
+        snapshot.tokens.insert(token, TokenFunds { treasury: amount(60), allowances });
+        assert_eq!(snapshot.payable(token, 0), amount(60));
+        assert_eq!(snapshot.payable(Address::repeat_byte(8), 0), Amount::ZERO);
+    }
+
+    #[test]
+    fn an_old_price_is_no_price() {
+        let mut snapshot = snapshot();
+        let price = Price::new(1, 0).unwrap();
+        snapshot.prices.insert(Address::ZERO, Quoted { price, age_secs: 11, max_age_secs: 10 });
+        assert!(matches!(snapshot.price(Address::ZERO), Err(MarketError::NoPrice { .. })));
+        snapshot.prices.insert(Address::ZERO, Quoted { price, age_secs: 10, max_age_secs: 10 });
+        assert_eq!(snapshot.price(Address::ZERO), Ok(price));
+    }
+
+    #[test]
+    fn a_snapshot_grows_stale_by_our_own_clock() {
+        let mut snapshot = snapshot();
+        assert!(snapshot.check_age().is_ok());
+        snapshot.max_age = Duration::ZERO;
+        assert!(matches!(snapshot.check_age(), Err(MarketError::Stale { .. })));
+    }
+}

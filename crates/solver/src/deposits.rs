@@ -1,0 +1,146 @@
+//! Taking in deposits: what a block shows becomes a row, and where it pays for an order, a payment in the same commit.
+
+use alloy::primitives::B256;
+use domain::deposit::{self, Facts, State, Verdict};
+use domain::fail::FailReason;
+use domain::ids::OrderId;
+use domain::money::Amount;
+use domain::request::Event;
+use domain::time::Timestamp;
+use evm::{Head, Id, SeenDeposit};
+use serde::Serialize;
+use store::deposits::{Deposit, DepositId, Stored};
+use store::payments::Stored as Paid;
+use store::requests::Request;
+use store::{Tx, deposits, requests, settlements};
+
+use crate::advance::advance;
+use crate::error::SolverError;
+use crate::site::Site;
+use crate::solver::Means;
+
+/// Takes in one deposit of a block. Reading the same block again changes nothing.
+pub fn take_in(
+    tx: &mut Tx<'_>,
+    site: &Site,
+    head: Head,
+    seen: &SeenDeposit,
+    means: &Means,
+) -> Result<Vec<Paid>, SolverError> {
+    let mut request = match seen.id.candidate() {
+        Some(id) => requests::lock_order(tx, OrderId(id))?,
+        None => None,
+    };
+    let deposit = as_row(site, head, seen, request.is_some());
+    let stored = match deposits::insert(tx, &deposit, means.now)? {
+        Some(id) => Stored { id, state: State::Seen, deposit },
+        None => {
+            let known = deposits::find(tx, deposit.chain, deposit.tx, deposit.ordinal)?;
+            let known = known.ok_or(SolverError::Broken("a deposit is there and is not"))?;
+            if known.deposit.block_hash == deposit.block_hash && known.state != State::Gone {
+                return Ok(Vec::new());
+            }
+            let state = deposit::step(known.state, deposit::Event::Landed)?;
+            deposits::moved(tx, known.id, &deposit, state)?;
+            Stored { id: known.id, state, deposit }
+        }
+    };
+    if site.chain.confirmations > 1 {
+        return Ok(Vec::new());
+    }
+    confirm(tx, &stored, request.as_mut(), means)
+}
+
+/// Enough blocks stand on a deposit: it counts from here on.
+pub fn confirm(
+    tx: &mut Tx<'_>,
+    stored: &Stored,
+    request: Option<&mut Request>,
+    means: &Means,
+) -> Result<Vec<Paid>, SolverError> {
+    let deposit = &stored.deposit;
+    deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
+    let refuse = |tx: &mut Tx<'_>, reason| -> Result<Vec<Paid>, SolverError> {
+        deposits::refuse(tx, stored.id, reason)?;
+        Ok(Vec::new())
+    };
+    let Some(request) = request else { return refuse(tx, FailReason::OrphanedDepositRefund) };
+    let facts = Facts {
+        chain: deposit.chain,
+        currency: deposit.currency,
+        amount: deposit.amount,
+        payer: deposit.payer,
+        block_time: deposit.block_time,
+    };
+    let event = match deposit::judge(&request.quote, &facts)? {
+        Verdict::Stranger { reason } => return refuse(tx, reason),
+        Verdict::Fill { output } => Event::DepositAccepted { output },
+        Verdict::Refund { reason } => Event::DepositRefused { reason },
+    };
+    if !tie(tx, stored.id, request.order_id)? {
+        return refuse(tx, FailReason::DoubleSpend);
+    }
+    advance(tx, request, event, &Figures::of(deposit), means)
+}
+
+/// Makes the deposit the one that pays the order's input. One that is already tied, by an earlier sight, still is.
+fn tie(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, SolverError> {
+    if deposits::use_as_input(tx, id, order)? {
+        return Ok(true);
+    }
+    Ok(deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == id))
+}
+
+/// A reorg took the deposit's block away.
+pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Paid>, SolverError> {
+    deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Vanished)?)?;
+    let Some(order) = stored.deposit.order_id else { return Ok(Vec::new()) };
+    let Some(mut request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
+    let tied = deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == stored.id);
+    if !tied {
+        return Ok(Vec::new());
+    }
+    // The slot is free for the deposit to land again, or for another one to take.
+    deposits::release(tx, stored.id)?;
+    let fill_decided = settlements::outcome(tx, order)?.is_some();
+    advance(tx, &mut request, Event::DepositGone { fill_decided }, &Figures::of(&stored.deposit), means)
+}
+
+pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, known_order: bool) -> Deposit {
+    let order_id = match seen.id {
+        Id::Event(id) => Some(OrderId(id)),
+        // Trailing bytes that only look like an id must not lock money under it.
+        Id::Calldata(id) => known_order.then_some(OrderId(id)),
+        Id::None => None,
+    };
+    Deposit {
+        chain: site.id(),
+        tx: seen.tx,
+        ordinal: seen.ordinal,
+        log_index: seen.log_index,
+        block_number: head.number,
+        block_hash: head.hash,
+        block_time: Timestamp::from_secs(i64::try_from(head.time).unwrap_or(i64::MAX)),
+        order_id,
+        depositor: seen.depositor,
+        payer: seen.payer,
+        sender: seen.sender,
+        currency: seen.currency,
+        amount: Amount::new(seen.amount),
+    }
+}
+
+/// What the rules looked at, kept with the event.
+#[derive(Serialize)]
+struct Figures {
+    chain: u64,
+    tx: B256,
+    block: u64,
+    amount: Amount,
+}
+
+impl Figures {
+    fn of(deposit: &Deposit) -> Self {
+        Self { chain: deposit.chain.0, tx: deposit.tx, block: deposit.block_number, amount: deposit.amount }
+    }
+}

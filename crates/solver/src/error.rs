@@ -1,0 +1,42 @@
+//! What can keep a unit of work from being done.
+
+use domain::ids::ChainId;
+use domain::money::OutOfRange;
+use evm::ChainError;
+use store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SolverError {
+    #[error("store")]
+    Store(#[from] StoreError),
+    #[error("chain")]
+    Chain(#[from] ChainError),
+    #[error(transparent)]
+    Request(#[from] domain::request::Impossible),
+    #[error(transparent)]
+    Payment(#[from] domain::payment::Impossible),
+    #[error(transparent)]
+    Deposit(#[from] domain::deposit::Impossible),
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+    #[error("chain {chain} forked deeper than the {kept} blocks that are kept: stop, and check which side is true")]
+    DeepFork { chain: ChainId, kept: usize },
+    #[error("{0}")]
+    Broken(&'static str),
+}
+
+/// An error with everything that caused it, on one line.
+#[derive(Debug)]
+pub struct Chained<'a>(pub &'a dyn std::error::Error);
+
+impl std::fmt::Display for Chained<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! Lanes: each wallet's task signs and sends what was committed for it, and keeps sending until it is mined.
+//!
+//! "Accepted" by a node means nothing. Only a block does, and that is the walker's to report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evm::{SignedTx, TxFields};
+use domain::payment::{self, State};
+use domain::request::Event;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use metrics::counter;
+use store::payments::{Fees, Purpose, Stored};
+use store::{Tx, payments, requests};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::advance::advance;
+use crate::error::{Chained, SolverError};
+use crate::site::Site;
+use crate::solver::{Means, Solver};
+
+/// Payments of a lane that one pass looks at. The window is smaller.
+const MOST: i64 = 256;
+/// Offers a payment may get; each is an eighth above the last, so this is plenty.
+const MOST_ATTEMPTS: u32 = 24;
+
+/// Sends what arrives in the inbox at once, and at every block looks again at what is still unmined.
+pub async fn run(
+    solver: Arc<Solver>,
+    site: Arc<Site>,
+    lane: usize,
+    mut inbox: mpsc::Receiver<Stored>,
+    stop: CancellationToken,
+) {
+    let mut blocks = site.taken.subscribe();
+    let mut sending = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            payment = inbox.recv() => match payment {
+                Some(payment) => sending.push(deliver(&solver, &site, lane, payment)),
+                None => return,
+            },
+            Some(()) = sending.next(), if !sending.is_empty() => {}
+            changed = blocks.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                if let Err(error) = look_after(&solver, &site, lane).await {
+                    warn!(chain.id = %site.id(), error = %Chained(&error), "a lane could not look after its payments");
+                }
+            }
+        }
+    }
+}
+
+async fn deliver(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize, payment: Stored) {
+    if let Err(error) = send(solver, site, lane, &payment).await {
+        warn!(
+            request.id = %payment.payment.request, chain.id = %site.id(), error = %Chained(&error),
+            "a payment could not be sent and will be again"
+        );
+    }
+}
+
+/// Signs and sends one payment to every node at once, then notes that it is out.
+async fn send(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize, stored: &Stored) -> Result<(), SolverError> {
+    let signed = sign(site, lane, stored)?;
+    solver.crash("payment.signed");
+    let sent = site.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
+    solver.crash("payment.sent");
+    if !sent.is_held() {
+        // A used nonce is no verdict: the walker will find what used it.
+        counter!("causeway_sends_refused_total", "chain" => site.id().to_string()).increment(1);
+        warn!(
+            request.id = %stored.payment.request, chain.id = %site.id(), nonce = stored.payment.nonce,
+            outcomes = ?sent.outcomes, "no node holds the payment yet"
+        );
+        return Ok(());
+    }
+    let (id, hash, means) = (stored.id, signed.hash, solver.means());
+    solver
+        .store
+        .write(move |tx| {
+            let Some(stored) = payments::find(tx, id)? else { return Ok(()) };
+            note_sent(tx, &stored, hash, &means)
+        })
+        .await
+}
+
+fn note_sent(
+    tx: &mut Tx<'_>,
+    stored: &Stored,
+    hash: alloy::primitives::B256,
+    means: &Means,
+) -> Result<(), SolverError> {
+    // The request is locked before its payment is touched, as everywhere.
+    let request = requests::lock(tx, stored.payment.request)?;
+    let state = payment::step(stored.state, payment::Event::Sent)?;
+    if state != State::Sent {
+        return Ok(());
+    }
+    payments::set_state(tx, stored.id, state, means.now)?;
+    payments::set_hash(tx, stored.id, hash)?;
+    if let (Purpose::Fill, Some(mut request)) = (stored.payment.purpose, request) {
+        advance(tx, &mut request, Event::FillSent, &hash, means)?;
+    }
+    Ok(())
+}
+
+fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverError> {
+    let wallet = site.wallets.get(lane).ok_or(SolverError::Broken("a lane without a wallet"))?;
+    let payment = &stored.payment;
+    if wallet.signer.address() != payment.wallet {
+        return Err(SolverError::Broken("a payment in another wallet's lane"));
+    }
+    Ok(wallet.signer.sign(&TxFields {
+        chain: payment.chain,
+        nonce: payment.nonce,
+        to: payment.target,
+        value: payment.value.units(),
+        data: payment.data.clone(),
+        gas: payment.gas,
+        max_fee: stored.fees.max_fee.into(),
+        max_priority_fee: stored.fees.max_tip.into(),
+    }))
+}
+
+/// At every block: whatever should have been mined and was not goes out again, in order; the head is offered more when
+/// it has waited too long.
+async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Result<(), SolverError> {
+    let wallet = site.wallets.get(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.signer.address();
+    let chain = site.id();
+    let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
+    let Some(head) = unmined.first() else { return Ok(()) };
+    let waited = |stored: &Stored| solver.now().millis().saturating_sub(stored.attempted_at.millis());
+    let patience = i64::try_from((site.block_time() * 2).as_millis()).unwrap_or(i64::MAX);
+    if waited(head) < patience && unmined.iter().all(|stored| stored.state == State::Sent) {
+        return Ok(());
+    }
+    let bump_after = i64::try_from(site.settings.bump_after.as_millis()).unwrap_or(i64::MAX);
+    let mut queue = unmined.clone();
+    if waited(head) >= bump_after && head.attempts < MOST_ATTEMPTS {
+        if let Some(bumped) = bump(solver, site, head).await? {
+            queue[0] = bumped;
+        }
+    }
+    debug!(chain.id = %chain, %wallet, count = queue.len(), "sending again what is not mined");
+    counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
+    for stored in &queue {
+        send(solver, site, lane, stored).await?;
+    }
+    Ok(())
+}
+
+/// Nodes take a replacement only if both fees are an eighth above what they hold.
+async fn bump(solver: &Arc<Solver>, site: &Arc<Site>, stored: &Stored) -> Result<Option<Stored>, SolverError> {
+    let more = |fee: u64| fee.saturating_add(fee / 8).saturating_add(1);
+    let current = solver.market.latest(site.id()).map_or(0, |snapshot| snapshot.max_fee());
+    let max_fee = more(stored.fees.max_fee).max(u64::try_from(current).unwrap_or(u64::MAX));
+    if u128::from(max_fee) > site.settings.max_fee_cap {
+        return Ok(None);
+    }
+    let fees = Fees { max_fee, max_tip: more(stored.fees.max_tip).min(max_fee) };
+    let (id, ordinal, now) = (stored.id, stored.attempts + 1, solver.now());
+    let written = solver
+        .store
+        .write(move |tx| {
+            // Mined meanwhile, or bumped by a run before this one: then there is nothing to offer.
+            let current = payments::find(tx, id)?;
+            let open = current
+                .is_some_and(|stored| matches!(stored.state, State::Decided | State::Sent) && stored.attempts + 1 == ordinal);
+            if open {
+                payments::attempt(tx, id, ordinal, fees, now)?;
+            }
+            Ok::<_, SolverError>(open)
+        })
+        .await?;
+    solver.crash("bump.committed");
+    counter!("causeway_bumps_total", "chain" => site.id().to_string()).increment(1);
+    Ok(written.then(|| Stored { fees, attempts: ordinal, attempted_at: now, ..stored.clone() }))
+}
+
+/// How long a lane waits before it offers more, unless configured: a handful of blocks, and never less than a while.
+pub fn default_bump_after(block_time: Duration) -> Duration {
+    (block_time * 6).max(Duration::from_secs(12))
+}

@@ -1,0 +1,191 @@
+//! The one place that creates payments.
+
+use std::fmt;
+
+use alloy::primitives::{Address, Bytes, U256};
+use domain::money::{Amount, Price};
+use evm::calldata;
+use market::Snapshot;
+use store::dues::Due;
+use store::lanes::Lane;
+use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
+use store::{Tx, dues, lanes, payments, settlements};
+
+use crate::error::SolverError;
+use crate::site::Site;
+use crate::solver::Means;
+
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Committed with the unit: lane, nonce and contents are fixed.
+    Paid(Stored),
+    /// The due row stays, and is tried again when something changes.
+    NotNow(Reason),
+    /// The order already has its outcome; nothing is owed.
+    Settled,
+    /// A refund that costs more than it returns.
+    Worthless,
+}
+
+/// What a payment waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    UnknownChain,
+    /// The chain takes no payments; the text says why and what to do.
+    Refusing(String),
+    NoMarket,
+    FeesTooHigh,
+    LanesFull,
+    /// No lane has the funds.
+    Inventory,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownChain => f.write_str("the chain is not configured"),
+            Self::Refusing(why) => f.write_str(why),
+            Self::NoMarket => f.write_str("the chain's prices and balances are not known"),
+            Self::FeesTooHigh => f.write_str("gas costs more than the configured cap"),
+            Self::LanesFull => f.write_str("every lane is full or quarantined"),
+            Self::Inventory => f.write_str("no wallet has the funds"),
+        }
+    }
+}
+
+/// Turns what is due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken here
+/// is what excludes every other outcome of the order.
+pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverError> {
+    if settlements::outcome(tx, due.order)?.is_some() {
+        return Ok(Outcome::Settled);
+    }
+    let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
+    if let Some(why) = site.refusing() {
+        return not_now(Reason::Refusing(why.to_string()));
+    }
+    let Some(snapshot) = snapshot else { return not_now(Reason::NoMarket) };
+    let Some(fees) = first_offer(site, snapshot) else { return not_now(Reason::FeesTooHigh) };
+    let amount = match due.purpose {
+        Purpose::Fill => due.amount,
+        Purpose::Refund => match refund_cost(site, snapshot, due.currency)? {
+            None => return not_now(Reason::NoMarket),
+            Some(cost) => due.amount.saturating_sub(cost),
+        },
+    };
+    if amount.is_zero() {
+        return Ok(Outcome::Worthless);
+    }
+    let form = Form::of(due, amount, site);
+    let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;
+    let lanes = lanes::lock(tx, due.chain)?;
+    let free: Vec<&Lane> = lanes
+        .iter()
+        .filter(|lane| lane.quarantined.is_none() && lane.unmined < site.settings.window)
+        .filter(|lane| site.wallets.iter().any(|wallet| wallet.signer.address() == lane.wallet))
+        .collect();
+    if free.is_empty() {
+        return not_now(Reason::LanesFull);
+    }
+    let able = |lane: &&&Lane| can_pay(lane.wallet, &form, fees, snapshot, &outstanding);
+    let Some(lane) = free.iter().filter(able).min_by_key(|lane| lane.unmined) else {
+        return not_now(Reason::Inventory);
+    };
+    let payment = Payment {
+        purpose: due.purpose,
+        subject: due.subject,
+        request: due.request,
+        order: due.order,
+        chain: due.chain,
+        wallet: lane.wallet,
+        nonce: lanes::take_nonce(tx, due.chain, lane.wallet)?,
+        target: form.target,
+        value: form.value,
+        data: form.data,
+        gas: form.gas,
+        currency: due.currency,
+        amount,
+    };
+    let stored = payments::insert(tx, &payment, fees, means.now)?;
+    let stored = stored.ok_or(SolverError::Broken("a live payment without its settlement"))?;
+    if !settlements::take(tx, due.order, due.purpose, stored.id)? {
+        return Err(SolverError::Broken("an order was settled twice in one unit"));
+    }
+    dues::remove(tx, due.purpose, due.subject)?;
+    Ok(Outcome::Paid(stored))
+}
+
+fn not_now(reason: Reason) -> Result<Outcome, SolverError> {
+    Ok(Outcome::NotNow(reason))
+}
+
+fn first_offer(site: &Site, snapshot: &Snapshot) -> Option<Fees> {
+    let max_fee = snapshot.max_fee();
+    if max_fee > site.settings.max_fee_cap {
+        return None;
+    }
+    Some(Fees { max_fee: u64::try_from(max_fee).ok()?, max_tip: u64::try_from(snapshot.tip).ok()? })
+}
+
+/// What sending a refund costs, in the refunded currency. None when prices are not known.
+fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, SolverError> {
+    let gas = site.chain.fill_gas;
+    let units = if currency.is_zero() { gas.native_typical } else { gas.erc20_typical };
+    let wei = Amount::new(U256::from(snapshot.gas_price()).saturating_mul(U256::from(units)));
+    if currency.is_zero() {
+        return Ok(Some(wei));
+    }
+    let Some(token) = site.chain.token(currency) else { return Ok(None) };
+    let (Ok(native), Ok(price)) = (snapshot.price(Address::ZERO), snapshot.price(currency)) else { return Ok(None) };
+    let rate = Price::exchange((native, site.chain.native.decimals), (price, token.decimals))?;
+    Ok(Some(wei.mul_ceil(rate)?))
+}
+
+/// The transaction a payment takes the form of: whose funds move, and by which call.
+#[derive(Debug)]
+struct Form {
+    target: Address,
+    value: Amount,
+    data: Bytes,
+    gas: u64,
+    currency: Address,
+    amount: Amount,
+}
+
+impl Form {
+    fn of(due: &Due, amount: Amount, site: &Site) -> Self {
+        let (id, gas) = (due.order.0, site.chain.fill_gas);
+        if due.currency.is_zero() {
+            let data = calldata::native_fill(id);
+            let (target, gas) = (due.recipient, gas.native_limit);
+            return Self { target, value: amount, data, gas, currency: due.currency, amount };
+        }
+        let data = calldata::erc20_fill_from_treasury(site.treasury, due.recipient, amount.units(), id);
+        let (target, gas) = (due.currency, gas.erc20_limit);
+        Self { target, value: Amount::ZERO, data, gas, currency: due.currency, amount }
+    }
+}
+
+/// Whether a wallet can pay: what was there at the snapshot's block, less everything that block does not know of.
+fn can_pay(wallet: Address, form: &Form, fees: Fees, snapshot: &Snapshot, outstanding: &[Outstanding]) -> bool {
+    let gas = |gas: u64, fee: u64| U256::from(gas).saturating_mul(U256::from(fee));
+    let sum = |items: &mut dyn Iterator<Item = U256>| items.fold(U256::ZERO, U256::saturating_add);
+    let of_wallet = || outstanding.iter().filter(|payment| payment.wallet == wallet);
+    let native_out = sum(&mut of_wallet().map(|payment| {
+        let value = if payment.currency.is_zero() { payment.amount.units() } else { U256::ZERO };
+        value.saturating_add(gas(payment.gas, payment.max_fee))
+    }));
+    let native_need = form.value.units().saturating_add(gas(form.gas, fees.max_fee)).saturating_add(native_out);
+    if snapshot.native.get(&wallet).copied().unwrap_or_default().units() < native_need {
+        return false;
+    }
+    if form.currency.is_zero() {
+        return true;
+    }
+    let Some(funds) = snapshot.tokens.get(&form.currency) else { return false };
+    let same = |payment: &&Outstanding| payment.currency == form.currency;
+    let treasury_out = sum(&mut outstanding.iter().filter(same).map(|payment| payment.amount.units()));
+    let wallet_out = sum(&mut of_wallet().filter(same).map(|payment| payment.amount.units()));
+    let need = form.amount.units();
+    let allowance = funds.allowances.get(&wallet).copied().unwrap_or_default();
+    funds.treasury.units() >= need.saturating_add(treasury_out) && allowance.units() >= need.saturating_add(wallet_out)
+}

@@ -1,0 +1,146 @@
+//! Bringing an old database up to what the chain already shows.
+//!
+//! A restored backup does not know of payments made after it was taken. They are on the chain: sent by our wallets,
+//! with the order's id as the last bytes of their calldata. Each becomes a settled payment, and only then does the
+//! nonce move up.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256};
+use alloy::sol_types::SolCall;
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::Amount;
+use domain::payment::State;
+use domain::request::Event;
+use evm::contracts::Erc20;
+use evm::{Head, NonceTag, SentTx, calldata};
+use store::payments::{Fees, Mined, Payment, Purpose};
+use store::{Tx, blocks, deposits, lanes, payments, requests, settlements};
+
+use crate::advance::{advance, deposit_key};
+use crate::error::SolverError;
+use crate::site::Site;
+use crate::solver::{Means, Solver};
+
+/// What one chain's recovery found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub blocks: u64,
+    pub imported: u64,
+    /// Transactions of our wallets that name no order.
+    pub unknown: u64,
+}
+
+/// Walks a chain from the database's cursor to its head and imports what our wallets sent. `progress` hears of every
+/// block. Nothing else may be running on this database.
+pub async fn recover(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    progress: impl Fn(u64, u64),
+) -> Result<Report, SolverError> {
+    let chain = site.id();
+    for wallet in site.addresses() {
+        solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
+    }
+    let head = site.nodes.head().await?;
+    let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
+    let first = cursor.map_or(site.settings.start_block.unwrap_or(0), |cursor| cursor.number + 1);
+    let mut report = Report::default();
+    for number in first..=head.number {
+        let block = site.nodes.block_by_number(number, &site.watch).await?;
+        let block = block.ok_or(SolverError::Broken("a block below the head is not known to any node"))?;
+        report.blocks += 1;
+        for sent in block.sent {
+            let (means, head) = (solver.means(), block.head);
+            let import = solver.store.write(move |tx| import(tx, chain, head, &sent, &means)).await?;
+            match import {
+                Import::Known => {}
+                Import::Settled => report.imported += 1,
+                Import::Unknown => report.unknown += 1,
+            }
+        }
+        progress(number, head.number);
+    }
+    raise_nonces(solver, site).await?;
+    Ok(report)
+}
+
+/// Only now that everything sent is known may the nonce stand where the chain has it.
+async fn raise_nonces(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<(), SolverError> {
+    let chain = site.id();
+    for wallet in site.addresses() {
+        let used = site.nodes.nonce(wallet, NonceTag::Latest).await?;
+        solver.store.write(move |tx| lanes::raise_nonce(tx, chain, wallet, used)).await?;
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Import {
+    Known,
+    Settled,
+    Unknown,
+}
+
+fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Means) -> Result<Import, SolverError> {
+    if payments::at_nonce(tx, chain, sent.from, sent.nonce)?.is_some() {
+        return Ok(Import::Known);
+    }
+    let (Some(id), Some(target)) = (calldata::trailing_id(&sent.input), sent.to) else { return Ok(Import::Unknown) };
+    let order = OrderId(id);
+    let mut request = requests::lock_order(tx, order)?;
+    let refund = request.as_ref().is_some_and(|request| request.quote.ask.origin.chain == chain);
+    let purpose = if refund { Purpose::Refund } else { Purpose::Fill };
+    let (currency, amount) = paid(target, sent);
+    let payment = Payment {
+        purpose,
+        subject: subject(tx, purpose, order)?,
+        // An order whose quote the backup does not hold is settled all the same.
+        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
+        order,
+        chain,
+        wallet: sent.from,
+        nonce: sent.nonce,
+        target,
+        value: Amount::new(sent.value),
+        data: sent.input.clone(),
+        gas: sent.gas_used,
+        currency,
+        amount,
+    };
+    let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
+    let Some(stored) = payments::insert(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, means.now)? else {
+        return Ok(Import::Known);
+    };
+    let state = if sent.success { State::Mined } else { State::Reverted };
+    payments::set_state(tx, stored.id, state, means.now)?;
+    let mined = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
+    payments::set_mined(tx, stored.id, Some(mined))?;
+    settlements::take(tx, order, purpose, stored.id)?;
+    if let (true, Some(request)) = (sent.success, request.as_mut()) {
+        let event = if refund { Event::RefundMined } else { Event::FillMined };
+        // A request whose deposit the backup has not seen either goes straight to its end.
+        if domain::request::step(request.state, event).is_ok() {
+            advance(tx, request, event, &sent.hash, means)?;
+        }
+    }
+    Ok(Import::Settled)
+}
+
+/// A refund's subject is its deposit, where the backup has it; the order names it just as well where it has not.
+fn subject(tx: &mut Tx<'_>, purpose: Purpose, order: OrderId) -> Result<B256, SolverError> {
+    if purpose == Purpose::Fill {
+        return Ok(order.0);
+    }
+    let deposit = deposits::of_order(tx, order)?.map(|stored| stored.deposit);
+    Ok(deposit.map_or(order.0, |deposit| deposit_key(deposit.chain.0, deposit.tx, deposit.ordinal)))
+}
+
+/// What a transaction of ours paid: its value, or the amount of the token call.
+fn paid(target: Address, sent: &SentTx) -> (Address, Amount) {
+    if !sent.value.is_zero() {
+        return (Address::ZERO, Amount::new(sent.value));
+    }
+    let call = Erc20::transferFromCall::abi_decode_raw(sent.input.get(4..).unwrap_or_default());
+    (target, Amount::new(call.map(|call| call.amount).unwrap_or_default()))
+}

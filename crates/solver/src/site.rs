@@ -1,0 +1,108 @@
+//! The solver's means on one chain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+use arc_swap::ArcSwapOption;
+use domain::catalog::Chain;
+use domain::ids::ChainId;
+use evm::{LocalSigner, Nodes, Watch};
+use store::payments::Stored;
+use tokio::sync::{mpsc, watch};
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to begin on a database that has never seen the chain; none means its head.
+    pub start_block: Option<u64>,
+    /// Blocks on top of another that make it final.
+    pub finality: u64,
+    /// Unmined payments a lane may have.
+    pub window: u64,
+    /// The most a payment may offer per unit of gas, in wei. Above it the lane takes no new work.
+    pub max_fee_cap: u128,
+    /// How long the head of a lane may stay unmined before it is offered more.
+    pub bump_after: Duration,
+}
+
+/// How many payments may wait for a lane's attention. What does not fit is found in the database.
+const INBOX: usize = 256;
+
+/// A wallet that pays on this chain.
+#[derive(Debug)]
+pub struct Wallet {
+    pub signer: LocalSigner,
+    pub inbox: mpsc::Sender<Stored>,
+}
+
+#[derive(Debug)]
+pub struct Site {
+    pub chain: Chain,
+    pub nodes: Nodes,
+    pub settings: Settings,
+    pub treasury: Address,
+    pub wallets: Vec<Wallet>,
+    pub watch: Watch,
+    /// The number of the last block taken in.
+    pub taken: watch::Sender<u64>,
+    refusing: ArcSwapOption<String>,
+}
+
+impl Site {
+    /// The site, and one inbox per wallet for its lane task.
+    pub fn new(
+        chain: Chain,
+        nodes: Nodes,
+        settings: Settings,
+        treasury: Address,
+        signers: Vec<LocalSigner>,
+    ) -> (Self, Vec<mpsc::Receiver<Stored>>) {
+        let (wallets, inboxes): (Vec<_>, Vec<_>) = signers
+            .into_iter()
+            .map(|signer| {
+                let (inbox, receiver) = mpsc::channel(INBOX);
+                (Wallet { signer, inbox }, receiver)
+            })
+            .unzip();
+        let watch = Watch::new(chain.depository, wallets.iter().map(|wallet| wallet.signer.address()));
+        let site = Self {
+            chain,
+            nodes,
+            settings,
+            treasury,
+            wallets,
+            watch,
+            taken: watch::Sender::new(0),
+            refusing: ArcSwapOption::from_pointee("the start-up checks have not finished".to_owned()),
+        };
+        (site, inboxes)
+    }
+
+    pub fn addresses(&self) -> Vec<Address> {
+        self.wallets.iter().map(|wallet| wallet.signer.address()).collect()
+    }
+
+    pub fn id(&self) -> ChainId {
+        self.chain.id
+    }
+
+    /// Why no payment is made on this chain, where none is.
+    pub fn refusing(&self) -> Option<Arc<String>> {
+        self.refusing.load_full()
+    }
+
+    pub fn refuse(&self, why: Option<String>) {
+        self.refusing.store(why.map(Arc::new));
+    }
+
+    pub fn block_time(&self) -> Duration {
+        Duration::from_millis(self.chain.block_time_millis)
+    }
+
+    /// Hands a committed payment to its lane. One that does not fit is found in the database at the next block.
+    pub fn hand_over(&self, payment: Stored) {
+        if let Some(wallet) = self.wallets.iter().find(|wallet| wallet.signer.address() == payment.payment.wallet) {
+            let _ = wallet.inbox.try_send(payment);
+        }
+    }
+}

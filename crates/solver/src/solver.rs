@@ -1,0 +1,96 @@
+//! The solver as a whole: what its tasks share, and how they are started.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::catalog::Catalog;
+use domain::ids::ChainId;
+use domain::quote::Terms;
+use domain::time::Timestamp;
+use evm::LocalSigner;
+use market::{Market, Snapshot};
+use store::Store;
+use store::payments::Stored;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::site::Site;
+
+/// What the solver is handed from outside, so that tests can hand it their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Outside {
+    pub clock: fn() -> Timestamp,
+    pub random: fn(&mut [u8]),
+    /// Called at every point where dying must be harmless.
+    pub crash: fn(&'static str),
+}
+
+#[derive(Debug)]
+pub struct Solver {
+    pub catalog: Arc<Catalog>,
+    pub store: Store,
+    pub market: Arc<Market>,
+    pub terms: Terms,
+    /// Signs order ids and nothing else.
+    pub order_key: LocalSigner,
+    pub sites: BTreeMap<ChainId, Arc<Site>>,
+    pub outside: Outside,
+}
+
+impl Solver {
+    pub fn now(&self) -> Timestamp {
+        (self.outside.clock)()
+    }
+
+    pub fn crash(&self, point: &'static str) {
+        (self.outside.crash)(point);
+    }
+
+    /// What paying needs to know, as it stands now: taken before a unit of work begins, because a unit reaches the
+    /// database and nothing else.
+    pub fn means(&self) -> Means {
+        let of = |site: &Arc<Site>| (site.clone(), self.market.latest(site.id()));
+        Means { sites: self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect(), now: self.now() }
+    }
+
+    /// Starts the tasks of every chain. They end with the token; what is committed by then is sent after the next
+    /// start.
+    pub fn start(
+        self: &Arc<Self>,
+        inboxes: BTreeMap<ChainId, Vec<mpsc::Receiver<Stored>>>,
+        stop: &CancellationToken,
+        tasks: &TaskTracker,
+    ) {
+        for (chain, inboxes) in inboxes {
+            let Some(site) = self.sites.get(&chain) else { continue };
+            for (lane, inbox) in inboxes.into_iter().enumerate() {
+                tasks.spawn(crate::lanes::run(self.clone(), site.clone(), lane, inbox, stop.clone()));
+            }
+            tasks.spawn(crate::follow::run(self.clone(), site.clone(), stop.clone()));
+        }
+        tasks.spawn(crate::quote::prune(self.clone(), stop.clone()));
+    }
+
+    /// Hands what a commit decided to the lanes. Nothing of a payment happens in a caller's future.
+    pub fn hand_over(&self, paid: Vec<Stored>) {
+        for payment in paid {
+            if let Some(site) = self.sites.get(&payment.payment.chain) {
+                site.hand_over(payment);
+            }
+        }
+    }
+}
+
+/// The sites and the snapshots paying goes by.
+#[derive(Clone, Debug)]
+pub struct Means {
+    sites: BTreeMap<ChainId, (Arc<Site>, Option<Arc<Snapshot>>)>,
+    pub now: Timestamp,
+}
+
+impl Means {
+    pub fn on(&self, chain: ChainId) -> Option<(&Site, Option<&Snapshot>)> {
+        self.sites.get(&chain).map(|(site, snapshot)| (site.as_ref(), snapshot.as_deref()))
+    }
+}
