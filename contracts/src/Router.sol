@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+pragma solidity =0.8.37;
+
+import {IERC1155} from "@openzeppelin/contracts/token/ERC1155/IERC1155.sol";
+import {IERC1155Receiver} from "@openzeppelin/contracts/token/ERC1155/IERC1155Receiver.sol";
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
+import {IERC721} from "@openzeppelin/contracts/token/ERC721/IERC721.sol";
+import {IERC721Receiver} from "@openzeppelin/contracts/token/ERC721/IERC721Receiver.sol";
+import {LowLevelCall} from "@openzeppelin/contracts/utils/LowLevelCall.sol";
+import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
+import {Call3Value, CallResult, IRouter} from "./interfaces/IRouter.sol";
+
+/// @notice See `IRouter`. It has no owner and no storage: everything it remembers ends with the transaction.
+contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
+    using SafeERC20 for IERC20;
+
+    /// @dev Who entered, or zero when the router is not in use.
+    address private transient _holder;
+
+    /// @dev Who receives NFTs during the multicall that is running.
+    address private transient _nftRecipient;
+
+    /// @dev Calls of the router to itself are part of the flow that holds it. On exit the previous holder is put
+    /// back rather than cleared: a cleanup inside a multicall must not leave the rest of it unguarded.
+    modifier guarded() {
+        address previous = _holder;
+        if (previous != address(0) && msg.sender != address(this)) revert Reentrancy();
+        _holder = msg.sender;
+        _;
+        _holder = previous;
+    }
+
+    /// @dev Swaps and unwrapped tokens pay into the router. A payment to itself brings nothing in.
+    receive() external payable {
+        if (msg.sender != address(this)) emit SolverNativeTransfer(address(this), msg.value);
+    }
+
+    /// @inheritdoc IRouter
+    function multicall(
+        Call3Value[] calldata calls,
+        address refundTo,
+        address nftRecipient,
+        bytes calldata metadata
+    ) external payable guarded returns (CallResult[] memory results) {
+        if (nftRecipient == address(this)) revert InvalidRecipient();
+        bool nested = msg.sender == address(this);
+        if (!nested && msg.value != 0) {
+            emit SolverNativeTransfer(address(this), msg.value);
+            emit FundsMovement(msg.sender, address(this), address(0), msg.value, metadata);
+        }
+
+        address previousNftRecipient = _nftRecipient;
+        _nftRecipient = nftRecipient;
+        results = _run(calls);
+        _nftRecipient = previousNftRecipient;
+
+        address recipient = refundTo == address(0) ? msg.sender : refundTo;
+        if (recipient == address(this)) {
+            // Inside another multicall the outer one returns what is left; outside, it would be lost.
+            if (!nested) revert InvalidRecipient();
+            return results;
+        }
+        uint256 left = address(this).balance;
+        if (left != 0) {
+            emit FundsMovement(address(this), recipient, address(0), left, metadata);
+            _sendNative(recipient, left);
+        }
+    }
+
+    /// @inheritdoc IRouter
+    function cleanupErc20s(
+        address[] calldata tokens,
+        address[] calldata recipients,
+        uint256[] calldata amounts,
+        bytes calldata metadata
+    ) external guarded {
+        if (tokens.length != recipients.length || tokens.length != amounts.length) revert LengthMismatch();
+        for (uint256 i = 0; i < tokens.length; ++i) {
+            address recipient = recipients[i];
+            if (recipient == address(0) || recipient == address(this)) revert InvalidRecipient();
+            uint256 amount = _orBalance(tokens[i], amounts[i]);
+            // Some tokens refuse to move nothing, and having nothing to clean up is normal.
+            if (amount == 0) continue;
+            emit FundsMovement(address(this), recipient, tokens[i], amount, metadata);
+            IERC20(tokens[i]).safeTransfer(recipient, amount);
+        }
+    }
+
+    /// @inheritdoc IRouter
+    function cleanupErc20sViaCall(
+        address[] calldata tokens,
+        address[] calldata tos,
+        bytes[] calldata datas,
+        uint256[] calldata amounts
+    ) external guarded {
+        if (tokens.length != tos.length || tokens.length != datas.length || tokens.length != amounts.length) {
+            revert LengthMismatch();
+        }
+        for (uint256 i = 0; i < tokens.length; ++i) {
+            (IERC20 token, address to) = (IERC20(tokens[i]), tos[i]);
+            token.forceApprove(to, _orBalance(tokens[i], amounts[i]));
+            _call(to, 0, datas[i]);
+            // An approval left behind could be spent while someone else's tokens pass through.
+            if (token.allowance(address(this), to) != 0) token.forceApprove(to, 0);
+        }
+    }
+
+    /// @inheritdoc IRouter
+    function cleanupNative(uint256 amount, address recipient, bytes calldata metadata) external guarded {
+        if (recipient == address(0) || recipient == address(this)) revert InvalidRecipient();
+        uint256 paid = amount == 0 ? address(this).balance : amount;
+        if (paid == 0) return;
+        emit SolverNativeTransfer(recipient, paid);
+        emit FundsMovement(address(this), recipient, address(0), paid, metadata);
+        _sendNative(recipient, paid);
+    }
+
+    /// @inheritdoc IRouter
+    function cleanupNativeViaCall(uint256 amount, address to, bytes calldata data) external guarded {
+        _call(to, amount == 0 ? address(this).balance : amount, data);
+    }
+
+    /// @inheritdoc IERC721Receiver
+    function onERC721Received(address, address, uint256 tokenId, bytes calldata data)
+        external
+        returns (bytes4)
+    {
+        IERC721(msg.sender).safeTransferFrom(address(this), _requireNftRecipient(), tokenId, data);
+        return IERC721Receiver.onERC721Received.selector;
+    }
+
+    /// @inheritdoc IERC1155Receiver
+    function onERC1155Received(address, address, uint256 id, uint256 value, bytes calldata data)
+        external
+        returns (bytes4)
+    {
+        IERC1155(msg.sender).safeTransferFrom(address(this), _requireNftRecipient(), id, value, data);
+        return IERC1155Receiver.onERC1155Received.selector;
+    }
+
+    /// @inheritdoc IERC1155Receiver
+    function onERC1155BatchReceived(
+        address,
+        address,
+        uint256[] calldata ids,
+        uint256[] calldata values,
+        bytes calldata data
+    ) external returns (bytes4) {
+        IERC1155(msg.sender).safeBatchTransferFrom(address(this), _requireNftRecipient(), ids, values, data);
+        return IERC1155Receiver.onERC1155BatchReceived.selector;
+    }
+
+    /// @inheritdoc IERC165
+    function supportsInterface(bytes4 interfaceId) external pure returns (bool) {
+        return interfaceId == type(IERC165).interfaceId || interfaceId == type(IERC721Receiver).interfaceId
+            || interfaceId == type(IERC1155Receiver).interfaceId;
+    }
+
+    function _run(Call3Value[] calldata calls) private returns (CallResult[] memory results) {
+        results = new CallResult[](calls.length);
+        for (uint256 i = 0; i < calls.length; ++i) {
+            Call3Value calldata call = calls[i];
+            (bool success, bytes memory returnData) = call.target.call{value: call.value}(call.callData);
+            if (success) emit SolverCallExecuted(call.target, call.callData, call.value);
+            else if (!call.allowFailure) LowLevelCall.bubbleRevert(returnData);
+            results[i] = CallResult({success: success, returnData: returnData});
+        }
+    }
+
+    function _call(address to, uint256 value, bytes calldata data) private {
+        (bool success, bytes memory returnData) = to.call{value: value}(data);
+        if (!success) LowLevelCall.bubbleRevert(returnData);
+        emit SolverCallExecuted(to, data, value);
+    }
+
+    function _sendNative(address to, uint256 amount) private {
+        (bool success,) = to.call{value: amount}("");
+        if (!success) revert NativeTransferFailed(to, amount);
+    }
+
+    function _orBalance(address token, uint256 amount) private view returns (uint256) {
+        return amount == 0 ? IERC20(token).balanceOf(address(this)) : amount;
+    }
+
+    function _requireNftRecipient() private view returns (address recipient) {
+        recipient = _nftRecipient;
+        if (recipient == address(0)) revert NoNftRecipient();
+    }
+}

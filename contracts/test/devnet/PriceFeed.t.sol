@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+pragma solidity =0.8.37;
+
+import {Test} from "forge-std/Test.sol";
+import {PriceFeed} from "../../src/devnet/PriceFeed.sol";
+import {IOwned} from "../../src/interfaces/IOwned.sol";
+
+contract PriceFeedTest is Test {
+    PriceFeed internal feed = new PriceFeed(address(this), 8, "ETH / USD", 3000e8);
+
+    function test_the_answer_follows_the_block() public {
+        vm.warp(5000);
+        (uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound) =
+            feed.latestRoundData();
+        assertEq(roundId, 1);
+        assertEq(answer, 3000e8);
+        assertEq(startedAt, 5000);
+        assertEq(updatedAt, 5000);
+        assertEq(answeredInRound, 1);
+        assertEq(feed.decimals(), 8);
+        assertEq(feed.description(), "ETH / USD");
+    }
+
+    function testFuzz_the_owner_sets_the_answer(int256 answer) public {
+        feed.setAnswer(answer);
+        (uint80 roundId, int256 current,,,) = feed.latestRoundData();
+        assertEq(current, answer);
+        assertEq(roundId, 2);
+        vm.prank(address(1));
+        vm.expectRevert(IOwned.Unauthorized.selector);
+        feed.setAnswer(answer);
+    }
+
+    function test_a_frozen_feed_goes_stale() public {
+        vm.warp(5000);
+        feed.setFrozenAt(4000);
+        vm.warp(9000);
+        (,,, uint256 updatedAt,) = feed.latestRoundData();
+        assertEq(updatedAt, 4000);
+        feed.setFrozenAt(0);
+        assertEq(feed.latestTimestamp(), 9000);
+        vm.prank(address(1));
+        vm.expectRevert(IOwned.Unauthorized.selector);
+        feed.setFrozenAt(1);
+    }
+}
