@@ -1,0 +1,151 @@
+//! The calldata of deposits and fills.
+//!
+//! Fills, refunds and plain transfers carry their id as the last 32 bytes of the calldata, where decoders ignore it
+//! and anyone can read it. One transaction therefore proves one order.
+
+use alloy::primitives::{Address, B256, Bytes, U256, eip191_hash_message};
+use alloy::sol_types::SolCall;
+use domain::ids::OrderId;
+
+use crate::contracts::{Call3Value, Depository, Erc20, Multicall3, Router};
+
+pub fn deposit_native(depositor: Address, order_id: OrderId) -> Bytes {
+    Depository::depositNativeCall { depositor, id: order_id.0 }.abi_encode().into()
+}
+
+pub fn deposit_erc20(depositor: Address, token: Address, amount: U256, order_id: OrderId) -> Bytes {
+    Depository::depositErc20_0Call { depositor, token, amount, id: order_id.0 }.abi_encode().into()
+}
+
+/// Deposits as much as the caller has approved at that moment: for a router that deposits whatever a swap gave.
+pub fn deposit_erc20_allowance(depositor: Address, token: Address, order_id: OrderId) -> Bytes {
+    Depository::depositErc20_1Call { depositor, token, id: order_id.0 }.abi_encode().into()
+}
+
+pub fn approve(spender: Address, amount: U256) -> Bytes {
+    Erc20::approveCall { spender, amount }.abi_encode().into()
+}
+
+/// A plain token transfer to the depository that names its order: one transaction instead of two.
+pub fn implicit_deposit(depository: Address, amount: U256, order_id: OrderId) -> Bytes {
+    with_id(Erc20::transferCall { to: depository, amount }.abi_encode(), order_id.0)
+}
+
+/// The data of a native payment to a wallet is the id and nothing else.
+pub fn native_fill(id: B256) -> Bytes {
+    Bytes::copy_from_slice(id.as_slice())
+}
+
+/// A native payment to a contract goes through the router: a contract that only has `receive` refuses any data.
+pub fn native_fill_through_router(router: Address, recipient: Address, amount: U256, id: B256) -> Bytes {
+    let cleanup = Router::cleanupNativeCall { amount, recipient, metadata: Bytes::new() }.abi_encode().into();
+    let calls = vec![Call3Value { target: router, allowFailure: false, value: U256::ZERO, callData: cleanup }];
+    fill_with_calls(calls, recipient, id)
+}
+
+pub fn erc20_fill(recipient: Address, amount: U256, id: B256) -> Bytes {
+    with_id(Erc20::transferCall { to: recipient, amount }.abi_encode(), id)
+}
+
+/// One treasury holds the tokens and several wallets spend them, so that fills go out with parallel nonces.
+pub fn erc20_fill_from_treasury(treasury: Address, recipient: Address, amount: U256, id: B256) -> Bytes {
+    with_id(Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode(), id)
+}
+
+/// The order's own calls, run by the router; what is left of the native currency goes to `refund_to`.
+pub fn fill_with_calls(calls: Vec<Call3Value>, refund_to: Address, id: B256) -> Bytes {
+    let call = Router::multicallCall { calls, refundTo: refund_to, nftRecipient: refund_to, metadata: Bytes::new() };
+    with_id(call.abi_encode(), id)
+}
+
+/// Several reads at one block; a failing one does not spoil the others.
+pub fn aggregate(calls: &[(Address, Bytes)]) -> Bytes {
+    let calls = calls
+        .iter()
+        .map(|(target, data)| Multicall3::Call3 { target: *target, allowFailure: true, callData: data.clone() })
+        .collect();
+    Multicall3::aggregate3Call { calls }.abi_encode().into()
+}
+
+/// The last 32 bytes: where fills and refunds carry their id. Whether it is one is for the caller to look up.
+pub fn trailing_id(calldata: &[u8]) -> Option<B256> {
+    calldata.last_chunk::<32>().map(B256::from)
+}
+
+/// What the solver signs to take on an order: the 32 raw bytes of its id as a personal message.
+pub fn order_digest(order_id: OrderId) -> B256 {
+    eip191_hash_message(order_id.0)
+}
+
+fn with_id(mut calldata: Vec<u8>, id: B256) -> Bytes {
+    calldata.extend_from_slice(id.as_slice());
+    calldata.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{address, b256, hex};
+
+    use super::*;
+
+    const DEPOSITORY: Address = address!("cff3ea62bc5a19158f9690603bfa25a02b2dce5a");
+    const DEPOSITOR: Address = address!("4a84e43a54cc2f8abb42afa12dd825212abd36d1");
+    const TOKEN: Address = address!("9099eb14ed3f3723cd8e6904d75cb644b19d4d98");
+    const ORDER: OrderId = OrderId(b256!("7f3117abfbad865d612ada25300c7379160a97f0f1950f0836cc325d36f9b8cb"));
+
+    #[test]
+    fn deposits_encode_as_published() {
+        let amount = U256::from(250_000_000u64);
+        let table = [
+            (
+                deposit_native(DEPOSITOR, ORDER),
+                "49290c1c0000000000000000000000004a84e43a54cc2f8abb42afa12dd825212abd36d17f3117abfbad865d612ada25300c7379160a97f0f1950f0836cc325d36f9b8cb",
+            ),
+            (
+                deposit_erc20(DEPOSITOR, TOKEN, amount, ORDER),
+                "e80179520000000000000000000000004a84e43a54cc2f8abb42afa12dd825212abd36d10000000000000000000000009099eb14ed3f3723cd8e6904d75cb644b19d4d98000000000000000000000000000000000000000000000000000000000ee6b2807f3117abfbad865d612ada25300c7379160a97f0f1950f0836cc325d36f9b8cb",
+            ),
+            (
+                deposit_erc20_allowance(DEPOSITOR, TOKEN, ORDER),
+                "5a1ee3ac0000000000000000000000004a84e43a54cc2f8abb42afa12dd825212abd36d10000000000000000000000009099eb14ed3f3723cd8e6904d75cb644b19d4d987f3117abfbad865d612ada25300c7379160a97f0f1950f0836cc325d36f9b8cb",
+            ),
+            (
+                implicit_deposit(DEPOSITORY, amount, ORDER),
+                "a9059cbb000000000000000000000000cff3ea62bc5a19158f9690603bfa25a02b2dce5a000000000000000000000000000000000000000000000000000000000ee6b2807f3117abfbad865d612ada25300c7379160a97f0f1950f0836cc325d36f9b8cb",
+            ),
+        ];
+        for (ours, published) in table {
+            assert_eq!(hex::encode(&ours), published);
+            assert_eq!(trailing_id(&ours), Some(ORDER.0));
+        }
+    }
+
+    #[test]
+    fn every_fill_ends_with_its_id() {
+        let amount = U256::from(7u64);
+        assert_eq!(native_fill(ORDER.0).len(), 32);
+        for data in [
+            native_fill(ORDER.0),
+            native_fill_through_router(TOKEN, DEPOSITOR, amount, ORDER.0),
+            erc20_fill(DEPOSITOR, amount, ORDER.0),
+            erc20_fill_from_treasury(DEPOSITORY, DEPOSITOR, amount, ORDER.0),
+            fill_with_calls(Vec::new(), DEPOSITOR, ORDER.0),
+        ] {
+            assert_eq!(trailing_id(&data), Some(ORDER.0));
+        }
+        let treasury = erc20_fill_from_treasury(DEPOSITORY, DEPOSITOR, amount, ORDER.0);
+        let call = Erc20::transferFromCall::abi_decode(&treasury).unwrap();
+        assert_eq!((call.from, call.to, call.amount), (DEPOSITORY, DEPOSITOR, amount));
+    }
+
+    #[test]
+    fn less_than_32_bytes_carry_no_id() {
+        assert_eq!(trailing_id(&[0xff; 31]), None);
+        assert_eq!(trailing_id(&[]), None);
+    }
+
+    #[test]
+    fn the_order_digest_is_the_published_one() {
+        assert_eq!(order_digest(ORDER), b256!("99dd63208dde7863d92ffcfbcb2780a5a041529c1c508fea18bb9151755d562e"));
+    }
+}

@@ -1,0 +1,29 @@
+//! Everything the service knows about EVM chains: contract calls, blocks, deposits, signing and sending.
+//!
+//! One chain is reached through several nodes, none of which is trusted alone to be up, fast or fresh.
+//! There is no database here and no rule about orders: what a deposit means is decided by the caller.
+
+pub mod calldata;
+pub mod contracts;
+pub mod errors;
+pub mod evidence;
+pub mod extract;
+mod heads;
+mod node;
+pub mod nodes;
+pub mod rpc;
+mod second_look;
+pub mod sender;
+pub mod signer;
+pub mod topics;
+pub mod watcher;
+
+pub use errors::{ChainError, Refusal};
+pub use extract::{Id, SeenDeposit};
+pub use node::EndpointHealth;
+pub use nodes::{At, Endpoint, Nodes, NonceTag};
+pub use rpc::{Head, Receipt};
+pub use sender::{SendOutcome, Sent};
+pub use signer::{LocalSigner, SignedTx, TxFields};
+pub use topics::Topics;
+pub use watcher::{Block, SentTx, Watch};

@@ -1,0 +1,252 @@
+//! One endpoint of one chain: asking it, and remembering how it has been doing.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use domain::ids::ChainId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use crate::errors::{ChainError, Host, Refusal, Unreachable, shown, understand};
+use crate::rpc::{Answer, Head, Header};
+
+/// A block full of transactions stays below this on every chain we know; more is a node gone wrong.
+const LARGEST_ANSWER: usize = 64 << 20;
+
+/// After a failure an endpoint is asked last for this long, doubled with each further one; then it gets a fresh chance.
+const COOL_DOWN: Duration = Duration::from_secs(5);
+const LONGEST_COOL_DOWN: Duration = Duration::from_secs(80);
+
+pub(crate) struct Node {
+    pub chain: ChainId,
+    pub host: Host,
+    pub ws: Option<Url>,
+    pub timeout: Duration,
+    http: Url,
+    client: reqwest::Client,
+    chain_label: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    head: Option<Head>,
+    latency: Option<Duration>,
+    failures_in_a_row: u32,
+    last_error: Option<String>,
+    last_success: Option<Instant>,
+    last_failure: Option<Instant>,
+    /// What it failed at; doing well at something else does not make up for it.
+    failed_method: Option<&'static str>,
+    subscribed: bool,
+}
+
+/// How an endpoint has been doing, for `doctor` and the operator's page.
+#[derive(Clone, Debug)]
+pub struct EndpointHealth {
+    pub chain: ChainId,
+    /// Host and port only.
+    pub host: String,
+    /// The newest block it has told us of.
+    pub head: Option<Head>,
+    /// How long its last answer took.
+    pub latency: Option<Duration>,
+    pub failures_in_a_row: u32,
+    pub last_error: Option<String>,
+    pub since_success: Option<Duration>,
+    /// New heads are pushed to us at the moment.
+    pub subscribed: bool,
+}
+
+impl Node {
+    pub fn new(chain: ChainId, http: Url, ws: Option<Url>, client: reqwest::Client, timeout: Duration) -> Self {
+        let host = Host::of(&http);
+        Self { chain, host, ws, timeout, http, client, chain_label: chain.to_string(), state: Mutex::default() }
+    }
+
+    /// How long it may hold up a question before another endpoint is asked beside it.
+    pub fn patience(&self) -> Duration {
+        self.timeout / 4
+    }
+
+    /// One request, bounded by the endpoint's timeout; counted, timed and remembered.
+    pub async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: impl Serialize,
+    ) -> Result<T, ChainError> {
+        let started = Instant::now();
+        let mut asking = Asking { node: self, method, started, answered: false };
+        let answer = tokio::time::timeout(self.timeout, self.post(method, params))
+            .await
+            .unwrap_or_else(|_| Err(ChainError::Timeout { host: self.host.clone(), method, after: self.timeout }))
+            .and_then(|text| self.read(method, &text));
+        asking.answered = true;
+        let elapsed = started.elapsed();
+        self.count(method, answer.as_ref().map_or_else(ChainError::label, |_| "ok"));
+        metrics::histogram!("evm_rpc_seconds", "chain" => self.chain_label.clone(), "method" => method).record(elapsed);
+        match &answer {
+            Err(error) if error.is_endpoint_failure() => self.failed(method, error),
+            _ => self.answered(method, elapsed),
+        }
+        answer
+    }
+
+    fn count(&self, method: &'static str, outcome: &'static str) {
+        let chain = self.chain_label.clone();
+        metrics::counter!("evm_rpc_calls_total", "chain" => chain, "method" => method, "outcome" => outcome)
+            .increment(1);
+    }
+
+    pub async fn latest(&self) -> Result<Head, ChainError> {
+        let header: Header = self.ask("eth_getBlockByNumber", ("latest", false)).await?;
+        let head = header.head();
+        self.saw(head);
+        Ok(head)
+    }
+
+    async fn post(&self, method: &'static str, params: impl Serialize) -> Result<Vec<u8>, ChainError> {
+        let body = serde_json::to_vec(&Question { jsonrpc: "2.0", id: 1, method, params })
+            .map_err(|error| self.unreadable(method, &error))?;
+        let request = self.client.post(self.http.clone()).header("content-type", "application/json").body(body);
+        let mut response = request.send().await.map_err(|error| self.unreachable(method, &error))?;
+        let status = response.status();
+        let mut text = Vec::with_capacity(response.content_length().unwrap_or(0).min(1 << 20) as usize);
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(method, &error))? {
+            if text.len() + chunk.len() > LARGEST_ANSWER {
+                let refusal = Refusal::TooMuch;
+                return Err(ChainError::Refused { host: self.host.clone(), method, refusal });
+            }
+            text.extend_from_slice(&chunk);
+        }
+        // Some nodes send their error as JSON under a failing status; it says more than the number.
+        let speaks = status.is_success() || serde_json::from_slice::<Answer>(&text).is_ok_and(|it| it.error.is_some());
+        if status.as_u16() == 429 || !speaks {
+            return Err(ChainError::Status { host: self.host.clone(), method, status: status.as_u16() });
+        }
+        Ok(text)
+    }
+
+    fn read<T: DeserializeOwned>(&self, method: &'static str, text: &[u8]) -> Result<T, ChainError> {
+        let answer: Answer = serde_json::from_slice(text).map_err(|error| self.unreadable(method, &error))?;
+        if let Some(fault) = answer.error {
+            let refusal = understand(fault.code, &fault.message, fault.bytes().as_ref());
+            return Err(ChainError::Refused { host: self.host.clone(), method, refusal });
+        }
+        let result = answer.result.ok_or_else(|| self.unreadable(method, &"neither result nor error"))?;
+        serde_json::from_str(result.get()).map_err(|error| self.unreadable(method, &error))
+    }
+
+    /// The library's own text names the URL, so only the kind of failure is kept.
+    fn unreachable(&self, method: &'static str, error: &reqwest::Error) -> ChainError {
+        let reason = if error.is_connect() { Unreachable::Connect } else { Unreachable::Broken };
+        ChainError::Unreachable { host: self.host.clone(), method, reason }
+    }
+
+    fn unreadable(&self, method: &'static str, reason: &dyn fmt::Display) -> ChainError {
+        ChainError::Unreadable { host: self.host.clone(), method, reason: shown(&reason.to_string()) }
+    }
+
+    pub fn saw(&self, head: Head) {
+        self.state().head = Some(head);
+    }
+
+    /// A block it can show is one it has, even if it was not the first to announce it.
+    pub fn saw_at_least(&self, head: Head) {
+        let mut state = self.state();
+        if state.head.is_none_or(|known| known.number < head.number) {
+            state.head = Some(head);
+        }
+    }
+
+    pub fn set_subscribed(&self, subscribed: bool) {
+        self.state().subscribed = subscribed;
+    }
+
+    pub fn is_subscribed(&self) -> bool {
+        self.state().subscribed
+    }
+
+    /// For failures found only after the answer was read, such as logs of another block.
+    pub fn failed(&self, method: &'static str, error: &ChainError) {
+        let mut state = self.state();
+        state.failed_method = Some(method);
+        state.failures_in_a_row = state.failures_in_a_row.saturating_add(1);
+        state.last_failure = Some(Instant::now());
+        state.last_error = Some(error.to_string());
+    }
+
+    fn answered(&self, method: &'static str, latency: Duration) {
+        let mut state = self.state();
+        if state.failed_method.is_none_or(|failed| failed == method) {
+            state.failures_in_a_row = 0;
+            state.failed_method = None;
+        }
+        state.last_success = Some(Instant::now());
+        state.latency = Some(latency);
+    }
+
+    pub fn is_failing(&self) -> bool {
+        let state = self.state();
+        let Some(doublings) = state.failures_in_a_row.checked_sub(1) else { return false };
+        let cool_down = COOL_DOWN.saturating_mul(1 << doublings.min(8)).min(LONGEST_COOL_DOWN);
+        state.last_failure.is_some_and(|at| at.elapsed() < cool_down)
+    }
+
+    pub fn last_head(&self) -> Option<Head> {
+        self.state().head
+    }
+
+    pub fn health(&self) -> EndpointHealth {
+        let state = self.state();
+        EndpointHealth {
+            chain: self.chain,
+            host: self.host.to_string(),
+            head: state.head,
+            latency: state.latency,
+            failures_in_a_row: state.failures_in_a_row,
+            last_error: state.last_error.clone(),
+            since_success: state.last_success.map(|at| at.elapsed()),
+            subscribed: state.subscribed,
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no code panics while holding the state of a node")
+    }
+}
+
+/// Notices when nobody waits for an answer any more: the endpoint was so slow that another one was asked.
+struct Asking<'a> {
+    node: &'a Node,
+    method: &'static str,
+    started: Instant,
+    answered: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let after = self.started.elapsed();
+        if !self.answered && after >= self.node.patience() {
+            let error = ChainError::Timeout { host: self.node.host.clone(), method: self.method, after };
+            self.node.count(self.method, "overtaken");
+            self.node.failed(self.method, &error);
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("chain", &self.chain).field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize)]
+struct Question<P> {
+    jsonrpc: &'static str,
+    id: u8,
+    method: &'static str,
+    params: P,
+}

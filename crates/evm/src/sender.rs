@@ -1,0 +1,125 @@
+//! Sending signed transactions: to every node at once, because "accepted" by one of them means little.
+
+use std::time::Duration;
+
+use alloy::primitives::{B256, Bytes, keccak256};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+
+use crate::errors::{ChainError, Refusal};
+use crate::nodes::Nodes;
+
+/// Once one node has answered, the others get this long before we go on without them; their sends carry on.
+/// A lane must not wait for the timeout of a stalled node with every transaction.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// What became of a transaction at one endpoint.
+#[derive(Clone, Debug)]
+pub enum SendOutcome {
+    Accepted,
+    /// The node has these very bytes already, mined or waiting.
+    AlreadyKnown,
+    /// The node understood and said no.
+    Refused(Refusal),
+    /// It may or may not have arrived.
+    Failed(ChainError),
+    /// Not answered yet; the send goes on in the background.
+    Unanswered,
+}
+
+impl SendOutcome {
+    /// The node holds the transaction.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Self::Accepted | Self::AlreadyKnown)
+    }
+
+    fn of(answer: Result<B256, ChainError>) -> Self {
+        match answer {
+            Ok(_) => Self::Accepted,
+            Err(ChainError::Refused { refusal: Refusal::AlreadyKnown, .. }) => Self::AlreadyKnown,
+            Err(ChainError::Refused {
+                refusal: refusal @ (Refusal::RateLimited | Refusal::NotSupported),
+                host,
+                method,
+            }) => Self::Failed(ChainError::Refused { host, method, refusal }),
+            Err(ChainError::Refused { refusal, .. }) => Self::Refused(refusal),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// What became of a transaction, endpoint by endpoint in the order of the configuration.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub hash: B256,
+    pub outcomes: Vec<SendOutcome>,
+}
+
+impl Sent {
+    /// At least one node holds it.
+    pub fn is_held(&self) -> bool {
+        self.outcomes.iter().any(SendOutcome::is_held)
+    }
+
+    /// Why nodes said no, when none of them holds it.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        if self.is_held() {
+            return None;
+        }
+        self.outcomes.iter().find_map(|outcome| match outcome {
+            SendOutcome::Refused(refusal) => Some(refusal),
+            _ => None,
+        })
+    }
+
+    /// Some node said that the account is past this nonce: look up receipts before concluding anything.
+    pub fn nonce_is_used(&self) -> bool {
+        self.outcomes.iter().any(|outcome| matches!(outcome, SendOutcome::Refused(Refusal::NonceTooLow)))
+    }
+}
+
+impl Nodes {
+    /// Sends to every endpoint at once. `on_first` runs as soon as one endpoint has answered, whatever it said.
+    ///
+    /// The sends do not depend on the caller: they finish even if this future is dropped.
+    pub async fn send_raw(&self, bytes: &[u8], on_first: impl FnOnce(&SendOutcome)) -> Sent {
+        let hash = keccak256(bytes);
+        let raw = Bytes::copy_from_slice(bytes);
+        let doubtful: Vec<bool> = self.nodes().iter().map(|node| node.is_failing()).collect();
+        let mut answers: FuturesUnordered<_> = self
+            .nodes()
+            .iter()
+            .enumerate()
+            .map(|(index, node)| {
+                let (node, raw) = (node.clone(), raw.clone());
+                let send = tokio::spawn(async move { node.ask::<B256>("eth_sendRawTransaction", (raw,)).await });
+                async move { (index, send.await) }
+            })
+            .collect();
+        let mut outcomes = vec![SendOutcome::Unanswered; self.len()];
+        let mut healthy_left = doubtful.iter().filter(|doubtful| !**doubtful).count();
+        let mut on_first = Some(on_first);
+        let mut held = false;
+        loop {
+            let enough = held && healthy_left == 0;
+            let patience = if enough { Duration::ZERO } else { PATIENCE };
+            tokio::select! {
+                biased;
+                answer = answers.next() => {
+                    let Some((index, answer)) = answer else { break };
+                    // A send that was cut off by the end of the runtime stays unanswered.
+                    let Ok(answer) = answer else { continue };
+                    let outcome = SendOutcome::of(answer);
+                    held |= outcome.is_held();
+                    healthy_left = healthy_left.saturating_sub(usize::from(!doubtful[index]));
+                    if let Some(act) = on_first.take() {
+                        act(&outcome);
+                    }
+                    outcomes[index] = outcome;
+                }
+                () = tokio::time::sleep(patience), if held => break,
+            }
+        }
+        Sent { hash, outcomes }
+    }
+}

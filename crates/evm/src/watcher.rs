@@ -1,0 +1,200 @@
+//! What we read of a block: deposits into the depository, and what became of our own transactions.
+//!
+//! Everything is asked for by block hash, in parallel, from one endpoint. A range of numbers would be answered from
+//! whatever the node thinks is canonical by then. Following the chain, reorgs included, is the caller's part.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::{Address, B256, BloomInput, Bytes, U256};
+use alloy::rpc::types::Log;
+use futures::StreamExt;
+use futures::stream;
+use serde_json::{Value, json};
+
+use crate::errors::ChainError;
+use crate::extract::{Contradiction, SeenDeposit, extract};
+use crate::node::Node;
+use crate::rpc::{FullBlock, Head, Receipt, Tx};
+use crate::topics::{TRANSFER, Topics};
+
+/// Receipts asked for at once.
+const RECEIPTS_AT_ONCE: usize = 16;
+
+/// What to look for in a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    pub depository: Address,
+    /// Our wallets, whose transactions are followed.
+    pub wallets: BTreeSet<Address>,
+    pub topics: Topics,
+}
+
+impl Watch {
+    pub fn new(depository: Address, wallets: impl IntoIterator<Item = Address>) -> Self {
+        Self { depository, wallets: wallets.into_iter().collect(), topics: Topics::default() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub head: Head,
+    /// In the order they happened.
+    pub deposits: Vec<SeenDeposit>,
+    /// In the order of the block.
+    pub sent: Vec<SentTx>,
+}
+
+/// A mined transaction of one of our wallets, whether we know it or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentTx {
+    pub from: Address,
+    pub nonce: u64,
+    pub hash: B256,
+    /// The place in the block.
+    pub index: u64,
+    pub to: Option<Address>,
+    pub value: U256,
+    pub input: Bytes,
+    pub success: bool,
+    pub gas_used: u64,
+    pub effective_gas_price: u128,
+    /// Everything paid for inclusion, what a rollup charges for data included.
+    pub fee: U256,
+    pub logs: Vec<Log>,
+}
+
+impl SentTx {
+    fn new(tx: &Tx, receipt: Receipt) -> Self {
+        Self {
+            from: tx.from,
+            nonce: tx.nonce,
+            hash: tx.hash,
+            index: receipt.transaction_index,
+            to: tx.to,
+            value: tx.value,
+            input: tx.input.clone(),
+            success: receipt.success(),
+            gas_used: receipt.gas_used,
+            effective_gas_price: receipt.effective_gas_price(),
+            fee: receipt.fee(),
+            logs: receipt.logs,
+        }
+    }
+}
+
+/// A block as one endpoint shows it.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub block: Block,
+    /// The header hints at logs that the endpoint did not show: another one should be asked before it is believed.
+    pub doubtful: bool,
+}
+
+/// None when the endpoint does not know the block.
+pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Option<Read>, ChainError> {
+    let by_hash = || json!({ "blockHash": hash });
+    let from_depository = events_filter(by_hash(), watch);
+    let to_depository = transfers_filter(by_hash(), watch);
+    // Receipts follow the block alone and do not wait for the logs.
+    let block_and_receipts = async {
+        let block: Option<FullBlock> = node.ask("eth_getBlockByHash", (hash, true)).await?;
+        let Some(block) = block else { return Ok(None) };
+        if block.head().hash != hash {
+            return Err(inconsistent(node, "eth_getBlockByHash", hash, "another block"));
+        }
+        node.saw_at_least(block.head());
+        let sent = receipts(node, &block, watch).await?;
+        Ok(Some((block, sent)))
+    };
+    let (block, events, transfers) =
+        tokio::join!(block_and_receipts, logs(node, hash, &from_depository), logs(node, hash, &to_depository));
+    // Whether the block is known comes first: nodes answer for the logs of an unknown one with an error or nothing.
+    let Some((block, sent)) = block? else { return Ok(None) };
+    let (mut events, mut transfers) = (events?, transfers?);
+
+    // A node may announce a block before it has indexed its logs. The filter in the header has no false negatives, so
+    // where it hints at logs that are missing, they are asked for once more; it is often wrong the other way.
+    let (owes_events, owes_transfers) = (may_hold_events(&block, watch), may_hold_transfers(&block, watch));
+    if owes_events && events.is_empty() {
+        events = logs(node, hash, &from_depository).await?;
+    }
+    if owes_transfers && transfers.is_empty() {
+        transfers = logs(node, hash, &to_depository).await?;
+    }
+    let doubtful = (owes_events && events.is_empty()) || (owes_transfers && transfers.is_empty());
+
+    events.append(&mut transfers);
+    let mut deposits = extract(watch, &block.transactions, &events)
+        .map_err(|Contradiction(reason)| inconsistent(node, "eth_getLogs", hash, reason))?;
+    for deposit in &mut deposits {
+        deposit.fee = sent.iter().find(|sent| sent.hash == deposit.tx).map(|sent| sent.fee);
+    }
+    let block = Block { head: block.head(), deposits, sent };
+    Ok(Some(Read { block, doubtful }))
+}
+
+/// The depository's own events, in the blocks the filter already names.
+pub(crate) fn events_filter(mut filter: Value, watch: &Watch) -> Value {
+    filter["address"] = json!(watch.depository);
+    filter["topics"] = json!([[watch.topics.native_deposit, watch.topics.erc20_deposit]]);
+    filter
+}
+
+/// Transfers of any token to the depository.
+pub(crate) fn transfers_filter(mut filter: Value, watch: &Watch) -> Value {
+    filter["topics"] = json!([TRANSFER, null, watch.depository.into_word()]);
+    filter
+}
+
+async fn logs(node: &Node, hash: B256, filter: &Value) -> Result<Vec<Log>, ChainError> {
+    let logs: Vec<Log> = node.ask("eth_getLogs", [filter]).await?;
+    if logs.iter().any(|log| log.block_hash != Some(hash)) {
+        return Err(inconsistent(node, "eth_getLogs", hash, "logs of another block"));
+    }
+    if logs.iter().any(|log| log.removed) {
+        return Err(inconsistent(node, "eth_getLogs", hash, "removed logs"));
+    }
+    Ok(logs)
+}
+
+async fn receipts(node: &Node, block: &FullBlock, watch: &Watch) -> Result<Vec<SentTx>, ChainError> {
+    let hash = block.head().hash;
+    let ours = block.transactions.iter().filter(|tx| watch.wallets.contains(&tx.from));
+    let asked = ours.map(|tx| async move {
+        const METHOD: &str = "eth_getTransactionReceipt";
+        let receipt: Option<Receipt> = node.ask(METHOD, (tx.hash,)).await?;
+        let receipt = receipt.ok_or_else(|| inconsistent(node, METHOD, hash, "no receipt for its transaction"))?;
+        if receipt.block_hash != hash || receipt.transaction_hash != tx.hash {
+            return Err(inconsistent(node, METHOD, hash, "a receipt from another block"));
+        }
+        Ok(SentTx::new(tx, receipt))
+    });
+    // Gathered first: a future that holds the lazy iterator is not `Send` for every lifetime.
+    let asked: Vec<_> = asked.collect();
+    let answers: Vec<_> = stream::iter(asked).buffered(RECEIPTS_AT_ONCE).collect().await;
+    answers.into_iter().collect()
+}
+
+fn inconsistent(node: &Node, method: &'static str, block: B256, reason: &'static str) -> ChainError {
+    let error = ChainError::Inconsistent { host: node.host.clone(), method, block, reason };
+    node.failed(method, &error);
+    error
+}
+
+/// Chains that leave the filter empty tell nothing by it.
+fn hints(block: &FullBlock, at_all: &[&[u8]]) -> bool {
+    let Some(bloom) = block.logs_bloom.filter(|bloom| !bloom.is_zero()) else {
+        return false;
+    };
+    at_all.iter().all(|part| bloom.contains_input(BloomInput::Raw(part)))
+}
+
+fn may_hold_events(block: &FullBlock, watch: &Watch) -> bool {
+    let address = watch.depository.as_slice();
+    let topics = [watch.topics.native_deposit, watch.topics.erc20_deposit];
+    topics.iter().any(|topic| hints(block, &[address, topic.as_slice()]))
+}
+
+fn may_hold_transfers(block: &FullBlock, watch: &Watch) -> bool {
+    hints(block, &[TRANSFER.as_slice(), watch.depository.into_word().as_slice()])
+}
