@@ -1,0 +1,58 @@
+//! The blocks we have taken in, and how far we are.
+
+use alloy_primitives::B256;
+use domain::ids::ChainId;
+use domain::time::Timestamp;
+
+use crate::{StoreError, Tx, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    pub number: u64,
+    pub hash: B256,
+}
+
+pub fn cursor(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<Cursor>, StoreError> {
+    let row = tx.row("select number, hash from chain_cursor where chain_id = $1", &[chain.0.try_into()?])?;
+    row.map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? })).transpose()
+}
+
+/// Everything of this block is stored: the next start begins behind it.
+pub fn advance(tx: &mut Tx<'_>, chain: ChainId, to: Cursor, time: Timestamp, keep: u64) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into block (chain_id, number, hash, time) values ($1, $2, $3, $4)
+         on conflict (chain_id, number) do update set hash = excluded.hash, time = excluded.time",
+        &[chain.0.try_into()?, to.number.try_into()?, to.hash.into(), time.millis().into()],
+    )?;
+    tx.execute(
+        "delete from block where chain_id = $1 and number <= $2",
+        &[chain.0.try_into()?, Value::Int(i64::try_from(to.number.saturating_sub(keep)).unwrap_or(i64::MAX))],
+    )?;
+    set_cursor(tx, chain, to)
+}
+
+fn set_cursor(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into chain_cursor (chain_id, number, hash) values ($1, $2, $3)
+         on conflict (chain_id) do update set number = excluded.number, hash = excluded.hash",
+        &[chain.0.try_into()?, to.number.try_into()?, to.hash.into()],
+    )?;
+    Ok(())
+}
+
+/// The newest blocks we know, newest first.
+pub fn recent(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Cursor>, StoreError> {
+    tx.rows(
+        "select number, hash from block where chain_id = $1 order by number desc limit $2",
+        &[chain.0.try_into()?, Value::Int(most)],
+    )?
+    .iter()
+    .map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? }))
+    .collect()
+}
+
+/// Forgets what stands above the fork.
+pub fn rewind(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreError> {
+    tx.execute("delete from block where chain_id = $1 and number > $2", &[chain.0.try_into()?, to.number.try_into()?])?;
+    set_cursor(tx, chain, to)
+}

@@ -1,0 +1,32 @@
+//! What our own tables keep in a column beyond the plain types.
+
+use domain::money::Amount;
+
+use crate::{Row, StoreError};
+
+impl Row {
+    /// An on-chain amount, which is decimal text: it is never compared or summed in SQL.
+    pub fn amount(&self, index: usize) -> Result<Amount, StoreError> {
+        self.text(index)?.parse().map_err(|_| unknown(index, "an amount"))
+    }
+}
+
+/// The column holds a text that this build does not know.
+pub(crate) fn unknown(index: usize, wanted: &'static str) -> StoreError {
+    StoreError::Column { index, wanted, found: "another text" }
+}
+
+impl StoreError {
+    /// The database was out of reach or overloaded, which says nothing about the unit: it may be tried again later.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy
+                | Self::Timeout
+                | Self::Closed
+                | Self::CommitUnknown
+                | Self::Contended { .. }
+                | Self::Unavailable(_)
+        )
+    }
+}

@@ -1,0 +1,178 @@
+//! Deposits as the chains showed them, and what each was used for.
+
+use alloy_primitives::{Address, B256};
+use domain::deposit::State;
+use domain::fail::FailReason;
+use domain::ids::{ChainId, OrderId};
+use domain::money::Amount;
+use domain::time::Timestamp;
+
+use crate::columns::unknown;
+use crate::{Row, StoreError, Tx, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DepositId(pub i64);
+
+/// A deposit in the block it stands in.
+#[derive(Clone, Debug)]
+pub struct Deposit {
+    pub chain: ChainId,
+    pub tx: B256,
+    /// Its place among the deposits of its transaction: unlike a log index, it survives a reorg.
+    pub ordinal: u32,
+    pub log_index: u64,
+    pub block_number: u64,
+    pub block_hash: B256,
+    pub block_time: Timestamp,
+    pub order_id: Option<OrderId>,
+    pub depositor: Address,
+    pub payer: Address,
+    pub sender: Address,
+    pub currency: Address,
+    pub amount: Amount,
+}
+
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub id: DepositId,
+    pub state: State,
+    pub deposit: Deposit,
+}
+
+macro_rules! columns {
+    () => {
+        "deposit_id, state, chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id, \
+         depositor, payer, sender, currency, amount"
+    };
+}
+
+fn from_row(row: &Row) -> Result<Stored, StoreError> {
+    let state = row.text(1)?;
+    let state = State::ALL.into_iter().find(|known| known.as_str() == state);
+    Ok(Stored {
+        id: DepositId(row.int(0)?),
+        state: state.ok_or(unknown(1, "a state"))?,
+        deposit: Deposit {
+            chain: ChainId(row.uint(2)?),
+            tx: row.b256(3)?,
+            ordinal: row.u32(4)?,
+            log_index: row.uint(5)?,
+            block_number: row.uint(6)?,
+            block_hash: row.b256(7)?,
+            block_time: Timestamp::from_millis(row.int(8)?),
+            order_id: row.opt_b256(9)?.map(OrderId),
+            depositor: row.address(10)?,
+            payer: row.address(11)?,
+            sender: row.address(12)?,
+            currency: row.address(13)?,
+            amount: row.amount(14)?,
+        },
+    })
+}
+
+/// Stores what is new. `None` means the deposit was already there, whatever block it stands in.
+pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit, now: Timestamp) -> Result<Option<DepositId>, StoreError> {
+    let row = tx.row(
+        "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,
+         depositor, payer, sender, currency, amount, state, seen_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'seen', $14)
+         on conflict (chain_id, tx_hash, ordinal) do nothing returning deposit_id",
+        &[
+            deposit.chain.0.try_into()?,
+            deposit.tx.into(),
+            deposit.ordinal.into(),
+            deposit.log_index.try_into()?,
+            deposit.block_number.try_into()?,
+            deposit.block_hash.into(),
+            deposit.block_time.millis().into(),
+            deposit.order_id.map(|id| id.0).into(),
+            deposit.depositor.into(),
+            deposit.payer.into(),
+            deposit.sender.into(),
+            deposit.currency.into(),
+            deposit.amount.to_string().into(),
+            now.millis().into(),
+        ],
+    )?;
+    row.map(|row| row.int(0).map(DepositId)).transpose()
+}
+
+pub fn find(tx: &mut Tx<'_>, chain: ChainId, hash: B256, ordinal: u32) -> Result<Option<Stored>, StoreError> {
+    let sql = concat!("select ", columns!(), " from deposit where chain_id = $1 and tx_hash = $2 and ordinal = $3");
+    tx.row(sql, &[chain.0.try_into()?, hash.into(), ordinal.into()])?.as_ref().map(from_row).transpose()
+}
+
+pub fn set_state(tx: &mut Tx<'_>, id: DepositId, state: State) -> Result<(), StoreError> {
+    tx.execute("update deposit set state = $2 where deposit_id = $1", &[id.0.into(), state.as_str().into()])?;
+    Ok(())
+}
+
+/// A known deposit stands in another block now.
+pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Result<(), StoreError> {
+    tx.execute(
+        "update deposit set state = $2, log_index = $3, block_number = $4, block_hash = $5, block_time = $6
+         where deposit_id = $1",
+        &[
+            id.0.into(),
+            state.as_str().into(),
+            to.log_index.try_into()?,
+            to.block_number.try_into()?,
+            to.block_hash.into(),
+            to.block_time.millis().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Notes why a deposit pays for no order. It waits to be returned.
+pub fn refuse(tx: &mut Tx<'_>, id: DepositId, reason: FailReason) -> Result<(), StoreError> {
+    tx.execute("update deposit set refused = $2 where deposit_id = $1", &[id.0.into(), reason.as_str().into()])?;
+    Ok(())
+}
+
+/// Ties a deposit to an order's input. `false` means that either is taken.
+pub fn use_as_input(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "insert into deposit_use (deposit_id, use, order_id, input) values ($1, 'input', $2, 0)
+         on conflict do nothing returning deposit_id",
+        &[id.0.into(), order.0.into()],
+    )?;
+    Ok(row.is_some())
+}
+
+/// The deposit that pays an order's input. A refund keeps the tie: it says which deposit went back.
+pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Stored>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " from deposit where deposit_id = (select deposit_id from deposit_use where order_id = $1 and input = 0)"
+    );
+    tx.row(sql, &[order.0.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// Frees an order's input of a deposit that a reorg took away.
+pub fn release(tx: &mut Tx<'_>, id: DepositId) -> Result<(), StoreError> {
+    tx.execute("delete from deposit_use where deposit_id = $1", &[id.0.into()])?;
+    Ok(())
+}
+
+/// Deposits in a state at or below a block, oldest first.
+pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, state: State, up_to: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " from deposit where chain_id = $1 and state = $2 and block_number <= $3 order by block_number, deposit_id limit $4"
+    );
+    let args = [chain.0.try_into()?, state.as_str().into(), up_to.try_into()?, Value::Int(most)];
+    tx.rows(sql, &args)?.iter().map(from_row).collect()
+}
+
+/// Deposits above a block that a reorg took away.
+pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " from deposit where chain_id = $1 and block_number > $2 and state <> 'gone' order by deposit_id limit $3"
+    );
+    tx.rows(sql, &[chain.0.try_into()?, block.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+}

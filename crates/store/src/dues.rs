@@ -1,0 +1,93 @@
+//! Money that must go out and could not yet.
+
+use alloy_primitives::{Address, B256};
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::Amount;
+use domain::time::Timestamp;
+
+use crate::payments::Purpose;
+use crate::{Row, StoreError, Tx, Value};
+
+/// One payment to be made, before it has a lane and a nonce.
+#[derive(Clone, Debug)]
+pub struct Due {
+    pub purpose: Purpose,
+    pub subject: B256,
+    pub request: RequestId,
+    pub order: OrderId,
+    pub chain: ChainId,
+    /// Zero for the native currency.
+    pub currency: Address,
+    pub recipient: Address,
+    /// For a refund, the whole deposit: its gas is taken off when it is paid.
+    pub amount: Amount,
+}
+
+fn from_row(row: &Row) -> Result<Due, StoreError> {
+    Ok(Due {
+        purpose: Purpose::of(row, 0)?,
+        subject: row.b256(1)?,
+        request: RequestId(row.b256(2)?),
+        order: OrderId(row.b256(3)?),
+        chain: ChainId(row.uint(4)?),
+        currency: row.address(5)?,
+        recipient: row.address(6)?,
+        amount: row.amount(7)?,
+    })
+}
+
+/// Keeps what could not be paid, with the reason; a second try only renews the reason.
+pub fn put(tx: &mut Tx<'_>, due: &Due, reason: &str, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into due (purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, reason,
+         created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
+         on conflict (purpose, subject) do update set reason = excluded.reason, updated_at = excluded.updated_at",
+        &[
+            due.purpose.as_str().into(),
+            due.subject.into(),
+            due.request.0.into(),
+            due.order.0.into(),
+            due.chain.0.try_into()?,
+            due.currency.into(),
+            due.recipient.into(),
+            due.amount.to_string().into(),
+            reason.into(),
+            now.millis().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn remove(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
+    tx.execute("delete from due where purpose = $1 and subject = $2", &[purpose.as_str().into(), subject.into()])?;
+    Ok(())
+}
+
+/// All that is due for a request, whatever its purpose.
+pub fn withdraw(tx: &mut Tx<'_>, request: RequestId) -> Result<(), StoreError> {
+    tx.execute("delete from due where request_id = $1", &[request.0.into()])?;
+    Ok(())
+}
+
+/// What waits on a chain, longest first.
+pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreError> {
+    tx.rows(
+        "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount
+         from due where chain_id = $1 order by due_id limit $2",
+        &[chain.0.try_into()?, Value::Int(most)],
+    )?
+    .iter()
+    .map(from_row)
+    .collect()
+}
+
+pub fn find(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<Due>, StoreError> {
+    tx.row(
+        "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount
+         from due where purpose = $1 and subject = $2",
+        &[purpose.as_str().into(), subject.into()],
+    )?
+    .as_ref()
+    .map(from_row)
+    .transpose()
+}

@@ -1,0 +1,203 @@
+//! The store's handle and its queues.
+//!
+//! Units of work wait in two bounded queues, money before quotes, and run on threads of their own; the engines below
+//! differ only in how those threads write. A caller that hangs up undoes nothing: once queued, a unit runs to its end.
+
+mod checkpoint;
+mod measure;
+mod postgres_link;
+mod postgres_quotes;
+mod postgres_route;
+mod postgres_threads;
+mod quote_insert;
+mod read_queue;
+mod snapshot;
+mod sqlite_batch;
+mod sqlite_connection;
+mod sqlite_reader;
+mod sqlite_writer;
+mod thread;
+mod unit;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use measure::Counts;
+pub use measure::Stats;
+pub(crate) use postgres_link::Link;
+pub(crate) use postgres_route::check_url as check_postgres_url;
+use quote_insert::PendingQuote;
+pub use quote_insert::QuoteRow;
+pub(crate) use sqlite_connection::{Access, open as open_sqlite};
+pub(crate) use thread::{off_runtime, spawn};
+use unit::{Pending, ReadUnit, Unit};
+
+use crate::{DatabaseUrl, Dialect, Options, StoreError, Tx, migrate};
+
+/// Units that may wait before `write` makes its caller wait too: about a quarter of a second of work.
+const MONEY_QUEUE: usize = 1024;
+/// Quotes that may wait before `write_quote` answers [`StoreError::Busy`].
+const QUOTE_QUEUE: usize = 4096;
+/// Reads that may wait before `read` makes its caller wait too.
+const READ_QUEUE: usize = 1024;
+
+/// A handle to the database. Clones share it; when the last is dropped, the threads finish what is queued and stop.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    dialect: Dialect,
+    money: mpsc::Sender<Box<dyn Unit>>,
+    quotes: mpsc::Sender<PendingQuote>,
+    reads: mpsc::Sender<ReadUnit>,
+    read_limit: Duration,
+    counts: Arc<Counts>,
+    disk_low: Arc<AtomicBool>,
+    /// Closes when the last thread has stopped.
+    stopped: watch::Receiver<()>,
+}
+
+/// What the threads of an engine are given.
+struct Inbox {
+    money: mpsc::Receiver<Box<dyn Unit>>,
+    quotes: mpsc::Receiver<PendingQuote>,
+    reads: mpsc::Receiver<ReadUnit>,
+    counts: Arc<Counts>,
+    disk_low: Arc<AtomicBool>,
+    running: watch::Sender<()>,
+}
+
+impl Store {
+    /// Connects, refuses a schema that is not this build's, and starts the threads.
+    pub fn open(options: &Options) -> Result<Self, StoreError> {
+        migrate::check(options)?;
+        let (money, money_inbox) = mpsc::channel(MONEY_QUEUE);
+        let (quotes, quote_inbox) = mpsc::channel(QUOTE_QUEUE);
+        let (reads, read_inbox) = mpsc::channel(READ_QUEUE);
+        let (running, stopped) = watch::channel(());
+        let counts = Arc::<Counts>::default();
+        let disk_low = Arc::<AtomicBool>::default();
+        let inbox = Inbox {
+            money: money_inbox,
+            quotes: quote_inbox,
+            reads: read_inbox,
+            counts: counts.clone(),
+            disk_low: disk_low.clone(),
+            running,
+        };
+        let dialect = match &options.url {
+            DatabaseUrl::Sqlite(path) => {
+                sqlite_writer::start(path, options, inbox)?;
+                Dialect::Sqlite
+            }
+            DatabaseUrl::Postgres(url) => {
+                postgres_threads::start(url, options, inbox)?;
+                Dialect::Postgres
+            }
+        };
+        let read_limit = options.read_limit;
+        Ok(Self { inner: Arc::new(Inner { dialect, money, quotes, reads, read_limit, counts, disk_low, stopped }) })
+    }
+
+    /// Applies the migrations that are missing, each in its own transaction, and returns their names.
+    pub fn migrate(options: &Options) -> Result<Vec<&'static str>, StoreError> {
+        migrate::run(options)
+    }
+
+    /// Runs a unit of work and answers once its commit is durable.
+    ///
+    /// The unit may run more than once and shares its commit with others; if it returns an error, it alone is rolled
+    /// back. It must not reach outside the database: a panic in it ends the process, and a `write` or `read` inside it
+    /// panics in debug builds. Dropping the future does not take back a unit that is queued.
+    pub fn write<T, E>(
+        &self,
+        unit: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        unit::assert_outside();
+        async move {
+            let (reply, answer) = oneshot::channel();
+            let unit = Box::new(Pending::new(unit, reply));
+            self.inner.money.send(unit).await.map_err(|_| StoreError::Closed)?;
+            measure::queue_of("money", &self.inner.money);
+            // A thread that ended without an answer may have committed first.
+            answer.await.unwrap_or_else(|_| Err(StoreError::CommitUnknown.into()))
+        }
+    }
+
+    /// Saves a quote and answers once it is durable. Many share one commit; a full queue is [`StoreError::Busy`].
+    pub async fn write_quote(&self, quote: QuoteRow) -> Result<(), StoreError> {
+        unit::assert_outside();
+        if self.inner.disk_low.load(Ordering::Relaxed) {
+            return Err(StoreError::DiskLow);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.inner.quotes.try_send(PendingQuote::new(quote, reply)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
+            mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
+        })?;
+        measure::queue_of("quotes", &self.inner.quotes);
+        answer.await.unwrap_or(Err(StoreError::CommitUnknown))
+    }
+
+    /// Reads from one consistent snapshot that holds everything answered before. It changes nothing, and past the
+    /// limit of [`Options::read_limit`] it is [`StoreError::Timeout`].
+    pub fn read<T, E>(
+        &self,
+        unit: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        unit::assert_outside();
+        async move {
+            let (reply, answer) = oneshot::channel();
+            let deadline = Instant::now() + self.inner.read_limit;
+            let read = ReadUnit { unit: Box::new(Pending::new(unit, reply)), deadline };
+            // A reader may be stuck behind a slow disk: the caller is answered in time all the same.
+            let limit = tokio::time::Instant::from_std(deadline);
+            tokio::time::timeout_at(limit, async {
+                self.inner.reads.send(read).await.map_err(|_| StoreError::Closed)?;
+                answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+            })
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Timeout.into()))
+        }
+    }
+
+    /// Drops this handle and waits until the threads have finished what was queued. Other clones keep them running.
+    pub async fn close(self) {
+        let mut stopped = self.inner.stopped.clone();
+        drop(self);
+        while stopped.changed().await.is_ok() {}
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        self.inner.dialect
+    }
+
+    pub fn is_sqlite(&self) -> bool {
+        self.inner.dialect == Dialect::Sqlite
+    }
+
+    /// What was done since the store was opened.
+    pub fn stats(&self) -> Stats {
+        self.inner.counts.stats()
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dialect", &self.inner.dialect).field("stats", &self.stats()).finish()
+    }
+}

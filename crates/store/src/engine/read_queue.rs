@@ -1,0 +1,37 @@
+//! The queue of reads, shared by reader threads of either engine.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+
+use super::measure::queue_depth;
+use super::unit::ReadUnit;
+use crate::StoreError;
+
+pub type ReadQueue = Arc<Mutex<mpsc::Receiver<ReadUnit>>>;
+
+pub fn shared(reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
+    Arc::new(Mutex::new(reads))
+}
+
+/// The next read worth running, or nothing when every handle is gone and the queue is empty.
+pub fn next(reads: &ReadQueue) -> Option<ReadUnit> {
+    loop {
+        let read = {
+            let mut reads = reads.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = reads.blocking_recv()?;
+            queue_depth("reads", reads.len());
+            read
+        };
+        // Without a caller a read has no effect.
+        if read.unit.is_abandoned() {
+            continue;
+        }
+        if Instant::now() >= read.deadline {
+            read.unit.answer(Err(StoreError::Timeout));
+            continue;
+        }
+        return Some(read);
+    }
+}

@@ -1,0 +1,36 @@
+//! Long reads, for audits: on a connection of their own, of one moment, and without a time limit.
+
+use postgres::IsolationLevel;
+
+use super::postgres_link::{Link, Session};
+use super::postgres_route::Route;
+use super::{Access, Store, off_runtime, open_sqlite};
+use crate::tx::Texts;
+use crate::{DatabaseUrl, Options, StoreError, Tx, migrate};
+
+impl Store {
+    /// Reads from one snapshot for as long as it takes, and blocks the calling thread meanwhile.
+    ///
+    /// On SQLite the log cannot begin anew while it lasts; on Postgres dead rows are kept. It is not for serving.
+    pub fn snapshot<T, E>(options: &Options, unit: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send) -> Result<T, E>
+    where
+        T: Send,
+        E: From<StoreError> + Send,
+    {
+        migrate::check(options)?;
+        match &options.url {
+            DatabaseUrl::Sqlite(path) => {
+                let connection = open_sqlite(path, Access::Read)?;
+                connection.execute_batch("begin").map_err(StoreError::from)?;
+                unit(&mut Tx::sqlite(&connection, &mut Texts::default()))
+            }
+            DatabaseUrl::Postgres(url) => off_runtime(|| {
+                let mut link = Link::new(Route::new(url)?, Session::Audit);
+                let (client, statements) = link.connected()?;
+                let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+                let transaction = builder.read_only(true).start().map_err(StoreError::from)?;
+                unit(&mut Tx::postgres(transaction, statements))
+            }),
+        }
+    }
+}

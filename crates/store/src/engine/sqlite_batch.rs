@@ -1,0 +1,101 @@
+//! What one SQLite transaction holds, kept until the transaction is known to be on disk.
+
+use super::quote_insert::PendingQuote;
+use super::unit::Unit;
+use crate::StoreError;
+
+#[derive(Default)]
+pub struct Batch {
+    units: Vec<Box<dyn Unit>>,
+    /// How many of `units` have run.
+    ran: usize,
+    committed: usize,
+    quotes: Vec<PendingQuote>,
+    /// The outcome of those of `quotes` that were tried.
+    tried: Vec<Result<(), StoreError>>,
+}
+
+impl Batch {
+    pub fn of_unit(unit: Box<dyn Unit>) -> Self {
+        Self { units: vec![unit], ..Self::default() }
+    }
+
+    pub fn of_quote(quote: PendingQuote) -> Self {
+        Self { quotes: vec![quote], ..Self::default() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.units.len() + self.quotes.len()
+    }
+
+    pub fn units(&self) -> usize {
+        self.units.len()
+    }
+
+    pub fn quotes(&self) -> usize {
+        self.quotes.len()
+    }
+
+    pub fn add_unit(&mut self, unit: Box<dyn Unit>) {
+        self.units.push(unit);
+    }
+
+    pub fn next_unit(&mut self) -> Option<&mut dyn Unit> {
+        let unit = self.units.get_mut(self.ran)?;
+        Some(unit.as_mut())
+    }
+
+    pub fn ran(&mut self, committed: bool) {
+        self.ran += 1;
+        self.committed += usize::from(committed);
+    }
+
+    pub fn add_quote(&mut self, quote: PendingQuote) {
+        self.quotes.push(quote);
+    }
+
+    pub fn untried(&self) -> &[PendingQuote] {
+        &self.quotes[self.tried.len()..]
+    }
+
+    pub fn untried_quotes(&self) -> usize {
+        self.untried().len()
+    }
+
+    pub fn tried(&mut self, quotes: usize, result: &Result<(), StoreError>) {
+        self.tried.extend(std::iter::repeat_n(result.clone(), quotes));
+    }
+
+    pub fn committed_units(&self) -> usize {
+        self.committed
+    }
+
+    pub fn committed_quotes(&self) -> usize {
+        self.tried.iter().filter(|result| result.is_ok()).count()
+    }
+
+    /// Tells everyone what became of it; the commit is on disk, or the statement at fault holds the reason.
+    pub fn answer(self) {
+        for unit in self.units {
+            unit.answer(Ok(()));
+        }
+        for (quote, result) in self.quotes.into_iter().zip(self.tried) {
+            quote.answer(result);
+        }
+    }
+
+    pub fn fail(self, error: &StoreError) {
+        for unit in self.units {
+            unit.answer(Err(error.clone()));
+        }
+        for quote in self.quotes {
+            quote.answer(Err(error.clone()));
+        }
+    }
+
+    /// One batch for each, money first, as if nothing had been tried.
+    pub fn split(self) -> impl Iterator<Item = Self> {
+        let units = self.units.into_iter().map(Self::of_unit);
+        units.chain(self.quotes.into_iter().map(Self::of_quote))
+    }
+}

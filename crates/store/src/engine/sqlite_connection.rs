@@ -1,0 +1,48 @@
+//! How a SQLite file is opened: write-ahead log, and every commit on disk before it counts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::StoreError;
+
+/// Another process (a `causeway` command beside `serve`) may hold the write lock for this long.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// More than the statements of the service, so that none is prepared twice.
+const CACHED_STATEMENTS: usize = 512;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Create,
+    Write,
+    Read,
+}
+
+pub fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
+    // Each connection stays on one thread, so SQLite need not lock for itself. Paths are never read as URIs.
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | match access {
+            Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+            Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+    if access != Access::Create && !path.exists() {
+        return Err(StoreError::Missing(path.to_owned()));
+    }
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    if access == Access::Read {
+        connection.pragma_update(None, "query_only", true)?;
+        return Ok(connection);
+    }
+    if access == Access::Create {
+        connection.pragma_update(None, "journal_mode", "wal")?;
+    }
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // A commit must not pay for a checkpoint: a thread does them.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    Ok(connection)
+}

@@ -1,0 +1,76 @@
+//! Readers of a SQLite file: each with its own read-only connection, and one watch that stops those past their time.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, InterruptHandle};
+use tokio::sync::{mpsc, watch};
+
+use super::read_queue::{self, ReadQueue};
+use super::thread::spawn;
+use super::unit::ReadUnit;
+use super::{Access, open_sqlite};
+use crate::tx::Texts;
+use crate::{StoreError, Tx};
+
+/// How late the watch may notice a read that is over its limit.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// When the read that is running must end. Held while interrupting, so that the next read is not hit instead.
+type Deadline = Arc<Mutex<Option<Instant>>>;
+
+pub fn start(
+    path: &Path,
+    threads: usize,
+    reads: mpsc::Receiver<ReadUnit>,
+    running: &watch::Sender<()>,
+) -> Result<(), StoreError> {
+    let reads = read_queue::shared(reads);
+    let mut watched = Vec::new();
+    for number in 0..threads.max(1) {
+        let connection = open_sqlite(path, Access::Read)?;
+        let deadline = Deadline::default();
+        watched.push((deadline.clone(), connection.get_interrupt_handle()));
+        let reads = reads.clone();
+        spawn(&format!("store-read-{number}"), running.clone(), move || read_all(&connection, &reads, &deadline))?;
+    }
+    spawn("store-read-watch", (), move || keep_watch(watched))
+}
+
+fn read_all(connection: &Connection, reads: &ReadQueue, deadline: &Deadline) {
+    let mut texts = Texts::default();
+    while let Some(mut read) = read_queue::next(reads) {
+        set(deadline, Some(read.deadline));
+        let result = snapshot(connection, &mut texts, &mut read);
+        set(deadline, None);
+        read.unit.answer(result);
+    }
+}
+
+fn snapshot(connection: &Connection, texts: &mut Texts, read: &mut ReadUnit) -> Result<(), StoreError> {
+    connection.prepare_cached("begin")?.execute([])?;
+    read.unit.run(&mut Tx::sqlite(connection, texts).until(read.deadline));
+    if !connection.is_autocommit() {
+        connection.prepare_cached("rollback")?.execute([])?;
+    }
+    Ok(())
+}
+
+fn set(deadline: &Deadline, to: Option<Instant>) {
+    *deadline.lock().unwrap_or_else(PoisonError::into_inner) = to;
+}
+
+/// Ends when the readers have.
+fn keep_watch(watched: Vec<(Deadline, InterruptHandle)>) {
+    while watched.iter().any(|(deadline, _)| Arc::strong_count(deadline) > 1) {
+        std::thread::sleep(WATCH_INTERVAL);
+        let now = Instant::now();
+        for (deadline, handle) in &watched {
+            let deadline = deadline.lock().unwrap_or_else(PoisonError::into_inner);
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                handle.interrupt();
+            }
+        }
+    }
+}

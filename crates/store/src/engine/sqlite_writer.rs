@@ -1,0 +1,210 @@
+//! The one writer of a SQLite file: gathers what waits, commits it at once, then answers.
+//!
+//! Each unit has a savepoint, so that one that fails rolls back alone. Nobody is answered before the commit they share
+//! is on disk. There is no waiting for company: a batch grows by what arrives while the one before it commits.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tracing::error;
+
+use super::measure::{Counts, queue_depth};
+use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_chunk, next_chunk};
+use super::sqlite_batch::Batch;
+use super::thread::{spawn, waiting_runtime};
+use super::unit::{Unit, Verdict};
+use super::{Access, Inbox, checkpoint, open_sqlite, sqlite_reader};
+use crate::tx::Texts;
+use crate::{Options, StoreError, Tx};
+
+/// Units that share one commit at most.
+const UNITS_PER_BATCH: usize = 64;
+/// After this no further unit joins a batch: those in it are waiting for their commit.
+const BATCH_TIME: Duration = Duration::from_millis(2);
+
+/// Opens every connection here, so that a failure is the caller's; then each moves to its thread.
+pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
+    let connection = open_sqlite(path, Access::Write)?;
+    let stop = checkpoint::start(path, options.min_free_bytes, inbox.disk_low, inbox.running.clone())?;
+    sqlite_reader::start(path, options.reader_threads, inbox.reads, &inbox.running)?;
+    let runtime = waiting_runtime()?;
+    let writer = Writer {
+        connection,
+        texts: Texts::default(),
+        money: inbox.money,
+        quotes: inbox.quotes,
+        counts: inbox.counts,
+        runtime,
+        _stop: stop,
+    };
+    spawn("store-writer", inbox.running, move || writer.run())
+}
+
+struct Writer {
+    connection: Connection,
+    texts: Texts,
+    money: mpsc::Receiver<Box<dyn Unit>>,
+    quotes: mpsc::Receiver<PendingQuote>,
+    counts: Arc<Counts>,
+    /// Only to wait on two queues at once.
+    runtime: Runtime,
+    /// Dropped with the writer, which tells the checkpoint thread to stop.
+    _stop: std::sync::mpsc::Sender<()>,
+}
+
+/// Why a transaction is gone. In both cases nothing of it was written.
+enum Gone {
+    /// A statement of a unit or quote took the transaction along (disk full, out of memory) and holds the reason.
+    ByStatement,
+    Engine(StoreError),
+}
+
+impl From<rusqlite::Error> for Gone {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl Writer {
+    fn run(mut self) {
+        while let Some(batch) = self.wait() {
+            queue_depth("money", self.money.len());
+            queue_depth("quotes", self.quotes.len());
+            self.write(batch, true);
+        }
+    }
+
+    /// The first of the next batch, or nothing when every handle is gone and the queues are empty.
+    fn wait(&mut self) -> Option<Batch> {
+        let (money, quotes) = (&mut self.money, &mut self.quotes);
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                Some(unit) = money.recv() => Some(Batch::of_unit(unit)),
+                Some(quote) = quotes.recv() => Some(Batch::of_quote(quote)),
+                else => None,
+            }
+        })
+    }
+
+    fn write(&mut self, mut batch: Batch, gather: bool) {
+        match self.transact(&mut batch, gather) {
+            Ok(()) => batch.answer(),
+            // One spoiled it for all: each is tried once more by itself and gets an answer of its own.
+            Err(_) if batch.len() > 1 => batch.split().for_each(|one| self.write(one, false)),
+            Err(Gone::ByStatement) => batch.answer(),
+            Err(Gone::Engine(error)) => batch.fail(&error),
+        }
+    }
+
+    fn transact(&mut self, batch: &mut Batch, gather: bool) -> Result<(), Gone> {
+        // Takes the write lock at once: a lock taken later could fail in the middle of a unit.
+        self.statement("begin immediate")?;
+        let result = self.fill(batch, gather).and_then(|()| self.commit(batch));
+        if result.is_err() && !self.connection.is_autocommit() {
+            self.statement("rollback")?;
+        }
+        result
+    }
+
+    fn fill(&mut self, batch: &mut Batch, gather: bool) -> Result<(), Gone> {
+        let began = Instant::now();
+        loop {
+            if let Some(unit) = batch.next_unit() {
+                let committed = self.run_unit(unit)?;
+                batch.ran(committed);
+                continue;
+            }
+            if !gather || batch.units() >= UNITS_PER_BATCH || began.elapsed() >= BATCH_TIME {
+                break;
+            }
+            match self.money.try_recv() {
+                Ok(unit) => batch.add_unit(unit),
+                Err(_) => break,
+            }
+        }
+        loop {
+            let waiting = if gather { self.quotes.len().min(QUOTES_PER_BATCH - batch.quotes()) } else { 0 };
+            let chunk = next_chunk(batch.untried_quotes() + waiting);
+            if chunk == 0 {
+                return Ok(());
+            }
+            while batch.untried_quotes() < chunk {
+                match self.quotes.try_recv() {
+                    Ok(quote) => batch.add_quote(quote),
+                    // The queue says how many it holds and one thread takes them, so this is not reached; if it were,
+                    // the rest would go in smaller chunks.
+                    Err(_) => break,
+                }
+            }
+            self.insert_quotes(batch)?;
+            // Quotes are never starved, and money never waits for more than one chunk of them.
+            if gather && !self.money.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether the unit is part of the transaction now.
+    fn run_unit(&mut self, unit: &mut dyn Unit) -> Result<bool, Gone> {
+        self.statement("savepoint unit")?;
+        let verdict = unit.run(&mut Tx::sqlite(&self.connection, &mut self.texts));
+        if self.connection.is_autocommit() {
+            return Err(Gone::ByStatement);
+        }
+        if verdict != Verdict::Commit {
+            self.statement("rollback to unit")?;
+        }
+        self.statement("release unit")?;
+        Ok(verdict == Verdict::Commit)
+    }
+
+    /// All untried quotes in one statement; if it fails, which undoes it alone, one by one.
+    fn insert_quotes(&mut self, batch: &mut Batch) -> Result<(), Gone> {
+        let chunk = batch.untried_quotes();
+        if chunk == next_chunk(chunk) {
+            let result = insert_chunk(&mut Tx::sqlite(&self.connection, &mut self.texts), batch.untried());
+            if result.is_ok() || chunk == 1 {
+                batch.tried(chunk, &result);
+                return self.still_open();
+            }
+            self.still_open()?;
+        }
+        for _ in 0..chunk {
+            let one = &batch.untried()[..1];
+            let result = insert_chunk(&mut Tx::sqlite(&self.connection, &mut self.texts), one);
+            batch.tried(1, &result);
+            self.still_open()?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), Gone> {
+        let began = Instant::now();
+        let Err(error) = self.statement("commit") else {
+            self.counts.committed(batch.committed_units(), batch.committed_quotes(), began.elapsed());
+            return Ok(());
+        };
+        // A commit that was refused leaves the transaction open, and one that ran out of disk is not complete in the
+        // log. After any other error the log may hold it or not, and only reading it afresh tells: a commit that was
+        // reported as failed and then came back would pay twice.
+        let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+        if !full && self.connection.is_autocommit() {
+            error!(error = &error as &dyn std::error::Error, "a commit failed on its way to disk, the process ends");
+            std::process::abort();
+        }
+        Err(error.into())
+    }
+
+    fn still_open(&self) -> Result<(), Gone> {
+        if self.connection.is_autocommit() { Err(Gone::ByStatement) } else { Ok(()) }
+    }
+
+    fn statement(&self, sql: &'static str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
+}

@@ -1,0 +1,90 @@
+//! A unit of work on its way through a queue: the closure, what it returned, and whom to tell.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::thread::or_abort;
+use crate::error::Fault;
+use crate::{StoreError, Tx};
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A unit that waited for the store would wait for itself.
+pub fn assert_outside() {
+    debug_assert!(!INSIDE.get(), "a unit of work called the store: pass its Tx on instead");
+}
+
+/// What to do with the transaction a unit ran in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Commit,
+    /// The unit returned an error, or the statement that failed would fail again.
+    RollBack,
+    /// The unit was stopped by something that passes.
+    Again(Fault),
+}
+
+/// Erases the result type of [`Pending`], so that units of all kinds share a queue.
+pub trait Unit: Send {
+    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
+    /// Whether the caller has gone. A write is done all the same.
+    fn is_abandoned(&self) -> bool;
+    /// Hands over what the last run returned, or `error` in its place.
+    fn answer(self: Box<Self>, ended: Result<(), StoreError>);
+}
+
+pub struct ReadUnit {
+    pub unit: Box<dyn Unit>,
+    pub deadline: Instant,
+}
+
+pub struct Pending<F, T, E> {
+    unit: F,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Pending<F, T, E> {
+    pub fn new(unit: F, reply: oneshot::Sender<Result<T, E>>) -> Self {
+        Self { unit, result: None, reply }
+    }
+}
+
+impl<F, T, E> Unit for Pending<F, T, E>
+where
+    F: Fn(&mut Tx<'_>) -> Result<T, E> + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict {
+        INSIDE.set(true);
+        let result = or_abort("a unit of work", || (self.unit)(tx));
+        INSIDE.set(false);
+        let verdict = match (tx.fault(), &result) {
+            (None, Ok(_)) => Verdict::Commit,
+            (None, Err(_)) | (Some(Fault::Statement), _) => Verdict::RollBack,
+            (Some(passing), _) => Verdict::Again(passing),
+        };
+        let swallowed = tx.fault().is_some() && result.is_ok();
+        self.result = Some(if swallowed { Err(StoreError::Swallowed.into()) } else { result });
+        verdict
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn answer(self: Box<Self>, ended: Result<(), StoreError>) {
+        let result = match (ended, self.result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => Err(StoreError::Closed.into()),
+            (Err(error), _) => Err(error.into()),
+        };
+        // The caller may have hung up, which undoes nothing.
+        let _ = self.reply.send(result);
+    }
+}

@@ -1,0 +1,31 @@
+//! What happened to each request, by which rule, with which figures.
+
+use domain::ids::RequestId;
+use domain::request::State;
+use domain::time::Timestamp;
+
+use crate::{StoreError, Tx};
+
+/// One line of a request's story. `figures` is a short JSON object of what the rule looked at.
+pub fn append(
+    tx: &mut Tx<'_>,
+    request: RequestId,
+    state: State,
+    rule: &str,
+    figures: &serde_json::Value,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into request_event (request_id, state, rule, figures, at) values ($1, $2, $3, $4, $5)",
+        &[request.0.into(), state.as_str().into(), rule.into(), figures.to_string().into(), now.millis().into()],
+    )?;
+    Ok(())
+}
+
+/// The rules that were applied to a request, in order.
+pub fn rules(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<(String, String)>, StoreError> {
+    tx.rows("select state, rule from request_event where request_id = $1 order by sequence", &[request.0.into()])?
+        .iter()
+        .map(|row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))
+        .collect()
+}

@@ -1,0 +1,87 @@
+//! Lanes: one wallet on one chain, and the next nonce it will use.
+
+use alloy_primitives::Address;
+use domain::ids::ChainId;
+
+use crate::{StoreError, Tx, Value};
+
+#[derive(Clone, Debug)]
+pub struct Lane {
+    pub wallet: Address,
+    pub next_nonce: u64,
+    pub quarantined: Option<String>,
+    /// Payments not yet in a block.
+    pub unmined: u64,
+}
+
+/// Makes the lane known. One that is already there keeps its nonce.
+pub fn register(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into lane (chain_id, wallet, next_nonce) values ($1, $2, 0) on conflict do nothing",
+        &[chain.0.try_into()?, wallet.into()],
+    )?;
+    Ok(())
+}
+
+/// All lanes of a chain, held until the unit ends.
+pub fn lock(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<Lane>, StoreError> {
+    tx.rows(
+        "select l.wallet, l.next_nonce, l.quarantined,
+         (select count(*) from payment p where p.chain_id = l.chain_id and p.wallet = l.wallet
+          and p.state in ('decided', 'sent'))
+         from lane l where l.chain_id = $1 order by l.wallet {for_update}",
+        &[chain.0.try_into()?],
+    )?
+    .iter()
+    .map(|row| {
+        Ok(Lane {
+            wallet: row.address(0)?,
+            next_nonce: row.uint(1)?,
+            quarantined: row.opt_text(2)?.map(str::to_owned),
+            unmined: row.uint(3)?,
+        })
+    })
+    .collect()
+}
+
+/// Takes the next nonce. It comes back with the unit, if the unit fails.
+pub fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "update lane set next_nonce = next_nonce + 1 where chain_id = $1 and wallet = $2 returning next_nonce - 1",
+        &[chain.0.try_into()?, wallet.into()],
+    )?;
+    row.ok_or(StoreError::ManyRows(0))?.uint(0)
+}
+
+/// Moves the nonce up to what the chain has used. Never down.
+pub fn raise_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, to: u64) -> Result<(), StoreError> {
+    tx.execute(
+        "update lane set next_nonce = $3 where chain_id = $1 and wallet = $2 and next_nonce < $3",
+        &[chain.0.try_into()?, wallet.into(), to.try_into()?],
+    )?;
+    Ok(())
+}
+
+/// Takes a lane out of use, or back into it.
+pub fn quarantine(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, why: Option<&str>) -> Result<(), StoreError> {
+    tx.execute(
+        "update lane set quarantined = $3 where chain_id = $1 and wallet = $2",
+        &[chain.0.try_into()?, wallet.into(), why.map_or(Value::Null, Into::into)],
+    )?;
+    Ok(())
+}
+
+/// The lanes of a chain, for reading.
+pub fn all(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<Lane>, StoreError> {
+    tx.rows("select wallet, next_nonce, quarantined from lane where chain_id = $1", &[chain.0.try_into()?])?
+        .iter()
+        .map(|row| {
+            Ok(Lane {
+                wallet: row.address(0)?,
+                next_nonce: row.uint(1)?,
+                quarantined: row.opt_text(2)?.map(str::to_owned),
+                unmined: 0,
+            })
+        })
+        .collect()
+}

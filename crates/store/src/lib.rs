@@ -1,0 +1,32 @@
+//! The database: every SQL statement and migration, on SQLite and on Postgres.
+//!
+//! A unit of work is a closure over [`Tx`]; it runs on the store's own threads and reaches the database and nothing
+//! else. There are no repository traits and no in-memory twin: tests run on the real engines.
+
+pub mod blocks;
+mod columns;
+pub mod deposits;
+mod dialect;
+pub mod dues;
+mod engine;
+mod error;
+pub mod events;
+pub mod lanes;
+mod lock;
+mod migrate;
+mod options;
+pub mod payments;
+pub mod requests;
+mod row;
+pub mod settlements;
+mod tx;
+mod value;
+
+pub use dialect::Dialect;
+pub use engine::{QuoteRow, Stats, Store};
+pub use error::{PostgresFault, StoreError};
+pub use lock::{WorkerLock, lock};
+pub use options::{DatabaseUrl, Options, PostgresUrl};
+pub use row::Row;
+pub use tx::Tx;
+pub use value::Value;

@@ -1,0 +1,156 @@
+//! The schema, as numbered SQL files that only ever grow in number.
+//!
+//! `causeway migrate` applies them; opening never does, so that an instance of an older build is not surprised.
+
+use rusqlite::Connection;
+
+use crate::engine::{Access, Link, off_runtime, open_sqlite};
+use crate::{DatabaseUrl, Dialect, Options, StoreError};
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sql: &'static str,
+}
+
+/// In order and without gaps.
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "0001_init", sql: include_str!("../migrations/0001_init.sql") },
+    Migration { version: 2, name: "0002_transfers", sql: include_str!("../migrations/0002_transfers.sql") },
+];
+
+const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+const CREATE_TABLE: &str =
+    "create table if not exists schema_migration (version bigint primary key, name text not null)";
+const INSERT: &str = "insert into schema_migration (version, name) values ($1, $2)";
+const CURRENT: &str = "select cast(coalesce(max(version), 0) as bigint) from schema_migration";
+/// Two instances that migrate at once take turns.
+const POSTGRES_TURN: &str = "select pg_advisory_xact_lock(4802711060235190221)";
+
+/// Refuses a database whose schema is not the one this build was made for.
+pub(crate) fn check(options: &Options) -> Result<(), StoreError> {
+    let found = match &options.url {
+        DatabaseUrl::Sqlite(path) => sqlite_version(&open_sqlite(path, Access::Read)?)?,
+        DatabaseUrl::Postgres(_) => off_runtime(|| postgres_version(options))?,
+    };
+    refuse_newer(found)?;
+    if found < LATEST {
+        return Err(StoreError::SchemaOlder { found, needed: LATEST });
+    }
+    Ok(())
+}
+
+/// Applies what is missing, each migration in its own transaction.
+pub(crate) fn run(options: &Options) -> Result<Vec<&'static str>, StoreError> {
+    let mut applied = Vec::new();
+    match &options.url {
+        DatabaseUrl::Sqlite(path) => {
+            let mut connection = open_sqlite(path, Access::Create)?;
+            refuse_newer(sqlite_version(&connection)?)?;
+            for migration in MIGRATIONS {
+                if apply_sqlite(&mut connection, migration).map_err(|source| failed(migration, source))? {
+                    applied.push(migration.name);
+                }
+            }
+        }
+        DatabaseUrl::Postgres(_) => off_runtime(|| {
+            refuse_newer(postgres_version(options)?)?;
+            for migration in MIGRATIONS {
+                if apply_postgres(options, migration).map_err(|source| failed(migration, source))? {
+                    applied.push(migration.name);
+                }
+            }
+            Ok::<_, StoreError>(())
+        })?,
+    }
+    Ok(applied)
+}
+
+fn refuse_newer(found: i64) -> Result<(), StoreError> {
+    if found > LATEST {
+        return Err(StoreError::SchemaNewer { found, known: LATEST });
+    }
+    Ok(())
+}
+
+fn failed(migration: &Migration, source: StoreError) -> StoreError {
+    StoreError::Migration { name: migration.name, source: Box::new(source) }
+}
+
+fn sqlite_version(connection: &Connection) -> Result<i64, StoreError> {
+    let exists = "select exists (select 1 from sqlite_master where name = 'schema_migration')";
+    if !connection.query_row(exists, [], |row| row.get::<_, bool>(0))? {
+        return Ok(0);
+    }
+    Ok(connection.query_row(CURRENT, [], |row| row.get(0))?)
+}
+
+/// Whether it was missing. The version is looked at again under the write lock.
+fn apply_sqlite(connection: &mut Connection, migration: &Migration) -> Result<bool, StoreError> {
+    let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    tx.execute_batch(CREATE_TABLE)?;
+    let current: i64 = tx.query_row(CURRENT, [], |row| row.get(0))?;
+    if current >= migration.version {
+        return Ok(false);
+    }
+    tx.execute_batch(&Dialect::Sqlite.expand(migration.sql)?)?;
+    tx.execute(&Dialect::Sqlite.expand(INSERT)?, (migration.version, migration.name))?;
+    tx.commit()?;
+    Ok(true)
+}
+
+fn link(options: &Options) -> Result<Link, StoreError> {
+    Link::for_options(options)?.ok_or(StoreError::Url("not a postgres url"))
+}
+
+fn postgres_version(options: &Options) -> Result<i64, StoreError> {
+    let mut link = link(options)?;
+    let client = link.connect()?;
+    let exists = client.query_one("select to_regclass('schema_migration') is not null", &[])?;
+    if !exists.try_get::<_, bool>(0)? {
+        return Ok(0);
+    }
+    Ok(client.query_one(CURRENT, &[])?.try_get(0)?)
+}
+
+/// Whether it was missing. The version is looked at again once it is our turn.
+fn apply_postgres(options: &Options, migration: &Migration) -> Result<bool, StoreError> {
+    let mut link = link(options)?;
+    let client = link.connect()?;
+    // An index on a large table takes as long as it takes.
+    client.batch_execute("set statement_timeout = 0")?;
+    let mut tx = client.transaction()?;
+    tx.batch_execute(POSTGRES_TURN)?;
+    tx.batch_execute(CREATE_TABLE)?;
+    let current: i64 = tx.query_one(CURRENT, &[])?.try_get(0)?;
+    if current >= migration.version {
+        return Ok(false);
+    }
+    tx.batch_execute(&Dialect::Postgres.expand(migration.sql)?)?;
+    tx.execute(INSERT, &[&migration.version, &migration.name])?;
+    tx.commit()?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_gaps() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.version, index as i64 + 1);
+            assert!(migration.name.starts_with(&format!("{:04}_", migration.version)), "{}", migration.name);
+        }
+    }
+
+    #[test]
+    fn every_migration_can_be_spelled_for_both_engines() {
+        for migration in MIGRATIONS {
+            for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+                dialect.expand(migration.sql).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests, and the quotes they begin as.
+
+use std::str::FromStr;
+
+use domain::fail::{FailReason, RefundFailReason};
+use domain::ids::{OrderId, RequestId};
+use domain::quote::Quote;
+use domain::request::{Next, State};
+use domain::time::Timestamp;
+
+use crate::columns::unknown;
+use crate::{Row, StoreError, Tx, Value};
+
+/// A transfer as it stands. A quote nobody has acted on reads as one that waits.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub id: RequestId,
+    pub order_id: OrderId,
+    pub state: State,
+    pub fail_reason: Option<FailReason>,
+    pub refund_fail_reason: Option<RefundFailReason>,
+    pub details: Option<String>,
+    pub quote: Quote,
+    pub updated_at: Timestamp,
+}
+
+macro_rules! columns {
+    () => {
+        "request_id, order_id, state, fail_reason, refund_fail_reason, details, quote, updated_at"
+    };
+}
+
+fn from_row(row: &Row) -> Result<Request, StoreError> {
+    Ok(Request {
+        id: RequestId(row.b256(0)?),
+        order_id: OrderId(row.b256(1)?),
+        state: State::parse(row.text(2)?).ok_or(unknown(2, "a state"))?,
+        fail_reason: reason(row, 3)?,
+        refund_fail_reason: reason(row, 4)?,
+        details: row.opt_text(5)?.map(str::to_owned),
+        quote: quote(row, 6)?,
+        updated_at: Timestamp::from_millis(row.int(7)?),
+    })
+}
+
+fn reason<R: FromStr>(row: &Row, index: usize) -> Result<Option<R>, StoreError> {
+    row.opt_text(index)?.map(R::from_str).transpose().map_err(|_| unknown(index, "a reason"))
+}
+
+fn quote(row: &Row, index: usize) -> Result<Quote, StoreError> {
+    serde_json::from_str(row.text(index)?).map_err(|_| unknown(index, "a quote"))
+}
+
+/// For reading: the request, else the quote it would begin from.
+pub fn find(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreError> {
+    let sql = concat!("select ", columns!(), " from request where request_id = $1");
+    if let Some(row) = tx.row(sql, &[id.0.into()])? {
+        return from_row(&row).map(Some);
+    }
+    let unpaid = tx.row("select order_id, created_at, body from quote where request_id = $1", &[id.0.into()])?;
+    unpaid
+        .map(|row| {
+            Ok(Request {
+                id,
+                order_id: OrderId(row.b256(0)?),
+                state: State::Waiting,
+                fail_reason: None,
+                refund_fail_reason: None,
+                details: None,
+                quote: quote(&row, 2)?,
+                updated_at: Timestamp::from_millis(row.int(1)?),
+            })
+        })
+        .transpose()
+}
+
+/// The request, held until the unit ends.
+pub fn lock(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreError> {
+    let sql = concat!("select ", columns!(), " from request where request_id = $1 {for_update}");
+    tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// The request of an order, held until the unit ends. The first to ask turns the quote into a request.
+pub fn lock_order(tx: &mut Tx<'_>, id: OrderId) -> Result<Option<Request>, StoreError> {
+    let sql = concat!("select ", columns!(), " from request where order_id = $1 {for_update}");
+    if let Some(row) = tx.row(sql, &[id.0.into()])? {
+        return from_row(&row).map(Some);
+    }
+    let moved = tx.execute(
+        "insert into request (request_id, order_id, state, quote, created_at, updated_at)
+         select request_id, order_id, 'waiting', body, created_at, created_at from quote where order_id = $1
+         on conflict do nothing",
+        &[id.0.into()],
+    )?;
+    if moved > 0 {
+        tx.execute("delete from quote where order_id = $1", &[id.0.into()])?;
+    }
+    tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// Writes what a step decided. A reason once given stays, unless the step names another.
+pub fn set_state(tx: &mut Tx<'_>, id: RequestId, next: &Next, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update request set state = $2, fail_reason = coalesce($3, fail_reason),
+         refund_fail_reason = coalesce($4, refund_fail_reason), updated_at = $5 where request_id = $1",
+        &[
+            id.0.into(),
+            next.state.as_str().into(),
+            next.reason.map(FailReason::as_str).into(),
+            next.refund_reason.map(RefundFailReason::as_str).into(),
+            now.millis().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The transactions of a request that callers are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hashes {
+    pub deposits: Vec<alloy_primitives::B256>,
+    /// Fills, or refunds where the request was refunded.
+    pub payments: Vec<alloy_primitives::B256>,
+}
+
+pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
+    let deposits = tx.rows(
+        "select d.tx_hash from deposit_use u join deposit d on d.deposit_id = u.deposit_id
+         where u.order_id = $1 and d.state <> 'gone' order by d.deposit_id",
+        &[request.order_id.0.into()],
+    )?;
+    let purpose = match request.state {
+        State::Refunding | State::Refunded | State::Failed => "refund",
+        State::Waiting | State::Pending | State::Submitted | State::Success => "fill",
+    };
+    let payments = tx.rows(
+        "select tx_hash from payment where request_id = $1 and purpose = $2 and tx_hash is not null
+         and state <> 'void' order by payment_id",
+        &[request.id.0.into(), purpose.into()],
+    )?;
+    let column = |rows: &[Row]| rows.iter().map(|row| row.b256(0)).collect::<Result<_, StoreError>>();
+    Ok(Hashes { deposits: column(&deposits)?, payments: column(&payments)? })
+}
+
+/// Deletes quotes that nobody acted on in time, in one small batch. Says whether there may be more. Quotes expire in the
+/// order they were made, so only the oldest are looked at: the table has no index for more.
+pub fn prune_quotes(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    const BATCH: i64 = 500;
+    let gone = tx.execute(
+        "delete from quote where id in (select id from quote order by id limit $2) and expires_at < $1",
+        &[now.millis().into(), Value::Int(BATCH)],
+    )?;
+    Ok(i64::try_from(gone).is_ok_and(|gone| gone == BATCH))
+}

@@ -1,0 +1,33 @@
+//! The engine, on both databases.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod crash;
+mod database;
+mod locks;
+mod migrations;
+mod outages;
+mod quotes;
+mod reads;
+mod units;
+mod values;
+
+/// Runs each case on a fresh database of each engine.
+macro_rules! on_both_engines {
+    ($($case:ident)*) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $case() -> anyhow::Result<()> {
+                super::$case(crate::database::sqlite().await?).await
+            })*
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $case() -> anyhow::Result<()> {
+                super::$case(crate::database::postgres().await?).await
+            })*
+        }
+    };
+}
+pub(crate) use on_both_engines;
