@@ -1,0 +1,93 @@
+//! One anvil: the node of one local chain.
+//!
+//! It never mines by itself (automine stalls under load and its interval cannot be changed below a second); whoever
+//! owns it calls `evm_mine`.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use serde_json::json;
+use url::Url;
+
+use crate::process::{Process, Program};
+use crate::rpc::Rpc;
+
+/// Room for about 140,000 plain transfers: blocks are never full, so nothing waits for space.
+const GAS_LIMIT: u64 = 3_000_000_000;
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct Anvil {
+    process: Process,
+    pub rpc: Rpc,
+    pub port: u16,
+}
+
+#[derive(Debug)]
+pub struct Setup<'a> {
+    pub binary: &'a Path,
+    pub name: &'a str,
+    pub chain_id: u64,
+    /// 0 for any free one.
+    pub port: u16,
+    /// A state file to begin with.
+    pub load: Option<&'a Path>,
+    /// Where to leave the state when stopped in order.
+    pub dump: Option<&'a Path>,
+    /// For the log.
+    pub dir: &'a Path,
+    pub dir_is_temporary: bool,
+}
+
+impl Anvil {
+    pub async fn start(setup: Setup<'_>) -> Result<Self> {
+        let mut args: Vec<OsString> =
+            ["--host", "127.0.0.1", "--no-mining", "--no-request-size-limit"].map(OsString::from).into();
+        args.extend(["--port".into(), setup.port.to_string().into()]);
+        args.extend(["--chain-id".into(), setup.chain_id.to_string().into()]);
+        args.extend(["--gas-limit".into(), GAS_LIMIT.to_string().into()]);
+        // Old states go to disk, by default to the user's home.
+        args.extend(["--cache-path".into(), setup.dir.join(format!("{}.states", setup.name)).into()]);
+        for (option, path) in [("--load-state", setup.load), ("--dump-state", setup.dump)] {
+            if let Some(path) = path {
+                args.extend([option.into(), path.into()]);
+            }
+        }
+        let name = format!("anvil {}", setup.name);
+        let Setup { binary: path, dir, dir_is_temporary, .. } = setup;
+        let program = Program { name, path, args, dir, dir_is_temporary, last_signal: Signal::SIGKILL };
+        let mut process = Process::start(program)?;
+        let port = listening_port(&mut process).await?;
+        let rpc = Rpc::new(Url::parse(&format!("http://127.0.0.1:{port}"))?)?;
+        // It would write a line for every call.
+        rpc.call::<serde_json::Value>("anvil_setLoggingEnabled", json!([false])).await?;
+        Ok(Self { process, rpc, port })
+    }
+
+    /// Ends it in order, which writes the state file if one was asked for.
+    pub async fn stop(self) -> Result<()> {
+        self.process.stop(Signal::SIGINT, STOP_PATIENCE).await?;
+        Ok(())
+    }
+}
+
+/// Read from its own words: only the process that holds the port knows which one it is.
+async fn listening_port(process: &mut Process) -> Result<u16> {
+    let began = Instant::now();
+    loop {
+        let output = process.output();
+        if let Some(address) = output.lines().find_map(|line| line.strip_prefix("Listening on ")) {
+            let port = address.rsplit(':').next().and_then(|port| port.trim().parse().ok());
+            return port.with_context(|| format!("anvil listens on {address}, which has no port"));
+        }
+        process.check()?;
+        if began.elapsed() > START_PATIENCE {
+            bail!("anvil did not come up within {START_PATIENCE:?}:\n{output}");
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,316 @@
+//! Puts everything on a new chain: contracts, tokens, feeds, pools and funds.
+//!
+//! Every chain gets the same transactions from the same accounts in the same order, so addresses are equal on all of
+//! them. What an account sends is known before it is mined; a stage is sent at once and mined as one block.
+
+use std::collections::HashMap;
+
+use alloy::consensus::{SignableTransaction, TxEip1559};
+use alloy::eips::eip2718::Encodable2718;
+use alloy::rpc::types::TransactionReceipt;
+use alloy::signers::SignerSync;
+use alloy::sol;
+use alloy::sol_types::{SolCall, SolConstructor, SolValue};
+use alloy_primitives::{Address, Bytes, I256, TxKind, U256};
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::artifacts::{self, ThirdParty};
+use crate::keys::{Account, Keys};
+use crate::rpc::Rpc;
+use crate::uniswap;
+
+sol! {
+    interface Erc20 {
+        function mint(address to, uint256 value) external;
+        function approve(address spender, uint256 value) external;
+        function balanceOf(address account) external view returns (uint256);
+        function transfer(address to, uint256 value) external;
+        function deposit() external payable;
+    }
+
+    interface Guarded {
+        function setGuardian(address guardian) external;
+    }
+
+    interface DataFees {
+        function setL1Fee(uint256 l1BaseFee, uint256 blobBaseFee, uint32 baseFeeScalar, uint32 blobBaseFeeScalar)
+            external;
+    }
+
+    contract Feed {
+        constructor(address owner, uint8 decimals, string memory description, int256 answer);
+        function setAnswer(int256 answer) external;
+        function setFrozenAt(uint256 timestamp) external;
+    }
+}
+
+/// Where things are on a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contracts {
+    pub depository: Address,
+    pub router: Address,
+    pub approval_proxy: Address,
+    pub multicall3: Address,
+    pub permit2: Address,
+    pub weth: Address,
+    pub uniswap_factory: Address,
+    pub position_manager: Address,
+    pub swap_router: Address,
+    pub quoter: Address,
+    pub tick_lens: Address,
+    /// Only where the chain charges for publishing data.
+    pub gas_oracle: Option<Address>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    pub symbol: String,
+    pub name: String,
+    pub address: Address,
+    pub decimals: u8,
+    /// Its price in USD with 8 decimals; none for a token that only the DEX prices.
+    pub feed: Option<Address>,
+}
+
+/// The facts of a deployed chain, kept beside its saved state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deployment {
+    pub contracts: Contracts,
+    pub tokens: Vec<Token>,
+    pub native_feed: Address,
+    /// The last block of the deployment: nothing of interest happened before it.
+    pub start_block: u64,
+}
+
+/// Answers of the feeds, with 8 decimals.
+pub const ETH_USD: i64 = 3000_0000_0000;
+const STABLE_USD: i64 = 1_0000_0000;
+
+/// Holds WETH for every DEX and user who wants some; also what a native balance is given from.
+const MILLION_ETHER: U256 = ether(1_000_000);
+const FILLER_ETHER: U256 = ether(100);
+const USER_ETHER: U256 = ether(10_000);
+
+pub const fn ether(n: u64) -> U256 {
+    U256::from_limbs(widening(n, 1_000_000_000_000_000_000))
+}
+
+const fn widening(a: u64, b: u64) -> [u64; 4] {
+    let product = a as u128 * b as u128;
+    [product as u64, (product >> 64) as u64, 0, 0]
+}
+
+/// `n` whole tokens.
+pub fn units(n: u64, decimals: u8) -> U256 {
+    U256::from(n) * U256::from(10).pow(U256::from(decimals))
+}
+
+pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdParty) -> Result<Deployment> {
+    let mut stage = Stage::new(rpc, chain_id);
+    let deployer = &keys.deployer;
+    for (account, balance) in funds(keys) {
+        rpc.call::<Value>("anvil_setBalance", (account, balance)).await?;
+    }
+    let set_code = async |address: Address, code: &Bytes| rpc.call::<Value>("anvil_setCode", (address, code)).await;
+    set_code(artifacts::MULTICALL3, &third_party.multicall3).await?;
+    set_code(artifacts::PERMIT2, &third_party.permit2).await?;
+
+    // Ours come first: their addresses stay put when anything else in the deployment changes.
+    let depository = stage.create(
+        deployer,
+        artifacts::creation(artifacts::DEPOSITORY)?,
+        (keys.owner.address, keys.allocator.address).abi_encode(),
+    )?;
+    let router = stage.create(deployer, artifacts::creation(artifacts::ROUTER)?, vec![])?;
+    let approval_proxy = stage.create(
+        deployer,
+        artifacts::creation(artifacts::APPROVAL_PROXY)?,
+        (keys.owner.address, router, artifacts::PERMIT2).abi_encode(),
+    )?;
+    stage.call(&keys.owner, depository, &Guarded::setGuardianCall { guardian: keys.guardian.address })?;
+
+    let feed = |stage: &mut Stage<'_>, description: &str, answer: i64| -> Result<Address> {
+        let args = Feed::constructorCall {
+            owner: deployer.address,
+            decimals: 8,
+            description: description.to_owned(),
+            answer: I256::try_from(answer)?,
+        };
+        stage.create(deployer, artifacts::creation(artifacts::PRICE_FEED)?, args.abi_encode())
+    };
+    let native_feed = feed(&mut stage, "ETH / USD", ETH_USD)?;
+    let weth = stage.create(deployer, third_party.weth.clone(), vec![])?;
+    let mut tokens = vec![Token {
+        symbol: "WETH".into(),
+        name: "Wrapped Ether".into(),
+        address: weth,
+        decimals: 18,
+        feed: Some(native_feed),
+    }];
+    for (artifact, symbol, name, decimals) in [
+        (artifacts::USDC, "USDC", "USD Coin", 6),
+        (artifacts::USDT, "USDT", "Tether USD", 6),
+        (artifacts::DAI, "DAI", "Dai Stablecoin", 18),
+        (artifacts::LONG_TAIL, "TAIL", "Long Tail", 18),
+    ] {
+        let address = stage.create(deployer, artifacts::creation(artifact)?, deployer.address.abi_encode())?;
+        let feed = match symbol {
+            "TAIL" => None,
+            _ => Some(feed(&mut stage, &format!("{symbol} / USD"), STABLE_USD)?),
+        };
+        tokens.push(Token { symbol: symbol.into(), name: name.into(), address, decimals, feed });
+    }
+    let dex = uniswap::deploy(&mut stage, deployer, weth, third_party)?;
+    fund(&mut stage, keys, &tokens)?;
+    let gas_oracle = match chain_id {
+        crate::BASE | crate::OPTIMISM => {
+            set_code(artifacts::GAS_ORACLE, &artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?).await?;
+            // About what the real chains charge: a few tenths of a cent for a transfer.
+            let fees = DataFees::setL1FeeCall {
+                l1BaseFee: U256::from(2_000_000_000_u64),
+                blobBaseFee: U256::from(1_000_000_000_u64),
+                baseFeeScalar: 5227,
+                blobBaseFeeScalar: 1_014_213,
+            };
+            stage.call(deployer, artifacts::GAS_ORACLE, &fees)?;
+            Some(artifacts::GAS_ORACLE)
+        }
+        // Chains without the oracle send the same number of transactions, which keeps later addresses equal.
+        _ => {
+            stage.send(deployer, TxKind::Call(deployer.address), U256::ZERO, Bytes::new())?;
+            None
+        }
+    };
+    stage.mine().await.context("deploying the contracts")?;
+    uniswap::open_pools(&mut stage, deployer, &dex, &tokens).await.context("opening the pools")?;
+
+    let start_block: U256 = rpc.call("eth_blockNumber", json!([])).await?;
+    let contracts = Contracts {
+        depository,
+        router,
+        approval_proxy,
+        multicall3: artifacts::MULTICALL3,
+        permit2: artifacts::PERMIT2,
+        weth,
+        uniswap_factory: dex.factory,
+        position_manager: dex.position_manager,
+        swap_router: dex.swap_router,
+        quoter: dex.quoter,
+        tick_lens: dex.tick_lens,
+        gas_oracle,
+    };
+    Ok(Deployment { contracts, tokens, native_feed, start_block: start_block.to() })
+}
+
+fn funds(keys: &Keys) -> impl Iterator<Item = (Address, U256)> {
+    let rich = [&keys.deployer, &keys.treasury].map(|a| (a.address, MILLION_ETHER));
+    let roles = [&keys.owner, &keys.allocator, &keys.guardian].into_iter().chain(&keys.fillers);
+    let users = keys.users.iter().map(|a| (a.address, USER_ETHER));
+    rich.into_iter().chain(roles.map(|a| (a.address, FILLER_ETHER))).chain(users)
+}
+
+/// Tokens for the users and the solver, and what each filler may draw from the treasury.
+fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token]) -> Result<()> {
+    for token in tokens {
+        let (for_treasury, per_filler, per_user) = match token.symbol.as_str() {
+            "WETH" => (10_000, 1_000, 0),
+            "TAIL" => (0, 0, 1_000_000),
+            _ => (50_000_000, 5_000_000, 100_000),
+        };
+        let amount = |n| units(n, token.decimals);
+        let treasury = &keys.treasury;
+        if token.symbol == "WETH" {
+            let data = Erc20::depositCall {}.abi_encode();
+            stage.send(treasury, TxKind::Call(token.address), amount(for_treasury), data.into())?;
+        } else {
+            let users = keys.users.iter().map(|user| (user.address, per_user));
+            for (to, n) in users.chain([(treasury.address, for_treasury)]).filter(|(_, n)| *n > 0) {
+                stage.call(&keys.deployer, token.address, &Erc20::mintCall { to, value: amount(n) })?;
+            }
+        }
+        for filler in keys.fillers.iter().filter(|_| per_filler > 0) {
+            let approve = Erc20::approveCall { spender: filler.address, value: amount(per_filler) };
+            stage.call(treasury, token.address, &approve)?;
+        }
+    }
+    Ok(())
+}
+
+/// Transactions that go into one block together.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    pub rpc: &'a Rpc,
+    chain_id: u64,
+    nonces: HashMap<Address, u64>,
+    raw: Vec<(String, Bytes)>,
+}
+
+impl<'a> Stage<'a> {
+    /// For a chain on which the senders have not sent anything yet.
+    pub fn new(rpc: &'a Rpc, chain_id: u64) -> Self {
+        Self { rpc, chain_id, nonces: HashMap::new(), raw: vec![] }
+    }
+
+    /// Returns the address the contract will have.
+    pub fn create(&mut self, from: &Account, code: Bytes, args: Vec<u8>) -> Result<Address> {
+        let nonce = self.nonces.get(&from.address).copied().unwrap_or_default();
+        self.send(from, TxKind::Create, U256::ZERO, [code.as_ref(), &args].concat().into())?;
+        Ok(from.address.create(nonce))
+    }
+
+    pub fn call(&mut self, from: &Account, to: Address, call: &impl SolCall) -> Result<()> {
+        self.send(from, TxKind::Call(to), U256::ZERO, call.abi_encode().into())
+    }
+
+    pub fn send(&mut self, from: &Account, to: TxKind, value: U256, data: Bytes) -> Result<()> {
+        let nonce = self.nonces.entry(from.address).or_default();
+        let what = format!("transaction {nonce} of {} to {to:?}", from.address);
+        let tx = TxEip1559 {
+            chain_id: self.chain_id,
+            nonce: *nonce,
+            // Below the most a transaction may ask for since Osaka (2^24), above what any of ours needs.
+            gas_limit: 12_000_000,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1_000_000,
+            to,
+            value,
+            access_list: Default::default(),
+            input: data,
+        };
+        *nonce += 1;
+        self.raw.push((what, sign(tx, from)?));
+        Ok(())
+    }
+
+    /// Mines everything sent so far; fails unless all of it succeeded.
+    pub async fn mine(&mut self) -> Result<()> {
+        let sent = std::mem::take(&mut self.raw);
+        let sends = sent.iter().map(|(_, raw)| ("eth_sendRawTransaction", json!([raw])));
+        let hashes = self.rpc.batch(sends).await?;
+        self.rpc.call::<Value>("evm_mine", json!([])).await?;
+        let receipts = self.rpc.batch(hashes.iter().map(|hash| ("eth_getTransactionReceipt", json!([hash])))).await?;
+        for ((what, _), receipt) in sent.iter().zip(receipts) {
+            let receipt: Option<TransactionReceipt> = serde_json::from_value(receipt)?;
+            let receipt = receipt.with_context(|| format!("{what} was not mined"))?;
+            ensure!(receipt.status(), "{what} reverted");
+        }
+        Ok(())
+    }
+
+    pub async fn read<C: SolCall>(&self, to: Address, call: &C) -> Result<C::Return> {
+        read(self.rpc, to, call).await
+    }
+}
+
+pub fn sign(tx: TxEip1559, from: &Account) -> Result<Bytes> {
+    let signature = from.signer().sign_hash_sync(&tx.signature_hash())?;
+    Ok(tx.into_signed(signature).encoded_2718().into())
+}
+
+pub async fn read<C: SolCall>(rpc: &Rpc, to: Address, call: &C) -> Result<C::Return> {
+    let data = Bytes::from(call.abi_encode());
+    let answer: Bytes = rpc.call("eth_call", json!([{"to": to, "data": data}, "latest"])).await?;
+    C::abi_decode_returns(&answer).with_context(|| format!("{} on {to} answered {answer}", C::SIGNATURE))
+}

@@ -1,0 +1,309 @@
+//! Local chains with our contracts, tokens, feeds and a DEX on them, behind one handle. It knows nothing of the
+//! service: it makes chains and says where everything is.
+//!
+//! What it runs is fetched on first use (`tools`); what it starts never outlives the process (`process`).
+
+mod anvil;
+mod artifacts;
+mod chain;
+mod connection;
+mod deploy;
+mod faults;
+mod keys;
+mod lies;
+mod mining;
+mod postgres;
+mod process;
+mod proxy;
+mod rpc;
+mod state;
+mod tools;
+mod uniswap;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::task::JoinHandle;
+use url::Url;
+
+pub use crate::chain::Chain;
+pub use crate::deploy::{Contracts, Token};
+pub use crate::faults::{Fault, Faults};
+pub use crate::keys::{Account, Keys};
+pub use crate::postgres::Postgres;
+pub use crate::proxy::FaultProxy;
+
+use crate::anvil::{Anvil, Setup};
+use crate::deploy::Deployment;
+use crate::mining::Miner;
+use crate::state::{DataDir, Key, Saved};
+use crate::tools::Cache;
+
+pub(crate) const BASE: u64 = 8453;
+pub(crate) const OPTIMISM: u64 = 10;
+const ARBITRUM: u64 = 42161;
+
+/// A chain to simulate: the name and id of a real one, so that clients find what they expect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Network {
+    id: u64,
+    name: &'static str,
+}
+
+const NETWORKS: [Network; 3] = [
+    Network { id: BASE, name: "base" },
+    Network { id: OPTIMISM, name: "optimism" },
+    Network { id: ARBITRUM, name: "arbitrum" },
+];
+
+/// Takes sentences for a person who waits at a terminal.
+#[derive(Clone)]
+pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Progress {
+    pub fn new(say: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(say))
+    }
+
+    pub fn silent() -> Self {
+        Self::new(|_| ())
+    }
+
+    pub fn say(&self, sentence: &str) {
+        (self.0)(sentence);
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub block_time: Duration,
+    /// Where to continue from and to save to at an orderly stop; without one, chains are new and forgotten.
+    pub data_dir: Option<PathBuf>,
+    /// Ignore what the data folder holds.
+    pub fresh: bool,
+    /// Chain `i` listens on `first_port + 2i`, its second endpoint on the port after that. Free ports by default.
+    pub first_port: Option<u16>,
+    pub fillers: usize,
+    pub progress: Progress,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            block_time: Duration::from_secs(1),
+            data_dir: None,
+            fresh: false,
+            first_port: None,
+            fillers: 4,
+            progress: Progress::silent(),
+        }
+    }
+}
+
+/// Running chains. Dropping it ends them at once; `shutdown` ends them in order.
+#[derive(Debug, Serialize)]
+pub struct Devnet {
+    pub chains: Vec<Chain>,
+    pub keys: Keys,
+    /// The chains continue those of an earlier run. If not, whatever was stored about them is void.
+    pub resumed: bool,
+    /// The chains were loaded from a saved template instead of being deployed.
+    pub from_template: bool,
+    #[serde(skip)]
+    running: Running,
+}
+
+/// Fields are dropped in this order: the folder goes last.
+#[derive(Debug)]
+struct Running {
+    key: Key,
+    miners: Vec<JoinHandle<()>>,
+    proxies: Vec<FaultProxy>,
+    anvils: Vec<Anvil>,
+    home: Home,
+}
+
+/// Where chains keep their logs, and their state if they are to continue.
+#[derive(Debug)]
+enum Home {
+    Kept(DataDir),
+    Temporary(tempfile::TempDir),
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for miner in &self.miners {
+            miner.abort();
+        }
+    }
+}
+
+impl Devnet {
+    pub async fn start(options: Options) -> Result<Self> {
+        let progress = &options.progress;
+        let keys = Keys::new(options.fillers);
+        let key = Key::new(options.fillers);
+        let cache = Cache::open()?;
+        let anvil = {
+            let (cache, progress) = (cache.clone(), progress.clone());
+            tokio::task::spawn_blocking(move || cache.anvil(&progress)).await??
+        };
+        let home = match &options.data_dir {
+            Some(dir) => Home::Kept(DataDir::open(dir)?),
+            None => Home::Temporary(tempfile::Builder::new().prefix("causeway-devnet-").tempdir()?),
+        };
+        let left = match &home {
+            Home::Kept(dir) if !options.fresh => dir.resume(&key, &NETWORKS, progress),
+            _ => None,
+        };
+        let resumed = left.is_some();
+        let (saved, from_template) = match left {
+            Some(saved) => (saved, true),
+            None => state::templates(&cache, &anvil, &key, &NETWORKS, &keys, progress).await?,
+        };
+        progress.say("Starting the local chains");
+        let launch = Launch { anvil, home: &home, options: &options, keys: &keys };
+        let launches = (0..).zip(NETWORKS).zip(saved).map(|((i, network), saved)| launch.chain(i, network, saved));
+        let launched = futures::future::try_join_all(launches).await?;
+        if let Home::Kept(dir) = &home {
+            dir.begin(&NETWORKS)?;
+        }
+        let mut chains = vec![];
+        let mut running = Running { key, anvils: vec![], proxies: vec![], miners: vec![], home };
+        for (chain, anvil, proxy) in launched {
+            running.miners.push(chain.miner.run(chain.name.clone(), options.block_time));
+            running.anvils.push(anvil);
+            running.proxies.push(proxy);
+            chains.push(chain);
+        }
+        Ok(Self { chains, keys, resumed, from_template, running })
+    }
+
+    /// Panics for a chain that does not exist: the list is fixed.
+    pub fn chain(&self, name: &str) -> &Chain {
+        let chain = self.chains.iter().find(|chain| chain.name == name);
+        chain.unwrap_or_else(|| panic!("there is no chain {name} on the devnet"))
+    }
+
+    /// Ends the chains in order and, with a data folder, saves them there.
+    pub async fn shutdown(mut self) -> Result<()> {
+        for miner in self.running.miners.drain(..) {
+            miner.abort();
+            // Aborted, so the error is expected; what counts is that nothing mines any more.
+            drop(miner.await);
+        }
+        self.running.proxies.clear();
+        let stops = self.running.anvils.drain(..).map(Anvil::stop);
+        futures::future::try_join_all(stops).await?;
+        if let Home::Kept(dir) = &self.running.home {
+            let deployments = self.chains.iter().map(|chain| Deployment {
+                contracts: chain.contracts.clone(),
+                tokens: chain.tokens.clone(),
+                native_feed: chain.native_feed,
+                start_block: chain.start_block,
+            });
+            dir.finish(&self.running.key, &NETWORKS, deployments.collect())?;
+        }
+        Ok(())
+    }
+
+    /// One devnet per test binary, with 200 ms blocks. It lives on a thread of its own, so that the runtimes of tests
+    /// may come and go, and ends with the process.
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceCell<Devnet> = OnceCell::const_new();
+        SHARED
+            .get_or_init(|| async {
+                let options = Options { block_time: Duration::from_millis(200), ..Options::default() };
+                on_background_thread("devnet", Self::start(options)).await.expect("a devnet for the tests")
+            })
+            .await
+    }
+}
+
+/// Runs a future on a runtime that lasts as long as the process.
+async fn on_background_thread<T: Send + 'static>(
+    name: &str,
+    start: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let work = move || {
+        runtime.block_on(async {
+            drop(sender.send(start.await));
+            std::future::pending::<()>().await;
+        });
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+    receiver.await.with_context(|| format!("the {name} thread ended"))?
+}
+
+/// What all chains are started with.
+struct Launch<'a> {
+    anvil: PathBuf,
+    home: &'a Home,
+    options: &'a Options,
+    keys: &'a Keys,
+}
+
+impl Launch<'_> {
+    async fn chain(&self, i: u16, network: Network, saved: Saved) -> Result<(Chain, Anvil, FaultProxy)> {
+        let port = match self.options.first_port {
+            Some(first) => {
+                first.checked_add(2 * i).filter(|port| *port < u16::MAX).context("the first port is too high")?
+            }
+            None => 0,
+        };
+        let (dir, dump) = match self.home {
+            Home::Kept(data) => (data.path(), Some(data.state_file(&network))),
+            Home::Temporary(dir) => (dir.path(), None),
+        };
+        let anvil = Anvil::start(Setup {
+            binary: &self.anvil,
+            name: network.name,
+            chain_id: network.id,
+            port,
+            load: Some(&saved.state),
+            dump: dump.as_deref(),
+            dir,
+            dir_is_temporary: dump.is_none(),
+        })
+        .await?;
+        let rpc_url = Url::parse(&format!("http://127.0.0.1:{}", anvil.port))?;
+        let ws_url = Url::parse(&format!("ws://127.0.0.1:{}", anvil.port))?;
+        let second_port = if port == 0 { 0 } else { port + 1 };
+        let proxy = FaultProxy::start_at(rpc_url.clone(), ws_url.clone(), second_port).await?;
+        let Deployment { contracts, tokens, native_feed, start_block } = saved.deployment;
+        let chain = Chain {
+            id: network.id,
+            name: network.name.to_owned(),
+            rpc_url,
+            ws_url,
+            second_rpc_url: proxy.rpc_url.clone(),
+            second_ws_url: proxy.ws_url.clone(),
+            faults: proxy.faults.clone(),
+            contracts,
+            tokens,
+            native_feed,
+            start_block,
+            block_time: self.options.block_time,
+            rpc: anvil.rpc.clone(),
+            miner: Miner::new(anvil.rpc.clone()),
+            deployer: self.keys.deployer,
+            sending: Arc::new(Mutex::new(())),
+        };
+        // A loaded chain has no block of its own yet: its head may be days old.
+        chain.mine(1).await?;
+        Ok((chain, anvil, proxy))
+    }
+}

@@ -1,0 +1,88 @@
+//! When blocks are made. One task per chain mines on a beat; tests may pause it, mine by hand or raise the base fee.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+
+use crate::rpc::Rpc;
+
+/// 0.01 gwei, about what the real chains charge. Left alone it would fall to a few wei in empty blocks, and every
+/// fee in a quote with it.
+pub const BASE_FEE: u64 = 10_000_000;
+
+#[derive(Clone, Debug)]
+pub struct Miner(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    rpc: Rpc,
+    /// Held while anything changes the head, so that a paused chain stands still from the moment `pause` returns.
+    paused: Mutex<bool>,
+    base_fee: AtomicU64,
+}
+
+impl Miner {
+    pub fn new(rpc: Rpc) -> Self {
+        Self(Arc::new(Inner { rpc, paused: Mutex::new(false), base_fee: AtomicU64::new(BASE_FEE) }))
+    }
+
+    /// Mines once per `block_time` until the returned task is aborted.
+    pub fn run(&self, chain: String, block_time: Duration) -> JoinHandle<()> {
+        let miner = self.clone();
+        tokio::spawn(async move {
+            let mut beat = tokio::time::interval(block_time);
+            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut failing = false;
+            loop {
+                beat.tick().await;
+                let paused = miner.0.paused.lock().await;
+                if *paused {
+                    continue;
+                }
+                let mined = miner.blocks(1).await;
+                if let (Err(e), false) = (&mined, failing) {
+                    tracing::error!(chain.name = %chain, "cannot mine on {chain}: {e:#}");
+                }
+                failing = mined.is_err();
+            }
+        })
+    }
+
+    pub async fn mine(&self, n: u64) -> Result<()> {
+        let _still = self.0.paused.lock().await;
+        self.blocks(n).await
+    }
+
+    pub async fn pause(&self, paused: bool) {
+        *self.0.paused.lock().await = paused;
+    }
+
+    pub fn set_base_fee(&self, wei: u64) {
+        self.0.base_fee.store(wei, Ordering::Relaxed);
+    }
+
+    /// Replaces the last `depth` blocks; each pair puts a signed transaction into the block of that position.
+    pub async fn reorg(&self, depth: u64, transactions: Value) -> Result<()> {
+        let _still = self.0.paused.lock().await;
+        self.0.rpc.call::<Value>("anvil_reorg", json!([depth, transactions])).await?;
+        Ok(())
+    }
+
+    async fn blocks(&self, n: u64) -> Result<()> {
+        let fee = format!("{:#x}", self.0.base_fee.load(Ordering::Relaxed));
+        let mut left = n;
+        while left > 0 {
+            let chunk = left.min(100);
+            let block = || [("anvil_setNextBlockBaseFeePerGas", json!([fee])), ("evm_mine", json!([]))];
+            self.0.rpc.batch((0..chunk).flat_map(|_| block())).await?;
+            left -= chunk;
+        }
+        Ok(())
+    }
+}
