@@ -123,7 +123,11 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     if deposit.block_time.secs() > last_fill {
         return refund(FailReason::ProtocolDeadlineExpired);
     }
-    if quote.ask.ttl_secs.is_some_and(|ttl| deposit.block_time > quote.created_at.plus(std::time::Duration::from_secs(ttl.into()))) {
+    if quote
+        .ask
+        .ttl_secs
+        .is_some_and(|ttl| deposit.block_time > quote.created_at.plus(std::time::Duration::from_secs(ttl.into())))
+    {
         return refund(FailReason::TtlExpired);
     }
     let output = scaled(quote.figures.output, deposit.amount, quoted)?;

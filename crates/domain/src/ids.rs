@@ -85,7 +85,9 @@ mod tests {
     fn an_id_has_one_form() {
         let digits = "ab".repeat(32);
         assert!(format!("0x{digits}").parse::<RequestId>().is_ok());
-        for bad in [digits.clone(), format!("0x{}", &digits[2..]), format!("0x{digits}0"), format!("0x{}zz", &digits[2..])] {
+        for bad in
+            [digits.clone(), format!("0x{}", &digits[2..]), format!("0x{digits}0"), format!("0x{}zz", &digits[2..])]
+        {
             assert_eq!(bad.parse::<OrderId>(), Err(NotAnId), "{bad}");
         }
         assert_eq!("".parse::<OrderId>(), Err(NotAnId));

@@ -260,16 +260,21 @@ mod tests {
 
     #[test]
     fn formatting_keeps_one_fractional_digit() {
-        for (units, decimals, text) in
-            [(0, 6, "0.0"), (250_000_000, 6, "250.0"), (41_700, 6, "0.0417"), (1, 18, "0.000000000000000001"), (7, 0, "7.0")]
-        {
+        for (units, decimals, text) in [
+            (0, 6, "0.0"),
+            (250_000_000, 6, "250.0"),
+            (41_700, 6, "0.0417"),
+            (1, 18, "0.000000000000000001"),
+            (7, 0, "7.0"),
+        ] {
             assert_eq!(amount(units).formatted(decimals), text);
         }
     }
 
     #[test]
     fn dollars_have_six_decimals_and_no_negative_zero() {
-        for (micros, text) in [(0, "0.000000"), (-1, "-0.000001"), (12_340_000, "12.340000"), (-2_500_000, "-2.500000")] {
+        for (micros, text) in [(0, "0.000000"), (-1, "-0.000001"), (12_340_000, "12.340000"), (-2_500_000, "-2.500000")]
+        {
             assert_eq!(UsdMicros(micros).to_string(), text);
         }
         assert_eq!(UsdMicros(-1).percent_of(UsdMicros(1_000_000)), "0.00");

@@ -78,8 +78,7 @@ const INPUT: &str = "Input(InputPayment payment,InputRefund[] refunds)";
 const OUTPUT_PAYMENT: &str =
     "OutputPayment(bytes recipient,bytes currency,uint256 minimumAmount,uint256 expectedAmount)";
 // The deadline stands before the calls here, and after them in the JSON.
-const OUTPUT: &str =
-    "Output(string chainId,OutputPayment[] payments,uint32 deadline,bytes[] calls,bytes extraData)";
+const OUTPUT: &str = "Output(string chainId,OutputPayment[] payments,uint32 deadline,bytes[] calls,bytes extraData)";
 const FEE: &str = "Fee(string recipientChainId,bytes recipient,string currencyChainId,bytes currency,uint256 amount)";
 const ORDER: &str = "Order(string version,string solverChainId,address solver,uint256 salt,Input[] inputs,\
                      Output output,Fee[] fees)";

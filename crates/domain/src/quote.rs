@@ -388,7 +388,12 @@ pub(crate) mod tests {
             multicall3: Address::repeat_byte(0xd3),
             block_time_millis: 2_000,
             confirmations: 1,
-            fill_gas: FillGas { native_limit: 40_000, erc20_limit: 120_000, native_typical: 22_280, erc20_typical: 60_000 },
+            fill_gas: FillGas {
+                native_limit: 40_000,
+                erc20_limit: 120_000,
+                native_typical: 22_280,
+                erc20_typical: 60_000,
+            },
             private_id: None,
         }
     }

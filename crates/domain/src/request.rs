@@ -23,26 +23,38 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The order's deposit reached the confirmations we ask for.
-    DepositAccepted { output: Amount },
+    DepositAccepted {
+        output: Amount,
+    },
     /// The order's deposit is in, and cannot be filled.
-    DepositRefused { reason: FailReason },
+    DepositRefused {
+        reason: FailReason,
+    },
     /// A reorg removed the deposit. `fill_decided` says whether a payment already excludes every other outcome.
-    DepositGone { fill_decided: bool },
+    DepositGone {
+        fill_decided: bool,
+    },
     /// The deposit stayed away for the whole confirmation window.
     DepositLost,
     FillSent,
     FillMined,
     /// Proof that the fill did not and will not pay.
-    FillVoid { reason: FailReason },
+    FillVoid {
+        reason: FailReason,
+    },
     RefundMined,
     RefundVoid,
-    RefundImpossible { reason: RefundFailReason },
+    RefundImpossible {
+        reason: RefundFailReason,
+    },
 }
 
 /// Money that has to go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    Fill { output: Amount },
+    Fill {
+        output: Amount,
+    },
     /// The fill once decided, whose payment turned out void.
     FillAgain,
     Refund,
@@ -115,9 +127,7 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             DepositAccepted { .. } | DepositRefused { .. } => done,
             // With a payment on its way, only that payment decides; the missing deposit is our loss to chase.
             DepositGone { fill_decided: true } => done,
-            DepositGone { fill_decided: false } => {
-                Next { withdraw_due: true, ..Step::to(State::Waiting) }.then()
-            }
+            DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
             FillSent => Step::to(State::Submitted).then(),
             FillMined => Step::to(State::Success).then(),
             FillVoid { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
@@ -162,15 +172,8 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
 }
 
 impl State {
-    pub const ALL: [Self; 7] = [
-        Self::Waiting,
-        Self::Pending,
-        Self::Submitted,
-        Self::Success,
-        Self::Refunding,
-        Self::Refunded,
-        Self::Failed,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Waiting, Self::Pending, Self::Submitted, Self::Success, Self::Refunding, Self::Refunded, Self::Failed];
 
     /// As it is stored. What callers see is [`State::status`].
     pub const fn as_str(self) -> &'static str {

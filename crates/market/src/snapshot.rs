@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn a_native_promise_is_what_one_wallet_can_pay_after_gas() {
         let mut snapshot = snapshot();
-        snapshot.native = [(Address::repeat_byte(1), amount(1_000_000)), (Address::repeat_byte(2), amount(900_000))].into();
+        snapshot.native =
+            [(Address::repeat_byte(1), amount(1_000_000)), (Address::repeat_byte(2), amount(900_000))].into();
         assert_eq!(snapshot.payable(Address::ZERO, 1_000), amount(1_000_000 - 310 * 1_000));
         assert_eq!(snapshot.payable(Address::ZERO, u64::MAX), Amount::ZERO);
     }

@@ -36,6 +36,10 @@ pub fn advance(
         }
         let Some(due) = next.due else { break };
         let due = resolve(tx, request, due)?;
+        if due.purpose == Purpose::Refund && means.screen.custodial.contains(&due.recipient) {
+            next_event = Some(Event::RefundImpossible { reason: RefundFailReason::RefundRecipientIsVasp });
+            continue;
+        }
         match pay(tx, &due, means)? {
             Outcome::Paid(payment) => paid.push(payment),
             Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,

@@ -64,6 +64,10 @@ pub fn confirm(
         deposits::refuse(tx, stored.id, reason)?;
         Ok(Vec::new())
     };
+    // Held, not returned: what to do with it is for a person to decide.
+    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| means.screen.blocked.contains(who)) {
+        return refuse(tx, FailReason::BlockedWallet);
+    }
     let Some(request) = request else { return refuse(tx, FailReason::OrphanedDepositRefund) };
     let facts = Facts {
         chain: deposit.chain,

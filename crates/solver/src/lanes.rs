@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evm::{SignedTx, TxFields};
 use domain::payment::{self, State};
 use domain::request::Event;
+use evm::{SignedTx, TxFields};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use metrics::counter;
@@ -171,8 +171,9 @@ async fn bump(solver: &Arc<Solver>, site: &Arc<Site>, stored: &Stored) -> Result
         .write(move |tx| {
             // Mined meanwhile, or bumped by a run before this one: then there is nothing to offer.
             let current = payments::find(tx, id)?;
-            let open = current
-                .is_some_and(|stored| matches!(stored.state, State::Decided | State::Sent) && stored.attempts + 1 == ordinal);
+            let open = current.is_some_and(|stored| {
+                matches!(stored.state, State::Decided | State::Sent) && stored.attempts + 1 == ordinal
+            });
             if open {
                 payments::attempt(tx, id, ordinal, fees, now)?;
             }

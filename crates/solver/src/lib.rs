@@ -19,4 +19,4 @@ pub mod solver;
 pub use error::SolverError;
 pub use quote::{QuoteError, Quoted, Step, StepKind};
 pub use site::{Settings, Site};
-pub use solver::{Means, Solver};
+pub use solver::{Means, Outside, Screen, Solver};

@@ -102,6 +102,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
         value: form.value,
         data: form.data,
         gas: form.gas,
+        recipient: due.recipient,
         currency: due.currency,
         amount,
     };

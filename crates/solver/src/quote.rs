@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes};
+use domain::account::Account;
 use domain::catalog::{Chain, Currency};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
@@ -29,6 +30,8 @@ pub enum QuoteError {
     InvalidOutputCurrency { chain: ChainId },
     #[error("recipient: a token contract cannot receive")]
     InvalidRecipient,
+    #[error("{field}: this address is not served")]
+    Blocked { field: &'static str },
     #[error("{0}")]
     Refused(#[from] Refusal),
     #[error(transparent)]
@@ -70,6 +73,7 @@ impl Solver {
         if destination.chain.tokens.iter().any(|token| token.address == ask.recipient) {
             return Err(QuoteError::InvalidRecipient);
         }
+        self.screen(&ask)?;
         let here = self.market.current(origin.chain.id)?;
         let there = self.market.current(destination.chain.id)?;
         let rates = rates(origin, destination, &here, &there, self.window(destination.chain))?;
@@ -92,6 +96,17 @@ impl Solver {
         }
         let currency = chain.currency(&key.address).ok_or_else(|| unknown(key.chain))?;
         Ok(Side { chain, currency })
+    }
+
+    fn screen(&self, ask: &Ask) -> Result<(), QuoteError> {
+        let parties =
+            [("user", Some(&ask.user)), ("recipient", Some(&ask.recipient)), ("refundTo", ask.refund_to.as_ref())];
+        let blocked =
+            |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| self.screen.blocked.contains(&who));
+        match parties.into_iter().find(|(_, who)| blocked(*who)) {
+            Some((field, _)) => Err(QuoteError::Blocked { field }),
+            None => Ok(()),
+        }
     }
 
     fn fresh(&self) -> Fresh {
@@ -162,9 +177,8 @@ fn steps(quote: &Quote, order: OrderId, origin: Side<'_>, market: &Snapshot) -> 
         let data = calldata::implicit_deposit(depository, amount.units(), order);
         return vec![step(StepKind::Deposit, token, data, Amount::ZERO)];
     }
-    let approve = |amount: Amount| {
-        step(StepKind::Approve, token, calldata::approve(depository, amount.units()), Amount::ZERO)
-    };
+    let approve =
+        |amount: Amount| step(StepKind::Approve, token, calldata::approve(depository, amount.units()), Amount::ZERO);
     let data = calldata::deposit_erc20(user, token, amount.units(), order);
     let deposit = step(StepKind::Deposit, depository, data, Amount::ZERO);
     let reset = origin.currency.resets_allowance.then(|| approve(Amount::ZERO));

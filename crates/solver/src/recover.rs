@@ -91,7 +91,7 @@ fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Me
     let mut request = requests::lock_order(tx, order)?;
     let refund = request.as_ref().is_some_and(|request| request.quote.ask.origin.chain == chain);
     let purpose = if refund { Purpose::Refund } else { Purpose::Fill };
-    let (currency, amount) = paid(target, sent);
+    let (currency, recipient, amount) = paid(target, sent);
     let payment = Payment {
         purpose,
         subject: subject(tx, purpose, order)?,
@@ -105,6 +105,7 @@ fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Me
         value: Amount::new(sent.value),
         data: sent.input.clone(),
         gas: sent.gas_used,
+        recipient,
         currency,
         amount,
     };
@@ -136,11 +137,11 @@ fn subject(tx: &mut Tx<'_>, purpose: Purpose, order: OrderId) -> Result<B256, So
     Ok(deposit.map_or(order.0, |deposit| deposit_key(deposit.chain.0, deposit.tx, deposit.ordinal)))
 }
 
-/// What a transaction of ours paid: its value, or the amount of the token call.
-fn paid(target: Address, sent: &SentTx) -> (Address, Amount) {
+/// What a transaction of ours paid, and to whom: its value, or what the token call says.
+fn paid(target: Address, sent: &SentTx) -> (Address, Address, Amount) {
     if !sent.value.is_zero() {
-        return (Address::ZERO, Amount::new(sent.value));
+        return (Address::ZERO, target, Amount::new(sent.value));
     }
     let call = Erc20::transferFromCall::abi_decode_raw(sent.input.get(4..).unwrap_or_default());
-    (target, Amount::new(call.map(|call| call.amount).unwrap_or_default()))
+    call.map_or((target, Address::ZERO, Amount::ZERO), |call| (target, call.to, Amount::new(call.amount)))
 }

@@ -24,7 +24,13 @@ const BATCH: i64 = 64;
 
 /// What a block means for what we know: payments mined in it, deposits and payments that ripen under it, and what was
 /// due and may now be paid.
-pub fn settle(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &[SentTx], means: &Means) -> Result<Vec<Stored>, SolverError> {
+pub fn settle(
+    tx: &mut Tx<'_>,
+    site: &Site,
+    head: Head,
+    sent: &[SentTx],
+    means: &Means,
+) -> Result<Vec<Stored>, SolverError> {
     let chain = site.id();
     let mut paid = Vec::new();
     for sent in sent {
@@ -75,11 +81,13 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         foreign(tx, site, sent)?;
         return Ok(Vec::new());
     }
-    let event = if sent.success { payment::Event::Mined } else { payment::Event::Reverted };
+    // A token that returns `false` leaves a successful receipt and moves nothing.
+    let owed = &stored.payment;
+    let paid = sent.success && sent.paid(owed.currency, owed.recipient, site.chain.router) >= owed.amount.units();
+    let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };
     let state = payment::step(stored.state, event)?;
     payments::set_state(tx, stored.id, state, means.now)?;
-    let record =
-        Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
+    let record = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
     payments::set_mined(tx, stored.id, Some(record))?;
     if state != PaymentState::Mined {
         warn!(chain.id = %chain, tx = %sent.hash, "a payment reverted; it is void once its block is final");
@@ -135,4 +143,3 @@ struct MinedFigures {
     block: u64,
     amount: Amount,
 }
-

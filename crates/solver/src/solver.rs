@@ -1,8 +1,9 @@
 //! The solver as a whole: what its tasks share, and how they are started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use alloy::primitives::Address;
 use domain::catalog::Catalog;
 use domain::ids::ChainId;
 use domain::quote::Terms;
@@ -26,6 +27,14 @@ pub struct Outside {
     pub crash: fn(&'static str),
 }
 
+/// Whom the operator does not serve.
+#[derive(Clone, Debug, Default)]
+pub struct Screen {
+    pub blocked: BTreeSet<Address>,
+    /// Exchanges: nothing is refunded to them by itself, because they would not know whose it is.
+    pub custodial: BTreeSet<Address>,
+}
+
 #[derive(Debug)]
 pub struct Solver {
     pub catalog: Arc<Catalog>,
@@ -35,6 +44,7 @@ pub struct Solver {
     /// Signs order ids and nothing else.
     pub order_key: LocalSigner,
     pub sites: BTreeMap<ChainId, Arc<Site>>,
+    pub screen: Arc<Screen>,
     pub outside: Outside,
 }
 
@@ -51,7 +61,8 @@ impl Solver {
     /// database and nothing else.
     pub fn means(&self) -> Means {
         let of = |site: &Arc<Site>| (site.clone(), self.market.latest(site.id()));
-        Means { sites: self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect(), now: self.now() }
+        let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
+        Means { sites, screen: self.screen.clone(), now: self.now() }
     }
 
     /// Starts the tasks of every chain. They end with the token; what is committed by then is sent after the next
@@ -86,6 +97,7 @@ impl Solver {
 #[derive(Clone, Debug)]
 pub struct Means {
     sites: BTreeMap<ChainId, (Arc<Site>, Option<Arc<Snapshot>>)>,
+    pub screen: Arc<Screen>,
     pub now: Timestamp,
 }
 

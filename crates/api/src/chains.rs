@@ -1,0 +1,285 @@
+//! `GET /chains`.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, hex};
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::IntoResponse;
+use domain::account::Vm;
+use domain::catalog::{Chain, Currency};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::App;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChainsResponse {
+    chains: Vec<ChainBody>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainBody {
+    id: u64,
+    name: String,
+    display_name: String,
+    http_rpc_url: String,
+    ws_rpc_url: String,
+    explorer_url: String,
+    explorer_name: String,
+    explorer_paths: Option<ExplorerPaths>,
+    #[schema(value_type = Option<Object>)]
+    explorer_query_params: Option<()>,
+    deposit_enabled: bool,
+    token_support: &'static str,
+    disabled: bool,
+    partial_disable_limit: u64,
+    block_production_lagging: bool,
+    currency: NativeCurrency,
+    withdrawal_fee: u16,
+    deposit_fee: u16,
+    surge_enabled: bool,
+    featured_tokens: Vec<FeaturedToken>,
+    erc20_currencies: Vec<Erc20Currency>,
+    solver_currencies: Vec<SolverCurrency>,
+    icon_url: Option<String>,
+    logo_url: Option<String>,
+    brand_color: Option<String>,
+    contracts: Contracts,
+    vm_type: &'static str,
+    base_chain_id: Option<u64>,
+    status_message: Option<String>,
+    solver_addresses: Vec<String>,
+    tags: Vec<String>,
+    protocol: ChainProtocol,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ExplorerPaths {
+    transaction: &'static str,
+    address: &'static str,
+    token: &'static str,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NativeCurrency {
+    id: String,
+    symbol: String,
+    name: String,
+    address: String,
+    decimals: u8,
+    supports_bridging: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FeaturedToken {
+    id: String,
+    symbol: String,
+    name: String,
+    address: String,
+    decimals: u8,
+    supports_bridging: bool,
+    metadata: TokenMetadata,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TokenMetadata {
+    #[serde(rename = "logoURI")]
+    logo_uri: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Erc20Currency {
+    id: String,
+    symbol: String,
+    name: String,
+    address: String,
+    decimals: u8,
+    supports_bridging: bool,
+    supports_permit: bool,
+    withdrawal_fee: u16,
+    deposit_fee: u16,
+    surge_enabled: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SolverCurrency {
+    id: String,
+    symbol: String,
+    name: String,
+    address: String,
+    decimals: u8,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Contracts {
+    multicall3: String,
+    multicaller: String,
+    only_owner_multicaller: String,
+    relay_receiver: String,
+    erc20_router: String,
+    approval_proxy: String,
+    v3: ContractsV3,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContractsV3 {
+    erc20_router: String,
+    approval_proxy: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChainProtocol {
+    v2: ChainProtocolV2,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainProtocolV2 {
+    chain_id: Option<String>,
+    depository: Option<String>,
+    depository_vault: Option<String>,
+}
+
+fn text(address: Address) -> String {
+    format!("0x{}", hex::encode(address))
+}
+
+impl ChainBody {
+    fn new(chain: &Chain, app: &App) -> Self {
+        let site = app.solver.sites.get(&chain.id);
+        let refusing = site.and_then(|site| site.refusing());
+        let mut solver_addresses = vec![text(app.solver.order_key.address())];
+        if let Some(site) = site {
+            solver_addresses.push(text(site.treasury));
+            solver_addresses.extend(site.addresses().into_iter().map(text));
+        }
+        let shown = &chain.presentation;
+        Self {
+            id: chain.id.0,
+            name: chain.name.clone(),
+            display_name: shown.display_name.clone(),
+            http_rpc_url: shown.http_rpc_url.clone(),
+            ws_rpc_url: shown.ws_rpc_url.clone(),
+            explorer_url: shown.explorer_url.clone(),
+            explorer_name: shown.explorer_name.clone(),
+            explorer_paths: Some(ExplorerPaths {
+                transaction: "/tx/{TX_HASH}",
+                address: "/address/{ADDRESS}",
+                token: "/token/{TOKEN}",
+            }),
+            explorer_query_params: None,
+            deposit_enabled: refusing.is_none(),
+            token_support: "Limited",
+            disabled: refusing.is_some(),
+            partial_disable_limit: 0,
+            block_production_lagging: app.solver.market.current(chain.id).is_err(),
+            currency: NativeCurrency {
+                id: chain.native.id.clone(),
+                symbol: chain.native.symbol.clone(),
+                name: chain.native.name.clone(),
+                address: chain.native.address.to_string(),
+                decimals: chain.native.decimals,
+                supports_bridging: true,
+            },
+            withdrawal_fee: 0,
+            deposit_fee: 0,
+            surge_enabled: false,
+            featured_tokens: chain.tokens.iter().map(FeaturedToken::from).collect(),
+            erc20_currencies: chain.tokens.iter().map(Erc20Currency::from).collect(),
+            solver_currencies: chain.currencies().map(SolverCurrency::from).collect(),
+            icon_url: shown.icon_url.clone(),
+            logo_url: shown.icon_url.clone(),
+            brand_color: None,
+            contracts: Contracts {
+                multicall3: text(chain.multicall3),
+                multicaller: String::new(),
+                only_owner_multicaller: String::new(),
+                relay_receiver: String::new(),
+                erc20_router: text(chain.router),
+                approval_proxy: text(chain.approval_proxy),
+                v3: ContractsV3 { erc20_router: text(chain.router), approval_proxy: text(chain.approval_proxy) },
+            },
+            vm_type: match chain.vm {
+                Vm::Evm => "evm",
+                Vm::Venue => "lvm",
+                Vm::Svm => "svm",
+            },
+            base_chain_id: None,
+            status_message: None,
+            solver_addresses,
+            tags: Vec::new(),
+            protocol: ChainProtocol {
+                v2: ChainProtocolV2 {
+                    chain_id: Some(chain.name.clone()),
+                    depository: Some(text(chain.depository)),
+                    depository_vault: None,
+                },
+            },
+        }
+    }
+}
+
+impl From<&Currency> for FeaturedToken {
+    fn from(currency: &Currency) -> Self {
+        Self {
+            id: currency.id.clone(),
+            symbol: currency.symbol.clone(),
+            name: currency.name.clone(),
+            address: currency.address.to_string(),
+            decimals: currency.decimals,
+            supports_bridging: true,
+            metadata: TokenMetadata { logo_uri: currency.logo_uri.clone() },
+        }
+    }
+}
+
+impl From<&Currency> for Erc20Currency {
+    fn from(currency: &Currency) -> Self {
+        Self {
+            id: currency.id.clone(),
+            symbol: currency.symbol.clone(),
+            name: currency.name.clone(),
+            address: currency.address.to_string(),
+            decimals: currency.decimals,
+            supports_bridging: true,
+            supports_permit: false,
+            withdrawal_fee: 0,
+            deposit_fee: 0,
+            surge_enabled: false,
+        }
+    }
+}
+
+impl From<&Currency> for SolverCurrency {
+    fn from(currency: &Currency) -> Self {
+        Self {
+            id: currency.id.clone(),
+            symbol: currency.symbol.clone(),
+            name: currency.name.clone(),
+            address: currency.address.to_string(),
+            decimals: currency.decimals,
+        }
+    }
+}
+
+/// Lists the chains and what can be moved on them.
+#[utoipa::path(
+    get,
+    path = "/chains",
+    responses((status = 200, description = "The chains", body = ChainsResponse))
+)]
+pub async fn chains(app: State<App>) -> impl IntoResponse {
+    const MAX_AGE: Duration = Duration::from_secs(60);
+    // A private chain is for those who know its id.
+    let shown = app.catalog.chains().iter().filter(|chain| chain.private_id.is_none());
+    let chains = shown.map(|chain| ChainBody::new(chain, &app)).collect();
+    ([(CACHE_CONTROL, format!("max-age={}", MAX_AGE.as_secs()))], Json(ChainsResponse { chains }))
+}

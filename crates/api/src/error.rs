@@ -1,0 +1,131 @@
+//! One body for every failing response: `{message, errorCode, statusCode}`.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use domain::quote::Refusal;
+use serde::Serialize;
+use solver::QuoteError;
+use store::StoreError;
+use tracing::error;
+use utoipa::ToSchema;
+
+pub type ApiResult<T> = Result<Json<T>, ApiError>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    #[error(transparent)]
+    Quote(#[from] QuoteError),
+    #[error("{field}: {problem}")]
+    Parameter { field: &'static str, problem: String },
+    #[error("{field}: {problem}")]
+    Address { field: &'static str, problem: String },
+    #[error("slippageTolerance must be an integer between 0 and 10000")]
+    Slippage,
+    /// Asked for something that changes where money goes and is not offered: never passed over in silence.
+    #[error("{field} is not offered")]
+    NotOffered { field: &'static str },
+    #[error("txs: calls on the destination are not offered")]
+    ExtraTxs,
+    #[error("{0}")]
+    Body(String),
+    #[error("the body is larger than {most} bytes")]
+    BodyTooLarge { most: usize },
+    #[error("an API key is required for {field}")]
+    KeyRequired { field: &'static str },
+    #[error("Request not found")]
+    RequestNotFound,
+    #[error("there is nothing at this path")]
+    NoSuchPath,
+    #[error("this path does not take that method")]
+    MethodNotAllowed,
+    #[error("too many requests, try again in {} seconds", retry_after_secs)]
+    TooMany { retry_after_secs: u64 },
+    #[error("the request took too long")]
+    TimedOut,
+    /// The cause goes to the log, never to the caller.
+    #[error("internal error")]
+    Store(#[from] StoreError),
+    #[error("internal error")]
+    Internal,
+}
+
+impl ApiError {
+    fn parts(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Quote(error) => quote_parts(error),
+            Self::Parameter { .. } | Self::Body(_) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
+            Self::Address { .. } => (StatusCode::BAD_REQUEST, "INVALID_ADDRESS"),
+            Self::Slippage => (StatusCode::BAD_REQUEST, "INVALID_SLIPPAGE_TOLERANCE"),
+            Self::NotOffered { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
+            Self::ExtraTxs => (StatusCode::BAD_REQUEST, "EXTRA_TXS_NOT_SUPPORTED"),
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_PARAMETERS"),
+            Self::KeyRequired { .. } => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
+            Self::RequestNotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
+            Self::NoSuchPath => (StatusCode::NOT_FOUND, "NOT_FOUND"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
+            Self::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED"),
+            Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
+            Self::Store(error) => store_parts(error),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
+        }
+    }
+}
+
+fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
+    match error {
+        QuoteError::UnsupportedChain { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_CHAIN"),
+        QuoteError::ChainDisabled { .. } => (StatusCode::BAD_REQUEST, "CHAIN_DISABLED"),
+        QuoteError::InvalidInputCurrency { .. } => (StatusCode::BAD_REQUEST, "INVALID_INPUT_CURRENCY"),
+        QuoteError::InvalidOutputCurrency { .. } => (StatusCode::BAD_REQUEST, "INVALID_OUTPUT_CURRENCY"),
+        QuoteError::Blocked { .. } => (StatusCode::BAD_REQUEST, "SANCTIONED_WALLET_ADDRESS"),
+        QuoteError::InvalidRecipient => (StatusCode::BAD_REQUEST, "INVALID_RECIPIENT"),
+        QuoteError::Refused(Refusal::AmountTooLow { .. }) => (StatusCode::BAD_REQUEST, "AMOUNT_TOO_LOW"),
+        QuoteError::Refused(Refusal::NoRoute) => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
+        QuoteError::Refused(Refusal::SameChain) => (StatusCode::BAD_REQUEST, "UNSUPPORTED_ROUTE"),
+        QuoteError::Refused(Refusal::InsufficientLiquidity) => (StatusCode::BAD_REQUEST, "INSUFFICIENT_LIQUIDITY"),
+        QuoteError::Refused(Refusal::OutOfRange) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
+        QuoteError::Market(_) => (StatusCode::SERVICE_UNAVAILABLE, "PRICE_FETCH_FAILED"),
+        QuoteError::Store(error) => store_parts(error),
+    }
+}
+
+fn store_parts(error: &StoreError) -> (StatusCode, &'static str) {
+    if error.is_transient() || matches!(error, StoreError::DiskLow) {
+        (StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE")
+    } else {
+        (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR")
+    }
+}
+
+/// What every failing response says.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorBody {
+    message: String,
+    error_code: &'static str,
+    status_code: u16,
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (status, error_code) = self.parts();
+        let message = match &self {
+            Self::Quote(QuoteError::Store(cause)) | Self::Store(cause) => {
+                error!(error = %solver::error::Chained(cause), "a request failed in the store");
+                if status == StatusCode::SERVICE_UNAVAILABLE {
+                    "the service is busy, try again".to_owned()
+                } else {
+                    "internal error".to_owned()
+                }
+            }
+            other => other.to_string(),
+        };
+        let body = ErrorBody { message, error_code, status_code: status.as_u16() };
+        let mut response = (status, Json(body)).into_response();
+        if let Self::TooMany { retry_after_secs } = self {
+            response.headers_mut().insert(axum::http::header::RETRY_AFTER, retry_after_secs.into());
+        }
+        response
+    }
+}

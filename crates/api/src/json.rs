@@ -1,0 +1,54 @@
+//! Reading bodies and queries, with errors that name the field.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+
+/// The largest body any route takes.
+pub const MAX_BODY: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub struct ApiJson<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ApiJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            // Its text begins with the path of the member that does not fit.
+            Err(JsonRejection::JsonDataError(error)) => Err(ApiError::Body(inner(&error))),
+            Err(JsonRejection::JsonSyntaxError(error)) => Err(ApiError::Body(format!("not JSON: {}", inner(&error)))),
+            Err(JsonRejection::BytesRejection(error))
+                if error.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE =>
+            {
+                Err(ApiError::BodyTooLarge { most: MAX_BODY })
+            }
+            Err(other) => Err(ApiError::Body(other.body_text())),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct ApiQuery<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ApiQuery<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(query)) => Ok(Self(query)),
+            Err(QueryRejection::FailedToDeserializeQueryString(error)) => Err(ApiError::Body(inner(&error))),
+            Err(other) => Err(ApiError::Body(other.body_text())),
+        }
+    }
+}
+
+/// The cause without the framework's preamble.
+fn inner(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}

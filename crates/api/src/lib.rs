@@ -1,0 +1,42 @@
+//! Inbound HTTP: routes, wire shapes, errors and the OpenAPI document.
+//!
+//! A handler parses, makes one call, renders. No rule about money is decided here.
+
+mod chains;
+mod error;
+mod json;
+mod limits;
+mod lives;
+pub mod openapi;
+pub mod order_data;
+mod quote;
+mod router;
+mod status;
+mod wire;
+
+use std::sync::Arc;
+
+use domain::catalog::Catalog;
+use solver::Solver;
+
+pub use limits::{Limits, Network};
+pub use openapi::Addresses;
+pub use router::router;
+
+/// What the routes share.
+#[derive(Clone)]
+pub struct App {
+    pub solver: Arc<Solver>,
+    pub catalog: Arc<Catalog>,
+    pub addresses: Addresses,
+    /// None where the operator switched them off.
+    pub limits: Option<Arc<Limits>>,
+    /// The metrics as they stand, in the text form Prometheus reads.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! `GET /lives`: whether the service lives, and what ails it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+use store::blocks;
+use utoipa::ToSchema;
+
+use crate::App;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LivesResponse {
+    /// `ok`; `degraded` where a chain is not served; `down` where the database cannot be read.
+    status: &'static str,
+    report: Report,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Report {
+    version: &'static str,
+    database: bool,
+    chains: Vec<ChainReport>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainReport {
+    id: u64,
+    name: String,
+    /// The last block of which everything is stored.
+    block: Option<u64>,
+    /// Why no payments are made on this chain, and what to do about it.
+    refusing: Option<String>,
+    /// Why it is not quoted.
+    market: Option<String>,
+}
+
+/// Says whether the service lives.
+#[utoipa::path(
+    get,
+    path = "/lives",
+    responses(
+        (status = 200, description = "It lives", body = LivesResponse),
+        (status = 503, description = "It does not", body = LivesResponse),
+    )
+)]
+pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
+    let mut chains = Vec::new();
+    let mut database = true;
+    for chain in app.catalog.chains() {
+        let id = chain.id;
+        let cursor = app.solver.store.read(move |tx| blocks::cursor(tx, id)).await;
+        database &= cursor.is_ok();
+        chains.push(ChainReport {
+            id: id.0,
+            name: chain.name.clone(),
+            block: cursor.ok().flatten().map(|cursor| cursor.number),
+            refusing: app.solver.sites.get(&id).and_then(|site| site.refusing()).map(|why| why.to_string()),
+            market: app.solver.market.current(id).err().map(|error| error.to_string()),
+        });
+    }
+    let ailing = chains.iter().any(|chain| chain.refusing.is_some() || chain.market.is_some());
+    let (code, status) = match (database, ailing) {
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "down"),
+        (true, true) => (StatusCode::OK, "degraded"),
+        (true, false) => (StatusCode::OK, "ok"),
+    };
+    let report = Report { version: env!("CARGO_PKG_VERSION"), database, chains };
+    (code, Json(LivesResponse { status, report }))
+}

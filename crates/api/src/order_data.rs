@@ -1,0 +1,337 @@
+//! `orderData`: an order as JSON, in both directions.
+//!
+//! Reading is strict. Nothing is coerced: an order that is not exactly of this form has no id.
+
+use alloy_primitives::{Address, U256, hex};
+use domain::account::{Account, Vm};
+use domain::ids::OrderId;
+use domain::money::Amount;
+use domain::order::{self, Fee, Input, Order, Output, Payment, Refund};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OrderData {
+    pub version: String,
+    /// The name of the chain of the solver's identity.
+    pub solver_chain_id: String,
+    pub solver: String,
+    pub salt: String,
+    pub inputs: Vec<InputData>,
+    pub output: OutputData,
+    pub fees: Vec<FeeData>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InputData {
+    pub payment: InputPaymentData,
+    pub refunds: Vec<RefundData>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InputPaymentData {
+    pub chain_id: String,
+    pub currency: String,
+    pub amount: String,
+    pub weight: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RefundData {
+    pub chain_id: String,
+    pub recipient: String,
+    pub currency: String,
+    pub minimum_amount: String,
+    pub deadline: u32,
+    pub extra_data: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OutputData {
+    pub chain_id: String,
+    pub payments: Vec<OutputPaymentData>,
+    pub calls: Vec<String>,
+    pub deadline: u32,
+    pub extra_data: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OutputPaymentData {
+    pub recipient: String,
+    pub currency: String,
+    pub minimum_amount: String,
+    pub expected_amount: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FeeData {
+    pub recipient_chain_id: String,
+    pub recipient: String,
+    pub currency_chain_id: String,
+    pub currency: String,
+    pub amount: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {problem}")]
+pub struct BadOrder {
+    at: String,
+    problem: String,
+}
+
+/// Reads the order and names it. `vm` knows the machine behind each chain name.
+pub fn order_id(json: &str, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<OrderId, BadOrder> {
+    let data: OrderData = serde_json::from_str(json)
+        .map_err(|error| BadOrder { at: "orderData".to_owned(), problem: error.to_string() })?;
+    Ok(data.to_order(vm)?.id())
+}
+
+fn bad(at: impl Into<String>, problem: impl ToString) -> BadOrder {
+    BadOrder { at: at.into(), problem: problem.to_string() }
+}
+
+/// What one chain's entries are read with.
+struct Place<'a> {
+    at: String,
+    vm: Vm,
+    name: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(at: String, name: &'a str, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Self, BadOrder> {
+        let vm = vm(name).ok_or_else(|| bad(&at, format!("{name} is not a known chain name")))?;
+        Ok(Self { at, vm, name })
+    }
+
+    fn account(&self, member: &str, text: &str) -> Result<Account, BadOrder> {
+        Account::parse(self.vm, text).map_err(|error| bad(format!("{}.{member}", self.at), error))
+    }
+
+    fn amount(&self, member: &str, text: &str) -> Result<Amount, BadOrder> {
+        text.parse().map_err(|error| bad(format!("{}.{member}", self.at), error))
+    }
+
+    fn bytes(&self, member: &str, text: &str) -> Result<Vec<u8>, BadOrder> {
+        bytes(text).ok_or_else(|| bad(format!("{}.{member}", self.at), "must be 0x and an even number of hex digits"))
+    }
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    hex::decode(text.strip_prefix("0x").filter(|digits| digits.is_ascii())?).ok()
+}
+
+impl OrderData {
+    pub fn to_order(&self, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Order, BadOrder> {
+        if self.version != order::VERSION {
+            return Err(bad("version", format!("must be {}", order::VERSION)));
+        }
+        Place::of("solverChainId".to_owned(), &self.solver_chain_id, vm)?;
+        let solver = Account::parse(Vm::Evm, &self.solver).map_err(|error| bad("solver", error))?;
+        let salt = bytes(&self.salt).and_then(|bytes| U256::try_from_be_slice(&bytes));
+        let inputs = self.inputs.iter().enumerate().map(|(n, input)| input.read(&format!("inputs.{n}"), vm));
+        let fees = self.fees.iter().enumerate().map(|(n, fee)| fee.read(&format!("fees.{n}"), vm));
+        Ok(Order {
+            solver_chain: self.solver_chain_id.clone(),
+            solver: solver.evm().unwrap_or(Address::ZERO),
+            salt: salt.ok_or_else(|| bad("salt", "must be 0x and at most 32 bytes of hex"))?,
+            inputs: inputs.collect::<Result<_, _>>()?,
+            output: self.output.read(vm)?,
+            fees: fees.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl InputData {
+    fn read(&self, at: &str, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Input, BadOrder> {
+        let place = Place::of(format!("{at}.payment"), &self.payment.chain_id, vm)?;
+        let refunds = self.refunds.iter().enumerate().map(|(n, refund)| refund.read(format!("{at}.refunds.{n}"), vm));
+        Ok(Input {
+            chain: place.name.to_owned(),
+            currency: place.account("currency", &self.payment.currency)?,
+            amount: place.amount("amount", &self.payment.amount)?,
+            weight: place.amount("weight", &self.payment.weight)?.units(),
+            refunds: refunds.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl RefundData {
+    fn read(&self, at: String, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Refund, BadOrder> {
+        let place = Place::of(at, &self.chain_id, vm)?;
+        Ok(Refund {
+            chain: place.name.to_owned(),
+            recipient: place.account("recipient", &self.recipient)?,
+            currency: place.account("currency", &self.currency)?,
+            minimum: place.amount("minimumAmount", &self.minimum_amount)?,
+            deadline: self.deadline,
+            extra_data: place.bytes("extraData", &self.extra_data)?,
+        })
+    }
+}
+
+impl OutputData {
+    fn read(&self, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Output, BadOrder> {
+        let place = Place::of("output".to_owned(), &self.chain_id, vm)?;
+        let payment = |payment: &OutputPaymentData| {
+            Ok(Payment {
+                recipient: place.account("recipient", &payment.recipient)?,
+                currency: place.account("currency", &payment.currency)?,
+                minimum: place.amount("minimumAmount", &payment.minimum_amount)?,
+                expected: place.amount("expectedAmount", &payment.expected_amount)?,
+            })
+        };
+        Ok(Output {
+            chain: place.name.to_owned(),
+            payments: self.payments.iter().map(payment).collect::<Result<_, _>>()?,
+            calls: self.calls.iter().map(|call| place.bytes("calls", call)).collect::<Result<_, _>>()?,
+            deadline: self.deadline,
+            extra_data: place.bytes("extraData", &self.extra_data)?,
+        })
+    }
+}
+
+impl FeeData {
+    fn read(&self, at: &str, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Fee, BadOrder> {
+        let to = Place::of(at.to_owned(), &self.recipient_chain_id, vm)?;
+        let of = Place::of(at.to_owned(), &self.currency_chain_id, vm)?;
+        Ok(Fee {
+            recipient_chain: to.name.to_owned(),
+            recipient: to.account("recipient", &self.recipient)?,
+            currency_chain: of.name.to_owned(),
+            currency: of.account("currency", &self.currency)?,
+            amount: of.amount("amount", &self.amount)?,
+        })
+    }
+}
+
+fn hex_text(bytes: &[u8]) -> String {
+    format!("0x{}", hex::encode(bytes))
+}
+
+impl From<&Order> for OrderData {
+    fn from(order: &Order) -> Self {
+        Self {
+            version: order::VERSION.to_owned(),
+            solver_chain_id: order.solver_chain.clone(),
+            solver: hex_text(order.solver.as_slice()),
+            salt: hex_text(&order.salt.to_be_bytes::<32>()),
+            inputs: order.inputs.iter().map(InputData::from).collect(),
+            output: OutputData::from(&order.output),
+            fees: order.fees.iter().map(FeeData::from).collect(),
+        }
+    }
+}
+
+impl From<&Input> for InputData {
+    fn from(input: &Input) -> Self {
+        let refund = |refund: &Refund| RefundData {
+            chain_id: refund.chain.clone(),
+            recipient: refund.recipient.to_string(),
+            currency: refund.currency.to_string(),
+            minimum_amount: refund.minimum.to_string(),
+            deadline: refund.deadline,
+            extra_data: hex_text(&refund.extra_data),
+        };
+        Self {
+            payment: InputPaymentData {
+                chain_id: input.chain.clone(),
+                currency: input.currency.to_string(),
+                amount: input.amount.to_string(),
+                weight: input.weight.to_string(),
+            },
+            refunds: input.refunds.iter().map(refund).collect(),
+        }
+    }
+}
+
+impl From<&Output> for OutputData {
+    fn from(output: &Output) -> Self {
+        let payment = |payment: &Payment| OutputPaymentData {
+            recipient: payment.recipient.to_string(),
+            currency: payment.currency.to_string(),
+            minimum_amount: payment.minimum.to_string(),
+            expected_amount: payment.expected.to_string(),
+        };
+        Self {
+            chain_id: output.chain.clone(),
+            payments: output.payments.iter().map(payment).collect(),
+            calls: output.calls.iter().map(|call| hex_text(call)).collect(),
+            deadline: output.deadline,
+            extra_data: hex_text(&output.extra_data),
+        }
+    }
+}
+
+impl From<&Fee> for FeeData {
+    fn from(fee: &Fee) -> Self {
+        Self {
+            recipient_chain_id: fee.recipient_chain.clone(),
+            recipient: fee.recipient.to_string(),
+            currency_chain_id: fee.currency_chain.clone(),
+            currency: fee.currency.to_string(),
+            amount: fee.amount.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Orders and their ids, made by an independent implementation.
+    fn vectors() -> Value {
+        serde_json::from_str(include_str!("../tests/order-vectors.json")).unwrap()
+    }
+
+    fn id_of(vectors: &Value, order: &Value) -> Result<String, BadOrder> {
+        let vm = |name: &str| match vectors["chains"][name].as_str()? {
+            "evm" => Some(Vm::Evm),
+            "venue" => Some(Vm::Venue),
+            "svm" => Some(Vm::Svm),
+            _ => None,
+        };
+        order_id(&order.to_string(), &vm).map(|id| id.to_string())
+    }
+
+    #[test]
+    fn every_vector_has_its_id_and_survives_the_way_there_and_back() {
+        let vectors = vectors();
+        let orders = vectors["orders"].as_array().unwrap();
+        assert_eq!(orders.len(), 10);
+        for vector in orders {
+            let id = vector["orderId"].as_str().unwrap();
+            assert_eq!(id_of(&vectors, &vector["order"]).as_deref(), Ok(id), "{}", vector["name"]);
+            let vm = |name: &str| match vectors["chains"][name].as_str()? {
+                "venue" => Some(Vm::Venue),
+                "svm" => Some(Vm::Svm),
+                _ => Some(Vm::Evm),
+            };
+            let data: OrderData = serde_json::from_value(vector["order"].clone()).unwrap();
+            let back = OrderData::from(&data.to_order(&vm).unwrap());
+            assert_eq!(id_of(&vectors, &serde_json::to_value(back).unwrap()).as_deref(), Ok(id));
+        }
+    }
+
+    #[test]
+    fn what_must_be_rejected_is() {
+        let vectors = vectors();
+        let base = &vectors["orders"][0]["order"];
+        let cases = vectors["mustReject"].as_array().unwrap();
+        assert_eq!(cases.len(), 9);
+        for case in cases {
+            let mut order = base.clone();
+            let path = format!("/{}", case["path"].as_str().unwrap().replace('.', "/"));
+            *order.pointer_mut(&path).unwrap() = case["value"].clone();
+            assert!(id_of(&vectors, &order).is_err(), "{}", case["name"]);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! From configuration to parts: the catalogue of chains, the sites, the solver.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+use anyhow::{Context, Result};
+use domain::account::Vm;
+use domain::catalog::{Catalog, Chain, Class, Currency, FillGas, Presentation};
+use domain::ids::ChainId;
+use domain::quote::Terms;
+use evm::{Endpoint, LocalSigner, Nodes};
+use market::{Feed, Market, Watchlist};
+use solver::{Outside, Screen, Settings, Site, Solver};
+use store::payments::Stored;
+use store::{DatabaseUrl, Store};
+use tokio::sync::mpsc;
+
+use crate::config::{ChainConfig, ClassConfig, Config, FeedConfig, wei};
+
+/// Everything the service is made of, not yet running.
+#[derive(Debug)]
+pub struct Parts {
+    pub solver: Arc<Solver>,
+    pub inboxes: BTreeMap<ChainId, Vec<mpsc::Receiver<Stored>>>,
+    pub watchlists: Vec<(Nodes, Watchlist)>,
+}
+
+pub fn database(config: &Config) -> Result<store::Options> {
+    let text = config.database.read(&config.folder).context("database")?;
+    let url: DatabaseUrl = text.expose().parse().context("database")?;
+    // A relative path starts at the configuration file, like every other in it.
+    let url = match url {
+        DatabaseUrl::Sqlite(path) => DatabaseUrl::Sqlite(config.folder.join(path)),
+        postgres @ DatabaseUrl::Postgres(_) => postgres,
+    };
+    Ok(store::Options::new(url))
+}
+
+pub fn catalog(config: &Config) -> Result<Catalog> {
+    Ok(Catalog::new(config.chains.iter().map(chain).collect())?)
+}
+
+pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
+    let catalog = Arc::new(catalog(config)?);
+    let order_key = key(config, &config.solver.order_key).context("solver.order_key")?;
+    let fillers = || -> Result<Vec<LocalSigner>> {
+        let keys = config.solver.filler_keys.iter().enumerate();
+        keys.map(|(n, source)| key(config, source).with_context(|| format!("solver.filler_keys, entry {n}"))).collect()
+    };
+    let market = Arc::new(Market::new(catalog.chains().iter().map(|chain| chain.id)));
+    let (mut sites, mut inboxes, mut watchlists) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for (settings, chain) in config.chains.iter().zip(catalog.chains()) {
+        let in_chain = || format!("chain {}", chain.name);
+        let nodes = nodes(config, settings).with_context(in_chain)?;
+        let site_settings = site_settings(config, settings).with_context(in_chain)?;
+        let (site, inbox) = Site::new(chain.clone(), nodes.clone(), site_settings, config.solver.treasury, fillers()?);
+        watchlists.push((nodes, watchlist(config, settings, site.addresses()).with_context(in_chain)?));
+        sites.insert(chain.id, Arc::new(site));
+        inboxes.insert(chain.id, inbox);
+    }
+    let terms = terms(config, order_key.address())?;
+    let screen = Arc::new(screen(config)?);
+    let solver = Solver { catalog, store, market, terms, order_key, sites, screen, outside };
+    Ok(Parts { solver: Arc::new(solver), inboxes, watchlists })
+}
+
+fn key(config: &Config, source: &crate::config::Source) -> Result<LocalSigner> {
+    Ok(LocalSigner::from_hex(source.read(&config.folder)?.expose())?)
+}
+
+fn screen(config: &Config) -> Result<Screen> {
+    let list = |path: &Option<std::path::PathBuf>| match path {
+        Some(path) => crate::screening::load(&config.folder.join(path)),
+        None => Ok(Default::default()),
+    };
+    Ok(Screen {
+        blocked: list(&config.screening.blocked).context("screening.blocked")?,
+        custodial: list(&config.screening.custodial).context("screening.custodial")?,
+    })
+}
+
+pub fn nodes(config: &Config, chain: &ChainConfig) -> Result<Nodes> {
+    let url = |text: &crate::config::Text| -> Result<url::Url> {
+        let text = text.read(&config.folder)?;
+        // The address itself may be a secret, so the error does not repeat it.
+        url::Url::parse(text.expose()).ok().context("endpoints: not a URL")
+    };
+    let endpoints = chain
+        .endpoints
+        .iter()
+        .map(|endpoint| Ok(Endpoint { http: url(&endpoint.http)?, ws: endpoint.ws.as_ref().map(url).transpose()? }));
+    let timeout = Duration::from_millis(config.limits.rpc_timeout_millis);
+    let nodes = Nodes::new(ChainId(chain.id), endpoints.collect::<Result<_>>()?, timeout)?;
+    Ok(nodes.poll_every(Duration::from_millis(chain.block_time_millis.clamp(100, 2_000) / 2)))
+}
+
+fn site_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
+    Ok(Settings {
+        start_block: chain.start_block,
+        finality: chain.finality_blocks,
+        window: config.solver.lane_window,
+        max_fee_cap: wei("max_fee_gwei", &chain.max_fee_gwei)?,
+        bump_after: solver::lanes::default_bump_after(Duration::from_millis(chain.block_time_millis)),
+    })
+}
+
+fn watchlist(config: &Config, chain: &ChainConfig, wallets: Vec<Address>) -> Result<Watchlist> {
+    let feed = |currency, feed: &FeedConfig| Feed { currency, address: feed.address, max_age_secs: feed.max_age_secs };
+    let native = feed(Address::ZERO, &chain.native.feed);
+    let tokens = chain.tokens.iter().map(|token| feed(token.address, &token.feed));
+    Ok(Watchlist {
+        multicall3: chain.contracts.multicall3,
+        feeds: std::iter::once(native).chain(tokens).collect(),
+        treasury: config.solver.treasury,
+        wallets,
+        tokens: chain.tokens.iter().map(|token| token.address).collect(),
+        tip: wei("tip_gwei", &chain.tip_gwei)?,
+        max_age: Duration::from_secs(config.limits.market_max_age_secs),
+    })
+}
+
+fn terms(config: &Config, solver: Address) -> Result<Terms> {
+    let fees = &config.fees;
+    Ok(Terms {
+        solver,
+        solver_chain: config.solver.chain.clone(),
+        flat_fee: fees.flat_usd.parse().context("fees.flat_usd: dollars in decimal text")?,
+        stable_bps: fees.stable_bps,
+        major_bps: fees.major_bps,
+        minor_bps: fees.minor_bps,
+        slippage_bps: fees.slippage_bps,
+        stable_slippage_bps: fees.stable_slippage_bps,
+        order_lifetime: Duration::from_secs(fees.order_lifetime_secs),
+    })
+}
+
+fn class(class: ClassConfig) -> Class {
+    match class {
+        ClassConfig::Stable => Class::Stable,
+        ClassConfig::Major => Class::Major,
+        ClassConfig::Minor => Class::Minor,
+    }
+}
+
+fn chain(config: &ChainConfig) -> Chain {
+    let id = ChainId(config.id);
+    let native = Currency {
+        chain: id,
+        address: Address::ZERO.into(),
+        id: config.native.id.clone(),
+        symbol: config.native.symbol.clone(),
+        name: config.native.name.clone(),
+        decimals: config.native.decimals,
+        class: class(config.native.class),
+        native: true,
+        logo_uri: config.native.logo_uri.clone(),
+        resets_allowance: false,
+    };
+    let token = |token: &crate::config::TokenConfig| Currency {
+        chain: id,
+        address: token.address.into(),
+        id: token.id.clone(),
+        symbol: token.symbol.clone(),
+        name: token.name.clone(),
+        decimals: token.decimals,
+        class: class(token.class),
+        native: false,
+        logo_uri: token.logo_uri.clone(),
+        resets_allowance: token.resets_allowance,
+    };
+    Chain {
+        id,
+        name: config.name.clone(),
+        vm: Vm::Evm,
+        presentation: Presentation {
+            display_name: config.display_name.clone(),
+            http_rpc_url: plain(&config.public.http_rpc_url),
+            ws_rpc_url: config.public.ws_rpc_url.as_ref().map(plain).unwrap_or_default(),
+            explorer_url: config.public.explorer_url.clone(),
+            explorer_name: config.public.explorer_name.clone(),
+            icon_url: config.public.icon_url.as_ref().map(plain),
+        },
+        native,
+        tokens: config.tokens.iter().map(token).collect(),
+        depository: config.contracts.depository,
+        router: config.contracts.router,
+        approval_proxy: config.contracts.approval_proxy,
+        multicall3: config.contracts.multicall3,
+        block_time_millis: config.block_time_millis,
+        confirmations: config.confirmations,
+        fill_gas: FillGas {
+            native_limit: config.gas.native_limit,
+            erc20_limit: config.gas.erc20_limit,
+            native_typical: config.gas.native_typical,
+            erc20_typical: config.gas.erc20_typical,
+        },
+        private_id: config.private_id.clone(),
+    }
+}
+
+/// Without the slash that parsing puts behind a bare host: clients append paths by plain concatenation.
+pub fn plain(url: &url::Url) -> String {
+    url.as_str().trim_end_matches('/').to_owned()
+}

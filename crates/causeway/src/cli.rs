@@ -1,0 +1,117 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Causeway moves value between chains: quote, deposit, and the recipient is paid.
+#[derive(Debug, Parser)]
+#[command(name = "causeway", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    /// How log lines look.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run everything locally: chains, contracts, DEX and the service.
+    #[cfg(feature = "dev")]
+    Dev(DevArgs),
+    /// Run the service.
+    Serve(ConfigArgs),
+    /// Bring the database up to this version's schema.
+    Migrate(ConfigArgs),
+    /// Check configuration, database, nodes, contracts, balances and clock, and say how to mend what is wrong.
+    Doctor(ConfigArgs),
+    /// Import what our wallets sent since the database was saved, after restoring a backup.
+    Recover(ConfigArgs),
+    /// Print the OpenAPI document.
+    Openapi {
+        /// Where to write it; standard output unless given.
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Print the id of an order, from a file with its `orderData` as JSON.
+    OrderId {
+        /// The file, or - for standard input.
+        file: PathBuf,
+        /// Take chain names from this configuration as well.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ConfigArgs {
+    /// The configuration file.
+    #[arg(long, value_name = "FILE", default_value = "causeway.toml", env = "CAUSEWAY_CONFIG")]
+    pub config: PathBuf,
+}
+
+#[cfg(feature = "dev")]
+#[derive(Debug, clap::Args)]
+pub struct DevArgs {
+    /// The port the service listens on.
+    #[arg(long, default_value_t = 8080)]
+    pub port: u16,
+    /// Where chains, database and dev.json are kept.
+    #[arg(long, default_value = ".causeway")]
+    pub data_dir: PathBuf,
+    /// Forget what an earlier run left.
+    #[arg(long)]
+    pub fresh: bool,
+    /// Seconds between blocks; fractions are fine.
+    #[arg(long, default_value = "1", value_parser = seconds)]
+    pub block_time: std::time::Duration,
+    /// `sqlite`, `postgres` (one is started), or a postgres:// URL of your own.
+    #[arg(long, default_value = "sqlite")]
+    pub database: String,
+    /// Answer however often anyone asks.
+    #[arg(long)]
+    pub no_rate_limits: bool,
+    /// Start everything but the service; run that with `causeway serve --config <data-dir>/dev.toml`.
+    #[arg(long)]
+    pub chains_only: bool,
+}
+
+#[cfg(feature = "dev")]
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let problem = || "must be seconds between 0.05 and 60, such as 1 or 0.2".to_owned();
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 {
+        return Err(problem());
+    }
+    let millis = format!("{whole}{fraction:0<3}").parse::<u64>().map_err(|_| problem())?;
+    if (50..=60_000).contains(&millis) { Ok(std::time::Duration::from_millis(millis)) } else { Err(problem()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[cfg(feature = "dev")]
+    #[test]
+    fn block_times_are_read_as_seconds() {
+        assert_eq!(seconds("1").map(|time| time.as_millis()), Ok(1000));
+        assert_eq!(seconds("0.2").map(|time| time.as_millis()), Ok(200));
+        for bad in ["", "0", "-1", "x", "61", "0.0001"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! One function per subcommand.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use domain::account::Vm;
+use store::Store;
+
+#[cfg(feature = "dev")]
+mod dev;
+mod doctor;
+mod recover;
+
+use crate::cli::{Cli, Command};
+use crate::config::Config;
+use crate::outside::outside;
+use crate::service::Service;
+use crate::{assemble, telemetry};
+
+pub fn run(cli: Cli) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match cli.command {
+        #[cfg(feature = "dev")]
+        Command::Dev(args) => {
+            telemetry::start_logging(cli.log_format, "warn");
+            runtime.block_on(dev::run(&args))
+        }
+        Command::Serve(args) => {
+            telemetry::start_logging(cli.log_format, "info");
+            let config = Config::load(&args.config)?;
+            runtime.block_on(async { Service::start(&config, outside()).await?.run().await })
+        }
+        Command::Migrate(args) => migrate(&Config::load(&args.config)?),
+        Command::Doctor(args) => {
+            telemetry::start_logging(cli.log_format, "error");
+            runtime.block_on(doctor::run(&args.config))
+        }
+        Command::Recover(args) => {
+            telemetry::start_logging(cli.log_format, "warn");
+            runtime.block_on(recover::run(&Config::load(&args.config)?))
+        }
+        Command::Openapi { output } => openapi(output.as_deref()),
+        Command::OrderId { file, config } => order_id(&file, config.as_deref()),
+    }
+}
+
+fn migrate(config: &Config) -> Result<()> {
+    let options = assemble::database(config)?;
+    let applied = Store::migrate(&options).with_context(|| format!("database {}", options.url))?;
+    for name in &applied {
+        println!("applied {name}");
+    }
+    println!("the database is up to date");
+    Ok(())
+}
+
+fn openapi(output: Option<&Path>) -> Result<()> {
+    let text = api::openapi::generate(&documented_addresses());
+    match output {
+        Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display())),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
+    }
+}
+
+/// Stand-ins for the addresses of a deployment, which only its own document knows.
+fn documented_addresses() -> api::Addresses {
+    api::Addresses {
+        base_url: "https://api.causeway.example".to_owned(),
+        testnet_base_url: Some("https://api.testnet.causeway.example".to_owned()),
+    }
+}
+
+fn order_id(file: &Path, config: Option<&Path>) -> Result<()> {
+    let mut text = String::new();
+    if file == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text)?;
+    } else {
+        text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    }
+    let catalog = config.map(Config::load).transpose()?.map(|config| assemble::catalog(&config)).transpose()?;
+    let vm = |name: &str| catalog.as_ref().and_then(|catalog| catalog.vm(name)).or_else(|| well_known(name));
+    println!("{}", api::order_data::order_id(&text, &vm)?);
+    Ok(())
+}
+
+/// The protocol's chain names, which never change.
+fn well_known(name: &str) -> Option<Vm> {
+    match name {
+        "ethereum" | "optimism" | "bnb" | "gnosis" | "polygon" | "zksync" | "base" | "arbitrum" | "arbitrum_nova"
+        | "avalanche" | "linea" | "blast" | "scroll" => Some(Vm::Evm),
+        "solana" => Some(Vm::Svm),
+        "venue" => Some(Vm::Venue),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checked_in_openapi_document_is_the_generated_one() {
+        let generated = api::openapi::generate(&documented_addresses());
+        let checked_in = include_str!("../../../docs/openapi.json");
+        assert!(generated == checked_in, "run `cargo run -- openapi --output docs/openapi.json`");
+    }
+}

@@ -1,0 +1,163 @@
+//! `causeway dev`: a local network and the service on it, with one command.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use devnet::{Devnet, Postgres, Progress};
+use indicatif::{ProgressBar, ProgressStyle};
+use store::Store;
+
+mod facts;
+mod settings;
+
+use crate::cli::DevArgs;
+use crate::config::{Config, Text};
+use crate::outside::outside;
+use crate::service::{Service, signal};
+
+/// Every run starts from the same number of wallets: a saved chain knows as many.
+const FILLERS: usize = 4;
+
+pub async fn run(args: &DevArgs) -> Result<()> {
+    std::fs::create_dir_all(&args.data_dir)
+        .with_context(|| format!("cannot make the folder {}", args.data_dir.display()))?;
+    let folder = args.data_dir.canonicalize()?;
+    facts::remove(&folder);
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg}  {elapsed:.dim}")?);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let say = {
+        let bar = bar.clone();
+        move |text: &str| match bar.is_hidden() {
+            // Without a terminal there is no spinner to look at.
+            true => eprintln!("{text}"),
+            false => bar.set_message(text.to_owned()),
+        }
+    };
+    let progress = Progress::new(say);
+
+    let devnet = Devnet::start(devnet::Options {
+        block_time: args.block_time,
+        data_dir: Some(folder.join("chains")),
+        fresh: args.fresh,
+        first_port: None,
+        fillers: FILLERS,
+        progress: progress.clone(),
+    })
+    .await?;
+    let result = with_chains(args, &folder, &devnet, &progress, &bar).await;
+    facts::remove(&folder);
+    devnet.shutdown().await?;
+    result
+}
+
+async fn with_chains(
+    args: &DevArgs,
+    folder: &Path,
+    devnet: &Devnet,
+    progress: &Progress,
+    bar: &ProgressBar,
+) -> Result<()> {
+    let database = Database::open(args, folder, devnet, progress).await?;
+    let config = settings::config(args, devnet, &database.text, folder)?;
+    let toml = settings::write(&config, folder)?;
+    // Read back from the file: what is served here is what `serve --config` would serve.
+    let config = Config::load(&toml)?;
+    progress.say("Preparing the database");
+    Store::migrate(&crate::assemble::database(&config)?)?;
+    let service = if args.chains_only {
+        None
+    } else {
+        progress.say("Starting the service");
+        Some(Service::start(&config, outside()).await?)
+    };
+    if let Some(service) = &service {
+        ready(service).await;
+    }
+    facts::write(folder, devnet, &config, &database.text)?;
+    bar.finish_and_clear();
+    facts::print(devnet, &config, args, folder);
+    match service {
+        Some(service) => service.run().await?,
+        None => signal().await,
+    }
+    eprintln!("stopping");
+    database.stop().await
+}
+
+/// The first quote pasted should work: wait until every chain is read and takes payments.
+async fn ready(service: &Service) {
+    let solver = &service.solver;
+    let served = |site: &solver::Site| site.refusing().is_none() && solver.market.current(site.id()).is_ok();
+    for _ in 0..200 {
+        if solver.sites.values().all(|site| served(site)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Where this run keeps its requests.
+struct Database {
+    text: String,
+    server: Option<Postgres>,
+}
+
+impl Database {
+    async fn open(args: &DevArgs, folder: &Path, devnet: &Devnet, progress: &Progress) -> Result<Self> {
+        match args.database.as_str() {
+            "sqlite" => {
+                let path = folder.join("causeway.db");
+                if !devnet.resumed {
+                    // What was stored belongs to chains that are no more.
+                    remove_sqlite(&path)?;
+                }
+                Ok(Self { text: format!("sqlite:{}", path.display()), server: None })
+            }
+            "postgres" => {
+                progress.say("Starting Postgres");
+                let server = Postgres::start(&folder.join("postgres"), progress).await?;
+                let remembered = folder.join("postgres.url");
+                let text = match std::fs::read_to_string(&remembered) {
+                    Ok(name) if devnet.resumed => with_database(server.url(), name.trim()),
+                    _ => server.fresh_database().await?.to_string(),
+                };
+                let name = url::Url::parse(&text)?.path().trim_start_matches('/').to_owned();
+                std::fs::write(&remembered, name)?;
+                Ok(Self { text, server: Some(server) })
+            }
+            url => Ok(Self { text: url.to_owned(), server: None }),
+        }
+    }
+
+    async fn stop(self) -> Result<()> {
+        match self.server {
+            Some(server) => server.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn with_database(server: &url::Url, name: &str) -> String {
+    let mut url = server.clone();
+    url.set_path(&format!("/{name}"));
+    url.to_string()
+}
+
+fn remove_sqlite(path: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm", ".lock"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        match std::fs::remove_file(PathBuf::from(&file)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A database URL as it may stand in a configuration file that nobody else reads.
+fn database_text(text: &str) -> Text {
+    Text::Plain(text.to_owned())
+}

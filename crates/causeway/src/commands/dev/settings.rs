@@ -1,0 +1,144 @@
+//! The configuration of a local network: complete, in a file, as an operator would write it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use alloy::primitives::{Address, B256, hex};
+use anyhow::{Context, Result};
+use devnet::{Chain, Devnet, Token};
+use url::Url;
+
+use crate::cli::DevArgs;
+use crate::config::{
+    ChainConfig, ClassConfig, Config, ContractsConfig, EndpointConfig, Environment, FeedConfig, FeesConfig, GasConfig,
+    LimitsConfig, NativeConfig, PublicConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
+};
+
+/// Feeds follow the chain's own clock here, so any age is a sign of a frozen one.
+const FEED_AGE_SECS: u64 = 3_600;
+
+pub fn config(args: &DevArgs, devnet: &Devnet, database: &str, folder: &Path) -> Result<Config> {
+    let keys = &devnet.keys;
+    let order_key = key_file(folder, "order", keys.orders.private_key)?;
+    let fillers = keys.fillers.iter().enumerate();
+    let filler_keys = fillers.map(|(n, filler)| key_file(folder, &format!("filler-{n}"), filler.private_key));
+    let base_url = Url::parse(&format!("http://127.0.0.1:{}", args.port))?;
+    Ok(Config {
+        environment: Environment::Testnet,
+        listen: ([127, 0, 0, 1], args.port).into(),
+        testnet_base_url: Some(base_url.clone()),
+        base_url,
+        database: super::database_text(database),
+        trusted_proxies: Vec::new(),
+        solver: SolverConfig {
+            chain: "base".to_owned(),
+            order_key,
+            treasury: keys.treasury.address,
+            filler_keys: filler_keys.collect::<Result<_>>()?,
+            lane_window: 48,
+        },
+        fees: FeesConfig::default(),
+        limits: LimitsConfig { rate_limits: !args.no_rate_limits, ..LimitsConfig::default() },
+        screening: ScreeningConfig::default(),
+        chains: devnet.chains.iter().map(chain).collect(),
+        folder: folder.to_owned(),
+    })
+}
+
+pub fn write(config: &Config, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("dev.toml");
+    let text = toml::to_string_pretty(config).context("the configuration of the local network")?;
+    private(&path)?.write_all(text.as_bytes())?;
+    Ok(path)
+}
+
+fn key_file(folder: &Path, name: &str, key: B256) -> Result<Source> {
+    let keys = folder.join("keys");
+    std::fs::create_dir_all(&keys)?;
+    let path = keys.join(name);
+    private(&path)?.write_all(format!("0x{}\n", hex::encode(key)).as_bytes())?;
+    Ok(Source { env: None, file: Some(path) })
+}
+
+/// A file only its owner can read.
+fn private(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn chain(chain: &Chain) -> ChainConfig {
+    let (id, symbol, name) = ("eth".to_owned(), "ETH".to_owned(), "Ether".to_owned());
+    ChainConfig {
+        id: chain.id,
+        name: chain.name.clone(),
+        display_name: display_name(&chain.name),
+        local: true,
+        private_id: None,
+        block_time_millis: u64::try_from(chain.block_time.as_millis()).unwrap_or(u64::MAX),
+        confirmations: 1,
+        finality_blocks: 12,
+        start_block: Some(chain.start_block),
+        tip_gwei: "0.01".to_owned(),
+        max_fee_gwei: "500".to_owned(),
+        gas: GasConfig::default(),
+        public: PublicConfig {
+            http_rpc_url: chain.rpc_url.clone(),
+            ws_rpc_url: Some(chain.ws_url.clone()),
+            explorer_url: String::new(),
+            explorer_name: String::new(),
+            icon_url: None,
+        },
+        contracts: ContractsConfig {
+            depository: chain.contracts.depository,
+            router: chain.contracts.router,
+            approval_proxy: chain.contracts.approval_proxy,
+            multicall3: chain.contracts.multicall3,
+        },
+        native: NativeConfig {
+            id,
+            symbol,
+            name,
+            decimals: 18,
+            class: ClassConfig::Major,
+            logo_uri: String::new(),
+            feed: feed(chain.native_feed),
+        },
+        endpoints: vec![endpoint(&chain.rpc_url, &chain.ws_url), endpoint(&chain.second_rpc_url, &chain.second_ws_url)],
+        tokens: chain.tokens.iter().filter_map(token).collect(),
+    }
+}
+
+fn display_name(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn endpoint(http: &Url, ws: &Url) -> EndpointConfig {
+    EndpointConfig { http: Text::Plain(http.to_string()), ws: Some(Text::Plain(ws.to_string())) }
+}
+
+fn feed(address: Address) -> FeedConfig {
+    FeedConfig { address, max_age_secs: FEED_AGE_SECS }
+}
+
+/// The solver holds what has a price; the rest is for the DEX.
+fn token(token: &Token) -> Option<TokenConfig> {
+    let class = match token.symbol.as_str() {
+        "USDC" | "USDT" | "DAI" => ClassConfig::Stable,
+        "WETH" => ClassConfig::Major,
+        _ => return None,
+    };
+    Some(TokenConfig {
+        address: token.address,
+        id: token.symbol.to_lowercase(),
+        symbol: token.symbol.clone(),
+        name: token.name.clone(),
+        decimals: token.decimals,
+        class,
+        logo_uri: String::new(),
+        resets_allowance: token.symbol == "USDT",
+        feed: feed(token.feed?),
+    })
+}

@@ -1,0 +1,206 @@
+//! `causeway doctor`: everything that can be checked without paying anybody.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall;
+use anyhow::{Result, bail};
+use domain::money::Amount;
+use evm::contracts::{Depository, Erc20, PriceFeed};
+use evm::{At, NonceTag};
+use solver::{Site, Solver};
+use store::{Store, lanes};
+
+use crate::assemble;
+use crate::config::{ChainConfig, Config};
+use crate::outside::{clock, outside};
+
+/// Prints as it goes and remembers whether anything is wrong.
+#[derive(Default)]
+struct Findings {
+    failures: u32,
+}
+
+impl Findings {
+    fn ok(&self, what: impl std::fmt::Display) {
+        println!("  ok    {what}");
+    }
+
+    fn warn(&self, what: impl std::fmt::Display, mend: &str) {
+        println!("  warn  {what}\n        {mend}");
+    }
+
+    fn fail(&mut self, what: impl std::fmt::Display, mend: &str) {
+        self.failures += 1;
+        println!("  FAIL  {what}\n        {mend}");
+    }
+}
+
+pub async fn run(path: &Path) -> Result<()> {
+    let mut findings = Findings::default();
+    println!("configuration");
+    let config = Config::load(path)?;
+    findings.ok(path.display());
+    println!("database");
+    let database = assemble::database(&config)?;
+    let store = match Store::open(&database) {
+        Ok(store) => {
+            findings.ok(&database.url);
+            Some(store)
+        }
+        Err(error) => {
+            findings.fail(
+                format!("{}: {}", database.url, solver::error::Chained(&error)),
+                "check `database` in the configuration, then run `causeway migrate`",
+            );
+            None
+        }
+    };
+    if let Some(store) = store {
+        let parts = assemble::parts(&config, store, outside())?;
+        for (settings, site) in config
+            .chains
+            .iter()
+            .filter_map(|chain| Some((chain, parts.solver.sites.get(&domain::ids::ChainId(chain.id))?)))
+        {
+            println!("chain {} ({})", site.chain.name, site.id());
+            check_chain(&mut findings, &parts.solver, site, settings).await;
+        }
+    }
+    match findings.failures {
+        0 => {
+            println!("all is well");
+            Ok(())
+        }
+        n => bail!("{n} things are wrong"),
+    }
+}
+
+async fn check_chain(findings: &mut Findings, solver: &Arc<Solver>, site: &Arc<Site>, settings: &ChainConfig) {
+    let hosts = site.nodes.health().into_iter().map(|health| health.host);
+    let mut answers = 0;
+    for (host, answer) in hosts.zip(site.nodes.chain_ids().await) {
+        match answer {
+            Ok(id) if id == site.id().0 => {
+                answers += 1;
+                findings.ok(format!("node {host}"));
+            }
+            Ok(id) => findings.fail(format!("node {host} serves chain {id}"), "correct `endpoints` or `id`"),
+            Err(error) => findings.fail(format!("node {host}: {error}"), "is it running, and reachable from here?"),
+        }
+    }
+    if answers == 0 {
+        return;
+    }
+    if let Ok(head) = site.nodes.head().await {
+        let behind = clock().secs() - i64::try_from(head.time).unwrap_or(i64::MAX);
+        if behind.abs() > 120 {
+            let what = format!("the newest block is {behind} seconds away from this machine's clock");
+            findings.warn(what, "set the clock, or find out why the chain stands still");
+        } else {
+            findings.ok(format!("head {} and clock agree within {} seconds", head.number, behind.abs()));
+        }
+    }
+    check_contracts(findings, site).await;
+    check_feeds(findings, site, settings).await;
+    check_wallets(findings, solver, site).await;
+}
+
+async fn check_contracts(findings: &mut Findings, site: &Site) {
+    let chain = &site.chain;
+    let contracts = [
+        ("depository", chain.depository),
+        ("router", chain.router),
+        ("approval proxy", chain.approval_proxy),
+        ("multicall3", chain.multicall3),
+    ];
+    let tokens = chain.tokens.iter().map(|token| (token.symbol.as_str(), token.address.evm().unwrap_or_default()));
+    for (name, address) in contracts.into_iter().chain(tokens).collect::<Vec<_>>() {
+        match site.nodes.code(address, At::Latest).await {
+            Ok(code) if !code.is_empty() => findings.ok(format!("{name} {address}")),
+            Ok(_) => findings.fail(format!("{name} {address} has no code"), "correct its address in the configuration"),
+            Err(error) => findings.fail(format!("{name} {address}: {error}"), "is the node healthy?"),
+        }
+    }
+    let call = Depository::allocatorCall {}.abi_encode().into();
+    match site.nodes.call(chain.depository, call, At::Latest).await {
+        Ok(answer) if answer.len() == 32 => {
+            findings.ok(format!("the depository's allocator is {}", Address::from_slice(&answer[12..])));
+        }
+        _ => findings.fail("the depository does not name its allocator", "is it the right contract?"),
+    }
+}
+
+async fn check_feeds(findings: &mut Findings, site: &Site, settings: &ChainConfig) {
+    let native = (settings.native.symbol.as_str(), &settings.native.feed);
+    let tokens = settings.tokens.iter().map(|token| (token.symbol.as_str(), &token.feed));
+    let now = site.nodes.head().await.map_or(0, |head| head.time);
+    for (symbol, feed) in std::iter::once(native).chain(tokens).collect::<Vec<_>>() {
+        let call = PriceFeed::latestRoundDataCall {}.abi_encode().into();
+        let answer = site.nodes.call(feed.address, call, At::Latest).await.ok();
+        let round = answer.and_then(|answer| PriceFeed::latestRoundDataCall::abi_decode_returns(&answer).ok());
+        let Some(round) = round else {
+            findings.fail(format!("the feed of {symbol} does not answer"), "correct `feed.address`");
+            continue;
+        };
+        let age = now.saturating_sub(u64::try_from(round.updatedAt).unwrap_or(0));
+        if age > feed.max_age_secs {
+            let what = format!("the feed of {symbol} is {age} seconds old");
+            findings.fail(what, "raise `feed.max_age_secs` if the feed is known to be this slow");
+        } else {
+            findings.ok(format!("feed of {symbol}, {age} seconds old"));
+        }
+    }
+}
+
+async fn check_wallets(findings: &mut Findings, solver: &Solver, site: &Site) {
+    let chain = site.id();
+    let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await.unwrap_or_default();
+    for wallet in site.addresses() {
+        let balance = site.nodes.balance(wallet, At::Latest).await.unwrap_or_default();
+        let shown = Amount::new(balance).formatted(site.chain.native.decimals);
+        let symbol = &site.chain.native.symbol;
+        if balance < U256::from(10u64).pow(U256::from(15)) {
+            findings.fail(format!("wallet {wallet} has {shown} {symbol}"), "send it native currency for gas and fills");
+        } else {
+            findings.ok(format!("wallet {wallet} has {shown} {symbol}"));
+        }
+        let ours = lanes.iter().find(|lane| lane.wallet == wallet);
+        match site.nodes.nonce(wallet, NonceTag::Latest).await {
+            Ok(used) if used > ours.map_or(0, |lane| lane.next_nonce) => {
+                let known = ours.map_or(0, |lane| lane.next_nonce);
+                findings.fail(
+                    solver::follow::older_than_chain(chain.0, wallet, known, used),
+                    "stop the service, run `causeway recover`, start it again",
+                );
+            }
+            Ok(_) => {}
+            Err(error) => findings.fail(format!("the nonce of {wallet}: {error}"), "is the node healthy?"),
+        }
+        if let Some(why) = ours.and_then(|lane| lane.quarantined.as_ref()) {
+            findings.fail(format!("wallet {wallet} is quarantined: {why}"), "make sure nothing else uses its key");
+        }
+    }
+    for token in &site.chain.tokens {
+        let Some(address) = token.address.evm() else { continue };
+        let read = async |call: Vec<u8>| {
+            let answer = site.nodes.call(address, call.into(), At::Latest).await.unwrap_or_default();
+            if answer.len() == 32 { U256::from_be_slice(&answer) } else { U256::ZERO }
+        };
+        let held = read(Erc20::balanceOfCall { owner: site.treasury }.abi_encode()).await;
+        let shown = Amount::new(held).formatted(token.decimals);
+        if held.is_zero() {
+            findings.warn(format!("the treasury has no {}", token.symbol), "fills in it wait until it has");
+        } else {
+            findings.ok(format!("the treasury has {shown} {}", token.symbol));
+        }
+        for wallet in site.addresses() {
+            let allowance = read(Erc20::allowanceCall { owner: site.treasury, spender: wallet }.abi_encode()).await;
+            if allowance.is_zero() {
+                let what = format!("wallet {wallet} may not move the treasury's {}", token.symbol);
+                findings.warn(what, "approve it from the treasury for as much as it may have under way");
+            }
+        }
+    }
+}

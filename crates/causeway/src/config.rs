@@ -1,0 +1,395 @@
+//! The configuration file: one tree of parsed types. Unknown keys are refused, secrets come from the environment or
+//! from files and are never printed. `docs/causeway.toml` is the documentation, line by line.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use alloy::primitives::Address;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+mod secret;
+
+pub use secret::{Secret, Source, Text};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub environment: Environment,
+    pub listen: SocketAddr,
+    pub base_url: Url,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub testnet_base_url: Option<Url>,
+    /// `sqlite:path` or a postgres:// URL.
+    pub database: Text,
+    #[serde(default)]
+    pub trusted_proxies: Vec<String>,
+    pub solver: SolverConfig,
+    #[serde(default)]
+    pub fees: FeesConfig,
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    #[serde(default)]
+    pub screening: ScreeningConfig,
+    pub chains: Vec<ChainConfig>,
+    /// Where the file was: relative paths in it start there.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Environment {
+    Mainnet,
+    Testnet,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SolverConfig {
+    /// The name of the chain of the solver's identity, hashed into every order.
+    pub chain: String,
+    /// Signs order ids and nothing else.
+    pub order_key: Source,
+    /// Holds the token inventory; its key is not needed here.
+    pub treasury: Address,
+    /// The wallets that send fills. Each is a lane on every chain.
+    pub filler_keys: Vec<Source>,
+    /// Unmined payments a lane may have.
+    #[serde(default = "default_window")]
+    pub lane_window: u64,
+}
+
+fn default_window() -> u64 {
+    48
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FeesConfig {
+    pub flat_usd: String,
+    pub stable_bps: u16,
+    pub major_bps: u16,
+    pub minor_bps: u16,
+    pub slippage_bps: u16,
+    pub stable_slippage_bps: u16,
+    pub order_lifetime_secs: u64,
+}
+
+impl Default for FeesConfig {
+    fn default() -> Self {
+        Self {
+            flat_usd: "0.02".to_owned(),
+            stable_bps: 1,
+            major_bps: 6,
+            minor_bps: 15,
+            slippage_bps: 200,
+            stable_slippage_bps: 50,
+            order_lifetime_secs: 604_800,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    pub rate_limits: bool,
+    pub quotes_per_minute: NonZeroU32,
+    pub others_per_minute: NonZeroU32,
+    /// A snapshot of a chain older than this is not quoted on.
+    pub market_max_age_secs: u64,
+    pub rpc_timeout_millis: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            rate_limits: true,
+            quotes_per_minute: NonZeroU32::MIN.saturating_add(24),
+            others_per_minute: NonZeroU32::MIN.saturating_add(99),
+            market_max_age_secs: 30,
+            rpc_timeout_millis: 10_000,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScreeningConfig {
+    /// Addresses we do not serve, one per line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<PathBuf>,
+    /// Addresses of exchanges, to which nothing is refunded by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custodial: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChainConfig {
+    pub id: u64,
+    pub name: String,
+    pub display_name: String,
+    /// A local test chain: finality may be shorter than on any real one.
+    #[serde(default)]
+    pub local: bool,
+    /// Hidden from listings unless this id is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_id: Option<String>,
+    pub block_time_millis: u64,
+    pub confirmations: u32,
+    pub finality_blocks: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_block: Option<u64>,
+    pub tip_gwei: String,
+    pub max_fee_gwei: String,
+    #[serde(default)]
+    pub gas: GasConfig,
+    pub public: PublicConfig,
+    pub contracts: ContractsConfig,
+    pub native: NativeConfig,
+    pub endpoints: Vec<EndpointConfig>,
+    #[serde(default)]
+    pub tokens: Vec<TokenConfig>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GasConfig {
+    pub native_limit: u64,
+    pub erc20_limit: u64,
+    pub native_typical: u64,
+    pub erc20_typical: u64,
+}
+
+impl Default for GasConfig {
+    /// A native transfer with a 32-byte id needs 22,280; below that nodes accept it and silently drop it.
+    fn default() -> Self {
+        Self { native_limit: 60_000, erc20_limit: 150_000, native_typical: 22_280, erc20_typical: 65_000 }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublicConfig {
+    /// What clients are told to use. Never one of `endpoints`.
+    pub http_rpc_url: Url,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ws_rpc_url: Option<Url>,
+    #[serde(default)]
+    pub explorer_url: String,
+    #[serde(default)]
+    pub explorer_name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon_url: Option<Url>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointConfig {
+    pub http: Text,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ws: Option<Text>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContractsConfig {
+    pub depository: Address,
+    pub router: Address,
+    pub approval_proxy: Address,
+    #[serde(default = "default_multicall3")]
+    pub multicall3: Address,
+}
+
+fn default_multicall3() -> Address {
+    evm::contracts::MULTICALL3
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassConfig {
+    Stable,
+    Major,
+    Minor,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeedConfig {
+    pub address: Address,
+    #[serde(default = "default_feed_age")]
+    pub max_age_secs: u64,
+}
+
+fn default_feed_age() -> u64 {
+    3_900
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NativeConfig {
+    pub id: String,
+    pub symbol: String,
+    pub name: String,
+    #[serde(default = "default_native_decimals")]
+    pub decimals: u8,
+    pub class: ClassConfig,
+    #[serde(default)]
+    pub logo_uri: String,
+    pub feed: FeedConfig,
+}
+
+fn default_native_decimals() -> u8 {
+    18
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenConfig {
+    pub address: Address,
+    pub id: String,
+    pub symbol: String,
+    pub name: String,
+    pub decimals: u8,
+    pub class: ClassConfig,
+    #[serde(default)]
+    pub logo_uri: String,
+    /// Refuses to change one non-zero allowance into another.
+    #[serde(default)]
+    pub resets_allowance: bool,
+    pub feed: FeedConfig,
+}
+
+/// What every chain but a local one must wait for before a block counts as final.
+const LEAST_FINALITY_BLOCKS: u64 = 10;
+const LEAST_FINALITY_MILLIS: u64 = 60_000;
+
+impl Config {
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+        Self::parse(&text, folder).with_context(|| format!("in {}", path.display()))
+    }
+
+    pub fn parse(text: &str, folder: PathBuf) -> Result<Self> {
+        let mut config: Self = toml::from_str(text)?;
+        config.folder = folder;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What one key alone cannot tell.
+    fn check(&self) -> Result<()> {
+        ensure!(!self.chains.is_empty(), "chains: at least one is needed");
+        ensure!(!self.solver.filler_keys.is_empty(), "solver.filler_keys: at least one is needed");
+        ensure!(self.solver.lane_window > 0, "solver.lane_window: must be more than zero");
+        ensure!(
+            self.chains.iter().any(|chain| chain.name == self.solver.chain),
+            "solver.chain: {} is not the name of a chain below",
+            self.solver.chain
+        );
+        for (key, bps) in [
+            ("stable_bps", self.fees.stable_bps),
+            ("major_bps", self.fees.major_bps),
+            ("minor_bps", self.fees.minor_bps),
+            ("slippage_bps", self.fees.slippage_bps),
+            ("stable_slippage_bps", self.fees.stable_slippage_bps),
+        ] {
+            ensure!(bps <= 10_000, "fees.{key}: must be at most 10000");
+        }
+        for chain in &self.chains {
+            chain.check().with_context(|| format!("chain {}", chain.name))?;
+        }
+        Ok(())
+    }
+}
+
+impl ChainConfig {
+    fn check(&self) -> Result<()> {
+        let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        ensure!(!self.name.is_empty() && self.name.bytes().all(lower), "name: lower-case letters, digits and _ only");
+        ensure!(!self.endpoints.is_empty(), "endpoints: at least one is needed");
+        ensure!(self.confirmations > 0, "confirmations: must be at least 1");
+        ensure!(self.block_time_millis > 0, "block_time_millis: must be more than zero");
+        if !self.local {
+            let millis = self.finality_blocks.saturating_mul(self.block_time_millis);
+            if self.finality_blocks < LEAST_FINALITY_BLOCKS || millis < LEAST_FINALITY_MILLIS {
+                bail!(
+                    "finality_blocks: must be at least {LEAST_FINALITY_BLOCKS} blocks and {} seconds, unless the \
+                     chain is local",
+                    LEAST_FINALITY_MILLIS / 1000
+                );
+            }
+        }
+        ensure!(self.gas.native_limit >= 22_280, "gas.native_limit: below 22280 a native fill is dropped in silence");
+        let mut seen = BTreeSet::from([Address::ZERO]);
+        for token in &self.tokens {
+            ensure!(seen.insert(token.address), "tokens: {} is listed twice, or is the zero address", token.symbol);
+            ensure!(token.decimals <= 36, "tokens: {} has absurd decimals", token.symbol);
+        }
+        Ok(())
+    }
+}
+
+/// Wei, from gwei in decimal text.
+pub fn wei(field: &str, gwei: &str) -> Result<u128> {
+    let (whole, fraction) = gwei.split_once('.').unwrap_or((gwei, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    ensure!(
+        !whole.is_empty() && whole.len() <= 9 && fraction.len() <= 9 && digits(whole) && digits(fraction),
+        "{field}: must be gwei in decimal text such as \"0.01\""
+    );
+    Ok(format!("{whole}{fraction:0<9}").parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = include_str!("../../../docs/causeway.toml");
+
+    fn parse(text: &str) -> Result<Config> {
+        Config::parse(text, PathBuf::from("."))
+    }
+
+    #[test]
+    fn the_sample_is_a_configuration() {
+        let config = parse(SAMPLE).unwrap();
+        assert_eq!(config.chains.len(), 2);
+        assert_eq!(config.environment, Environment::Mainnet);
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_values_are_refused_by_name() {
+        for (from, to, said) in [
+            ("environment = \"mainnet\"", "environment = \"mainnet\"\nenvironmnt = 1", "environmnt"),
+            ("confirmations = 1", "confirmations = 0", "confirmations"),
+            ("finality_blocks = 900", "finality_blocks = 5", "finality_blocks"),
+            ("name = \"base\"", "name = \"Base\"", "name"),
+            ("flat_usd = \"0.02\"", "flat_usd = \"0.02\"\nflat = 1", "flat"),
+        ] {
+            assert!(SAMPLE.contains(from), "{from}");
+            let error = format!("{:#}", parse(&SAMPLE.replacen(from, to, 1)).unwrap_err());
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn gwei_are_read_exactly() {
+        assert_eq!(wei("tip", "0.01").unwrap(), 10_000_000);
+        assert_eq!(wei("tip", "100").unwrap(), 100_000_000_000);
+        for bad in ["", "1e3", "-1", "0.0000000001", "1."] {
+            assert_eq!(wei("tip", bad).is_ok(), bad == "1.", "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_secret_does_not_print() {
+        let secret = Secret::new("hunter2".to_owned());
+        assert!(!format!("{secret:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,13 @@
+//! The binary's parts: configuration, telemetry, wiring and subcommands.
+//!
+//! This is the only crate that reads files, the environment, the clock or randomness; everything else is handed them.
+
+pub mod assemble;
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod crash;
+pub mod outside;
+pub mod screening;
+pub mod service;
+pub mod telemetry;

@@ -1,0 +1,42 @@
+//! Logs and metrics.
+
+use std::sync::{Arc, OnceLock};
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::cli::LogFormat;
+
+/// Logs go to standard error, so that a command's own output can be piped. `RUST_LOG` chooses what is said.
+pub fn start_logging(format: LogFormat, default: &str) {
+    // The websocket library shouts at every lost connection, which the walker reports in its own words.
+    let default = format!("{default},alloy_pubsub=off,alloy_transport_ws=off");
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE)
+        .with_target(false);
+    // A second start in one process, as in tests, keeps the first one's.
+    let _ = match format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+}
+
+/// The metrics as text. There is one recorder per process, whoever asks first.
+pub fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    let handle = HANDLE.get_or_init(|| {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        // Fails only if another recorder is there, which then gets the figures.
+        let _ = metrics::set_global_recorder(recorder);
+        handle
+    });
+    Arc::new(move || {
+        handle.run_upkeep();
+        handle.render()
+    })
+}
