@@ -79,7 +79,7 @@ fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
         QuoteError::InvalidInputCurrency { .. } => (StatusCode::BAD_REQUEST, "INVALID_INPUT_CURRENCY"),
         QuoteError::InvalidOutputCurrency { .. } => (StatusCode::BAD_REQUEST, "INVALID_OUTPUT_CURRENCY"),
         QuoteError::Blocked { .. } => (StatusCode::BAD_REQUEST, "SANCTIONED_WALLET_ADDRESS"),
-        QuoteError::InvalidRecipient => (StatusCode::BAD_REQUEST, "INVALID_RECIPIENT"),
+        QuoteError::InvalidRecipient { .. } => (StatusCode::BAD_REQUEST, "INVALID_RECIPIENT"),
         QuoteError::Refused(Refusal::AmountTooLow { .. }) => (StatusCode::BAD_REQUEST, "AMOUNT_TOO_LOW"),
         QuoteError::Refused(Refusal::NoRoute) => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
         QuoteError::Refused(Refusal::SameChain) => (StatusCode::BAD_REQUEST, "UNSUPPORTED_ROUTE"),

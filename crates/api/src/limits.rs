@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue};
@@ -65,12 +67,25 @@ pub struct Limits {
 struct Bucket {
     per_minute: NonZeroU32,
     buckets: Buckets,
+    swept: Mutex<Instant>,
 }
 
 impl Bucket {
     fn new(per_minute: NonZeroU32) -> Self {
         let buckets = RateLimiter::dashmap(Quota::per_minute(per_minute)).with_middleware();
-        Self { per_minute, buckets }
+        Self { per_minute, buckets, swept: Mutex::new(Instant::now()) }
+    }
+
+    /// Forgets quiet clients, at most once a second: the sweep looks at all of them.
+    fn sweep(&self) {
+        if self.buckets.len() <= MOST_CLIENTS {
+            return;
+        }
+        let Ok(mut swept) = self.swept.try_lock() else { return };
+        if swept.elapsed() > Duration::from_secs(1) {
+            self.buckets.retain_recent();
+            *swept = Instant::now();
+        }
     }
 }
 
@@ -83,16 +98,24 @@ impl Limits {
     /// not add itself is the one it saw.
     fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let trusted = |address: IpAddr| self.trusted_proxies.iter().any(|network| network.contains(address));
-        let mut client = peer;
+        let mut client = unmapped(peer);
         let forwarded = headers.get_all("x-forwarded-for");
         let mut hops: Vec<&str> =
             forwarded.iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')).collect();
         while trusted(client) {
             let Some(hop) = hops.pop() else { break };
             let Ok(address) = hop.trim().parse() else { break };
-            client = address;
+            client = unmapped(address);
         }
         bucketed(client)
+    }
+}
+
+/// A listener for both families sees IPv4 clients in IPv6 clothes.
+fn unmapped(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
     }
 }
 
@@ -100,10 +123,7 @@ impl Limits {
 fn bucketed(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => IpAddr::V4(v4),
-            None => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),
-        },
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),
     }
 }
 
@@ -114,9 +134,7 @@ pub async fn limit(State(app): State<App>, request: Request, next: Next) -> Resp
     let Some(peer) = peer else { return next.run(request).await };
     let client = limits.client(peer, request.headers());
     let bucket = if request.uri().path().starts_with("/quote") { &limits.quotes } else { &limits.others };
-    if bucket.buckets.len() > MOST_CLIENTS {
-        bucket.buckets.retain_recent();
-    }
+    bucket.sweep();
     let (mut response, left) = match bucket.buckets.check_key(&client) {
         Ok(snapshot) => (next.run(request).await, snapshot.remaining_burst_capacity()),
         Err(not_until) => {
@@ -155,6 +173,7 @@ mod tests {
         assert_eq!(limits(&[]).client(ip("1.2.3.4"), &header), ip("1.2.3.4"));
         assert_eq!(limits(&["1.2.3.0/24"]).client(ip("1.2.3.4"), &header), ip("9.9.9.9"));
         assert_eq!(limits(&["1.2.3.0/24", "9.9.9.9"]).client(ip("1.2.3.4"), &header), ip("6.6.6.6"));
+        assert_eq!(limits(&["1.2.3.0/24"]).client(ip("::ffff:1.2.3.4"), &header), ip("9.9.9.9"));
         assert_eq!(limits(&["1.2.3.4"]).client(ip("1.2.3.4"), &forwarded("not an address")), ip("1.2.3.4"));
     }
 

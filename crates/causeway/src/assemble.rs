@@ -102,7 +102,10 @@ fn site_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
         finality: chain.finality_blocks,
         window: config.solver.lane_window,
         max_fee_cap: wei("max_fee_gwei", &chain.max_fee_gwei)?,
-        bump_after: solver::lanes::default_bump_after(Duration::from_millis(chain.block_time_millis)),
+        bump_after: match chain.bump_after_millis {
+            Some(millis) => Duration::from_millis(millis),
+            None => solver::lanes::default_bump_after(Duration::from_millis(chain.block_time_millis)),
+        },
     })
 }
 

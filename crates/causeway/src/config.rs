@@ -144,6 +144,9 @@ pub struct ChainConfig {
     pub finality_blocks: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_block: Option<u64>,
+    /// How long the oldest unmined payment of a wallet waits before it is offered more gas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bump_after_millis: Option<u64>,
     pub tip_gwei: String,
     pub max_fee_gwei: String,
     #[serde(default)]

@@ -7,6 +7,8 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod crash;
+#[cfg(feature = "dev")]
+pub mod local;
 pub mod outside;
 pub mod screening;
 pub mod service;

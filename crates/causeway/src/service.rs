@@ -95,7 +95,12 @@ impl Service {
         if tokio::time::timeout(PATIENCE, self.tasks.wait()).await.is_err() {
             warn!("some tasks did not end in time; what they committed is not lost");
         }
+        // Closed before we say so: what is copied or opened next is whole.
+        let store = self.solver.store.clone();
         drop(self.solver);
+        if tokio::time::timeout(PATIENCE, store.close()).await.is_err() {
+            warn!("the database is still in use");
+        }
         if self.lock.is_lost() {
             bail!("the lock on the database was lost");
         }

@@ -61,7 +61,10 @@ impl Anvil {
         let Setup { binary: path, dir, dir_is_temporary, .. } = setup;
         let program = Program { name, path, args, dir, dir_is_temporary, last_signal: Signal::SIGKILL };
         let mut process = Process::start(program)?;
-        let port = listening_port(&mut process).await?;
+        let port = listening_port(&mut process).await.with_context(|| match setup.port {
+            0 => format!("cannot start the chain {}", setup.name),
+            port => format!("cannot start the chain {} on port {port}; if that is taken, choose another", setup.name),
+        })?;
         let rpc = Rpc::new(Url::parse(&format!("http://127.0.0.1:{port}"))?)?;
         // It would write a line for every call.
         rpc.call::<serde_json::Value>("anvil_setLoggingEnabled", json!([false])).await?;

@@ -25,19 +25,21 @@ shift 2
 child=$!
 {
     while read -r signal <&3; do kill -s "$signal" "$child"; done
+    # They are gone. From here on the shell cannot end us before we have said so.
+    trap '' TERM
     kill -s "$last" "$child"
+    exit 77
 } 2>/dev/null &
 watcher=$!
 exec 3<&-
 wait "$child"
 code=$?
-kill -s KILL "$watcher" 2>/dev/null
-wait "$watcher"
-for _ in 1 2 3; do
+kill -s TERM "$watcher" 2>/dev/null
+wait "$watcher" 2>/dev/null
+if [ $? -eq 77 ] && [ -n "$remove" ]; then
     # The child may have children that take a moment longer to end.
-    [ -z "$remove" ] || rm -rf -- "$remove" 2>/dev/null && break
-    sleep 1
-done
+    for _ in 1 2 3; do rm -rf -- "$remove" 2>/dev/null && break; sleep 1; done
+fi
 exit "$code"
 "#;
 
@@ -49,7 +51,7 @@ pub struct Program<'a> {
     pub args: Vec<OsString>,
     /// Where it runs, and where its output goes to a file.
     pub dir: &'a Path,
-    /// The folder is removed once the program has ended, even if that is because we were killed.
+    /// If we are killed, the folder is removed once the program has ended.
     pub dir_is_temporary: bool,
     /// What ends it at once when we are gone.
     pub last_signal: Signal,

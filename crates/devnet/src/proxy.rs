@@ -51,8 +51,9 @@ impl FaultProxy {
     }
 
     pub async fn start_at(upstream_http: Url, upstream_ws: Url, port: u16) -> Result<Self> {
-        let listener =
-            TcpListener::bind(("127.0.0.1", port)).await.with_context(|| format!("cannot listen on {port}"))?;
+        let listener = TcpListener::bind(("127.0.0.1", port))
+            .await
+            .with_context(|| format!("cannot listen on port {port}; choose another"))?;
         let port = listener.local_addr()?.port();
         let faults = Faults::new();
         let client = reqwest::Client::builder().no_proxy().build()?;
@@ -201,7 +202,7 @@ async fn relay(node: Arc<Node>, socket: WebSocket) -> Result<()> {
     let (upstream, _) = tokio_tungstenite::connect_async(node.ws.as_str()).await?;
     let (mut to_node, mut from_node) = upstream.split();
     // Answers come from tasks of their own: a slow one does not hold up the rest.
-    let (answers, mut answered) = mpsc::unbounded_channel::<Result<Value>>();
+    let (answers, mut answered) = mpsc::channel::<Result<Value>>(1024);
     // Delayed messages leave in the order they came.
     let mut leaving: VecDeque<(Instant, String)> = VecDeque::new();
     loop {
@@ -238,7 +239,7 @@ async fn relay(node: Arc<Node>, socket: WebSocket) -> Result<()> {
                 tokio::spawn(async move {
                     tokio::time::sleep(fault.delay).await;
                     // The caller may have gone meanwhile.
-                    drop(answers.send(node.answer(request, &fault).await));
+                    drop(answers.send(node.answer(request, &fault).await).await);
                 });
             }
             message = from_node.next() => {

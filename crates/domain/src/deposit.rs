@@ -1,11 +1,13 @@
 //! The life of one deposit, and whether it pays for the order it names.
 
-use alloy_primitives::{Address, U256};
+use std::time::Duration;
+
+use alloy_primitives::Address;
 
 use crate::fail::FailReason;
 use crate::ids::ChainId;
 use crate::money::{Amount, OutOfRange, Ratio};
-use crate::quote::Quote;
+use crate::quote::{Operation, Quote};
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,6 +107,9 @@ const LAST_FILL_BEFORE_DEADLINE_SECS: i64 = 600;
 /// A deposit of less than this share of the quoted amount must come from the quoted wallet to count.
 const QUALIFYING_BPS: u16 = 9_000;
 
+/// An exchange at the quoted rate is for the quoted amount: beyond this share of it, the rate would be a free bet.
+const MOST_EXCHANGED_BPS: u16 = 11_000;
+
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     let stranger = |reason| Ok(Verdict::Stranger { reason });
     let refund = |reason| Ok(Verdict::Refund { reason });
@@ -114,35 +119,48 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     if Some(deposit.currency) != quote.ask.origin.address.evm() {
         return stranger(FailReason::OriginCurrencyMismatch);
     }
+    if deposit.amount.is_zero() {
+        return stranger(FailReason::DepositedAmountTooLowToFill);
+    }
     let quoted = quote.figures.input;
     let enough = quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))?;
     if deposit.amount < enough && Some(deposit.payer) != quote.ask.user.evm() {
         return stranger(FailReason::DepositedAmountTooLowToFill);
     }
-    let last_fill = i64::from(quote.deadline) - LAST_FILL_BEFORE_DEADLINE_SECS;
-    if deposit.block_time.secs() > last_fill {
-        return refund(FailReason::ProtocolDeadlineExpired);
+    if let Some(reason) = too_late(quote, deposit.block_time) {
+        return refund(reason);
     }
-    if quote
-        .ask
-        .ttl_secs
-        .is_some_and(|ttl| deposit.block_time > quote.created_at.plus(std::time::Duration::from_secs(ttl.into())))
-    {
-        return refund(FailReason::TtlExpired);
+    let most = quoted.mul_floor(Ratio::bps(MOST_EXCHANGED_BPS))?;
+    if quote.figures.operation == Operation::Swap && deposit.amount > most {
+        return refund(FailReason::Slippage);
     }
-    let output = scaled(quote.figures.output, deposit.amount, quoted)?;
-    if output < quote.figures.minimum {
+    let output = output_for(quote, deposit.amount)?;
+    if output.is_zero() || output < quote.figures.minimum {
         return refund(FailReason::DepositedAmountTooLowToFill);
     }
     Ok(Verdict::Fill { output })
 }
 
-/// The quoted rate, applied to what arrived.
-fn scaled(output: Amount, deposited: Amount, quoted: Amount) -> Result<Amount, OutOfRange> {
-    if quoted.units() == U256::ZERO {
-        return Err(OutOfRange);
+/// Why an order can no longer be filled at this time of the chain.
+pub fn too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
+    let expired = |secs: u32| now > quote.created_at.plus(Duration::from_secs(secs.into()));
+    if now.secs() > i64::from(quote.deadline) - LAST_FILL_BEFORE_DEADLINE_SECS {
+        return Some(FailReason::ProtocolDeadlineExpired);
     }
-    output.mul_floor(Ratio::new(deposited.units(), quoted.units())?)
+    quote.ask.ttl_secs.is_some_and(expired).then_some(FailReason::TtlExpired)
+}
+
+/// The quoted rate, applied to what arrived less the fees. Gas and the flat fee do not shrink with the deposit: else a
+/// tiny one would have us pay for its fill.
+fn output_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
+    let (figures, fees) = (&quote.figures, &quote.figures.fees);
+    if deposited == figures.input {
+        return Ok(figures.output);
+    }
+    let relay = fees.relay.mul_ceil(Ratio::new(deposited.units(), figures.input.units())?)?;
+    let taken = fees.fill_gas.checked_add(fees.flat)?.checked_add(relay)?;
+    let quoted_net = figures.input.checked_sub(fees.total()?)?;
+    figures.output.mul_floor(Ratio::new(deposited.saturating_sub(taken).units(), quoted_net.units())?)
 }
 
 #[cfg(test)]
@@ -221,7 +239,36 @@ mod tests {
         let Ok(Verdict::Fill { output }) = judge(&quote, &deposit) else { panic!("a little less still fills") };
         assert!(output < quote.figures.output && output >= quote.figures.minimum);
         deposit.amount = quote.figures.input.checked_add(quote.figures.input).unwrap();
-        let double = quote.figures.output.checked_add(quote.figures.output).unwrap();
+        // The second half pays no gas and no flat fee of its own.
+        let double = quote.figures.output.checked_add(quote.figures.input).unwrap();
         assert_eq!(judge(&quote, &deposit), Ok(Verdict::Fill { output: double }));
+    }
+
+    #[test]
+    fn a_deposit_that_does_not_cover_the_fixed_fees_is_never_filled() {
+        let mut quote = a_quote();
+        quote.figures.minimum = Amount::ZERO;
+        let mut deposit = facts(&quote);
+        let fixed = quote.figures.fees.total().unwrap();
+        for amount in
+            [Amount::new(alloy_primitives::U256::from(1)), Amount::new(alloy_primitives::U256::from(2)), fixed]
+        {
+            deposit.amount = amount;
+            let refund = Verdict::Refund { reason: FailReason::DepositedAmountTooLowToFill };
+            assert_eq!(judge(&quote, &deposit), Ok(refund), "{amount}");
+        }
+        deposit.amount = Amount::ZERO;
+        assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Stranger { .. })));
+    }
+
+    #[test]
+    fn an_exchange_is_not_stretched_beyond_its_quote() {
+        let mut quote = a_quote();
+        quote.figures.operation = Operation::Swap;
+        let mut deposit = facts(&quote);
+        deposit.amount = part(quote.figures.input, 11_000);
+        assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Fill { .. })));
+        deposit.amount = deposit.amount.checked_add(Amount::new(alloy_primitives::U256::from(1))).unwrap();
+        assert_eq!(judge(&quote, &deposit), Ok(Verdict::Refund { reason: FailReason::Slippage }));
     }
 }

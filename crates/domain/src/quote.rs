@@ -207,8 +207,11 @@ pub struct Side<'a> {
     pub currency: &'a Currency,
 }
 
+/// How long a rate between two currencies stands, where the caller does not say.
+const EXCHANGE_TTL_SECS: u32 = 600;
+
 pub fn price(
-    ask: Ask,
+    mut ask: Ask,
     origin: Side<'_>,
     destination: Side<'_>,
     rates: &Rates,
@@ -219,6 +222,9 @@ pub fn price(
         return Err(Refusal::SameChain);
     }
     let pair = Pair::of(origin.currency, destination.currency)?;
+    if pair.operation == Operation::Swap {
+        ask.ttl_secs = ask.ttl_secs.or(Some(EXCHANGE_TTL_SECS));
+    }
     let input = ask.amount;
     let fees = charge(input, origin, destination, rates, terms, pair)?;
     let total = fees.total()?;

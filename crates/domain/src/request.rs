@@ -30,12 +30,17 @@ pub enum Event {
     DepositRefused {
         reason: FailReason,
     },
-    /// A reorg removed the deposit. `fill_decided` says whether a payment already excludes every other outcome.
+    /// The order has no deposit: a reorg removed it. `fill_decided` says whether a payment, of either kind, already
+    /// excludes every other outcome.
     DepositGone {
         fill_decided: bool,
     },
     /// The deposit stayed away for the whole confirmation window.
     DepositLost,
+    /// What is due can no longer be paid, and nothing was.
+    CannotFill {
+        reason: FailReason,
+    },
     FillSent,
     FillMined,
     /// Proof that the fill did not and will not pay.
@@ -46,6 +51,10 @@ pub enum Event {
     RefundVoid,
     RefundImpossible {
         reason: RefundFailReason,
+    },
+    /// The chain shows a payment for this request that the database did not know of.
+    Found {
+        refund: bool,
     },
 }
 
@@ -111,6 +120,12 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
     use Event::*;
     let done = Ok(Step::AlreadyDone);
     let impossible = Err(Impossible { state, event });
+    let found = |refund| {
+        let state = if refund { State::Refunded } else { State::Success };
+        Next { withdraw_due: true, ..Step::to(state) }.then()
+    };
+    let refund =
+        |reason| Next { withdraw_due: true, ..Step::to(State::Refunding).because(reason).due(Due::Refund) }.then();
     match state {
         State::Waiting => match event {
             DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
@@ -121,7 +136,8 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillSent => Step::to(State::Submitted).then(),
             FillMined => Step::to(State::Success).then(),
             FillVoid { .. } => done,
-            RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            Found { refund } => found(refund),
+            CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
         },
         State::Pending => match event {
             DepositAccepted { .. } | DepositRefused { .. } => done,
@@ -130,42 +146,49 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
             FillSent => Step::to(State::Submitted).then(),
             FillMined => Step::to(State::Success).then(),
-            FillVoid { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
+            FillVoid { reason } | CannotFill { reason } => refund(reason),
+            Found { refund } => found(refund),
             DepositLost | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
         },
         State::Submitted => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             FillSent => done,
             FillMined => Step::to(State::Success).then(),
-            FillVoid { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
-            RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            FillVoid { reason } => refund(reason),
+            Found { refund } => found(refund),
+            CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
         },
         State::Success => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
-            FillSent | FillMined => done,
+            FillSent | FillMined | Found { .. } => done,
             // The chain took back a success and then failed it: the recipient is still owed.
             FillVoid { .. } => Step::to(State::Success).due(Due::FillAgain).then(),
-            RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
         },
         State::Refunding => match event {
-            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
+            DepositAccepted { .. } | DepositRefused { .. } | DepositLost => done,
+            // What left the chain by itself is not ours to return.
+            DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
+            DepositGone { fill_decided: true } => done,
             RefundMined => Step::to(State::Refunded).then(),
             RefundVoid => Step::to(State::Refunding).due(Due::Refund).then(),
             RefundImpossible { reason } => {
                 Next { refund_reason: Some(reason), withdraw_due: true, ..Step::to(State::Failed) }.then()
             }
-            FillVoid { .. } => done,
+            FillVoid { .. } | CannotFill { .. } => done,
+            Found { refund } => found(refund),
             FillSent | FillMined => impossible,
         },
         State::Refunded => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
-            RefundMined | FillVoid { .. } => done,
+            RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => done,
             RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
-            FillSent | FillMined | RefundImpossible { .. } => impossible,
+            FillSent | FillMined => impossible,
         },
         State::Failed => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
-            RefundImpossible { .. } | RefundVoid | FillVoid { .. } => done,
+            RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => done,
+            Found { refund } => found(refund),
             FillSent | FillMined | RefundMined => impossible,
         },
     }
@@ -232,6 +255,7 @@ mod tests {
             Event::RefundMined,
             Event::RefundVoid,
             Event::RefundImpossible { reason: RefundFailReason::AmountTooLowToRefund },
+            Event::CannotFill { reason },
         ]
     }
 
@@ -271,7 +295,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_terminal_state_stays_and_no_request_is_both_filled_and_refunded(
-            picks in proptest::collection::vec(0usize..11, 0..60),
+            picks in proptest::collection::vec(0usize..12, 0..60),
         ) {
             let (mut state, mut filled, mut refunded) = (State::Waiting, false, false);
             for event in picks.into_iter().map(|at| events()[at]) {

@@ -1,6 +1,5 @@
 //! Every worker ends here: one lock, one decision, one commit.
 
-use alloy::primitives::{B256, keccak256};
 use domain::fail::RefundFailReason;
 use domain::request::{self, Event, Next, Step};
 use serde::Serialize;
@@ -35,7 +34,11 @@ pub fn advance(
             dues::withdraw(tx, request.id)?;
         }
         let Some(due) = next.due else { break };
-        let due = resolve(tx, request, due)?;
+        let Some(due) = resolve(tx, request, due, means)? else {
+            // Nothing was paid and the deposit is gone: as if it had never been.
+            next_event = Some(Event::DepositGone { fill_decided: false });
+            continue;
+        };
         if due.purpose == Purpose::Refund && means.screen.custodial.contains(&due.recipient) {
             next_event = Some(Event::RefundImpossible { reason: RefundFailReason::RefundRecipientIsVasp });
             continue;
@@ -58,12 +61,12 @@ fn apply(request: &mut Request, next: &Next) {
     request.refund_fail_reason = next.refund_reason.or(request.refund_fail_reason);
 }
 
-/// Spells out what is owed, to whom and where.
-fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due) -> Result<Due, SolverError> {
+/// Spells out what is owed, to whom and where. None is owed where there is no deposit to return.
+fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, means: &Means) -> Result<Option<Due>, SolverError> {
     let quote = &request.quote;
     let evm = |account: &domain::account::Account| account.evm().ok_or(SolverError::Broken("not an EVM account"));
     let fill = |amount| {
-        Ok(Due {
+        Ok(Some(Due {
             purpose: Purpose::Fill,
             subject: request.order_id.0,
             request: request.id,
@@ -72,7 +75,8 @@ fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due) -> Result<Due,
             currency: evm(&quote.ask.destination.address)?,
             recipient: evm(&quote.ask.recipient)?,
             amount,
-        })
+            since: means.now,
+        }))
     };
     match due {
         request::Due::Fill { output } => fill(output),
@@ -81,29 +85,21 @@ fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due) -> Result<Due,
             fill(amount.ok_or(SolverError::Broken("a fill to repeat was never made"))?)
         }
         request::Due::Refund => {
-            let deposit = deposits::of_order(tx, request.order_id)?;
-            let deposit = deposit.ok_or(SolverError::Broken("a refund without a deposit"))?.deposit;
-            Ok(Due {
+            let Some(deposit) = deposits::of_order(tx, request.order_id)? else { return Ok(None) };
+            let deposit = deposit.deposit;
+            Ok(Some(Due {
                 purpose: Purpose::Refund,
-                subject: deposit_key(deposit.chain.0, deposit.tx, deposit.ordinal),
+                subject: request.order_id.0,
                 request: request.id,
                 order: request.order_id,
                 chain: deposit.chain,
                 currency: deposit.currency,
                 recipient: evm(quote.refund_recipient())?,
                 amount: deposit.amount,
-            })
+                since: means.now,
+            }))
         }
     }
-}
-
-/// A deposit's name in 32 bytes, the same in whatever block it stands.
-pub fn deposit_key(chain: u64, tx: B256, ordinal: u32) -> B256 {
-    let mut bytes = Vec::with_capacity(44);
-    bytes.extend_from_slice(&chain.to_be_bytes());
-    bytes.extend_from_slice(tx.as_slice());
-    bytes.extend_from_slice(&ordinal.to_be_bytes());
-    keccak256(bytes)
 }
 
 /// The name of the rule that moved a request, for its trace.
@@ -113,11 +109,13 @@ const fn rule(event: Event) -> &'static str {
         Event::DepositRefused { .. } => "deposit-refused",
         Event::DepositGone { .. } => "deposit-gone",
         Event::DepositLost => "deposit-lost",
+        Event::CannotFill { .. } => "cannot-fill",
         Event::FillSent => "fill-sent",
         Event::FillMined => "fill-mined",
         Event::FillVoid { .. } => "fill-void",
         Event::RefundMined => "refund-mined",
         Event::RefundVoid => "refund-void",
         Event::RefundImpossible { .. } => "refund-impossible",
+        Event::Found { .. } => "found-on-chain",
     }
 }

@@ -27,6 +27,12 @@ pub fn take_in(
     seen: &SeenDeposit,
     means: &Means,
 ) -> Result<Vec<Paid>, SolverError> {
+    let listed = site.chain.token(seen.currency).is_some();
+    // Anyone can make a token that claims transfers to us. What is no currency of ours is noted only where our own
+    // contract saw it, and a transfer of nothing is not a deposit.
+    if seen.amount.is_zero() || (!listed && !matches!(seen.id, Id::Event(_))) {
+        return Ok(Vec::new());
+    }
     let mut request = match seen.id.candidate() {
         Some(id) => requests::lock_order(tx, OrderId(id))?,
         None => None,
@@ -40,11 +46,23 @@ pub fn take_in(
             if known.deposit.block_hash == deposit.block_hash && known.state != State::Gone {
                 return Ok(Vec::new());
             }
-            let state = deposit::step(known.state, deposit::Event::Landed)?;
+            // In another block its transaction may have done something else: the old sight is undone first.
+            if known.state != State::Gone {
+                vanish(tx, &known, means)?;
+                request = match request {
+                    Some(request) => requests::lock(tx, request.id)?,
+                    None => None,
+                };
+            }
+            let state = deposit::step(State::Gone, deposit::Event::Landed)?;
             deposits::moved(tx, known.id, &deposit, state)?;
             Stored { id: known.id, state, deposit }
         }
     };
+    if !listed {
+        deposits::refuse(tx, stored.id, FailReason::OriginCurrencyMismatch)?;
+        return Ok(Vec::new());
+    }
     if site.chain.confirmations > 1 {
         return Ok(Vec::new());
     }

@@ -19,10 +19,29 @@ pub enum SolverError {
     Deposit(#[from] domain::deposit::Impossible),
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    #[error("chain {chain} forked deeper than the {kept} blocks that are kept: stop, and check which side is true")]
-    DeepFork { chain: ChainId, kept: usize },
+    #[error(
+        "chain {chain} took back more than the {finality} blocks after which it counts as final: nothing more is paid \
+         there; check which side is true, then restart"
+    )]
+    DeepFork { chain: ChainId, finality: u64 },
     #[error("{0}")]
     Broken(&'static str),
+}
+
+impl SolverError {
+    /// The database or the nodes were out of reach: the same may work later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_transient(),
+            Self::Chain(_) => true,
+            Self::Request(_)
+            | Self::Payment(_)
+            | Self::Deposit(_)
+            | Self::OutOfRange(_)
+            | Self::DeepFork { .. }
+            | Self::Broken(_) => false,
+        }
+    }
 }
 
 /// An error with everything that caused it, on one line.

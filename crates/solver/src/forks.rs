@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use domain::ids::ChainId;
 use domain::payment;
 use evm::{At, Head};
 use metrics::counter;
 use store::blocks::Cursor;
 use store::payments::Stored;
-use store::{Tx, blocks, deposits, payments};
+use store::{Tx, blocks, deposits, payments, requests};
 use tracing::warn;
 
 use crate::error::SolverError;
@@ -18,62 +19,63 @@ use crate::solver::{Means, Solver};
 /// Rows undone in one unit.
 const BATCH: i64 = 64;
 
-/// Whether a head at or below the cursor is a block we have taken in: a node that lags is not a fork.
-pub async fn is_known(solver: &Solver, site: &Site, at: Cursor, head: Head) -> Result<bool, SolverError> {
-    if head.hash == at.hash {
-        return Ok(true);
-    }
+/// Whether a head at or below the cursor is one we have taken in, or lies so far back that only a lagging node can
+/// mean it.
+pub async fn is_known(solver: &Solver, site: &Site, head: Head) -> Result<bool, SolverError> {
+    let recent = recent(solver, site).await?;
+    let oldest = recent.last().map_or(0, |block| block.number);
+    Ok(head.number < oldest || recent.iter().any(|block| block.hash == head.hash))
+}
+
+async fn recent(solver: &Solver, site: &Site) -> Result<Vec<Cursor>, SolverError> {
     let chain = site.id();
-    let recent = solver.store.read(move |tx| blocks::recent(tx, chain, kept())).await?;
-    if recent.iter().any(|block| block.hash == head.hash) {
-        return Ok(true);
-    }
-    // Older than everything we kept, or a fork. The chain itself says which block is canonical now.
-    let canonical = site.nodes.header(At::Number(at.number)).await?;
-    Ok(canonical.is_some_and(|header| header.hash == at.hash))
+    let kept = i64::try_from(KEPT_BLOCKS).unwrap_or(i64::MAX);
+    Ok(solver.store.read(move |tx| blocks::recent(tx, chain, kept)).await?)
 }
 
-fn kept() -> i64 {
-    i64::try_from(KEPT_BLOCKS).unwrap_or(i64::MAX)
-}
-
-/// Goes back to the last block we share with the chain.
+/// Goes back to the last block we share with the chain. A chain that takes back what it called final is stopped.
 pub async fn undo(solver: &Arc<Solver>, site: &Arc<Site>, at: Cursor) -> Result<Cursor, SolverError> {
     let chain = site.id();
-    let recent = solver.store.read(move |tx| blocks::recent(tx, chain, kept())).await?;
     let mut fork = None;
-    for block in &recent {
+    for block in recent(solver, site).await? {
         let canonical = site.nodes.header(At::Number(block.number)).await?;
         if canonical.is_some_and(|header| header.hash == block.hash) {
-            fork = Some(*block);
+            fork = Some(block);
             break;
         }
     }
-    let fork = fork.ok_or(SolverError::DeepFork { chain, kept: recent.len() })?;
+    let depth = fork.map(|fork| at.number.saturating_sub(fork.number));
+    let fork = fork.filter(|_| depth.is_some_and(|depth| depth <= site.settings.finality));
+    let fork = fork.ok_or(SolverError::DeepFork { chain, finality: site.settings.finality })?;
+    if fork.number == at.number {
+        return Ok(fork);
+    }
     let depth = at.number.saturating_sub(fork.number);
     warn!(chain.id = %chain, fork = fork.number, depth, "chain {chain} was reorganised, {depth} blocks are undone");
     counter!("causeway_reorgs_total", "chain" => chain.to_string()).increment(1);
-    loop {
-        let means = solver.means();
-        let (paid, more) = solver.store.write(move |tx| undo_batch(tx, chain, fork.number, &means)).await?;
-        solver.hand_over(paid);
-        if !more {
-            break;
-        }
-    }
-    solver.crash("reorg.undone");
+    // The cursor goes back first: should we die here, the next start undoes what stands above it.
     solver.store.write(move |tx| blocks::rewind(tx, chain, fork)).await?;
+    undo_above(solver, site, fork.number).await?;
+    solver.crash("reorg.undone");
     site.taken.send_replace(fork.number);
     Ok(fork)
 }
 
-/// Undoes some of what stood above the fork. Says whether there is more; doing it twice is harmless.
-fn undo_batch(
-    tx: &mut Tx<'_>,
-    chain: domain::ids::ChainId,
-    fork: u64,
-    means: &Means,
-) -> Result<(Vec<Stored>, bool), SolverError> {
+/// Takes back everything that was stored of blocks above this one.
+pub async fn undo_above(solver: &Arc<Solver>, site: &Arc<Site>, fork: u64) -> Result<(), SolverError> {
+    let chain = site.id();
+    loop {
+        let means = solver.means();
+        let (paid, more) = solver.store.write(move |tx| undo_batch(tx, chain, fork, &means)).await?;
+        solver.hand_over(paid);
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// Undoes some of it. Says whether there is more; doing it twice is harmless.
+fn undo_batch(tx: &mut Tx<'_>, chain: ChainId, fork: u64, means: &Means) -> Result<(Vec<Stored>, bool), SolverError> {
     let gone = deposits::above(tx, chain, fork, BATCH)?;
     let unmined = payments::above(tx, chain, fork, BATCH)?;
     let mut paid = Vec::new();
@@ -82,6 +84,7 @@ fn undo_batch(
     }
     for stored in &unmined {
         // The same bytes go out again; the request does not go back.
+        requests::lock(tx, stored.payment.request)?;
         let state = payment::step(stored.state, payment::Event::Unmined)?;
         payments::set_state(tx, stored.id, state, means.now)?;
         payments::set_mined(tx, stored.id, None)?;

@@ -38,6 +38,8 @@ pub enum Reason {
     LanesFull,
     /// No lane has the funds.
     Inventory,
+    /// It failed on the chain too often to be tried again without somebody looking.
+    NeedsPerson,
 }
 
 impl fmt::Display for Reason {
@@ -49,15 +51,22 @@ impl fmt::Display for Reason {
             Self::FeesTooHigh => f.write_str("gas costs more than the configured cap"),
             Self::LanesFull => f.write_str("every lane is full or quarantined"),
             Self::Inventory => f.write_str("no wallet has the funds"),
+            Self::NeedsPerson => f.write_str("it failed on the chain twice; a person has to look at it"),
         }
     }
 }
+
+/// A recipient that refuses money must not cost us gas for ever.
+const MOST_VOIDS: u64 = 2;
 
 /// Turns what is due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken here
 /// is what excludes every other outcome of the order.
 pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverError> {
     if settlements::outcome(tx, due.order)?.is_some() {
         return Ok(Outcome::Settled);
+    }
+    if payments::voids(tx, due.purpose, due.subject)? >= MOST_VOIDS {
+        return not_now(Reason::NeedsPerson);
     }
     let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
     if let Some(why) = site.refusing() {
@@ -72,8 +81,10 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
             Some(cost) => due.amount.saturating_sub(cost),
         },
     };
-    if amount.is_zero() {
-        return Ok(Outcome::Worthless);
+    match due.purpose {
+        Purpose::Refund if amount.is_zero() => return Ok(Outcome::Worthless),
+        Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
+        Purpose::Fill | Purpose::Refund => {}
     }
     let form = Form::of(due, amount, site);
     let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::error::Chained;
+use crate::site::Site;
 use crate::solver::Solver;
 
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +29,8 @@ pub enum QuoteError {
     InvalidInputCurrency { chain: ChainId },
     #[error("destinationCurrency: not a currency of chain {chain}")]
     InvalidOutputCurrency { chain: ChainId },
-    #[error("recipient: a token contract cannot receive")]
-    InvalidRecipient,
+    #[error("{field}: this address cannot receive")]
+    InvalidRecipient { field: &'static str },
     #[error("{field}: this address is not served")]
     Blocked { field: &'static str },
     #[error("{0}")]
@@ -70,9 +71,7 @@ impl Solver {
         let origin = self.side("originChainId", &ask.origin, |chain| QuoteError::InvalidInputCurrency { chain })?;
         let destination =
             self.side("destinationChainId", &ask.destination, |chain| QuoteError::InvalidOutputCurrency { chain })?;
-        if destination.chain.tokens.iter().any(|token| token.address == ask.recipient) {
-            return Err(QuoteError::InvalidRecipient);
-        }
+        self.check_receivers(&ask, origin.chain, destination.chain)?;
         self.screen(&ask)?;
         let here = self.market.current(origin.chain.id)?;
         let there = self.market.current(destination.chain.id)?;
@@ -91,11 +90,34 @@ impl Solver {
         unknown: impl Fn(ChainId) -> QuoteError,
     ) -> Result<Side<'_>, QuoteError> {
         let chain = self.catalog.chain(key.chain).ok_or(QuoteError::UnsupportedChain { field, chain: key.chain })?;
-        if self.sites.get(&chain.id).is_some_and(|site| site.refusing().is_some()) {
+        if self.sites.get(&chain.id).is_some_and(|site| site.refusing().is_some() || self.lags(site)) {
             return Err(QuoteError::ChainDisabled { field, chain: key.chain });
         }
         let currency = chain.currency(&key.address).ok_or_else(|| unknown(key.chain))?;
         Ok(Side { chain, currency })
+    }
+
+    /// The walker is too far behind what the market sees: deposits would wait for it.
+    fn lags(&self, site: &Site) -> bool {
+        const PATIENCE_MILLIS: u64 = 60_000;
+        let seen = self.market.latest(site.id()).map_or(0, |snapshot| snapshot.block);
+        let behind = seen.saturating_sub(*site.taken.borrow());
+        behind > (PATIENCE_MILLIS / site.chain.block_time_millis.max(1)).max(10)
+    }
+
+    /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.
+    fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {
+        let refund_to = ask.refund_to.as_ref().map(|who| ("refundTo", who, origin));
+        for (field, who, chain) in [("recipient", &ask.recipient, destination)].into_iter().chain(refund_to) {
+            let Some(who) = who.evm() else { continue };
+            let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
+            let ours =
+                self.sites.get(&chain.id).is_some_and(|site| site.treasury == who || site.addresses().contains(&who));
+            if ours || contracts.contains(&who) || chain.token(who).is_some() {
+                return Err(QuoteError::InvalidRecipient { field });
+            }
+        }
+        Ok(())
     }
 
     fn screen(&self, ask: &Ask) -> Result<(), QuoteError> {

@@ -15,9 +15,9 @@ use domain::request::Event;
 use evm::contracts::Erc20;
 use evm::{Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Mined, Payment, Purpose};
-use store::{Tx, blocks, deposits, lanes, payments, requests, settlements};
+use store::{Tx, blocks, lanes, payments, requests, settlements};
 
-use crate::advance::{advance, deposit_key};
+use crate::advance::advance;
 use crate::error::SolverError;
 use crate::site::Site;
 use crate::solver::{Means, Solver};
@@ -44,7 +44,8 @@ pub async fn recover(
     }
     let head = site.nodes.head().await?;
     let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
-    let first = cursor.map_or(site.settings.start_block.unwrap_or(0), |cursor| cursor.number + 1);
+    let first = cursor.map(|cursor| cursor.number + 1).or(site.settings.start_block);
+    let first = first.ok_or(SolverError::Broken("the database has never seen this chain: set `start_block`"))?;
     let mut report = Report::default();
     for number in first..=head.number {
         let block = site.nodes.block_by_number(number, &site.watch).await?;
@@ -70,7 +71,12 @@ async fn raise_nonces(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<(), Solv
     let chain = site.id();
     for wallet in site.addresses() {
         let used = site.nodes.nonce(wallet, NonceTag::Latest).await?;
-        solver.store.write(move |tx| lanes::raise_nonce(tx, chain, wallet, used)).await?;
+        let unit = move |tx: &mut Tx<'_>| {
+            lanes::raise_nonce(tx, chain, wallet, used)?;
+            // Whatever used its nonces is accounted for now.
+            lanes::quarantine(tx, chain, wallet, None)
+        };
+        solver.store.write(unit).await?;
     }
     Ok(())
 }
@@ -94,7 +100,7 @@ fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Me
     let (currency, recipient, amount) = paid(target, sent);
     let payment = Payment {
         purpose,
-        subject: subject(tx, purpose, order)?,
+        subject: order.0,
         // An order whose quote the backup does not hold is settled all the same.
         request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
         order,
@@ -117,24 +123,16 @@ fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Me
     payments::set_state(tx, stored.id, state, means.now)?;
     let mined = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
     payments::set_mined(tx, stored.id, Some(mined))?;
-    settlements::take(tx, order, purpose, stored.id)?;
-    if let (true, Some(request)) = (sent.success, request.as_mut()) {
-        let event = if refund { Event::RefundMined } else { Event::FillMined };
-        // A request whose deposit the backup has not seen either goes straight to its end.
-        if domain::request::step(request.state, event).is_ok() {
-            advance(tx, request, event, &sent.hash, means)?;
-        }
+    if !sent.success {
+        // It settles nothing unless it is all there is: then the order waits until it is void.
+        settlements::take(tx, order, purpose, stored.id)?;
+        return Ok(Import::Settled);
+    }
+    settlements::impose(tx, order, purpose, stored.id)?;
+    if let Some(request) = request.as_mut() {
+        advance(tx, request, Event::Found { refund }, &sent.hash, means)?;
     }
     Ok(Import::Settled)
-}
-
-/// A refund's subject is its deposit, where the backup has it; the order names it just as well where it has not.
-fn subject(tx: &mut Tx<'_>, purpose: Purpose, order: OrderId) -> Result<B256, SolverError> {
-    if purpose == Purpose::Fill {
-        return Ok(order.0);
-    }
-    let deposit = deposits::of_order(tx, order)?.map(|stored| stored.deposit);
-    Ok(deposit.map_or(order.0, |deposit| deposit_key(deposit.chain.0, deposit.tx, deposit.ordinal)))
 }
 
 /// What a transaction of ours paid, and to whom: its value, or what the token call says.

@@ -1,96 +1,206 @@
-//! What a new block means for what is already on its way.
+//! What a block gives occasion for: deposits in it, our payments in it, what ripens under it, what was due and may now
+//! be paid.
+//!
+//! Occasions commit together where they can. If that fails they commit one by one, and the one that fails by itself is
+//! set aside with an error a person will see, so that it never stops its chain.
+
+use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
-use domain::deposit::State as DepositState;
+use domain::deposit::{self, State as DepositState};
 use domain::fail::{FailReason, RefundFailReason};
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::Event;
-use evm::{Head, SentTx};
+use evm::{Block, Head, SeenDeposit, SentTx};
 use metrics::counter;
 use serde::Serialize;
-use store::payments::{Mined, Purpose, Stored};
+use store::deposits::DepositId;
+use store::dues::Due;
+use store::payments::{Mined, PaymentId, Purpose, Stored};
 use store::{Tx, deposits, dues, lanes, payments, requests, settlements};
 use tracing::{error, warn};
 
 use crate::advance::advance;
-use crate::error::SolverError;
-use crate::payments::{Outcome, pay};
+use crate::error::{Chained, SolverError};
+use crate::follow::block_time;
+use crate::payments::{Outcome, Reason, pay};
 use crate::site::Site;
-use crate::solver::Means;
+use crate::solver::{Means, Solver};
 
-/// Rows that one unit looks after at the most; the rest has its turn at the next block.
-const BATCH: i64 = 64;
+/// Occasions that share a commit: small, so that the first fill of a big block leaves early.
+const CHUNK: usize = 16;
+/// Rows looked up for one block. What is left has its turn at the next.
+const BATCH: i64 = 256;
+/// How long a fill may wait for funds before the deposit goes back.
+const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
 
-/// What a block means for what we know: payments mined in it, deposits and payments that ripen under it, and what was
-/// due and may now be paid.
-pub fn settle(
+#[derive(Clone, Debug)]
+enum Occasion {
+    Deposit(SeenDeposit),
+    Mined(SentTx),
+    DepositConfirmed(DepositId),
+    DepositFinal(DepositId),
+    PaymentFinal(PaymentId),
+    Due(Due),
+}
+
+/// Takes in a block. Doing it twice is harmless.
+pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<(), SolverError> {
+    let deposits = block.deposits.iter().cloned().map(Occasion::Deposit).collect();
+    take(solver, site, block.head, deposits).await?;
+    if !block.deposits.is_empty() {
+        counter!("causeway_deposits_seen_total", "chain" => site.id().to_string())
+            .increment(block.deposits.len() as u64);
+        solver.crash("deposit.committed");
+    }
+    take(solver, site, block.head, block.sent.iter().cloned().map(Occasion::Mined).collect()).await?;
+    let (chain, number) = (site.id(), block.head.number);
+    let (confirmations, finality) = (u64::from(site.chain.confirmations), site.settings.finality);
+    let ripe = solver
+        .store
+        .read(move |tx| {
+            let mut ripe = Vec::new();
+            let deep = number.saturating_sub(confirmations.saturating_sub(1));
+            let seen = deposits::ripe(tx, chain, DepositState::Seen, deep, BATCH)?;
+            ripe.extend(seen.into_iter().map(|stored| Occasion::DepositConfirmed(stored.id)));
+            if let Some(last) = number.checked_sub(finality) {
+                let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, BATCH)?;
+                ripe.extend(confirmed.into_iter().map(|stored| Occasion::DepositFinal(stored.id)));
+                let mined = payments::ripe(tx, chain, last, BATCH)?;
+                ripe.extend(mined.into_iter().map(|stored| Occasion::PaymentFinal(stored.id)));
+            }
+            ripe.extend(dues::on(tx, chain, BATCH)?.into_iter().map(Occasion::Due));
+            Ok::<_, SolverError>(ripe)
+        })
+        .await?;
+    take(solver, site, block.head, ripe).await
+}
+
+async fn take(solver: &Arc<Solver>, site: &Arc<Site>, head: Head, occasions: Vec<Occasion>) -> Result<(), SolverError> {
+    for chunk in occasions.chunks(CHUNK) {
+        let Err(failure) = commit(solver, site, head, chunk.to_vec()).await else { continue };
+        if failure.is_transient() {
+            return Err(failure);
+        }
+        for occasion in chunk {
+            match commit(solver, site, head, vec![occasion.clone()]).await {
+                Ok(()) => {}
+                // The database is away, which says nothing about the occasion: the chain waits for it.
+                Err(failure) if failure.is_transient() => return Err(failure),
+                Err(failure) => set_aside(solver, site, head, occasion, &failure).await?,
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn commit(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    head: Head,
+    occasions: Vec<Occasion>,
+) -> Result<(), SolverError> {
+    let (site, means) = (site.clone(), solver.means());
+    let unit = move |tx: &mut Tx<'_>| {
+        let mut paid = Vec::new();
+        for occasion in &occasions {
+            paid.extend(apply(tx, &site, head, occasion, &means)?);
+        }
+        Ok::<_, SolverError>(paid)
+    };
+    let paid = solver.store.write(unit).await?;
+    solver.hand_over(paid);
+    Ok(())
+}
+
+/// Keeps what cannot be processed where a person will find it.
+async fn set_aside(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    head: Head,
+    occasion: &Occasion,
+    failure: &SolverError,
+) -> Result<(), SolverError> {
+    error!(chain.id = %site.id(), block = head.number, ?occasion, error = %Chained(failure), "set aside what cannot be processed");
+    counter!("causeway_set_aside_total", "chain" => site.id().to_string()).increment(1);
+    let Occasion::Deposit(seen) = occasion else { return Ok(()) };
+    let (site, seen, now) = (site.clone(), seen.clone(), solver.now());
+    let unit = move |tx: &mut Tx<'_>| {
+        let row = crate::deposits::as_row(&site, head, &seen, false);
+        if let Some(id) = deposits::insert(tx, &row, now)? {
+            deposits::refuse(tx, id, FailReason::Unknown)?;
+        }
+        Ok(())
+    };
+    solver.store.write(unit).await
+}
+
+/// Rows are read again inside the unit: something may have happened to them since they were looked up.
+fn apply(
     tx: &mut Tx<'_>,
     site: &Site,
     head: Head,
-    sent: &[SentTx],
+    occasion: &Occasion,
     means: &Means,
 ) -> Result<Vec<Stored>, SolverError> {
-    let chain = site.id();
-    let mut paid = Vec::new();
-    for sent in sent {
-        paid.extend(mined(tx, site, head, sent, means)?);
-    }
-    if site.chain.confirmations > 1 {
-        let deep = head.number.saturating_sub(u64::from(site.chain.confirmations) - 1);
-        for stored in deposits::ripe(tx, chain, DepositState::Seen, deep, BATCH)? {
+    match occasion {
+        Occasion::Deposit(seen) => crate::deposits::take_in(tx, site, head, seen, means),
+        Occasion::Mined(sent) => mined(tx, site, head, sent, means),
+        Occasion::DepositConfirmed(id) => {
+            let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {
+                return Ok(Vec::new());
+            };
             let mut request = match stored.deposit.order_id {
                 Some(order) => requests::lock_order(tx, order)?,
                 None => None,
             };
-            paid.extend(crate::deposits::confirm(tx, &stored, request.as_mut(), means)?);
+            crate::deposits::confirm(tx, &stored, request.as_mut(), means)
         }
-    }
-    if let Some(last) = head.number.checked_sub(site.settings.finality) {
-        for stored in deposits::ripe(tx, chain, DepositState::Confirmed, last, BATCH)? {
-            let state = domain::deposit::step(stored.state, domain::deposit::Event::Finalised)?;
-            deposits::set_state(tx, stored.id, state)?;
-        }
-        for stored in payments::ripe(tx, chain, last, BATCH)? {
-            paid.extend(finalise(tx, &stored, means)?);
-        }
-    }
-    for due in dues::on(tx, chain, BATCH)? {
-        let Some(mut request) = requests::lock(tx, due.request)? else { continue };
-        match pay(tx, &due, means)? {
-            Outcome::Paid(payment) => paid.push(payment),
-            Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
-            Outcome::Settled => dues::remove(tx, due.purpose, due.subject)?,
-            Outcome::Worthless => {
-                let reason = RefundFailReason::AmountTooLowToRefund;
-                paid.extend(advance(tx, &mut request, Event::RefundImpossible { reason }, &(), means)?);
+        Occasion::DepositFinal(id) => {
+            if let Some(stored) = deposits::get(tx, *id)? {
+                deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
             }
+            Ok(Vec::new())
         }
+        Occasion::PaymentFinal(id) => match payments::find(tx, *id)? {
+            Some(stored) => finalise(tx, &stored, means),
+            None => Ok(Vec::new()),
+        },
+        Occasion::Due(due) => retry(tx, head, due, means),
     }
-    Ok(paid)
 }
 
 /// A transaction of one of our wallets is in a block: ours, or somebody else holds the key.
 fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means) -> Result<Vec<Stored>, SolverError> {
     let chain = site.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
-        foreign(tx, site, sent)?;
+        // Below the next nonce it is one that `recover` has accounted for.
+        let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == sent.from);
+        if lane.is_some_and(|lane| sent.nonce >= lane.next_nonce) {
+            foreign(tx, site, sent)?;
+        }
         return Ok(Vec::new());
     };
-    if !is_attempt(&stored, sent) {
+    let ours = is_attempt(&stored, sent);
+    if !ours {
         foreign(tx, site, sent)?;
-        return Ok(Vec::new());
     }
-    // A token that returns `false` leaves a successful receipt and moves nothing.
+    // A token that returns `false` leaves a successful receipt and moves nothing. Anything that did move was paid: a
+    // payment that arrived short is for a person to look at, never a reason to pay again.
     let owed = &stored.payment;
-    let paid = sent.success && sent.paid(owed.currency, owed.recipient, site.chain.router) >= owed.amount.units();
+    let arrived = sent.paid(owed.currency, owed.recipient, site.chain.router);
+    let paid = ours && sent.success && !arrived.is_zero();
+    if paid && arrived < owed.amount.units() {
+        error!(chain.id = %chain, tx = %sent.hash, %arrived, owed = %owed.amount, "a payment arrived short: does the token take a fee?");
+    }
     let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };
     let state = payment::step(stored.state, event)?;
     payments::set_state(tx, stored.id, state, means.now)?;
     let record = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
     payments::set_mined(tx, stored.id, Some(record))?;
     if state != PaymentState::Mined {
-        warn!(chain.id = %chain, tx = %sent.hash, "a payment reverted; it is void once its block is final");
+        warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
         return Ok(Vec::new());
     }
     let Some(mut request) = requests::lock(tx, stored.payment.request)? else { return Ok(Vec::new()) };
@@ -122,18 +232,53 @@ fn foreign(tx: &mut Tx<'_>, site: &Site, sent: &SentTx) -> Result<(), SolverErro
 
 /// The block of a payment is final: it stands, or it is void by proof and its order is free.
 fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Stored>, SolverError> {
+    let mut request = requests::lock(tx, stored.payment.request)?;
     let state = payment::step(stored.state, payment::Event::Finalised)?;
     payments::set_state(tx, stored.id, state, means.now)?;
     if state != PaymentState::Void {
         return Ok(Vec::new());
     }
     settlements::free(tx, stored.payment.order, stored.id)?;
-    let Some(mut request) = requests::lock(tx, stored.payment.request)? else { return Ok(Vec::new()) };
+    let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
     let event = match stored.payment.purpose {
         Purpose::Fill => Event::FillVoid { reason: FailReason::TransactionReverted },
         Purpose::Refund => Event::RefundVoid,
     };
-    advance(tx, &mut request, event, &(), means)
+    advance(tx, request, event, &(), means)
+}
+
+/// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.
+fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<Stored>, SolverError> {
+    let Some(mut request) = requests::lock(tx, due.request)? else { return Ok(Vec::new()) };
+    let Some(due) = dues::find(tx, due.purpose, due.subject)? else { return Ok(Vec::new()) };
+    if due.purpose == Purpose::Fill {
+        if let Some(reason) = deposit::too_late(&request.quote, block_time(head)) {
+            return advance(tx, &mut request, Event::CannotFill { reason }, &(), means);
+        }
+    }
+    match pay(tx, &due, means)? {
+        Outcome::Paid(payment) => Ok(vec![payment]),
+        Outcome::NotNow(Reason::Inventory) if due.purpose == Purpose::Fill && waited(&due, means) => {
+            let reason = FailReason::SolverBalanceTooLow;
+            advance(tx, &mut request, Event::CannotFill { reason }, &(), means)
+        }
+        Outcome::NotNow(reason) => {
+            dues::put(tx, &due, &reason.to_string(), means.now)?;
+            Ok(Vec::new())
+        }
+        Outcome::Settled => {
+            dues::remove(tx, due.purpose, due.subject)?;
+            Ok(Vec::new())
+        }
+        Outcome::Worthless => {
+            let reason = RefundFailReason::AmountTooLowToRefund;
+            advance(tx, &mut request, Event::RefundImpossible { reason }, &(), means)
+        }
+    }
+}
+
+fn waited(due: &Due, means: &Means) -> bool {
+    means.now.millis().saturating_sub(due.since.millis()) > WAIT_FOR_FUNDS_MILLIS
 }
 
 #[derive(Serialize)]

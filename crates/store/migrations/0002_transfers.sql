@@ -45,6 +45,7 @@ create table deposit (
     unique (chain_id, tx_hash, ordinal)
 );
 create index deposit_by_state on deposit (chain_id, state, block_number);
+create index deposit_by_block on deposit (chain_id, block_number);
 create index deposit_by_order on deposit (order_id);
 
 -- What a deposit was used for: at most one thing, and an order's input is paid by at most one deposit.
@@ -96,6 +97,7 @@ create table payment (
 create unique index payment_once on payment (purpose, subject) where state <> 'void';
 create index payment_by_state on payment (chain_id, state, wallet, nonce);
 create index payment_of_request on payment (request_id);
+create index payment_of_subject on payment (purpose, subject);
 
 -- The fees a payment was offered with. The last attempt is the one on its way.
 create table attempt (
@@ -130,7 +132,7 @@ create table due (
     updated_at bigint not null,
     unique (purpose, subject)
 );
-create index due_on on due (chain_id, due_id);
+create index due_on on due (chain_id, updated_at);
 
 -- The blocks we have taken in, as far back as a reorg may reach.
 create table block (

@@ -19,14 +19,23 @@ pub(crate) fn unknown(index: usize, wanted: &'static str) -> StoreError {
 impl StoreError {
     /// The database was out of reach or overloaded, which says nothing about the unit: it may be tried again later.
     pub fn is_transient(&self) -> bool {
-        matches!(
-            self,
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, SystemIoFailure};
+        match self {
             Self::Busy
-                | Self::Timeout
-                | Self::Closed
-                | Self::CommitUnknown
-                | Self::Contended { .. }
-                | Self::Unavailable(_)
-        )
+            | Self::Timeout
+            | Self::Closed
+            | Self::CommitUnknown
+            | Self::Contended { .. }
+            | Self::Unavailable(_) => true,
+            Self::Sqlite(error) => {
+                matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure))
+            }
+            // Connections, contention, resources, and an operator who stops the server.
+            Self::Postgres(fault) => fault
+                .code
+                .as_deref()
+                .is_some_and(|code| ["08", "40", "53", "57"].iter().any(|class| code.starts_with(class))),
+            _ => false,
+        }
     }
 }

@@ -102,15 +102,21 @@ pub fn find(tx: &mut Tx<'_>, chain: ChainId, hash: B256, ordinal: u32) -> Result
     tx.row(sql, &[chain.0.try_into()?, hash.into(), ordinal.into()])?.as_ref().map(from_row).transpose()
 }
 
+pub fn get(tx: &mut Tx<'_>, id: DepositId) -> Result<Option<Stored>, StoreError> {
+    let sql = concat!("select ", columns!(), " from deposit where deposit_id = $1");
+    tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
+}
+
 pub fn set_state(tx: &mut Tx<'_>, id: DepositId, state: State) -> Result<(), StoreError> {
     tx.execute("update deposit set state = $2 where deposit_id = $1", &[id.0.into(), state.as_str().into()])?;
     Ok(())
 }
 
-/// A known deposit stands in another block now.
+/// A known deposit stands in another block now, where its transaction may have done something else.
 pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Result<(), StoreError> {
     tx.execute(
-        "update deposit set state = $2, log_index = $3, block_number = $4, block_hash = $5, block_time = $6
+        "update deposit set state = $2, log_index = $3, block_number = $4, block_hash = $5, block_time = $6,
+         order_id = $7, depositor = $8, payer = $9, sender = $10, currency = $11, amount = $12, refused = null
          where deposit_id = $1",
         &[
             id.0.into(),
@@ -119,6 +125,12 @@ pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Resu
             to.block_number.try_into()?,
             to.block_hash.into(),
             to.block_time.millis().into(),
+            to.order_id.map(|id| id.0).into(),
+            to.depositor.into(),
+            to.payer.into(),
+            to.sender.into(),
+            to.currency.into(),
+            to.amount.to_string().into(),
         ],
     )?;
     Ok(())
@@ -137,6 +149,9 @@ pub fn use_as_input(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bo
          on conflict do nothing returning deposit_id",
         &[id.0.into(), order.0.into()],
     )?;
+    if row.is_some() {
+        tx.execute("update deposit set refused = null where deposit_id = $1", &[id.0.into()])?;
+    }
     Ok(row.is_some())
 }
 
@@ -156,12 +171,13 @@ pub fn release(tx: &mut Tx<'_>, id: DepositId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Deposits in a state at or below a block, oldest first.
+/// Deposits in a state at or below a block, oldest first. What was set aside is not among them.
 pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, state: State, up_to: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
-        " from deposit where chain_id = $1 and state = $2 and block_number <= $3 order by block_number, deposit_id limit $4"
+        " from deposit where chain_id = $1 and state = $2 and block_number <= $3 and (refused is null or state <> 'seen')
+          order by block_number, deposit_id limit $4"
     );
     let args = [chain.0.try_into()?, state.as_str().into(), up_to.try_into()?, Value::Int(most)];
     tx.rows(sql, &args)?.iter().map(from_row).collect()

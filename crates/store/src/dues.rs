@@ -21,6 +21,7 @@ pub struct Due {
     pub recipient: Address,
     /// For a refund, the whole deposit: its gas is taken off when it is paid.
     pub amount: Amount,
+    pub since: Timestamp,
 }
 
 fn from_row(row: &Row) -> Result<Due, StoreError> {
@@ -33,6 +34,7 @@ fn from_row(row: &Row) -> Result<Due, StoreError> {
         currency: row.address(5)?,
         recipient: row.address(6)?,
         amount: row.amount(7)?,
+        since: row.time(8)?,
     })
 }
 
@@ -40,7 +42,7 @@ fn from_row(row: &Row) -> Result<Due, StoreError> {
 pub fn put(tx: &mut Tx<'_>, due: &Due, reason: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into due (purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, reason,
-         created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
+         created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          on conflict (purpose, subject) do update set reason = excluded.reason, updated_at = excluded.updated_at",
         &[
             due.purpose.as_str().into(),
@@ -52,6 +54,7 @@ pub fn put(tx: &mut Tx<'_>, due: &Due, reason: &str, now: Timestamp) -> Result<(
             due.recipient.into(),
             due.amount.to_string().into(),
             reason.into(),
+            due.since.millis().into(),
             now.millis().into(),
         ],
     )?;
@@ -69,11 +72,11 @@ pub fn withdraw(tx: &mut Tx<'_>, request: RequestId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What waits on a chain, longest first.
+/// What waits on a chain, longest untried first.
 pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreError> {
     tx.rows(
-        "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount
-         from due where chain_id = $1 order by due_id limit $2",
+        "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at
+         from due where chain_id = $1 order by updated_at, due_id limit $2",
         &[chain.0.try_into()?, Value::Int(most)],
     )?
     .iter()
@@ -83,7 +86,7 @@ pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreE
 
 pub fn find(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<Due>, StoreError> {
     tx.row(
-        "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount
+        "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at
          from due where purpose = $1 and subject = $2",
         &[purpose.as_str().into(), subject.into()],
     )?

@@ -16,7 +16,7 @@ pub struct PaymentId(pub i64);
 pub enum Purpose {
     /// The recipient's money on the destination; its subject is the order.
     Fill,
-    /// The user's money back on the origin; its subject is the deposit.
+    /// The user's money back on the origin; its subject is the order, whose deposit it was.
     Refund,
 }
 
@@ -286,4 +286,13 @@ pub fn last_amount(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<O
         &[purpose.as_str().into(), subject.into()],
     )?;
     row.map(|row| row.amount(0)).transpose()
+}
+
+/// How many payments for a subject ended void.
+pub fn voids(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from payment where purpose = $1 and subject = $2 and state = 'void'",
+        &[purpose.as_str().into(), subject.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
 }

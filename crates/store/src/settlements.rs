@@ -21,6 +21,16 @@ pub fn take(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: PaymentI
     Ok(row.is_some())
 }
 
+/// What the chain shows to have happened stands, whatever was written before.
+pub fn impose(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: PaymentId) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into settlement (order_id, outcome, payment_id) values ($1, $2, $3)
+         on conflict (order_id) do update set outcome = excluded.outcome, payment_id = excluded.payment_id",
+        &[order.0.into(), outcome.as_str().into(), payment.0.into()],
+    )?;
+    Ok(())
+}
+
 /// Frees an order, on proof that the payment which settled it is void.
 pub fn free(tx: &mut Tx<'_>, order: OrderId, payment: PaymentId) -> Result<(), StoreError> {
     tx.execute(

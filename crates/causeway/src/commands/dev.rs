@@ -9,10 +9,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use store::Store;
 
 mod facts;
-mod settings;
 
 use crate::cli::DevArgs;
-use crate::config::{Config, Text};
+use crate::config::Config;
+use crate::local::{self, Local};
 use crate::outside::outside;
 use crate::service::{Service, signal};
 
@@ -60,8 +60,18 @@ async fn with_chains(
     bar: &ProgressBar,
 ) -> Result<()> {
     let database = Database::open(args, folder, devnet, progress).await?;
-    let config = settings::config(args, devnet, &database.text, folder)?;
-    let toml = settings::write(&config, folder)?;
+    let keys = &devnet.keys;
+    let config = local::config(Local {
+        devnet,
+        folder,
+        port: args.port,
+        rate_limits: !args.no_rate_limits,
+        database: &database.text,
+        orders: &keys.orders,
+        treasury: keys.treasury.address,
+        fillers: &keys.fillers,
+    })?;
+    let toml = local::write(&config, folder)?;
     // Read back from the file: what is served here is what `serve --config` would serve.
     let config = Config::load(&toml)?;
     progress.say("Preparing the database");
@@ -155,9 +165,4 @@ fn remove_sqlite(path: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A database URL as it may stand in a configuration file that nobody else reads.
-fn database_text(text: &str) -> Text {
-    Text::Plain(text.to_owned())
 }

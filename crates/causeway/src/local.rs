@@ -1,4 +1,4 @@
-//! The configuration of a local network: complete, in a file, as an operator would write it.
+//! The configuration of a service on the local network: complete, in a file, as an operator would write it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use alloy::primitives::{Address, B256, hex};
 use anyhow::{Context, Result};
-use devnet::{Chain, Devnet, Token};
+use devnet::{Account, Chain, Devnet, Token};
 use url::Url;
 
-use crate::cli::DevArgs;
 use crate::config::{
     ChainConfig, ClassConfig, Config, ContractsConfig, EndpointConfig, Environment, FeedConfig, FeesConfig, GasConfig,
     LimitsConfig, NativeConfig, PublicConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
@@ -19,34 +18,50 @@ use crate::config::{
 /// Feeds follow the chain's own clock here, so any age is a sign of a frozen one.
 const FEED_AGE_SECS: u64 = 3_600;
 
-pub fn config(args: &DevArgs, devnet: &Devnet, database: &str, folder: &Path) -> Result<Config> {
-    let keys = &devnet.keys;
-    let order_key = key_file(folder, "order", keys.orders.private_key)?;
-    let fillers = keys.fillers.iter().enumerate();
+/// A service to be configured. Several may run on one network if each has its own wallets.
+#[derive(Clone, Copy, Debug)]
+pub struct Local<'a> {
+    pub devnet: &'a Devnet,
+    /// Where its keys and its configuration are written.
+    pub folder: &'a Path,
+    pub port: u16,
+    pub rate_limits: bool,
+    pub database: &'a str,
+    pub orders: &'a Account,
+    pub treasury: Address,
+    pub fillers: &'a [Account],
+}
+
+/// Writes the keys and says what the configuration is.
+pub fn config(local: Local<'_>) -> Result<Config> {
+    let folder = local.folder;
+    let order_key = key_file(folder, "order", local.orders.private_key)?;
+    let fillers = local.fillers.iter().enumerate();
     let filler_keys = fillers.map(|(n, filler)| key_file(folder, &format!("filler-{n}"), filler.private_key));
-    let base_url = Url::parse(&format!("http://127.0.0.1:{}", args.port))?;
+    let base_url = Url::parse(&format!("http://127.0.0.1:{}", local.port))?;
     Ok(Config {
         environment: Environment::Testnet,
-        listen: ([127, 0, 0, 1], args.port).into(),
+        listen: ([127, 0, 0, 1], local.port).into(),
         testnet_base_url: Some(base_url.clone()),
         base_url,
-        database: super::database_text(database),
+        database: Text::Plain(local.database.to_owned()),
         trusted_proxies: Vec::new(),
         solver: SolverConfig {
             chain: "base".to_owned(),
             order_key,
-            treasury: keys.treasury.address,
+            treasury: local.treasury,
             filler_keys: filler_keys.collect::<Result<_>>()?,
             lane_window: 48,
         },
         fees: FeesConfig::default(),
-        limits: LimitsConfig { rate_limits: !args.no_rate_limits, ..LimitsConfig::default() },
+        limits: LimitsConfig { rate_limits: local.rate_limits, ..LimitsConfig::default() },
         screening: ScreeningConfig::default(),
-        chains: devnet.chains.iter().map(chain).collect(),
+        chains: local.devnet.chains.iter().map(chain).collect(),
         folder: folder.to_owned(),
     })
 }
 
+/// Writes the configuration beside its keys, as `dev.toml`.
 pub fn write(config: &Config, folder: &Path) -> Result<PathBuf> {
     let path = folder.join("dev.toml");
     let text = toml::to_string_pretty(config).context("the configuration of the local network")?;
@@ -80,6 +95,7 @@ fn chain(chain: &Chain) -> ChainConfig {
         confirmations: 1,
         finality_blocks: 12,
         start_block: Some(chain.start_block),
+        bump_after_millis: None,
         tip_gwei: "0.01".to_owned(),
         max_fee_gwei: "500".to_owned(),
         gas: GasConfig::default(),

@@ -1,0 +1,134 @@
+//! The process dies at every point where it may; whatever it had begun is finished by the next one, once.
+
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use anyhow::{Result, ensure};
+use causeway::crash::POINTS;
+use devnet::Chain;
+use serde_json::Value;
+
+use crate::process::Served;
+use crate::stand::{PATIENCE, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const ARBITRUM: u64 = 42161;
+
+/// What has to happen for a point to be reached.
+async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
+    let arbitrum = stand.chain("arbitrum");
+    let recipient = new_account().address;
+    let value = U256::from(20_000_000_000_000_000u64);
+    match point {
+        "reorg.undone" => {
+            // The deposit's own block is taken away, and its transaction with it; it is sent again afterwards.
+            let user = arbitrum.fresh_user().await?;
+            // A reorg takes back what was given in the blocks it removes.
+            blocks_pass(arbitrum, 2).await?;
+            let body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
+            let quote = stand.quote(&body).await?;
+            execute(arbitrum, &quote, &user).await?;
+            stand.wait_for(request_id(&quote), "success").await?;
+            arbitrum.reorg(3, &[]).await?;
+            Ok((quote, recipient))
+        }
+        "bump.committed" => {
+            // Gas becomes too dear for the fill that is on its way, while blocks go on.
+            let base = stand.chain("base");
+            let user = base.fresh_user().await?;
+            let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
+            let quote = stand.quote(&body).await?;
+            arbitrum.pause_mining().await;
+            execute(base, &quote, &user).await?;
+            stand.wait_for(request_id(&quote), "submitted").await?;
+            arbitrum.set_base_fee(2_000_000_000);
+            arbitrum.resume_mining().await;
+            Ok((quote, recipient))
+        }
+        _ => {
+            let base = stand.chain("base");
+            let user = base.fresh_user().await?;
+            let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
+            let quote = stand.quote(&body).await?;
+            execute(base, &quote, &user).await?;
+            Ok((quote, recipient))
+        }
+    }
+}
+
+async fn crash_at(point: &'static str) -> Result<()> {
+    let stand = Stand::alone(|config| {
+        for chain in &mut config.chains {
+            chain.bump_after_millis = Some(1_000);
+        }
+    })
+    .await?;
+    let arbitrum = stand.chain("arbitrum");
+    let toml = stand.folder.path().join("dev.toml");
+    let mut first = Served::start(&toml, Some(point))?;
+    stand.wait_until_served().await?;
+    let (quote, recipient) = provoke(point, &stand).await?;
+    let died = first.wait_until_dead(PATIENCE).await?;
+    ensure!(!died.success(), "{point}: it ended in order");
+
+    let second = Served::start(&toml, None)?;
+    stand.wait_until_served().await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    let destination: &Chain = if point == "reorg.undone" { stand.chain("base") } else { arbitrum };
+    let promised = amount(&quote["details"]["currencyOut"]["amount"]);
+    eventually("the recipient is paid", || async {
+        Ok(destination.balance(Address::ZERO, recipient).await? == promised)
+    })
+    .await?;
+    // Whatever would pay a second time has had every chance to.
+    blocks_pass(destination, 6).await?;
+    ensure!(destination.balance(Address::ZERO, recipient).await? == promised, "{point}: paid twice");
+    ensure!(second.terminate().await?.success(), "{point}: the second one did not end in order");
+    Ok(())
+}
+
+/// Dead between a block's commits and its cursor, and another block in its place when it comes back: what stood in the
+/// first one is taken back, and the deposit that lands again is the same deposit.
+#[tokio::test]
+async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
+    let stand = Stand::alone(|_| ()).await?;
+    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let toml = stand.folder.path().join("dev.toml");
+    let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
+    // A reorg takes back what was given in the blocks it removes.
+    blocks_pass(arbitrum, 2).await?;
+    let mut first = Served::start(&toml, Some("cursor.before"))?;
+    stand.wait_until_served().await?;
+    let value = U256::from(20_000_000_000_000_000u64);
+    let quote =
+        stand.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
+    let deposit = execute(arbitrum, &quote, &user).await?;
+    let raw: Bytes = arbitrum.rpc("eth_getRawTransactionByHash", [deposit]).await?;
+    first.wait_until_dead(PATIENCE).await?;
+    let depth = arbitrum.block_number().await? - arbitrum.receipt(deposit).await?.block_number.unwrap() + 1;
+    arbitrum.reorg(depth, &[]).await?;
+
+    let second = Served::start(&toml, None)?;
+    stand.wait_until_served().await?;
+    // The payment was committed with the deposit, so it goes out; the deposit is no longer claimed to be there.
+    let status = stand.wait_for(request_id(&quote), "success").await?;
+    ensure!(status["inTxHashes"] == serde_json::json!([]), "{status}");
+    let _: B256 = arbitrum.rpc("eth_sendRawTransaction", [raw]).await?;
+    eventually("the deposit is known again", || async {
+        Ok(stand.status(request_id(&quote)).await?["inTxHashes"][0] == deposit.to_string())
+    })
+    .await?;
+    blocks_pass(base, 5).await?;
+    ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
+    ensure!(second.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn dying_anywhere_pays_exactly_once() -> Result<()> {
+    for point in POINTS {
+        let outcome = tokio::time::timeout(Duration::from_secs(180), crash_at(point)).await;
+        outcome.map_err(anyhow::Error::from).and_then(|outcome| outcome).map_err(|error| error.context(point))?;
+    }
+    Ok(())
+}

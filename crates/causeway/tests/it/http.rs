@@ -1,0 +1,181 @@
+//! What callers see: shapes, errors, headers, documents.
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::process::causeway;
+use crate::stand::{Engine, Stand, ask, new_account};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+
+#[tokio::test]
+async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let user = new_account().address;
+    let good = ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)));
+    let cases: Vec<(&str, Value, u16, &str, &str)> = vec![
+        ("user", json!("0x12"), 400, "INVALID_ADDRESS", "user"),
+        ("user", Value::Null, 400, "INVALID_PARAMETERS", "user"),
+        ("recipient", json!("900123"), 400, "INVALID_ADDRESS", "recipient"),
+        ("recipient", json!(stand.chain("optimism").token("USDC").address), 400, "INVALID_RECIPIENT", "recipient"),
+        ("refundTo", json!("somewhere"), 400, "INVALID_ADDRESS", "refundTo"),
+        ("originChainId", json!(1), 400, "UNSUPPORTED_CHAIN", "originChainId"),
+        ("originChainId", json!("8453"), 400, "INVALID_PARAMETERS", "originChainId"),
+        ("destinationChainId", json!(-1), 400, "INVALID_PARAMETERS", "destinationChainId"),
+        ("destinationChainId", json!(BASE), 400, "UNSUPPORTED_ROUTE", ""),
+        ("originCurrency", json!(user), 400, "INVALID_INPUT_CURRENCY", "originCurrency"),
+        ("destinationCurrency", json!("eth"), 400, "INVALID_OUTPUT_CURRENCY", "destinationCurrency"),
+        ("destinationCurrency", json!(stand.chain("optimism").token("USDC").address), 400, "NO_SWAP_ROUTES_FOUND", ""),
+        ("amount", json!("0"), 400, "INVALID_PARAMETERS", "amount"),
+        ("amount", json!("-5"), 400, "INVALID_PARAMETERS", "amount"),
+        ("amount", json!("1.5"), 400, "INVALID_PARAMETERS", "amount"),
+        ("amount", json!(5), 400, "INVALID_PARAMETERS", "amount"),
+        ("amount", json!("9".repeat(100)), 400, "INVALID_PARAMETERS", "amount"),
+        ("amount", json!("1000"), 400, "AMOUNT_TOO_LOW", ""),
+        ("amount", json!("1".to_owned() + &"0".repeat(30)), 400, "INSUFFICIENT_LIQUIDITY", ""),
+        ("tradeType", json!("EXACT"), 400, "INVALID_PARAMETERS", "tradeType"),
+        ("tradeType", json!("EXACT_OUTPUT"), 400, "UNSUPPORTED_EXECUTION_TYPE", "tradeType"),
+        ("slippageTolerance", json!("10001"), 400, "INVALID_SLIPPAGE_TOLERANCE", "slippageTolerance"),
+        ("ttl", json!(0), 400, "INVALID_PARAMETERS", "ttl"),
+        ("referrer", json!("x".repeat(2000)), 400, "INVALID_PARAMETERS", "referrer"),
+        ("txs", json!([{"to": user}]), 400, "EXTRA_TXS_NOT_SUPPORTED", "txs"),
+        ("useDepositAddress", json!(true), 400, "UNSUPPORTED_EXECUTION_TYPE", "useDepositAddress"),
+        ("usePermit", json!(true), 400, "UNSUPPORTED_EXECUTION_TYPE", "usePermit"),
+        ("subsidizeFees", json!(true), 401, "UNAUTHORIZED", "subsidizeFees"),
+    ];
+    for (field, value, code, error, said) in cases {
+        let mut body = good.clone();
+        body[field] = value.clone();
+        let (status, answer) = stand.post("/quote/v2", &body).await?;
+        let message = answer["message"].as_str().unwrap_or_default();
+        ensure!(status == code && answer["errorCode"] == error, "{field} = {value}: {status} {answer}");
+        ensure!(message.contains(said) && answer["statusCode"] == json!(code), "{field} = {value}: {answer}");
+    }
+    // What we do not know is ignored, and what is falsy is no request.
+    let mut body = good.clone();
+    for (field, value) in
+        [("source", json!("x")), ("useDepositAddress", json!(false)), ("appFees", json!([])), ("txs", json!([]))]
+    {
+        body[field] = value;
+    }
+    ensure!(stand.post("/quote/v2", &body).await?.0 == 200);
+    service.stop().await
+}
+
+#[tokio::test]
+async fn every_failure_has_the_same_body() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let client = reqwest::Client::new();
+    let id = "0x".to_owned() + &"ab".repeat(32);
+    for (request, code, error) in [
+        (client.get(stand.url("/nowhere")), 404, "NOT_FOUND"),
+        (client.get(stand.url("/quote/v2")), 405, "METHOD_NOT_ALLOWED"),
+        (client.get(stand.url("/intents/status/v3")), 400, "INVALID_PARAMETERS"),
+        (client.get(stand.url("/intents/status/v3?requestId=0x12")), 400, "INVALID_PARAMETERS"),
+        (client.get(stand.url(&format!("/intents/status/v3?requestId={id}"))), 404, "REQUEST_NOT_FOUND"),
+        (
+            client.post(stand.url("/quote/v2")).header("content-type", "application/json").body("{"),
+            400,
+            "INVALID_PARAMETERS",
+        ),
+        (client.post(stand.url("/quote/v2")).body("{}"), 400, "INVALID_PARAMETERS"),
+        (client.post(stand.url("/quote/v2")).json(&json!({"user": "x".repeat(400_000)})), 413, "INVALID_PARAMETERS"),
+    ] {
+        let response = request.header("origin", "https://shop.example").send().await?;
+        ensure!(response.headers()["access-control-allow-origin"] == "*");
+        let status = response.status().as_u16();
+        let body: Value = response.json().await?;
+        ensure!(status == code && body["errorCode"] == error && body["statusCode"] == json!(code), "{status} {body}");
+        ensure!(body["message"].as_str().is_some_and(|message| !message.is_empty()));
+    }
+    service.stop().await
+}
+
+#[tokio::test]
+async fn browsers_may_ask_first() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let preflight = reqwest::Client::new()
+        .request(reqwest::Method::OPTIONS, stand.url("/quote/v2"))
+        .header("origin", "https://shop.example")
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "content-type,relay-sdk-version,x-api-key")
+        .send()
+        .await?;
+    ensure!(preflight.status().is_success());
+    let allowed = preflight.headers()["access-control-allow-headers"].to_str()?.to_owned();
+    ensure!(
+        ["relay-sdk-version", "relay-kit-ui-version", "x-api-key", "authorization"]
+            .iter()
+            .all(|name| allowed.contains(name))
+    );
+    service.stop().await
+}
+
+#[tokio::test]
+async fn chains_and_documents_are_served() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (_, chains) = stand.get("/chains").await?;
+    let base = chains["chains"].as_array().unwrap().iter().find(|chain| chain["id"] == json!(BASE)).unwrap();
+    ensure!(
+        base["protocol"]["v2"]["depository"].as_str().unwrap().parse::<Address>()?
+            == stand.chain("base").contracts.depository
+    );
+    ensure!(base["currency"]["address"] == "0x0000000000000000000000000000000000000000");
+    ensure!(base["solverCurrencies"].as_array().unwrap().iter().any(|currency| currency["symbol"] == "USDC"));
+    let (_, document) = stand.get("/openapi.json").await?;
+    ensure!(document["info"]["title"] == "cross-chain solver" && document["info"]["version"] == "1.0.0");
+    ensure!(document["security"].is_null());
+    let metrics = reqwest::get(stand.url("/metrics")).await?.text().await?;
+    ensure!(metrics.contains("causeway_http_requests_total"), "{metrics}");
+    service.stop().await
+}
+
+#[tokio::test]
+async fn a_client_that_asks_too_often_is_turned_away() -> Result<()> {
+    let stand = Stand::with(Engine::Sqlite, |config| {
+        config.limits.rate_limits = true;
+        config.limits.quotes_per_minute = 3.try_into().unwrap();
+        config.limits.others_per_minute = 100_000.try_into().unwrap();
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let client = reqwest::Client::new();
+    let mut codes = Vec::new();
+    for _ in 0..5 {
+        let response = client.post(stand.url("/quote/v2")).json(&json!({})).send().await?;
+        codes.push(response.status().as_u16());
+        ensure!(response.headers()["ratelimit-limit"] == "3");
+        if response.status() == 429 {
+            ensure!(response.headers().contains_key("retry-after"));
+            let body: Value = response.json().await?;
+            ensure!(body["errorCode"] == "RATE_LIMITED" && body["statusCode"] == json!(429));
+        }
+    }
+    ensure!(codes == [400, 400, 400, 429, 429], "{codes:?}");
+    service.stop().await
+}
+
+#[tokio::test]
+async fn anyone_can_check_the_order_id_of_a_quote() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let user = new_account().address;
+    let mut body = ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)));
+    body["includeProtocolData"] = json!(true);
+    let quote = stand.quote(&body).await?;
+    let protocol = &quote["protocol"]["v2"];
+    let file = stand.folder.path().join("order.json");
+    std::fs::write(&file, protocol["orderData"].to_string())?;
+    let printed = causeway().arg("order-id").arg(&file).output()?;
+    ensure!(printed.status.success());
+    ensure!(String::from_utf8(printed.stdout)?.trim() == protocol["orderId"].as_str().unwrap());
+    ensure!(protocol["orderSignature"].as_str().is_some_and(|signature| signature.len() == 132));
+    ensure!(protocol["paymentDetails"]["amount"] == "100000000000000000");
+    service.stop().await
+}

@@ -1,0 +1,14 @@
+//! The service end to end: real chains, real databases, the real server or the real binary.
+//!
+//! Chains are started once and shared. Every test has its own database, wallets, users and recipients, so tests run side
+//! by side; those that disturb a chain have chains of their own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
+
+mod crash;
+mod http;
+mod process;
+mod reorg;
+mod restore;
+mod stand;
+mod transfer;

@@ -1,0 +1,77 @@
+//! A database older than the chain does not pay, says so, and is brought up to date by `recover`.
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::process::{Served, causeway};
+use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+
+#[tokio::test]
+async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let toml = stand.folder.path().join("dev.toml");
+    let database = stand.folder.path().join("causeway.db");
+    let backup = stand.folder.path().join("backup.db");
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let value = U256::from(30_000_000_000_000_000u64);
+    let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+
+    // The backup holds the quote and nothing of what follows.
+    let service = stand.serve().await?;
+    let quote = stand.quote(&body).await?;
+    service.stop().await?;
+    std::fs::copy(&database, &backup)?;
+    let service = stand.serve().await?;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    service.stop().await?;
+    let promised = amount(&quote["details"]["currencyOut"]["amount"]);
+    ensure!(optimism.balance(Address::ZERO, recipient).await? == promised);
+
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(stand.folder.path().join(format!("causeway.db{suffix}")));
+    }
+    std::fs::copy(&backup, &database)?;
+    let served = Served::start(&toml, None)?;
+    eventually("the chain is refused with a remedy", || async {
+        let Ok((_, lives)) = stand.get("/lives").await else { return Ok(false) };
+        let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
+        Ok(chains.iter().any(|chain| {
+            chain["id"] == json!(OPTIMISM)
+                && chain["refusing"].as_str().is_some_and(|why| why.contains("causeway recover"))
+        }))
+    })
+    .await?;
+    // It sees the old deposit again, and pays nothing for it.
+    stand.wait_for(request_id(&quote), "pending").await?;
+    let (code, refused) = stand.post("/quote/v2", &body).await?;
+    ensure!((code, &refused["errorCode"]) == (400, &json!("CHAIN_DISABLED")), "{code} {refused}");
+    blocks_pass(optimism, 6).await?;
+    ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice from an old database");
+    let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
+    ensure!(!doctor.status.success(), "the doctor finds nothing wrong");
+    ensure!(String::from_utf8_lossy(&doctor.stdout).contains("causeway recover"));
+    ensure!(served.terminate().await?.success());
+
+    let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
+    ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
+    ensure!(String::from_utf8_lossy(&recovered.stdout).contains("imported 1 payments"));
+    let served = Served::start(&toml, None)?;
+    stand.wait_until_served().await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    blocks_pass(optimism, 6).await?;
+    ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice after recovery");
+    // And it works again.
+    let another = new_account().address;
+    let quote =
+        stand.quote(&ask(user.address, another, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    ensure!(served.terminate().await?.success());
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! A service of a test's own on the shared chains.
+
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use anyhow::{Context, Result, bail, ensure};
+use causeway::cli::LogFormat;
+use causeway::config::Config;
+use causeway::local::{self, Local};
+use causeway::outside::outside;
+use causeway::service::Service;
+use devnet::{Account, Chain, Devnet, Postgres};
+use evm::calldata;
+use serde_json::{Value, json};
+use store::Store;
+use tempfile::TempDir;
+
+/// How long a condition may take on a busy machine before the test is called stuck.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// Everything a service needs, with wallets nobody else uses. The service itself is started by the test.
+pub struct Stand {
+    pub devnet: &'static Devnet,
+    pub config: Config,
+    pub fillers: Vec<Account>,
+    pub treasury: Account,
+    pub folder: TempDir,
+    client: reqwest::Client,
+}
+
+/// What the treasury holds of a stablecoin with six decimals.
+pub const INVENTORY: u64 = 1_000_000_000_000;
+
+impl Stand {
+    pub async fn new(engine: Engine) -> Result<Self> {
+        Self::with(engine, |_| ()).await
+    }
+
+    /// `change` may alter the configuration before it is written.
+    pub async fn with(engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
+        Self::on(Devnet::shared().await, engine, change).await
+    }
+
+    /// On chains nobody else uses: for tests that disturb them, or that mind what others deposit.
+    pub async fn alone(change: impl FnOnce(&mut Config)) -> Result<Self> {
+        let options = devnet::Options { block_time: Duration::from_millis(200), ..devnet::Options::default() };
+        // Left to the end of the process, like the shared one.
+        let devnet = Box::leak(Box::new(Devnet::start(options).await?));
+        Self::on(devnet, Engine::Sqlite, change).await
+    }
+
+    async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
+        // `RUST_LOG` shows what the services of a failing test had to say.
+        causeway::telemetry::start_logging(LogFormat::Text, "off");
+        let folder = tempfile::tempdir()?;
+        let database = match engine {
+            Engine::Sqlite => format!("sqlite:{}", folder.path().join("causeway.db").display()),
+            Engine::Postgres => Postgres::shared().await.fresh_database().await?.to_string(),
+        };
+        let fillers = vec![new_account(), new_account()];
+        let (orders, treasury) = (new_account(), new_account());
+        for chain in &devnet.chains {
+            fund(chain, &treasury, &fillers).await?;
+        }
+        let mut config = local::config(Local {
+            devnet,
+            folder: folder.path(),
+            port: free_port()?,
+            rate_limits: false,
+            database: &database,
+            orders: &orders,
+            treasury: treasury.address,
+            fillers: &fillers,
+        })?;
+        for chain in &mut config.chains {
+            // The shared chains are long by the time a test begins.
+            chain.start_block = None;
+        }
+        change(&mut config);
+        local::write(&config, folder.path())?;
+        let config = Config::load(&folder.path().join("dev.toml"))?;
+        Store::migrate(&causeway::assemble::database(&config)?)?;
+        Ok(Self { devnet, config, fillers, treasury, folder, client: reqwest::Client::new() })
+    }
+
+    pub fn chain(&self, name: &str) -> &'static Chain {
+        self.devnet.chain(name)
+    }
+
+    /// Starts the service in this process and waits until it serves every chain.
+    pub async fn serve(&self) -> Result<Service> {
+        let service = Service::start(&self.config, outside()).await?;
+        self.wait_until_served().await?;
+        Ok(service)
+    }
+
+    pub async fn wait_until_served(&self) -> Result<()> {
+        eventually("the service serves every chain", || async {
+            let lives = self.get("/lives").await.ok().filter(|(code, body)| *code == 200 && body["status"] == "ok");
+            let blocks = lives.filter(|(_, body)| {
+                body["report"]["chains"]
+                    .as_array()
+                    .is_some_and(|chains| chains.iter().all(|chain| !chain["block"].is_null()))
+            });
+            Ok(blocks.is_some())
+        })
+        .await
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", causeway::assemble::plain(&self.config.base_url))
+    }
+
+    pub async fn get(&self, path: &str) -> Result<(u16, Value)> {
+        let response = self.client.get(self.url(path)).send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Result<(u16, Value)> {
+        let response = self.client.post(self.url(path)).json(body).send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
+    /// A quote, which must be given.
+    pub async fn quote(&self, body: &Value) -> Result<Value> {
+        let (code, answer) = self.post("/quote/v2", body).await?;
+        ensure!(code == 200, "no quote: {answer}");
+        Ok(answer)
+    }
+
+    pub async fn status(&self, request: &str) -> Result<Value> {
+        let (code, answer) = self.get(&format!("/intents/status/v3?requestId={request}")).await?;
+        ensure!(code == 200, "no status: {answer}");
+        Ok(answer)
+    }
+
+    pub async fn wait_for(&self, request: &str, status: &str) -> Result<Value> {
+        let mut last = Value::Null;
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            // The service may be between two lives.
+            if let Ok(answer) = self.status(request).await {
+                if answer["status"] == status {
+                    return Ok(answer);
+                }
+                last = answer;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!(
+            "{request} never became {status}, it is {last}; {}",
+            self.get("/lives").await.map_or_else(|e| e.to_string(), |l| l.1.to_string())
+        )
+    }
+}
+
+/// What a client asks for in the simplest case.
+pub fn ask(user: Address, recipient: Address, from: (u64, Address), to: (u64, Address), amount: U256) -> Value {
+    json!({
+        "user": user, "recipient": recipient,
+        "originChainId": from.0, "originCurrency": from.1,
+        "destinationChainId": to.0, "destinationCurrency": to.1,
+        "amount": amount.to_string(), "tradeType": "EXACT_INPUT",
+    })
+}
+
+/// Does what the steps of a quote say, in order, as a wallet would.
+pub async fn execute(chain: &Chain, quote: &Value, user: &Account) -> Result<B256> {
+    let mut last = B256::ZERO;
+    for item in transactions(quote)? {
+        let receipt = chain.send(user.private_key, item.to, item.value, item.data).await?;
+        last = receipt.transaction_hash;
+    }
+    Ok(last)
+}
+
+pub struct Transaction {
+    pub to: Address,
+    pub value: U256,
+    pub data: Bytes,
+}
+
+pub fn transactions(quote: &Value) -> Result<Vec<Transaction>> {
+    let steps = quote["steps"].as_array().context("steps")?;
+    let items = steps.iter().flat_map(|step| step["items"].as_array().into_iter().flatten());
+    items
+        .map(|item| {
+            let text = |name: &str| item["data"][name].as_str().with_context(|| name.to_owned());
+            Ok(Transaction { to: text("to")?.parse()?, value: text("value")?.parse()?, data: text("data")?.parse()? })
+        })
+        .collect()
+}
+
+pub fn request_id(quote: &Value) -> &str {
+    quote["steps"][0]["requestId"].as_str().unwrap()
+}
+
+pub fn amount(value: &Value) -> U256 {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+pub fn new_account() -> Account {
+    let mut key = B256::ZERO;
+    getrandom::fill(key.as_mut_slice()).unwrap();
+    Account::new(key)
+}
+
+/// Asks until it is so.
+pub async fn eventually<F, Fut>(what: &str, mut is_so: F) -> Result<()>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<bool>>,
+{
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if is_so().await? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bail!("not in time: {what}")
+}
+
+/// Waits until the chain has made some more blocks.
+pub async fn blocks_pass(chain: &Chain, count: u64) -> Result<()> {
+    let until = chain.block_number().await? + count;
+    eventually("blocks pass", || async { Ok(chain.block_number().await? >= until) }).await
+}
+
+async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<()> {
+    let ether = |n: u64| U256::from(n) * U256::from(10u64).pow(U256::from(18));
+    chain.set_balance(treasury.address, ether(10)).await?;
+    let usdc = chain.token("USDC").address;
+    chain.set_token_balance(usdc, treasury.address, U256::from(INVENTORY)).await?;
+    for filler in fillers {
+        chain.set_balance(filler.address, ether(50)).await?;
+        chain
+            .send(treasury.private_key, usdc, U256::ZERO, calldata::approve(filler.address, U256::from(INVENTORY)))
+            .await?;
+    }
+    Ok(())
+}
+
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

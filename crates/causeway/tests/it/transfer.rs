@@ -1,0 +1,220 @@
+//! A transfer from the first call to the last status, with every balance checked to the unit.
+
+use alloy::primitives::{Address, B256, U256};
+use anyhow::Result;
+use evm::calldata;
+use serde_json::json;
+
+use crate::stand::{Engine, Stand, amount, ask, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+
+async fn native(engine: Engine) -> Result<()> {
+    let stand = Stand::new(engine).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let value = U256::from(100_000_000_000_000_000u64);
+    let quote =
+        stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+    let id = request_id(&quote);
+    assert_eq!(stand.status(id).await?["status"], "waiting");
+
+    let held = base.balance(Address::ZERO, base.contracts.depository).await?;
+    let deposit = execute(base, &quote, &user).await?;
+    let status = stand.wait_for(id, "success").await?;
+
+    let promised = amount(&quote["details"]["currencyOut"]["amount"]);
+    assert_eq!(optimism.balance(Address::ZERO, recipient).await?, promised);
+    assert!(base.balance(Address::ZERO, base.contracts.depository).await? >= held + value);
+    assert_eq!(status["inTxHashes"], json!([deposit]));
+    let fill = status["txHashes"][0].as_str().unwrap().parse()?;
+    let receipt = optimism.receipt(fill).await?;
+    assert!(stand.fillers.iter().any(|filler| filler.address == receipt.from));
+    // The fill names its order in the last bytes of its calldata.
+    let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap();
+    let sent: serde_json::Value = optimism.rpc("eth_getTransactionByHash", [fill]).await?;
+    assert_eq!(sent["input"], order);
+    // The one wallet that paid has exactly the output and its gas less than before.
+    let before = U256::from(50u64) * U256::from(10u64).pow(U256::from(18));
+    let gas = U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price);
+    assert_eq!(before - optimism.balance(Address::ZERO, receipt.from).await?, promised + gas);
+    service.stop().await
+}
+
+async fn usdc(engine: Engine) -> Result<()> {
+    let stand = Stand::new(engine).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let value = U256::from(250_000_000u64);
+    let quote = stand.quote(&ask(user.address, recipient, (BASE, here), (OPTIMISM, there), value)).await?;
+    assert_eq!(quote["steps"].as_array().map(Vec::len), Some(2));
+    assert_eq!(quote["steps"][0]["id"], "approve");
+    assert_eq!(quote["steps"][1]["id"], "deposit");
+
+    let had = base.balance(here, user.address).await?;
+    let inventory = optimism.balance(there, stand.treasury.address).await?;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+
+    let promised = amount(&quote["details"]["currencyOut"]["amount"]);
+    assert_eq!(optimism.balance(there, recipient).await?, promised);
+    assert_eq!(base.balance(here, user.address).await?, had - value);
+    assert_eq!(optimism.balance(there, stand.treasury.address).await?, inventory - promised);
+    service.stop().await
+}
+
+/// One transaction instead of two: a plain transfer that names its order behind the arguments.
+async fn implicit(engine: Engine) -> Result<()> {
+    let stand = Stand::new(engine).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(40_000_000u64));
+    body["explicitDeposit"] = json!(false);
+    let quote = stand.quote(&body).await?;
+    assert_eq!(quote["steps"].as_array().map(Vec::len), Some(1));
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    assert_eq!(optimism.balance(there, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
+}
+
+/// A deposit too small for the order goes back to the user, less the gas of sending it.
+async fn refund(engine: Engine) -> Result<()> {
+    let stand = Stand::new(engine).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let refund_to = new_account().address;
+    let here = base.token("USDC").address;
+    let there = stand.chain("optimism").token("USDC").address;
+    let value = U256::from(90_000_000u64);
+    let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), value);
+    body["refundTo"] = json!(refund_to);
+    body["explicitDeposit"] = json!(false);
+    let quote = stand.quote(&body).await?;
+    let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
+    let half = value / U256::from(2);
+    let data = calldata::implicit_deposit(base.contracts.depository, half, order);
+    base.send(user.private_key, here, U256::ZERO, data).await?;
+    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    assert_eq!(status["failReason"], "DEPOSITED_AMOUNT_TOO_LOW_TO_FILL");
+    assert_eq!(status["refundFailReason"], "N/A");
+    let back = base.balance(here, refund_to).await?;
+    assert!(back < half && back > half - U256::from(1_000_000u64), "{back} of {half}");
+    assert_eq!(stand.chain("optimism").balance(there, recipient).await?, U256::ZERO);
+    service.stop().await
+}
+
+macro_rules! on_both_engines {
+    ($($story:ident => $sqlite:ident, $postgres:ident;)*) => {
+        $(
+            #[tokio::test]
+            async fn $sqlite() -> Result<()> {
+                $story(Engine::Sqlite).await
+            }
+
+            #[tokio::test]
+            async fn $postgres() -> Result<()> {
+                $story(Engine::Postgres).await
+            }
+        )*
+    };
+}
+
+on_both_engines! {
+    native => a_native_transfer_arrives_to_the_unit_on_sqlite, a_native_transfer_arrives_to_the_unit_on_postgres;
+    usdc => a_usdc_transfer_arrives_to_the_unit_on_sqlite, a_usdc_transfer_arrives_to_the_unit_on_postgres;
+    implicit => a_plain_transfer_deposits_on_sqlite, a_plain_transfer_deposits_on_postgres;
+    refund => a_short_deposit_goes_back_on_sqlite, a_short_deposit_goes_back_on_postgres;
+}
+
+#[tokio::test]
+async fn a_second_deposit_under_one_order_pays_nothing_more() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let value = U256::from(50_000_000_000_000_000u64);
+    let quote =
+        stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+    execute(base, &quote, &user).await?;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    crate::stand::blocks_pass(optimism, 5).await?;
+    assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
+}
+
+#[tokio::test]
+async fn twenty_transfers_at_once_all_arrive_to_the_unit() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let transfers = (0..20u64).map(|n| {
+        let stand = &stand;
+        async move {
+            let (user, recipient) = (base.fresh_user().await?, new_account().address);
+            let value = U256::from(10_000_000_000_000_000u64 + n);
+            let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+            let quote = stand.quote(&body).await?;
+            execute(base, &quote, &user).await?;
+            stand.wait_for(request_id(&quote), "success").await?;
+            let arrived = optimism.balance(Address::ZERO, recipient).await?;
+            anyhow::ensure!(arrived == amount(&quote["details"]["currencyOut"]["amount"]), "{arrived}");
+            Ok(())
+        }
+    });
+    for outcome in futures::future::join_all(transfers).await {
+        outcome?;
+    }
+    service.stop().await
+}
+
+/// Anyone may move nothing out of anyone's account: that is no deposit, and must not take the place of one.
+#[tokio::test]
+async fn a_transfer_of_nothing_under_a_victims_order_changes_nothing() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (victim, attacker, recipient) = (base.fresh_user().await?, base.fresh_user().await?, new_account().address);
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let body = ask(victim.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(30_000_000u64));
+    let quote = stand.quote(&body).await?;
+    let order: B256 = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
+    let data = calldata::erc20_fill_from_treasury(victim.address, base.contracts.depository, U256::ZERO, order);
+    base.send(attacker.private_key, here, U256::ZERO, data).await?;
+    execute(base, &quote, &victim).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    assert_eq!(optimism.balance(there, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
+}
+
+/// A recipient that refuses the money: the fill fails, and once that is final the user is refunded. Never both.
+#[tokio::test]
+async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient, refund_to) = (base.fresh_user().await?, new_account().address, new_account().address);
+    // revert(0, 0)
+    optimism.set_code(recipient, vec![0x5f, 0x5f, 0xfd].into()).await?;
+    let value = U256::from(20_000_000_000_000_000u64);
+    let mut body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    body["refundTo"] = json!(refund_to);
+    let quote = stand.quote(&body).await?;
+    execute(base, &quote, &user).await?;
+    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    assert_eq!(status["failReason"], "TRANSACTION_REVERTED");
+    assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);
+    let back = base.balance(Address::ZERO, refund_to).await?;
+    assert!(back < value && back > value - U256::from(10u64.pow(15)), "{back}");
+    crate::stand::blocks_pass(base, 5).await?;
+    assert_eq!(base.balance(Address::ZERO, refund_to).await?, back);
+    service.stop().await
+}
