@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn prices_convert_between_currencies() {
-        let eth = Price::new(3_000_00000000, 8).unwrap();
-        let usdc = Price::new(1_00000000, 8).unwrap();
+        let eth = Price::new(300_000_000_000, 8).unwrap();
+        let usdc = Price::new(100_000_000, 8).unwrap();
         assert_eq!(eth.usd_floor(amount(1_000_000_000_000_000_000), 18), Ok(UsdMicros(3_000_000_000)));
         assert_eq!(usdc.amount_ceil(UsdMicros(20_000), 6), Ok(amount(20_000)));
         let rate = Price::exchange((eth, 18), (usdc, 6)).unwrap();

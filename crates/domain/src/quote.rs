@@ -419,8 +419,8 @@ pub(crate) mod tests {
     }
 
     fn rates(payable: u128) -> Rates {
-        let one = Price::new(1_00000000, 8).unwrap();
-        let eth = Price::new(3_000_00000000, 8).unwrap();
+        let one = Price::new(100_000_000, 8).unwrap();
+        let eth = Price::new(300_000_000_000, 8).unwrap();
         Rates {
             origin: one,
             origin_native: eth,

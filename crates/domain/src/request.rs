@@ -259,6 +259,41 @@ mod tests {
         ]
     }
 
+    /// The whole machine as a table: what each event means in each state.
+    fn table() -> String {
+        let name = |event: Event| format!("{event:?}").split([' ', '{']).next().unwrap().to_owned();
+        let mut table = "| state | event | next | also |\n|---|---|---|---|\n".to_owned();
+        let mut all = events();
+        all.extend([Event::Found { refund: false }, Event::Found { refund: true }]);
+        for state in State::ALL {
+            for event in &all {
+                let Ok(Step::Move(next)) = step(state, *event) else { continue };
+                let also = match (next.due, next.withdraw_due) {
+                    (Some(Due::Fill { .. }), _) => "pay the recipient",
+                    (Some(Due::FillAgain), _) => "pay the recipient again",
+                    (Some(Due::Refund), _) => "return the deposit",
+                    (None, true) => "nothing is due any more",
+                    (None, false) => "",
+                };
+                let detail = match event {
+                    Event::DepositGone { fill_decided } => format!(" (payment decided: {fill_decided})"),
+                    Event::Found { refund } => format!(" (refund: {refund})"),
+                    _ => String::new(),
+                };
+                table +=
+                    &format!("| {} | {}{detail} | {} | {also} |\n", state.as_str(), name(*event), next.state.as_str());
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn the_documented_table_is_the_code_s() {
+        let documented = include_str!("../../../docs/transfer.md");
+        let table = table();
+        assert!(documented.contains(&table), "docs/transfer.md should hold this table:\n\n{table}");
+    }
+
     #[test]
     fn the_ordinary_path() {
         let path = [

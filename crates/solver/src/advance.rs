@@ -44,7 +44,7 @@ pub fn advance(
             continue;
         }
         match pay(tx, &due, means)? {
-            Outcome::Paid(payment) => paid.push(payment),
+            Outcome::Paid(payment) => paid.push(*payment),
             Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
             Outcome::Settled => dues::remove(tx, due.purpose, due.subject)?,
             Outcome::Worthless => {

@@ -143,10 +143,11 @@ async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Resu
     }
     let bump_after = i64::try_from(site.settings.bump_after.as_millis()).unwrap_or(i64::MAX);
     let mut queue = unmined.clone();
-    if waited(head) >= bump_after && head.attempts < MOST_ATTEMPTS {
-        if let Some(bumped) = bump(solver, site, head).await? {
-            queue[0] = bumped;
-        }
+    if waited(head) >= bump_after
+        && head.attempts < MOST_ATTEMPTS
+        && let Some(bumped) = bump(solver, site, head).await?
+    {
+        queue[0] = bumped;
     }
     debug!(chain.id = %chain, %wallet, count = queue.len(), "sending again what is not mined");
     counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);

@@ -18,7 +18,7 @@ use crate::solver::Means;
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// Committed with the unit: lane, nonce and contents are fixed.
-    Paid(Stored),
+    Paid(Box<Stored>),
     /// The due row stays, and is tried again when something changes.
     NotNow(Reason),
     /// The order already has its outcome; nothing is owed.
@@ -123,7 +123,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
         return Err(SolverError::Broken("an order was settled twice in one unit"));
     }
     dues::remove(tx, due.purpose, due.subject)?;
-    Ok(Outcome::Paid(stored))
+    Ok(Outcome::Paid(Box::new(stored)))
 }
 
 fn not_now(reason: Reason) -> Result<Outcome, SolverError> {

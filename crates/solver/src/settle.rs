@@ -251,13 +251,13 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
 fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<Stored>, SolverError> {
     let Some(mut request) = requests::lock(tx, due.request)? else { return Ok(Vec::new()) };
     let Some(due) = dues::find(tx, due.purpose, due.subject)? else { return Ok(Vec::new()) };
-    if due.purpose == Purpose::Fill {
-        if let Some(reason) = deposit::too_late(&request.quote, block_time(head)) {
-            return advance(tx, &mut request, Event::CannotFill { reason }, &(), means);
-        }
+    if due.purpose == Purpose::Fill
+        && let Some(reason) = deposit::too_late(&request.quote, block_time(head))
+    {
+        return advance(tx, &mut request, Event::CannotFill { reason }, &(), means);
     }
     match pay(tx, &due, means)? {
-        Outcome::Paid(payment) => Ok(vec![payment]),
+        Outcome::Paid(payment) => Ok(vec![*payment]),
         Outcome::NotNow(Reason::Inventory) if due.purpose == Purpose::Fill && waited(&due, means) => {
             let reason = FailReason::SolverBalanceTooLow;
             advance(tx, &mut request, Event::CannotFill { reason }, &(), means)

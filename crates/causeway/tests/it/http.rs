@@ -179,3 +179,36 @@ async fn anyone_can_check_the_order_id_of_a_quote() -> Result<()> {
     ensure!(protocol["paymentDetails"]["amount"] == "100000000000000000");
     service.stop().await
 }
+
+/// Every member a client may read, with what differs from run to run left out.
+#[tokio::test]
+async fn the_answers_have_their_documented_shape() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (user, recipient) = (Address::repeat_byte(0x11), Address::repeat_byte(0x22));
+    let (here, there) = (stand.chain("base").token("USDC").address, stand.chain("optimism").token("USDC").address);
+    let mut body = ask(user, recipient, (BASE, here), (OPTIMISM, there), U256::from(250_000_000u64));
+    body["includeProtocolData"] = json!(true);
+    body["referrer"] = json!("shop");
+    let quote = stand.quote(&body).await?;
+    insta::assert_json_snapshot!("quote", quote, {
+        ".steps[].requestId" => "[request id]",
+        ".steps[].items[].data.data" => "[calldata]",
+        ".steps[].items[].check.endpoint" => "[status of the request]",
+        ".protocol.v2.orderId" => "[order id]",
+        ".protocol.v2.orderSignature" => "[signature]",
+        ".protocol.v2.orderData.salt" => "[salt]",
+        ".protocol.v2.orderData.solver" => "[solver]",
+        ".protocol.v2.orderData.inputs[].refunds[].deadline" => "[in seven days]",
+        ".protocol.v2.orderData.output.deadline" => "[in seven days]",
+    });
+    let status = stand.status(quote["steps"][0]["requestId"].as_str().unwrap()).await?;
+    insta::assert_json_snapshot!("status", status, { ".updatedAt" => "[ms]", ".quoteCreatedAt" => "[ms]" });
+    let (_, chains) = stand.get("/chains").await?;
+    insta::assert_json_snapshot!("chain", chains["chains"][0], {
+        ".httpRpcUrl" => "[address]",
+        ".wsRpcUrl" => "[address]",
+        ".solverAddresses" => "[order key, treasury, wallets]",
+    });
+    service.stop().await
+}

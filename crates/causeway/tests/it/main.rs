@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
 mod crash;
+mod dev;
 mod http;
 mod process;
 mod reorg;

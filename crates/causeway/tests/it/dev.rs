@@ -1,0 +1,114 @@
+//! `causeway dev`, run as a person would run it.
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::process::causeway;
+use crate::stand::{PATIENCE, eventually};
+
+struct Dev(Child);
+
+impl Dev {
+    fn start(data_dir: &Path, port: u16, more: &[&str]) -> Result<Self> {
+        let mut command = causeway();
+        command.arg("dev").arg("--data-dir").arg(data_dir).args(["--port", &port.to_string(), "--block-time", "0.2"]);
+        Ok(Self(command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?))
+    }
+
+    async fn facts(&mut self, data_dir: &Path) -> Result<Value> {
+        let path = data_dir.join("dev.json");
+        eventually("dev.json is written", || async { Ok(path.exists()) }).await?;
+        Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+    }
+
+    async fn signal(mut self, signal: Signal) -> Result<()> {
+        kill(Pid::from_raw(i32::try_from(self.0.id())?), signal)?;
+        let began = std::time::Instant::now();
+        while self.0.try_wait()?.is_none() {
+            ensure!(began.elapsed() < PATIENCE, "it does not end");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn answers(url: &str) -> bool {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": [] });
+    reqwest::Client::new().post(url).json(&body).send().await.is_ok()
+}
+
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+#[tokio::test]
+async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let port = free_port()?;
+    let mut dev = Dev::start(&data_dir, port, &["--no-rate-limits"])?;
+    let facts = dev.facts(&data_dir).await?;
+    ensure!(facts["baseUrl"] == format!("http://127.0.0.1:{port}") && facts["apiKey"].is_null());
+    let chains = facts["chains"].as_array().context("chains")?;
+    ensure!(chains.iter().map(|chain| chain["name"].as_str().unwrap()).eq(["base", "optimism", "arbitrum"]));
+    for chain in chains {
+        for member in ["rpcUrl", "wsUrl", "depository", "router", "approvalProxy"] {
+            ensure!(chain[member].is_string(), "{member}");
+        }
+        ensure!(chain["tokens"].as_array().is_some_and(|tokens| tokens.len() == 5));
+    }
+    ensure!(facts["accounts"][1]["privateKey"].is_string() && facts["solver"].is_string());
+    let lives: Value = reqwest::get(format!("http://127.0.0.1:{port}/lives")).await?.json().await?;
+    ensure!(lives["status"] == "ok", "{lives}");
+
+    // Ctrl-C ends everything; a kill that nobody can catch does so too.
+    let rpc = chains[0]["rpcUrl"].as_str().unwrap();
+    dev.signal(Signal::SIGINT).await?;
+    ensure!(!data_dir.join("dev.json").exists(), "dev.json is still there");
+    ensure!(!answers(rpc).await, "a chain is still running");
+
+    let mut dev = Dev::start(&data_dir, port, &["--no-rate-limits"])?;
+    let facts = dev.facts(&data_dir).await?;
+    let rpc = facts["chains"][0]["rpcUrl"].as_str().unwrap().to_owned();
+    dev.signal(Signal::SIGKILL).await?;
+    eventually("the chains are gone", || async { Ok(!answers(&rpc).await) }).await
+}
+
+#[tokio::test]
+async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let port = free_port()?;
+    let mut dev = Dev::start(&data_dir, port, &["--chains-only", "--no-rate-limits"])?;
+    let facts = dev.facts(&data_dir).await?;
+    let lives = format!("{}/lives", facts["baseUrl"].as_str().unwrap());
+    ensure!(reqwest::get(&lives).await.is_err(), "the service is running");
+    let toml = data_dir.join("dev.toml");
+    let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
+    ensure!(doctor.status.success(), "{}", String::from_utf8_lossy(&doctor.stdout));
+    let served = crate::process::Served::start(&toml, None)?;
+    eventually("it serves", || async {
+        let Ok(response) = reqwest::get(&lives).await else { return Ok(false) };
+        Ok(response.json::<Value>().await?["status"] == "ok")
+    })
+    .await?;
+    // Two on one file would be two that pay.
+    let second = causeway().args(["serve", "--config"]).arg(&toml).output()?;
+    ensure!(!second.status.success());
+    ensure!(String::from_utf8_lossy(&second.stderr).contains("another causeway serve is running"));
+    ensure!(served.terminate().await?.success());
+    dev.signal(Signal::SIGTERM).await
+}
