@@ -5,7 +5,7 @@ use axum::extract::State;
 use domain::account::Account;
 use domain::catalog::Catalog;
 use domain::ids::ChainId;
-use domain::quote::{Ask, CurrencyKey};
+use domain::quote::{Ask, CurrencyKey, Trade};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -30,9 +30,9 @@ pub struct QuoteBody {
     /// The zero address is the native currency.
     origin_currency: String,
     destination_currency: String,
-    /// Smallest units.
+    /// Smallest units: of the input, or of the output where the trade type fixes that.
     amount: String,
-    /// `EXACT_INPUT` unless said.
+    /// `EXACT_INPUT` unless said, `EXACT_OUTPUT` or `EXPECTED_OUTPUT`.
     trade_type: Option<String>,
     /// Where refunds go; the user unless said.
     refund_to: Option<String>,
@@ -101,7 +101,17 @@ impl QuoteBody {
         if self.ttl == Some(0) {
             return Err(ApiError::Parameter { field: "ttl", problem: "must be more than zero".to_owned() });
         }
+        let trade = match self.trade_type.as_deref() {
+            None | Some("EXACT_INPUT") => Trade::ExactInput,
+            Some("EXACT_OUTPUT") => Trade::ExactOutput,
+            Some("EXPECTED_OUTPUT") => Trade::ExpectedOutput,
+            Some(_) => {
+                let problem = "must be EXACT_INPUT, EXACT_OUTPUT or EXPECTED_OUTPUT".to_owned();
+                return Err(ApiError::Parameter { field: "tradeType", problem });
+            }
+        };
         Ok(Ask {
+            trade,
             refund_to: self.refund_to.as_deref().map(|text| account("refundTo", origin, text)).transpose()?,
             origin: currency("originCurrency", origin, &self.origin_currency)?,
             destination: currency("destinationCurrency", destination, &self.destination_currency)?,
@@ -119,16 +129,6 @@ impl QuoteBody {
     fn refuse_what_is_not_offered(&self) -> Result<(), ApiError> {
         let text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let list = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
-        match self.trade_type.as_deref() {
-            None | Some("EXACT_INPUT") => {}
-            Some("EXACT_OUTPUT" | "EXPECTED_OUTPUT") => {
-                return Err(ApiError::NotOffered { field: "tradeType other than EXACT_INPUT" });
-            }
-            Some(_) => {
-                let problem = "must be EXACT_INPUT, EXACT_OUTPUT or EXPECTED_OUTPUT".to_owned();
-                return Err(ApiError::Parameter { field: "tradeType", problem });
-            }
-        }
         if list(&self.txs) {
             return Err(ApiError::ExtraTxs);
         }

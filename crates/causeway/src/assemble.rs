@@ -62,7 +62,8 @@ pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
     }
     let terms = terms(config, order_key.address())?;
     let screen = Arc::new(screen(config)?);
-    let solver = Solver { catalog, store, market, terms, order_key, sites, screen, outside };
+    let recipients = Default::default();
+    let solver = Solver { catalog, store, market, terms, order_key, sites, screen, recipients, outside };
     Ok(Parts { solver: Arc::new(solver), inboxes, watchlists })
 }
 

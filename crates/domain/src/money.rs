@@ -125,6 +125,10 @@ impl Ratio {
         Self { num: U256::from(bps), den: U256::from(10_000u16) }
     }
 
+    pub fn inverse(self) -> Result<Self, OutOfRange> {
+        Self::new(self.den, self.num)
+    }
+
     /// The exact decimal to at most eighteen places, rounded down: `rate` on the wire.
     pub fn decimal(self) -> String {
         let scaled = wide(self.num, pow10(18)) / U512::from(self.den);

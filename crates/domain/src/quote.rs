@@ -1,7 +1,8 @@
 //! What a transfer costs and what arrives: the whole of pricing, as a function of facts.
 //!
 //! Fees are taken out of the input, in the input's currency. What we charge is rounded up, what we pay out is rounded
-//! down, and the output is computed from what is left, so the parts always add up to the deposit.
+//! down, and the output is computed from what is left, so the parts always add up to the deposit. Where the caller fixes
+//! the output, the input is the least that pays for it by the same rules.
 
 use std::time::Duration;
 
@@ -22,6 +23,17 @@ pub struct CurrencyKey {
     pub address: Account,
 }
 
+/// Which side of the transfer the caller fixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Trade {
+    /// The amount is paid in; what arrives follows.
+    ExactInput,
+    /// The amount arrives, or nothing does.
+    ExactOutput,
+    /// The amount should arrive, within the slippage.
+    ExpectedOutput,
+}
+
 /// What the caller wants, checked for form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
@@ -30,7 +42,8 @@ pub struct Ask {
     pub refund_to: Option<Account>,
     pub origin: CurrencyKey,
     pub destination: CurrencyKey,
-    /// The exact input.
+    pub trade: Trade,
+    /// Of the side that is fixed.
     pub amount: Amount,
     pub slippage_bps: Option<u16>,
     pub referrer: Option<String>,
@@ -63,6 +76,8 @@ pub struct Rates {
     /// Wei per unit of gas, base fee and tip together.
     pub origin_gas_price: u128,
     pub destination_gas_price: u128,
+    /// Units of gas the fill will use.
+    pub fill_gas: u64,
     /// The most that one fill can pay out of the solver's inventory now.
     pub payable: Amount,
 }
@@ -225,18 +240,20 @@ pub fn price(
     if pair.operation == Operation::Swap {
         ask.ttl_secs = ask.ttl_secs.or(Some(EXCHANGE_TTL_SECS));
     }
-    let input = ask.amount;
-    let fees = charge(input, origin, destination, rates, terms, pair)?;
-    let total = fees.total()?;
-    let net = input.checked_sub(total).map_err(|_| Refusal::AmountTooLow { fees: total })?;
-    let output = net.mul_floor(pair.rate(origin.currency, destination.currency, rates)?)?;
-    if output.is_zero() {
-        return Err(Refusal::AmountTooLow { fees: total });
-    }
+    let rate = pair.rate(origin.currency, destination.currency, rates)?;
+    let charge = Charge::new(origin, destination, rates, terms, pair)?;
+    let (input, output) = match ask.trade {
+        Trade::ExactInput => (ask.amount, charge.output_of(ask.amount, rate)?),
+        Trade::ExactOutput | Trade::ExpectedOutput => (charge.input_for(ask.amount, rate)?, ask.amount),
+    };
+    let fees = charge.fees(input)?;
     if output > rates.payable {
         return Err(Refusal::InsufficientLiquidity);
     }
-    let slippage_bps = ask.slippage_bps.unwrap_or(pair.slippage_bps(terms));
+    let slippage_bps = match ask.trade {
+        Trade::ExactOutput => 0,
+        Trade::ExactInput | Trade::ExpectedOutput => ask.slippage_bps.unwrap_or(pair.slippage_bps(terms)),
+    };
     let kept = 10_000u16.checked_sub(slippage_bps).ok_or(Refusal::OutOfRange)?;
     let figures = Figures {
         operation: pair.operation,
@@ -268,23 +285,59 @@ pub fn price(
     })
 }
 
-fn charge(
-    input: Amount,
-    origin: Side<'_>,
-    destination: Side<'_>,
-    rates: &Rates,
-    terms: &Terms,
-    pair: Pair,
-) -> Result<Fees, OutOfRange> {
-    let gas = destination.chain.fill_gas;
-    let units = if destination.currency.native { gas.native_typical } else { gas.erc20_typical };
-    let gas_cost = gas_cost(units, rates.destination_gas_price)?;
-    let gas_usd = rates.destination_native.usd_ceil(gas_cost, destination.chain.native.decimals)?;
-    Ok(Fees {
-        fill_gas: rates.origin.amount_ceil(gas_usd, origin.currency.decimals)?,
-        flat: rates.origin.amount_ceil(terms.flat_fee, origin.currency.decimals)?,
-        relay: input.mul_ceil(Ratio::bps(pair.relay_bps(terms)))?,
-    })
+/// What this pair of places costs: fixed amounts, and a share of the input.
+#[derive(Clone, Copy, Debug)]
+struct Charge {
+    fill_gas: Amount,
+    flat: Amount,
+    relay_bps: u16,
+}
+
+impl Charge {
+    fn new(
+        origin: Side<'_>,
+        destination: Side<'_>,
+        rates: &Rates,
+        terms: &Terms,
+        pair: Pair,
+    ) -> Result<Self, OutOfRange> {
+        let gas_cost = gas_cost(rates.fill_gas, rates.destination_gas_price)?;
+        let gas_usd = rates.destination_native.usd_ceil(gas_cost, destination.chain.native.decimals)?;
+        Ok(Self {
+            fill_gas: rates.origin.amount_ceil(gas_usd, origin.currency.decimals)?,
+            flat: rates.origin.amount_ceil(terms.flat_fee, origin.currency.decimals)?,
+            relay_bps: pair.relay_bps(terms),
+        })
+    }
+
+    fn fees(&self, input: Amount) -> Result<Fees, OutOfRange> {
+        let relay = input.mul_ceil(Ratio::bps(self.relay_bps))?;
+        Ok(Fees { fill_gas: self.fill_gas, flat: self.flat, relay })
+    }
+
+    fn output_of(&self, input: Amount, rate: Ratio) -> Result<Amount, Refusal> {
+        let fees = self.fees(input)?.total()?;
+        let too_low = Refusal::AmountTooLow { fees };
+        let net = input.checked_sub(fees).map_err(|_| too_low)?;
+        let output = net.mul_floor(rate)?;
+        if output.is_zero() { Err(too_low) } else { Ok(output) }
+    }
+
+    /// The least input that pays for the output. The closed form may be a unit off, because three roundings meet.
+    fn input_for(&self, output: Amount, rate: Ratio) -> Result<Amount, Refusal> {
+        const ONE: Amount = Amount::new(U256::ONE);
+        let kept = 10_000u16.checked_sub(self.relay_bps).ok_or(Refusal::OutOfRange)?;
+        let net = output.mul_ceil(rate.inverse()?)?;
+        let gross = net.checked_add(self.fill_gas)?.checked_add(self.flat)?;
+        let mut input = gross.mul_ceil(Ratio::bps(kept).inverse()?)?;
+        for _ in 0..4 {
+            if self.output_of(input, rate).is_ok_and(|arrives| arrives >= output) {
+                return Ok(input);
+            }
+            input = input.checked_add(ONE)?;
+        }
+        Err(Refusal::OutOfRange)
+    }
 }
 
 fn gas_cost(units: u64, price: u128) -> Result<Amount, OutOfRange> {
@@ -428,6 +481,7 @@ pub(crate) mod tests {
             destination_native: eth,
             origin_gas_price: 1_000_000_000,
             destination_gas_price: 1_000_000_000,
+            fill_gas: 60_000,
             payable: Amount::new(U256::from(payable)),
         }
     }
@@ -439,6 +493,7 @@ pub(crate) mod tests {
             refund_to: None,
             origin: CurrencyKey { chain: from.chain, address: from.address.clone() },
             destination: CurrencyKey { chain: to.chain, address: to.address.clone() },
+            trade: Trade::ExactInput,
             amount: Amount::new(U256::from(amount)),
             slippage_bps: None,
             referrer: None,
@@ -448,6 +503,10 @@ pub(crate) mod tests {
     }
 
     fn quote(amount: u128, from: usize, to: usize, payable: u128) -> Result<Quote, Refusal> {
+        trade(Trade::ExactInput, amount, from, to, payable)
+    }
+
+    fn trade(trade: Trade, amount: u128, from: usize, to: usize, payable: u128) -> Result<Quote, Refusal> {
         let (origin, destination) = (chain(8453, "base"), chain(10, "optimism"));
         let from = origin.currencies().nth(from).unwrap();
         let to = destination.currencies().nth(to).unwrap();
@@ -457,7 +516,7 @@ pub(crate) mod tests {
             now: Timestamp::from_secs(1_790_000_000),
         };
         price(
-            ask(amount, from, to),
+            Ask { trade, ..ask(amount, from, to) },
             Side { chain: &origin, currency: from },
             Side { chain: &destination, currency: to },
             &rates(payable),
@@ -499,6 +558,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_exact_output_has_no_slippage_and_an_expected_one_has() {
+        for (kind, minimum) in [(Trade::ExactOutput, "249800000"), (Trade::ExpectedOutput, "248551000")] {
+            let figures = trade(kind, 249_800_000, 1, 1, u128::MAX).unwrap().figures;
+            assert_eq!(figures.input.to_string(), "250000000");
+            assert_eq!((figures.output.to_string(), figures.minimum.to_string()), ("249800000".into(), minimum.into()));
+        }
+    }
+
+    #[test]
     fn the_order_of_a_quote_is_bound_to_its_figures() {
         let quote = a_quote();
         let order = quote.order();
@@ -526,6 +594,19 @@ pub(crate) mod tests {
                 let sum = figures.fees.total().unwrap().checked_add(figures.output).unwrap();
                 prop_assert_eq!(sum, figures.input);
                 prop_assert!(figures.minimum <= figures.output);
+            }
+        }
+
+        #[test]
+        fn a_fixed_output_costs_the_least_input_that_pays_for_it(amount in 1u128..1u128 << 70, to in 1usize..3) {
+            if let Ok(fixed) = trade(Trade::ExactOutput, amount, 1, to, u128::MAX) {
+                let input = u128::try_from(fixed.figures.input.units()).unwrap();
+                prop_assert_eq!(fixed.figures.output.units(), U256::from(amount));
+                let forward = quote(input, 1, to, u128::MAX).unwrap();
+                prop_assert!(forward.figures.output >= fixed.figures.output);
+                if let Ok(less) = quote(input - 1, 1, to, u128::MAX) {
+                    prop_assert!(less.figures.output < fixed.figures.output);
+                }
             }
         }
 

@@ -11,6 +11,7 @@ pub mod forks;
 pub mod lanes;
 pub mod payments;
 pub mod quote;
+pub mod recipients;
 pub mod recover;
 pub mod settle;
 pub mod site;

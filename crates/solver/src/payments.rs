@@ -86,7 +86,8 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
         Purpose::Fill | Purpose::Refund => {}
     }
-    let form = Form::of(due, amount, site);
+    let through_router = means.recipients.is_contract(due.chain, due.recipient);
+    let form = Form::of(due, amount, site, through_router);
     let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;
     let lanes = lanes::lock(tx, due.chain)?;
     let free: Vec<&Lane> = lanes
@@ -164,8 +165,13 @@ struct Form {
 }
 
 impl Form {
-    fn of(due: &Due, amount: Amount, site: &Site) -> Self {
+    fn of(due: &Due, amount: Amount, site: &Site, through_router: bool) -> Self {
         let (id, gas) = (due.order.0, site.chain.fill_gas);
+        if due.currency.is_zero() && through_router {
+            let target = site.chain.router;
+            let data = calldata::native_fill_through_router(target, due.recipient, amount.units(), id);
+            return Self { target, value: amount, data, gas: gas.erc20_limit, currency: due.currency, amount };
+        }
         if due.currency.is_zero() {
             let data = calldata::native_fill(id);
             let (target, gas) = (due.recipient, gas.native_limit);

@@ -75,7 +75,7 @@ impl Solver {
         self.screen(&ask)?;
         let here = self.market.current(origin.chain.id)?;
         let there = self.market.current(destination.chain.id)?;
-        let rates = rates(origin, destination, &here, &there, self.window(destination.chain))?;
+        let rates = self.rates(&ask, origin, destination, &here, &there)?;
         let quote = quote::price(ask, origin, destination, &rates, &self.terms, self.fresh())?;
         let order_id = quote.order().id();
         let steps = steps(&quote, order_id, origin, &here);
@@ -138,33 +138,38 @@ impl Solver {
         Fresh { id: RequestId::new(now, id), salt, now }
     }
 
-    fn window(&self, chain: &Chain) -> u64 {
-        self.sites.get(&chain.id).map_or(0, |site| site.settings.window)
+    fn rates(
+        &self,
+        ask: &Ask,
+        origin: Side<'_>,
+        destination: Side<'_>,
+        here: &Snapshot,
+        there: &Snapshot,
+    ) -> Result<Rates, QuoteError> {
+        let (paid, gas) = (address(destination.currency), destination.chain.fill_gas);
+        let site = self.sites.get(&destination.chain.id);
+        let recipient = ask.recipient.evm().filter(|_| destination.currency.native);
+        if let (Some(site), Some(recipient)) = (site, recipient) {
+            self.recipients.learn(site, recipient);
+        }
+        let to_wallet = recipient.is_some_and(|who| !self.recipients.is_contract(destination.chain.id, who));
+        let window = site.map_or(0, |site| site.settings.window);
+        Ok(Rates {
+            origin: here.price(address(origin.currency))?,
+            origin_native: here.price(Address::ZERO)?,
+            destination: there.price(paid)?,
+            destination_native: there.price(Address::ZERO)?,
+            origin_gas_price: here.gas_price(),
+            destination_gas_price: there.gas_price(),
+            fill_gas: if to_wallet { gas.native_typical } else { gas.erc20_typical },
+            payable: there.payable(paid, gas.native_limit.saturating_mul(window)),
+        })
     }
 
     /// The solver's word that it stands by an order.
     pub fn order_signature(&self, order: OrderId) -> [u8; 65] {
         self.order_key.sign_order(order)
     }
-}
-
-fn rates(
-    origin: Side<'_>,
-    destination: Side<'_>,
-    here: &Snapshot,
-    there: &Snapshot,
-    window: u64,
-) -> Result<Rates, QuoteError> {
-    let paid = address(destination.currency);
-    Ok(Rates {
-        origin: here.price(address(origin.currency))?,
-        origin_native: here.price(Address::ZERO)?,
-        destination: there.price(paid)?,
-        destination_native: there.price(Address::ZERO)?,
-        origin_gas_price: here.gas_price(),
-        destination_gas_price: there.gas_price(),
-        payable: there.payable(paid, destination.chain.fill_gas.native_limit.saturating_mul(window)),
-    })
 }
 
 fn address(currency: &Currency) -> Address {

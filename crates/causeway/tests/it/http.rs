@@ -37,7 +37,6 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
         ("amount", json!("1000"), 400, "AMOUNT_TOO_LOW", ""),
         ("amount", json!("1".to_owned() + &"0".repeat(30)), 400, "INSUFFICIENT_LIQUIDITY", ""),
         ("tradeType", json!("EXACT"), 400, "INVALID_PARAMETERS", "tradeType"),
-        ("tradeType", json!("EXACT_OUTPUT"), 400, "UNSUPPORTED_EXECUTION_TYPE", "tradeType"),
         ("slippageTolerance", json!("10001"), 400, "INVALID_SLIPPAGE_TOLERANCE", "slippageTolerance"),
         ("ttl", json!(0), 400, "INVALID_PARAMETERS", "ttl"),
         ("referrer", json!("x".repeat(2000)), 400, "INVALID_PARAMETERS", "referrer"),

@@ -218,3 +218,51 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
     assert_eq!(base.balance(Address::ZERO, refund_to).await?, back);
     service.stop().await
 }
+
+/// Where the caller fixes what arrives, exactly that arrives.
+#[tokio::test]
+async fn a_fixed_output_arrives_as_it_was_asked_for() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    for kind in ["EXACT_OUTPUT", "EXPECTED_OUTPUT"] {
+        let (user, recipient) = (base.fresh_user().await?, new_account().address);
+        let wanted = U256::from(100_000_000u64);
+        let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), wanted);
+        body["tradeType"] = json!(kind);
+        let quote = stand.quote(&body).await?;
+        assert_eq!(amount(&quote["details"]["currencyOut"]["amount"]), wanted);
+        assert_eq!(amount(&quote["details"]["currencyOut"]["minimumAmount"]) == wanted, kind == "EXACT_OUTPUT");
+        let had = base.balance(here, user.address).await?;
+        execute(base, &quote, &user).await?;
+        stand.wait_for(request_id(&quote), "success").await?;
+        assert_eq!(optimism.balance(there, recipient).await?, wanted);
+        assert_eq!(had - base.balance(here, user.address).await?, amount(&quote["details"]["currencyIn"]["amount"]));
+    }
+    service.stop().await
+}
+
+/// A contract that takes money and no data is paid through the router.
+#[tokio::test]
+async fn a_contract_that_refuses_data_is_paid_all_the_same() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    // Reverts if there is calldata: calldatasize, jump past the revert when it is zero.
+    optimism.set_code(recipient, vec![0x36, 0x15, 0x60, 0x07, 0x57, 0x5f, 0xfd, 0x5b, 0x00].into()).await?;
+    let value = U256::from(20_000_000_000_000_000u64);
+    let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    // Quoted as wallets do, a few times while the user looks; by then the recipient is known.
+    stand.quote(&body).await?;
+    let known = || service.solver.recipients.is_contract(domain::ids::ChainId(OPTIMISM), recipient);
+    crate::stand::eventually("the recipient is known", || async { Ok(known()) }).await?;
+    let quote = stand.quote(&body).await?;
+    execute(base, &quote, &user).await?;
+    let status = stand.wait_for(request_id(&quote), "success").await?;
+    assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
+    let fill = optimism.receipt(status["txHashes"][0].as_str().unwrap().parse()?).await?;
+    assert_eq!(fill.to, Some(optimism.contracts.router));
+    service.stop().await
+}
