@@ -166,7 +166,7 @@ fn output_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quote::tests::a_quote;
+    use crate::pricing::tests::a_quote;
 
     fn facts(quote: &Quote) -> Facts {
         Facts {

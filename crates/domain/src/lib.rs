@@ -11,6 +11,7 @@ pub mod ids;
 pub mod money;
 pub mod order;
 pub mod payment;
+pub mod pricing;
 pub mod quote;
 pub mod request;
 pub mod time;
