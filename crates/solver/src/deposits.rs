@@ -1,21 +1,23 @@
 //! Taking in deposits: what a block shows becomes a row, and where it pays for an order, a payment in the same commit.
 
-use alloy::primitives::B256;
+use alloy::primitives::{B256, keccak256};
 use domain::deposit::{self, Facts, State, Verdict};
 use domain::fail::FailReason;
-use domain::ids::OrderId;
+use domain::ids::{OrderId, RequestId};
 use domain::money::Amount;
 use domain::request::Event;
 use domain::time::Timestamp;
 use evm::{Head, Id, SeenDeposit};
 use serde::Serialize;
 use store::deposits::{Deposit, DepositId, Stored};
-use store::payments::Stored as Paid;
+use store::dues::Due;
+use store::payments::{Purpose, Stored as Paid};
 use store::requests::Request;
-use store::{Tx, deposits, requests, settlements};
+use store::{Tx, deposits, dues, requests, settlements};
 
 use crate::advance::advance;
 use crate::error::SolverError;
+use crate::payments::{Outcome, pay};
 use crate::site::Site;
 use crate::solver::Means;
 
@@ -39,7 +41,7 @@ pub fn take_in(
     };
     let deposit = as_row(site, head, seen, request.is_some());
     let stored = match deposits::insert(tx, &deposit, means.now)? {
-        Some(id) => Stored { id, state: State::Seen, deposit },
+        Some(id) => Stored { id, state: State::Seen, deposit, refused: None },
         None => {
             let known = deposits::find(tx, deposit.chain, deposit.tx, deposit.ordinal)?;
             let known = known.ok_or(SolverError::Broken("a deposit is there and is not"))?;
@@ -56,7 +58,7 @@ pub fn take_in(
             }
             let state = deposit::step(State::Gone, deposit::Event::Landed)?;
             deposits::moved(tx, known.id, &deposit, state)?;
-            Stored { id: known.id, state, deposit }
+            Stored { id: known.id, state, deposit, refused: None }
         }
     };
     if !listed {
@@ -111,6 +113,60 @@ fn tie(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, SolverErr
         return Ok(true);
     }
     Ok(deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == id))
+}
+
+/// A final deposit that pays for no order goes back to whom it names: whoever paid chose that name.
+pub fn return_to_depositor(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Paid>, SolverError> {
+    let deposit = &stored.deposit;
+    let Some(reason) = stored.refused.filter(|reason| is_returnable(*reason)) else { return Ok(Vec::new()) };
+    // The order of a deposit we do not know may have been filled by a database we no longer have.
+    if let (FailReason::OrphanedDepositRefund, Some(order)) = (reason, deposit.order_id)
+        && settlements::outcome(tx, order)?.is_some()
+    {
+        return Ok(Vec::new());
+    }
+    if means.screen.custodial.contains(&deposit.depositor) {
+        return Ok(Vec::new());
+    }
+    let key = key(deposit);
+    let due = Due {
+        purpose: Purpose::Return,
+        subject: key,
+        request: RequestId(B256::ZERO),
+        order: OrderId(key),
+        chain: deposit.chain,
+        currency: deposit.currency,
+        recipient: deposit.depositor,
+        amount: deposit.amount,
+        since: means.now,
+    };
+    match pay(tx, &due, means)? {
+        Outcome::Paid(payment) => return Ok(vec![*payment]),
+        Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
+        Outcome::Settled | Outcome::Worthless => {}
+    }
+    Ok(Vec::new())
+}
+
+/// What the depositor did wrong by mistake. What a person has to look at stays where it is.
+const fn is_returnable(reason: FailReason) -> bool {
+    matches!(
+        reason,
+        FailReason::DoubleSpend
+            | FailReason::OrphanedDepositRefund
+            | FailReason::OriginCurrencyMismatch
+            | FailReason::DepositChainMismatch
+            | FailReason::DepositedAmountTooLowToFill
+    )
+}
+
+/// A deposit's name in 32 bytes, the same in whatever block it stands.
+fn key(deposit: &Deposit) -> B256 {
+    let mut bytes = Vec::with_capacity(44);
+    bytes.extend_from_slice(&deposit.chain.0.to_be_bytes());
+    bytes.extend_from_slice(deposit.tx.as_slice());
+    bytes.extend_from_slice(&deposit.ordinal.to_be_bytes());
+    keccak256(bytes)
 }
 
 /// A reorg took the deposit's block away.

@@ -76,15 +76,15 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
     let Some(fees) = first_offer(site, snapshot) else { return not_now(Reason::FeesTooHigh) };
     let amount = match due.purpose {
         Purpose::Fill => due.amount,
-        Purpose::Refund => match refund_cost(site, snapshot, due.currency)? {
+        Purpose::Refund | Purpose::Return => match refund_cost(site, snapshot, due.currency)? {
             None => return not_now(Reason::NoMarket),
             Some(cost) => due.amount.saturating_sub(cost),
         },
     };
     match due.purpose {
-        Purpose::Refund if amount.is_zero() => return Ok(Outcome::Worthless),
+        Purpose::Refund | Purpose::Return if amount.is_zero() => return Ok(Outcome::Worthless),
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
-        Purpose::Fill | Purpose::Refund => {}
+        Purpose::Fill | Purpose::Refund | Purpose::Return => {}
     }
     let through_router = means.recipients.is_contract(due.chain, due.recipient);
     let form = Form::of(due, amount, site, through_router);
@@ -206,4 +206,90 @@ fn can_pay(wallet: Address, form: &Form, fees: Fees, snapshot: &Snapshot, outsta
     let need = form.amount.units();
     let allowance = funds.allowances.get(&wallet).copied().unwrap_or_default();
     funds.treasury.units() >= need.saturating_add(treasury_out) && allowance.units() >= need.saturating_add(wallet_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::{Duration, Instant};
+
+    use alloy::primitives::B256;
+    use domain::ids::ChainId;
+    use market::TokenFunds;
+
+    use super::*;
+
+    const WALLET: Address = Address::repeat_byte(1);
+    const OTHER: Address = Address::repeat_byte(2);
+    const TOKEN: Address = Address::repeat_byte(9);
+    const FEES: Fees = Fees { max_fee: 10, max_tip: 1 };
+
+    fn amount(units: u64) -> Amount {
+        Amount::new(U256::from(units))
+    }
+
+    fn snapshot(native: u64, treasury: u64, allowance: u64) -> Snapshot {
+        Snapshot {
+            chain: ChainId(1),
+            block: 1,
+            hash: B256::ZERO,
+            time: 0,
+            base_fee: 3,
+            tip: 1,
+            prices: BTreeMap::new(),
+            native: [(WALLET, amount(native)), (OTHER, amount(native))].into(),
+            tokens: [(
+                TOKEN,
+                TokenFunds {
+                    treasury: amount(treasury),
+                    allowances: [(WALLET, amount(allowance)), (OTHER, amount(allowance))].into(),
+                },
+            )]
+            .into(),
+            received: Instant::now(),
+            max_age: Duration::from_secs(1),
+        }
+    }
+
+    fn form(currency: Address, units: u64) -> Form {
+        let value = if currency.is_zero() { amount(units) } else { Amount::ZERO };
+        Form { target: OTHER, value, data: Bytes::new(), gas: 5, currency, amount: amount(units) }
+    }
+
+    fn out(wallet: Address, currency: Address, units: u64) -> Outstanding {
+        Outstanding { wallet, currency, amount: amount(units), gas: 5, max_fee: 10 }
+    }
+
+    #[test]
+    fn a_native_payment_needs_its_value_its_gas_and_what_is_already_out() {
+        // 100 and gas of 5 units at 10 each.
+        let native = form(Address::ZERO, 100);
+        assert!(can_pay(WALLET, &native, FEES, &snapshot(150, 0, 0), &[]));
+        assert!(!can_pay(WALLET, &native, FEES, &snapshot(149, 0, 0), &[]));
+        let before = [out(WALLET, Address::ZERO, 20)];
+        assert!(!can_pay(WALLET, &native, FEES, &snapshot(219, 0, 0), &before));
+        assert!(can_pay(WALLET, &native, FEES, &snapshot(220, 0, 0), &before));
+        // What another wallet has out does not touch this one's balance.
+        assert!(can_pay(WALLET, &native, FEES, &snapshot(150, 0, 0), &[out(OTHER, Address::ZERO, 1_000)]));
+    }
+
+    #[test]
+    fn a_token_payment_shares_the_treasury_and_not_the_allowance() {
+        let token = form(TOKEN, 100);
+        assert!(can_pay(WALLET, &token, FEES, &snapshot(50, 100, 100), &[]));
+        assert!(!can_pay(WALLET, &token, FEES, &snapshot(49, 100, 100), &[]), "no gas");
+        assert!(!can_pay(WALLET, &token, FEES, &snapshot(50, 100, 99), &[]), "no allowance");
+        let elsewhere = [out(OTHER, TOKEN, 1)];
+        assert!(!can_pay(WALLET, &token, FEES, &snapshot(50, 100, 100), &elsewhere), "the treasury is promised");
+        assert!(can_pay(WALLET, &token, FEES, &snapshot(50, 101, 100), &elsewhere));
+        let own = [out(WALLET, TOKEN, 1)];
+        assert!(!can_pay(WALLET, &token, FEES, &snapshot(100, 101, 100), &own), "the allowance is used");
+        assert!(can_pay(WALLET, &token, FEES, &snapshot(100, 101, 101), &own));
+        assert!(!can_pay(WALLET, &form(OTHER, 1), FEES, &snapshot(1_000, 1_000, 1_000), &[]), "not a currency of ours");
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_wallet_is_nothing() {
+        assert!(!can_pay(Address::repeat_byte(7), &form(Address::ZERO, 0), FEES, &snapshot(1_000, 0, 0), &[]));
+    }
 }

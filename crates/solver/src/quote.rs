@@ -8,7 +8,8 @@ use domain::account::Account;
 use domain::catalog::{Chain, Currency};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
-use domain::quote::{self, Ask, CurrencyKey, Fresh, Quote, Rates, Refusal, Side};
+use domain::pricing::{self, Fresh, Rates, Refusal, Side};
+use domain::quote::{Ask, CurrencyKey, Quote};
 use evm::calldata;
 use market::{MarketError, Snapshot};
 use store::{QuoteRow, StoreError, requests};
@@ -41,7 +42,7 @@ pub enum QuoteError {
     Store(#[from] StoreError),
 }
 
-/// A quote that is durable, and what its user has to send.
+/// A quote, and what its user has to send.
 #[derive(Clone, Debug)]
 pub struct Quoted {
     pub quote: Quote,
@@ -67,7 +68,15 @@ pub struct Step {
 }
 
 impl Solver {
+    /// A promise: priced, and durable before it is answered.
     pub async fn quote(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+        let quoted = self.price(ask)?;
+        self.store.write_quote(row(&quoted.quote, quoted.order_id)).await?;
+        Ok(quoted)
+    }
+
+    /// What a quote would say. Nothing is promised or kept, and nothing is waited for.
+    pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
         let origin = self.side("originChainId", &ask.origin, |chain| QuoteError::InvalidInputCurrency { chain })?;
         let destination =
             self.side("destinationChainId", &ask.destination, |chain| QuoteError::InvalidOutputCurrency { chain })?;
@@ -76,10 +85,9 @@ impl Solver {
         let here = self.market.current(origin.chain.id)?;
         let there = self.market.current(destination.chain.id)?;
         let rates = self.rates(&ask, origin, destination, &here, &there)?;
-        let quote = quote::price(ask, origin, destination, &rates, &self.terms, self.fresh())?;
+        let quote = pricing::price(ask, origin, destination, &rates, &self.terms, self.fresh())?;
         let order_id = quote.order().id();
         let steps = steps(&quote, order_id, origin, &here);
-        self.store.write_quote(row(&quote, order_id)).await?;
         Ok(Quoted { quote, order_id, steps })
     }
 
@@ -162,7 +170,9 @@ impl Solver {
             origin_gas_price: here.gas_price(),
             destination_gas_price: there.gas_price(),
             fill_gas: if to_wallet { gas.native_typical } else { gas.erc20_typical },
-            payable: there.payable(paid, gas.native_limit.saturating_mul(window)),
+            payable: there
+                .payable(paid, gas.native_limit.saturating_mul(window))
+                .saturating_sub(site.map_or(Amount::ZERO, |site| site.committed(paid))),
         })
     }
 

@@ -4,11 +4,13 @@
 //! Occasions commit together where they can. If that fails they commit one by one, and the one that fails by itself is
 //! set aside with an error a person will see, so that it never stops its chain.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::deposit::{self, State as DepositState};
 use domain::fail::{FailReason, RefundFailReason};
+use domain::ids::ChainId;
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::Event;
@@ -17,7 +19,7 @@ use metrics::counter;
 use serde::Serialize;
 use store::deposits::DepositId;
 use store::dues::Due;
-use store::payments::{Mined, PaymentId, Purpose, Stored};
+use store::payments::{Mined, Payment, PaymentId, Purpose, Stored};
 use store::{Tx, deposits, dues, lanes, payments, requests, settlements};
 use tracing::{error, warn};
 
@@ -74,7 +76,22 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
             Ok::<_, SolverError>(ripe)
         })
         .await?;
-    take(solver, site, block.head, ripe).await
+    take(solver, site, block.head, ripe).await?;
+    let committed = solver.store.read(move |tx| committed(tx, chain, number)).await?;
+    site.commit(committed);
+    Ok(())
+}
+
+/// What quotes may not promise again: payments the block does not know of, and what is still due.
+fn committed(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
+    let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
+    let out = payments::outstanding(tx, chain, block)?.into_iter().map(|payment| (payment.currency, payment.amount));
+    let due = dues::on(tx, chain, BATCH)?.into_iter().map(|due| (due.currency, due.amount));
+    for (currency, amount) in out.chain(due) {
+        let sum = sums.entry(currency).or_default();
+        *sum = sum.checked_add(amount)?;
+    }
+    Ok(sums)
 }
 
 async fn take(solver: &Arc<Solver>, site: &Arc<Site>, head: Head, occasions: Vec<Occasion>) -> Result<(), SolverError> {
@@ -158,10 +175,9 @@ fn apply(
             crate::deposits::confirm(tx, &stored, request.as_mut(), means)
         }
         Occasion::DepositFinal(id) => {
-            if let Some(stored) = deposits::get(tx, *id)? {
-                deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
-            }
-            Ok(Vec::new())
+            let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
+            deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
+            crate::deposits::return_to_depositor(tx, &stored, means)
         }
         Occasion::PaymentFinal(id) => match payments::find(tx, *id)? {
             Some(stored) => finalise(tx, &stored, means),
@@ -207,6 +223,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
     let event = match stored.payment.purpose {
         Purpose::Fill => Event::FillMined,
         Purpose::Refund => Event::RefundMined,
+        Purpose::Return => return Ok(Vec::new()),
     };
     let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
     advance(tx, &mut request, event, &figures, means)
@@ -239,40 +256,59 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         return Ok(Vec::new());
     }
     settlements::free(tx, stored.payment.order, stored.id)?;
-    let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
     let event = match stored.payment.purpose {
         Purpose::Fill => Event::FillVoid { reason: FailReason::TransactionReverted },
         Purpose::Refund => Event::RefundVoid,
+        Purpose::Return => {
+            dues::put(tx, &again(&stored.payment, means), "it failed on the chain", means.now)?;
+            return Ok(Vec::new());
+        }
     };
+    let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
     advance(tx, request, event, &(), means)
+}
+
+/// The same once more, from what the first try would have paid.
+fn again(payment: &Payment, means: &Means) -> Due {
+    Due {
+        purpose: payment.purpose,
+        subject: payment.subject,
+        request: payment.request,
+        order: payment.order,
+        chain: payment.chain,
+        currency: payment.currency,
+        recipient: payment.recipient,
+        amount: payment.amount,
+        since: means.now,
+    }
 }
 
 /// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.
 fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<Stored>, SolverError> {
-    let Some(mut request) = requests::lock(tx, due.request)? else { return Ok(Vec::new()) };
+    let mut request = requests::lock(tx, due.request)?;
     let Some(due) = dues::find(tx, due.purpose, due.subject)? else { return Ok(Vec::new()) };
-    if due.purpose == Purpose::Fill
+    if let (Purpose::Fill, Some(request)) = (due.purpose, &mut request)
         && let Some(reason) = deposit::too_late(&request.quote, block_time(head))
     {
-        return advance(tx, &mut request, Event::CannotFill { reason }, &(), means);
+        return advance(tx, request, Event::CannotFill { reason }, &(), means);
     }
-    match pay(tx, &due, means)? {
-        Outcome::Paid(payment) => Ok(vec![*payment]),
-        Outcome::NotNow(Reason::Inventory) if due.purpose == Purpose::Fill && waited(&due, means) => {
+    match (pay(tx, &due, means)?, &mut request) {
+        (Outcome::Paid(payment), _) => Ok(vec![*payment]),
+        (Outcome::NotNow(Reason::Inventory), Some(request)) if due.purpose == Purpose::Fill && waited(&due, means) => {
             let reason = FailReason::SolverBalanceTooLow;
-            advance(tx, &mut request, Event::CannotFill { reason }, &(), means)
+            advance(tx, request, Event::CannotFill { reason }, &(), means)
         }
-        Outcome::NotNow(reason) => {
+        (Outcome::NotNow(reason), _) => {
             dues::put(tx, &due, &reason.to_string(), means.now)?;
             Ok(Vec::new())
         }
-        Outcome::Settled => {
+        (Outcome::Worthless, Some(request)) => {
+            let reason = RefundFailReason::AmountTooLowToRefund;
+            advance(tx, request, Event::RefundImpossible { reason }, &(), means)
+        }
+        (Outcome::Settled, _) | (Outcome::Worthless, None) => {
             dues::remove(tx, due.purpose, due.subject)?;
             Ok(Vec::new())
-        }
-        Outcome::Worthless => {
-            let reason = RefundFailReason::AmountTooLowToRefund;
-            advance(tx, &mut request, Event::RefundImpossible { reason }, &(), means)
         }
     }
 }

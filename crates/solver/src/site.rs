@@ -1,12 +1,14 @@
 //! The solver's means on one chain.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::Address;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::catalog::Chain;
 use domain::ids::ChainId;
+use domain::money::Amount;
 use evm::{LocalSigner, Nodes, Watch};
 use store::payments::Stored;
 use tokio::sync::{mpsc, watch};
@@ -46,6 +48,8 @@ pub struct Site {
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
     refusing: ArcSwapOption<String>,
+    /// By currency: what is on its way out or due, and may not be promised again.
+    committed: ArcSwap<BTreeMap<Address, Amount>>,
 }
 
 impl Site {
@@ -74,6 +78,7 @@ impl Site {
             watch,
             taken: watch::Sender::new(0),
             refusing: ArcSwapOption::from_pointee("the start-up checks have not finished".to_owned()),
+            committed: ArcSwap::default(),
         };
         (site, inboxes)
     }
@@ -93,6 +98,15 @@ impl Site {
 
     pub fn refuse(&self, why: Option<String>) {
         self.refusing.store(why.map(Arc::new));
+    }
+
+    /// What is already on its way out in a currency, as of the last block.
+    pub fn committed(&self, currency: Address) -> Amount {
+        self.committed.load().get(&currency).copied().unwrap_or_default()
+    }
+
+    pub fn commit(&self, amounts: BTreeMap<Address, Amount>) {
+        self.committed.store(Arc::new(amounts));
     }
 
     pub fn block_time(&self) -> Duration {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alloy::primitives::Address;
 use domain::catalog::Catalog;
 use domain::ids::ChainId;
-use domain::quote::Terms;
+use domain::pricing::Terms;
 use domain::time::Timestamp;
 use evm::LocalSigner;
 use market::{Market, Snapshot};

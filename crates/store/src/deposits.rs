@@ -37,12 +37,14 @@ pub struct Stored {
     pub id: DepositId,
     pub state: State,
     pub deposit: Deposit,
+    /// Why it pays for no order, where it does not.
+    pub refused: Option<FailReason>,
 }
 
 macro_rules! columns {
     () => {
         "deposit_id, state, chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id, \
-         depositor, payer, sender, currency, amount"
+         depositor, payer, sender, currency, amount, refused"
     };
 }
 
@@ -67,6 +69,7 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
             currency: row.address(13)?,
             amount: row.amount(14)?,
         },
+        refused: row.opt_text(15)?.map(str::parse).transpose().map_err(|_| unknown(15, "a reason"))?,
     })
 }
 

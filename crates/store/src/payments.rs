@@ -18,6 +18,8 @@ pub enum Purpose {
     Fill,
     /// The user's money back on the origin; its subject is the order, whose deposit it was.
     Refund,
+    /// A deposit that pays for no order, back to whom it names; its subject is the deposit.
+    Return,
 }
 
 impl Purpose {
@@ -25,6 +27,7 @@ impl Purpose {
         match self {
             Self::Fill => "fill",
             Self::Refund => "refund",
+            Self::Return => "return",
         }
     }
 
@@ -32,6 +35,7 @@ impl Purpose {
         match row.text(index)? {
             "fill" => Ok(Self::Fill),
             "refund" => Ok(Self::Refund),
+            "return" => Ok(Self::Return),
             _ => Err(unknown(index, "a purpose")),
         }
     }
@@ -42,7 +46,9 @@ impl Purpose {
 pub struct Payment {
     pub purpose: Purpose,
     pub subject: B256,
+    /// Zero where no request is concerned.
     pub request: RequestId,
+    /// What the settlement row and the calldata name: the order, or the deposit that is returned.
     pub order: OrderId,
     pub chain: ChainId,
     pub wallet: Address,

@@ -30,6 +30,8 @@ pub struct Stand {
     pub config: Config,
     pub fillers: Vec<Account>,
     pub treasury: Account,
+    /// Of its own, on every chain: what others deposit into theirs is not this service's to return.
+    pub depository: Address,
     pub folder: TempDir,
     client: reqwest::Client,
 }
@@ -65,8 +67,11 @@ impl Stand {
         };
         let fillers = vec![new_account(), new_account()];
         let (orders, treasury) = (new_account(), new_account());
+        let depository = new_account().address;
         for chain in &devnet.chains {
             fund(chain, &treasury, &fillers).await?;
+            let code: Bytes = chain.rpc("eth_getCode", (chain.contracts.depository, "latest")).await?;
+            chain.set_code(depository, code).await?;
         }
         let mut config = local::config(Local {
             devnet,
@@ -81,12 +86,13 @@ impl Stand {
         for chain in &mut config.chains {
             // The shared chains are long by the time a test begins.
             chain.start_block = None;
+            chain.contracts.depository = depository;
         }
         change(&mut config);
         local::write(&config, folder.path())?;
         let config = Config::load(&folder.path().join("dev.toml"))?;
         Store::migrate(&causeway::assemble::database(&config)?)?;
-        Ok(Self { devnet, config, fillers, treasury, folder, client: reqwest::Client::new() })
+        Ok(Self { devnet, config, fillers, treasury, depository, folder, client: reqwest::Client::new() })
     }
 
     pub fn chain(&self, name: &str) -> &'static Chain {

@@ -2,10 +2,11 @@
 
 use alloy::primitives::{Address, B256, U256};
 use anyhow::Result;
+use domain::ids::OrderId;
 use evm::calldata;
 use serde_json::json;
 
-use crate::stand::{Engine, Stand, amount, ask, execute, new_account, request_id};
+use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -21,13 +22,13 @@ async fn native(engine: Engine) -> Result<()> {
     let id = request_id(&quote);
     assert_eq!(stand.status(id).await?["status"], "waiting");
 
-    let held = base.balance(Address::ZERO, base.contracts.depository).await?;
+    let held = base.balance(Address::ZERO, stand.depository).await?;
     let deposit = execute(base, &quote, &user).await?;
     let status = stand.wait_for(id, "success").await?;
 
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, promised);
-    assert!(base.balance(Address::ZERO, base.contracts.depository).await? >= held + value);
+    assert_eq!(base.balance(Address::ZERO, stand.depository).await?, held + value);
     assert_eq!(status["inTxHashes"], json!([deposit]));
     let fill = status["txHashes"][0].as_str().unwrap().parse()?;
     let receipt = optimism.receipt(fill).await?;
@@ -100,7 +101,7 @@ async fn refund(engine: Engine) -> Result<()> {
     let quote = stand.quote(&body).await?;
     let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
     let half = value / U256::from(2);
-    let data = calldata::implicit_deposit(base.contracts.depository, half, order);
+    let data = calldata::implicit_deposit(stand.depository, half, order);
     base.send(user.private_key, here, U256::ZERO, data).await?;
     let status = stand.wait_for(request_id(&quote), "refund").await?;
     assert_eq!(status["failReason"], "DEPOSITED_AMOUNT_TOO_LOW_TO_FILL");
@@ -134,8 +135,9 @@ on_both_engines! {
     refund => a_short_deposit_goes_back_on_sqlite, a_short_deposit_goes_back_on_postgres;
 }
 
+/// A wallet that sends twice pays once: the second deposit comes back when it is final.
 #[tokio::test]
-async fn a_second_deposit_under_one_order_pays_nothing_more() -> Result<()> {
+async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
     let stand = Stand::new(Engine::Sqlite).await?;
     let service = stand.serve().await?;
     let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
@@ -145,9 +147,38 @@ async fn a_second_deposit_under_one_order_pays_nothing_more() -> Result<()> {
         stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
     execute(base, &quote, &user).await?;
     execute(base, &quote, &user).await?;
+    let left = base.balance(Address::ZERO, user.address).await?;
     stand.wait_for(request_id(&quote), "success").await?;
-    crate::stand::blocks_pass(optimism, 5).await?;
+    eventually("the second deposit is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > left) })
+        .await?;
+    let back = base.balance(Address::ZERO, user.address).await? - left;
+    assert!(back < value && back > value - U256::from(10u64.pow(15)), "{back}");
+    blocks_pass(base, 5).await?;
+    assert_eq!(base.balance(Address::ZERO, user.address).await? - left, back);
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
+}
+
+/// Money under an id nobody knows goes back to whom the deposit names, in the currency that came.
+#[tokio::test]
+async fn a_deposit_under_an_unknown_order_is_returned_to_its_depositor() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let (user, depositor) = (base.fresh_user().await?, new_account().address);
+    let (depository, usdc) = (stand.depository, base.token("USDC").address);
+    let unknown = OrderId(B256::repeat_byte(0xee));
+    let (wei, units) = (U256::from(10u64.pow(16)), U256::from(40_000_000u64));
+    base.send(user.private_key, depository, wei, calldata::deposit_native(depositor, unknown)).await?;
+    base.send(user.private_key, usdc, U256::ZERO, calldata::approve(depository, units)).await?;
+    let data = calldata::deposit_erc20(depositor, usdc, units, unknown);
+    base.send(user.private_key, depository, U256::ZERO, data).await?;
+    eventually("both are back", || async {
+        let native = base.balance(Address::ZERO, depositor).await?;
+        let token = base.balance(usdc, depositor).await?;
+        Ok(!native.is_zero() && native < wei && !token.is_zero() && token < units)
+    })
+    .await?;
     service.stop().await
 }
 
@@ -187,7 +218,7 @@ async fn a_transfer_of_nothing_under_a_victims_order_changes_nothing() -> Result
     let body = ask(victim.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(30_000_000u64));
     let quote = stand.quote(&body).await?;
     let order: B256 = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
-    let data = calldata::erc20_fill_from_treasury(victim.address, base.contracts.depository, U256::ZERO, order);
+    let data = calldata::erc20_fill_from_treasury(victim.address, stand.depository, U256::ZERO, order);
     base.send(attacker.private_key, here, U256::ZERO, data).await?;
     execute(base, &quote, &victim).await?;
     stand.wait_for(request_id(&quote), "success").await?;
@@ -214,7 +245,7 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);
     let back = base.balance(Address::ZERO, refund_to).await?;
     assert!(back < value && back > value - U256::from(10u64.pow(15)), "{back}");
-    crate::stand::blocks_pass(base, 5).await?;
+    blocks_pass(base, 5).await?;
     assert_eq!(base.balance(Address::ZERO, refund_to).await?, back);
     service.stop().await
 }
@@ -257,7 +288,7 @@ async fn a_contract_that_refuses_data_is_paid_all_the_same() -> Result<()> {
     // Quoted as wallets do, a few times while the user looks; by then the recipient is known.
     stand.quote(&body).await?;
     let known = || service.solver.recipients.is_contract(domain::ids::ChainId(OPTIMISM), recipient);
-    crate::stand::eventually("the recipient is known", || async { Ok(known()) }).await?;
+    eventually("the recipient is known", || async { Ok(known()) }).await?;
     let quote = stand.quote(&body).await?;
     execute(base, &quote, &user).await?;
     let status = stand.wait_for(request_id(&quote), "success").await?;
