@@ -1,0 +1,89 @@
+// A local network to test against: one that is running already, or one of our own for as long as the tests take.
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+// The very first start fetches the chain's binary, which takes as long as the line does.
+const START_LIMIT = 180_000
+const STOP_LIMIT = 20_000
+// Whatever hangs, nothing of ours outlives this.
+const LIFE_LIMIT = 300_000
+
+/** The facts of a running network, and how to be done with it. */
+export async function network() {
+  const running = process.env.CAUSEWAY_DEV_JSON
+  if (running) return { facts: JSON.parse(await readFile(running, 'utf8')), stop: async () => {} }
+  return start()
+}
+
+async function start() {
+  const binary = process.env.CAUSEWAY_BIN ?? fileURLToPath(new URL('../../../target/release/causeway', import.meta.url))
+  if (!existsSync(binary)) {
+    throw new Error(`${binary} is not there: run \`cargo build --release\`, or set CAUSEWAY_BIN or CAUSEWAY_DEV_JSON`)
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'causeway-sdk-'))
+  const data = join(folder, 'dev')
+  const port = String(await freePort())
+  // Blocks come four times as fast as by default, because nearly all the time goes into waiting for them.
+  const options = ['dev', '--data-dir', data, '--port', port, '--no-rate-limits', '--block-time', '0.25']
+  // A process group of its own: Ctrl-C reaches it once, through us, and not a second time from the terminal.
+  const child = spawn(binary, options, { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text))
+  const ended = once(child, 'exit')
+  // Who waits for the end sees a failure to start as well; until then it is not unhandled.
+  ended.catch(() => {})
+  const isOver = () => child.exitCode !== null || child.signalCode !== null || child.pid === undefined
+
+  const interrupt = () => isOver() || child.kill('SIGINT')
+  const giveUp = async (why) => {
+    console.error(`${why}\n${output}`)
+    await stop().catch((error) => console.error(error.message))
+    process.exit(1)
+  }
+  const limit = setTimeout(() => giveUp(`not done within ${LIFE_LIMIT / 1000} s`), LIFE_LIMIT)
+  limit.unref()
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => giveUp(`ended by ${signal}`)])
+  for (const [signal, handler] of signals) process.once(signal, handler)
+  process.once('exit', interrupt)
+
+  async function stop() {
+    interrupt()
+    const orderly = await Promise.race([ended.then(() => true, () => true), sleep(STOP_LIMIT, false, { ref: false })])
+    if (!orderly) process.kill(-child.pid, 'SIGKILL')
+    clearTimeout(limit)
+    for (const [signal, handler] of signals) process.off(signal, handler)
+    process.off('exit', interrupt)
+    await rm(folder, { recursive: true, force: true })
+    if (!orderly) throw new Error(`causeway dev did not stop within ${STOP_LIMIT / 1000} s\n${output}`)
+  }
+
+  // The file is written when everything answers, so it is also the sign to begin.
+  const path = join(data, 'dev.json')
+  const until = Date.now() + START_LIMIT
+  while (!existsSync(path)) {
+    const failed = isOver() ? 'causeway dev ended' : Date.now() > until && 'causeway dev did not start in time'
+    if (failed) {
+      await stop()
+      throw new Error(`${failed}\n${output}`)
+    }
+    await sleep(50)
+  }
+  return { facts: JSON.parse(await readFile(path, 'utf8')), stop }
+}
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  server.close()
+  await once(server, 'close')
+  return port
+}

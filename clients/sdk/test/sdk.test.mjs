@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+
+import { APIError, createClient, isAPIError } from '@relayprotocol/relay-sdk'
+import { configureDynamicChains } from '@relayprotocol/relay-sdk/chain-utils'
+import { createPublicClient, createWalletClient, erc20Abi, http, zeroAddress } from 'viem'
+import { concat, decodeFunctionData, encodeFunctionData, isAddressEqual, size, slice } from 'viem'
+import { generatePrivateKey, privateKeyToAccount, privateKeyToAddress } from 'viem/accounts'
+
+import { recordCalls } from '../support/calls.mjs'
+import { network } from '../support/dev.mjs'
+
+const SOURCE = 'causeway.test'
+const DEAD = '0x000000000000000000000000000000000000dead'
+const POLLING_MS = 100
+const STORY = { timeout: 30_000 }
+
+const calls = recordCalls()
+let facts, stop, client, base, optimism, wallet
+
+before(async () => {
+  ;({ facts, stop } = await network())
+  const options = {
+    baseApiUrl: facts.baseUrl,
+    source: SOURCE,
+    pollingInterval: POLLING_MS,
+    maxPollingAttemptsBeforeTimeout: 20_000 / POLLING_MS,
+    confirmationPollingInterval: POLLING_MS,
+  }
+  createClient(options)
+  // The constructor passes over confirmationPollingInterval; a second call configures the same client with it.
+  client = createClient(options)
+  await configureDynamicChains()
+  base = place('base')
+  optimism = place('optimism')
+  // The last account: whoever tries things by hand on the same network takes the first.
+  const account = privateKeyToAccount(facts.accounts.at(-1).privateKey)
+  const { viemChain } = client.chains.find(({ id }) => id === base.id)
+  // viem knows this id as a public network: without the address it would go there.
+  wallet = createWalletClient({ account, chain: viemChain, transport: http(base.rpcUrl) })
+})
+
+after(() => stop?.())
+
+/** A chain as the tests look at it, past the SDK. */
+function place(name) {
+  const { id, rpcUrl, tokens, depository } = facts.chains.find((chain) => chain.name === name)
+  const token = (symbol) => tokens.find((token) => token.symbol === symbol).address
+  const reader = createPublicClient({ transport: http(rpcUrl) })
+  const balanceOf = (currency, address) =>
+    currency === zeroAddress
+      ? reader.getBalance({ address })
+      : reader.readContract({ address: currency, abi: erc20Abi, functionName: 'balanceOf', args: [address] })
+  return { id, rpcUrl, depository, token, reader, balanceOf }
+}
+
+const eth = { currency: zeroAddress, toCurrency: zeroAddress }
+const usdc = () => ({ currency: base.token('USDC'), toCurrency: optimism.token('USDC') })
+
+/** Nobody has ever paid it, so its balance is what arrived. */
+const newcomer = () => privateKeyToAddress(generatePrivateKey())
+
+/** A quote from base to optimism for our wallet, unless said otherwise. */
+function getQuote(ask) {
+  const route = { chainId: base.id, toChainId: optimism.id, tradeType: 'EXACT_INPUT' }
+  return client.actions.getQuote({ ...route, wallet, ...ask }, true)
+}
+
+/** Runs a quote to its end, successful or not, and tells all that the caller was told on the way. */
+async function execute(quote) {
+  const progress = []
+  const statuses = []
+  const onProgress = (state) => {
+    progress.push(state)
+    const status = state.currentStepItem?.checkStatus
+    if (status && status !== statuses.at(-1)) statuses.push(status)
+  }
+  const outcome = await client.actions
+    .execute({ quote, wallet, onProgress })
+    .then(({ data }) => ({ data }), (error) => ({ error }))
+  return { ...outcome, last: progress.at(-1), statuses }
+}
+
+/** Executes a quote, and holds it to what it promised. */
+async function arrives(quote, stepIds) {
+  const { currencyIn, currencyOut, recipient } = quote.details
+  assert.deepEqual(quote.steps.map((step) => step.id), stepIds)
+  const { data, error, statuses } = await execute(quote)
+  assert.ifError(error)
+  assert.ok(data.steps.every((step) => step.items.every((item) => item.status === 'complete')))
+  assert.equal(statuses.at(-1), 'success')
+  assert.ok(!statuses.includes('failure') && !statuses.includes('refund'), statuses.join())
+
+  const received = await optimism.balanceOf(currencyOut.currency.address, recipient)
+  assert.equal(received, BigInt(currencyOut.amount))
+
+  const { internalTxHashes, txHashes, checkStatus } = data.steps.at(-1).items[0]
+  assert.equal(checkStatus, 'success')
+  const chainsOf = (hashes) => hashes.map(({ chainId }) => chainId)
+  assert.deepEqual([chainsOf(internalTxHashes), chainsOf(txHashes)], [[base.id], [optimism.id]])
+  const deposit = await base.reader.getTransaction({ hash: internalTxHashes[0].txHash })
+  assert.equal(deposit.from, wallet.account.address.toLowerCase())
+  assert.equal(deposit.value, currencyIn.currency.address === zeroAddress ? BigInt(currencyIn.amount) : 0n)
+  // The SDK sends what the quote says about gas fees, as long as it does.
+  const { maxFeePerGas } = quote.steps.at(-1).items[0].data
+  if (maxFeePerGas) assert.equal(deposit.maxFeePerGas, BigInt(maxFeePerGas))
+  const fill = await optimism.reader.getTransactionReceipt({ hash: txHashes[0].txHash })
+  assert.equal(fill.status, 'success')
+}
+
+test('the chains load, each with an id, a node and a currency', () => {
+  assert.deepEqual(client.chains.map(({ id }) => id).sort(), facts.chains.map(({ id }) => id).sort())
+  for (const chain of client.chains) {
+    assert.equal(chain.httpRpcUrl, facts.chains.find(({ id }) => id === chain.id).rpcUrl)
+    assert.equal(chain.vmType, 'evm')
+    assert.equal(chain.currency.address, zeroAddress)
+    assert.equal(chain.viemChain.id, chain.id)
+  }
+})
+
+test('ETH arrives', STORY, async () => {
+  const quote = await getQuote({ ...eth, amount: '100000000000000000', recipient: newcomer() })
+  assert.equal(quote.details.operation, 'bridge')
+  await arrives(quote, ['deposit'])
+})
+
+test('USDC arrives, approved and deposited', STORY, async () => {
+  const quote = await getQuote({ ...usdc(), amount: '250000000', recipient: newcomer() })
+  assert.equal(quote.details.operation, 'bridge')
+  await arrives(quote, ['approve', 'deposit'])
+})
+
+test('USDC arrives as USDT', STORY, async () => {
+  const toCurrency = optimism.token('USDT')
+  const quote = await getQuote({ ...usdc(), toCurrency, amount: '75000001', recipient: newcomer() })
+  assert.equal(quote.details.operation, 'swap')
+  await arrives(quote, ['approve', 'deposit'])
+})
+
+test('USDC arrives after a plain transfer', STORY, async () => {
+  const options = { explicitDeposit: false }
+  const quote = await getQuote({ ...usdc(), amount: '40000000', recipient: newcomer(), options })
+  const { to, data } = quote.steps[0].items[0].data
+  assert.ok(isAddressEqual(to, base.token('USDC')))
+  assert.equal(slice(data, -32), quote.protocol.v2.orderId)
+  await arrives(quote, ['deposit'])
+})
+
+test('ETH arrives with explicitDeposit: false', STORY, async () => {
+  const options = { explicitDeposit: false }
+  const quote = await getQuote({ ...eth, amount: '30000000000000000', recipient: newcomer(), options })
+  await arrives(quote, ['deposit'])
+})
+
+test('a short deposit comes back, and the SDK says so', STORY, async () => {
+  const { currency, toCurrency } = usdc()
+  const recipient = newcomer()
+  const amount = 60_000_000n
+  const options = { explicitDeposit: false }
+  const quote = await getQuote({ currency, toCurrency, amount: String(amount), recipient, options })
+  // The quote's own transfer with half the amount, as a wallet or a user might get it wrong.
+  const item = quote.steps[0].items[0]
+  const transfer = slice(item.data.data, 0, size(item.data.data) - 32)
+  const { args } = decodeFunctionData({ abi: erc20Abi, data: transfer })
+  assert.equal(args[1], amount)
+  assert.ok(isAddressEqual(args[0], base.depository))
+  const half = encodeFunctionData({ abi: erc20Abi, functionName: 'transfer', args: [args[0], amount / 2n] })
+  item.data.data = concat([half, quote.protocol.v2.orderId])
+
+  const before = await base.balanceOf(currency, wallet.account.address)
+  const { error, last, statuses } = await execute(quote)
+  assert.equal(error?.message, 'Transaction failed: Refunded')
+  assert.equal(last.refunded, true)
+  // Not by way of `failure`, where the SDK would have stopped.
+  assert.equal(statuses.at(-1), 'refund')
+  assert.ok(!statuses.includes('failure'), statuses.join())
+
+  const { data: status } = await client.utils.request({ url: facts.baseUrl + item.check.endpoint })
+  assert.equal(status.status, 'refund')
+  assert.notEqual(status.failReason, 'N/A')
+  const refund = await base.reader.getTransactionReceipt({ hash: status.txHashes[0] })
+  assert.equal(refund.status, 'success')
+  // All of it but the gas of sending it back, which is cents here.
+  const kept = before - (await base.balanceOf(currency, wallet.account.address))
+  assert.ok(kept >= 0n && kept < amount / 2n / 100n, `${kept} was kept`)
+  assert.equal(await optimism.balanceOf(toCurrency, recipient), 0n)
+})
+
+test('without a wallet there is a price, and no way to send it', STORY, async (t) => {
+  const amount = '100000000000000000'
+  const quote = await getQuote({ ...eth, amount, wallet: undefined })
+  assert.equal(quote.request.data.user, DEAD)
+  assert.equal(quote.request.data.recipient, DEAD)
+  assert.ok(BigInt(quote.details.currencyOut.amount) > 0n)
+  assert.ok(BigInt(quote.details.currencyOut.amount) < BigInt(amount))
+  assert.ok(Number(quote.details.currencyOut.amountUsd) > 0)
+  assert.equal(quote.fees.subsidized.amount, '0')
+  t.mock.method(console, 'error', () => {})
+  assert.throws(() => client.actions.execute({ quote, wallet }), /burn address/)
+})
+
+test('a refusal is an APIError with our code and status', STORY, async (t) => {
+  const ask = { ...eth, amount: '100000000000000000', recipient: newcomer() }
+  const table = [
+    ['AMOUNT_TOO_LOW', 400, { amount: '1' }],
+    ['UNSUPPORTED_CHAIN', 400, { toChainId: 31338 }],
+    ['INVALID_INPUT_CURRENCY', 400, { currency: newcomer() }],
+    ['INVALID_OUTPUT_CURRENCY', 400, { toCurrency: newcomer() }],
+    ['INVALID_ADDRESS', 400, { recipient: '0x1234' }],
+    ['INVALID_SLIPPAGE_TOLERANCE', 400, { options: { slippageTolerance: '10001' } }],
+    ['UNAUTHORIZED', 401, { options: { subsidizeFees: true } }],
+  ]
+  for (const [errorCode, statusCode, change] of table) {
+    await t.test(errorCode, async () => {
+      const error = await getQuote({ ...ask, ...change }).then(() => assert.fail('quoted'), (error) => error)
+      assert.ok(error instanceof APIError && isAPIError(error), String(error))
+      assert.equal(error.rawError.errorCode, errorCode)
+      assert.equal(error.statusCode, statusCode)
+      assert.equal(error.rawError.message, error.message)
+      assert.equal(calls.findLast(({ url }) => url.pathname === '/quote/v2').status, statusCode)
+    })
+  }
+})
+
+test('what is declined or unknown in a quote is passed over', STORY, async () => {
+  const declined = { useExternalLiquidity: false, usePermit: false, useDepositAddress: false, topupGas: false }
+  const options = { ...declined, somethingNew: { nested: [1] } }
+  const quote = await getQuote({ ...eth, amount: '100000000000000000', options })
+  assert.equal(quote.details.recipient, wallet.account.address)
+})
+
+// The last, because it looks back at what the others did.
+test('everything was asked of the local network, and answered', () => {
+  // First that we see both kinds of calls at all.
+  for (const origin of [facts.baseUrl, base.rpcUrl]) assert.ok(calls.some(({ url }) => url.origin === origin), origin)
+  const outside = calls.filter(({ url }) => url.hostname !== '127.0.0.1')
+  assert.deepEqual(outside.map(({ url }) => url.href), [])
+  // A hint only: deposits are found without it, and the SDK goes on whatever it gets for an answer.
+  const hints = ['/transactions/index']
+  const ours = calls.filter(({ url }) => url.origin === facts.baseUrl && url.pathname !== '/quote/v2')
+  const unanswered = ours.filter(({ url, status }) => status !== 200 && !hints.includes(url.pathname))
+  assert.deepEqual(unanswered.map(({ method, url, status }) => `${method} ${url.pathname} ${status}`), [])
+})
