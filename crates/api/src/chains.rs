@@ -7,12 +7,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
-use domain::account::Vm;
-use domain::catalog::{Chain, Currency};
-use serde::Serialize;
-use utoipa::ToSchema;
+use domain::catalog::{Catalog, Chain, Currency};
+use domain::ids::ChainId;
+use serde::{Deserialize, Serialize};
+use solver::QuoteError;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
+use crate::error::{ApiError, ErrorBody};
+use crate::json::ApiQuery;
+use crate::wire::vm_type;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChainsResponse {
@@ -66,22 +70,16 @@ pub struct ExplorerPaths {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NativeCurrency {
-    id: String,
-    symbol: String,
-    name: String,
-    address: String,
-    decimals: u8,
+    #[serde(flatten)]
+    listed: SolverCurrency,
     supports_bridging: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeaturedToken {
-    id: String,
-    symbol: String,
-    name: String,
-    address: String,
-    decimals: u8,
+    #[serde(flatten)]
+    listed: SolverCurrency,
     supports_bridging: bool,
     metadata: TokenMetadata,
 }
@@ -95,11 +93,8 @@ pub struct TokenMetadata {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Erc20Currency {
-    id: String,
-    symbol: String,
-    name: String,
-    address: String,
-    decimals: u8,
+    #[serde(flatten)]
+    listed: SolverCurrency,
     supports_bridging: bool,
     supports_permit: bool,
     withdrawal_fee: u16,
@@ -181,14 +176,7 @@ impl ChainBody {
             disabled: refusing.is_some(),
             partial_disable_limit: 0,
             block_production_lagging: app.solver.market.current(chain.id).is_err(),
-            currency: NativeCurrency {
-                id: chain.native.id.clone(),
-                symbol: chain.native.symbol.clone(),
-                name: chain.native.name.clone(),
-                address: chain.native.address.to_string(),
-                decimals: chain.native.decimals,
-                supports_bridging: true,
-            },
+            currency: NativeCurrency { listed: (&chain.native).into(), supports_bridging: true },
             withdrawal_fee: 0,
             deposit_fee: 0,
             surge_enabled: false,
@@ -207,11 +195,7 @@ impl ChainBody {
                 approval_proxy: text(chain.approval_proxy),
                 v3: ContractsV3 { erc20_router: text(chain.router), approval_proxy: text(chain.approval_proxy) },
             },
-            vm_type: match chain.vm {
-                Vm::Evm => "evm",
-                Vm::Venue => "lvm",
-                Vm::Svm => "svm",
-            },
+            vm_type: vm_type(chain.vm),
             base_chain_id: None,
             status_message: None,
             solver_addresses,
@@ -230,11 +214,7 @@ impl ChainBody {
 impl From<&Currency> for FeaturedToken {
     fn from(currency: &Currency) -> Self {
         Self {
-            id: currency.id.clone(),
-            symbol: currency.symbol.clone(),
-            name: currency.name.clone(),
-            address: currency.address.to_string(),
-            decimals: currency.decimals,
+            listed: currency.into(),
             supports_bridging: true,
             metadata: TokenMetadata { logo_uri: currency.logo_uri.clone() },
         }
@@ -244,11 +224,7 @@ impl From<&Currency> for FeaturedToken {
 impl From<&Currency> for Erc20Currency {
     fn from(currency: &Currency) -> Self {
         Self {
-            id: currency.id.clone(),
-            symbol: currency.symbol.clone(),
-            name: currency.name.clone(),
-            address: currency.address.to_string(),
-            decimals: currency.decimals,
+            listed: currency.into(),
             supports_bridging: true,
             supports_permit: false,
             withdrawal_fee: 0,
@@ -270,16 +246,46 @@ impl From<&Currency> for SolverCurrency {
     }
 }
 
+/// Whether everybody is told of this chain. A private one is for those who know its id.
+pub fn is_listed(chain: &Chain) -> bool {
+    chain.private_id.is_none()
+}
+
+/// The chain a caller names by its number, which works for private ones too: whoever moves money there has to.
+pub fn named<'a>(catalog: &'a Catalog, field: &'static str, id: u64) -> Result<&'a Chain, ApiError> {
+    let chain = ChainId(id);
+    catalog.chain(chain).ok_or_else(|| QuoteError::UnsupportedChain { field, chain }.into())
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct ChainsQuery {
+    /// Ids of private chains to list as well, separated by commas. Others are ignored.
+    include_chains: Option<String>,
+}
+
+impl ChainsQuery {
+    fn includes(&self, chain: &Chain) -> bool {
+        let asked = self.include_chains.as_deref().unwrap_or_default();
+        let is = |id: &str| asked.split(',').any(|asked| asked.trim().eq_ignore_ascii_case(id));
+        chain.private_id.as_deref().is_none_or(is)
+    }
+}
+
 /// Lists the chains and what can be moved on them.
 #[utoipa::path(
     get,
     path = "/chains",
-    responses((status = 200, description = "The chains", body = ChainsResponse))
+    params(ChainsQuery),
+    responses(
+        (status = 200, description = "The chains", body = ChainsResponse),
+        (status = 400, description = "Not a query", body = ErrorBody),
+    )
 )]
-pub async fn chains(app: State<App>) -> impl IntoResponse {
+pub async fn chains(app: State<App>, ApiQuery(query): ApiQuery<ChainsQuery>) -> impl IntoResponse {
     const MAX_AGE: Duration = Duration::from_secs(60);
-    // A private chain is for those who know its id.
-    let shown = app.catalog.chains().iter().filter(|chain| chain.private_id.is_none());
+    let shown = app.catalog.chains().iter().filter(|chain| query.includes(chain));
     let chains = shown.map(|chain| ChainBody::new(chain, &app)).collect();
     ([(CACHE_CONTROL, format!("max-age={}", MAX_AGE.as_secs()))], Json(ChainsResponse { chains }))
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::quote::Refusal;
+use domain::pricing::Refusal;
 use serde::Serialize;
 use solver::QuoteError;
 use store::StoreError;
@@ -103,14 +103,15 @@ fn store_parts(error: &StoreError) -> (StatusCode, &'static str) {
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
     message: String,
-    error_code: &'static str,
+    pub error_code: &'static str,
     status_code: u16,
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
+impl ApiError {
+    /// What the caller is told. An internal cause goes to the log here.
+    pub fn answer(&self) -> (StatusCode, ErrorBody) {
         let (status, error_code) = self.parts();
-        let message = match &self {
+        let message = match self {
             Self::Quote(QuoteError::Store(cause)) | Self::Store(cause) => {
                 error!(error = %solver::error::Chained(cause), "a request failed in the store");
                 if status == StatusCode::SERVICE_UNAVAILABLE {
@@ -121,7 +122,13 @@ impl IntoResponse for ApiError {
             }
             other => other.to_string(),
         };
-        let body = ErrorBody { message, error_code, status_code: status.as_u16() };
+        (status, ErrorBody { message, error_code, status_code: status.as_u16() })
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (status, body) = self.answer();
         let mut response = (status, Json(body)).into_response();
         if let Self::TooMany { retry_after_secs } = self {
             response.headers_mut().insert(axum::http::header::RETRY_AFTER, retry_after_secs.into());

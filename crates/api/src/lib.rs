@@ -2,16 +2,23 @@
 //!
 //! A handler parses, makes one call, renders. No rule about money is decided here.
 
+mod capacity;
 mod chains;
+mod currencies;
 mod error;
+mod health;
 mod json;
 mod limits;
+mod liquidity;
 mod lives;
 pub mod openapi;
 pub mod order_data;
+mod prices;
 mod quote;
 mod router;
 mod status;
+mod swap_sources;
+mod transactions;
 mod wire;
 
 use std::sync::Arc;

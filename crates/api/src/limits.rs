@@ -133,7 +133,9 @@ pub async fn limit(State(app): State<App>, request: Request, next: Next) -> Resp
     let peer = request.extensions().get::<ConnectInfo<std::net::SocketAddr>>().map(|info| info.0.ip());
     let Some(peer) = peer else { return next.run(request).await };
     let client = limits.client(peer, request.headers());
-    let bucket = if request.uri().path().starts_with("/quote") { &limits.quotes } else { &limits.others };
+    let path = request.uri().path();
+    let is_quote = path.starts_with("/quote") || path == "/price";
+    let bucket = if is_quote { &limits.quotes } else { &limits.others };
     bucket.sweep();
     let (mut response, left) = match bucket.buckets.check_key(&client) {
         Ok(snapshot) => (next.run(request).await, snapshot.remaining_burst_capacity()),

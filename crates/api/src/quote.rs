@@ -14,8 +14,8 @@ mod response;
 
 use crate::App;
 use crate::error::{ApiError, ApiResult, ErrorBody};
-use crate::json::ApiJson;
-use response::QuoteResponse;
+use crate::json::{Answer, ApiJson};
+use response::{PriceResponse, QuoteResponse};
 
 /// What the client asks for. Members we do not know are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -36,8 +36,9 @@ pub struct QuoteBody {
     trade_type: Option<String>,
     /// Where refunds go; the user unless said.
     refund_to: Option<String>,
-    /// Basis points, as text.
-    slippage_tolerance: Option<String>,
+    /// Basis points, as text; a number is taken too.
+    #[schema(value_type = Option<String>)]
+    slippage_tolerance: Option<Value>,
     referrer: Option<String>,
     /// False for a plain transfer to the depository with the order id appended.
     explicit_deposit: Option<bool>,
@@ -118,7 +119,7 @@ impl QuoteBody {
             user,
             recipient,
             amount,
-            slippage_bps: self.slippage_tolerance.as_deref().map(slippage).transpose()?,
+            slippage_bps: self.slippage_tolerance.as_ref().map(slippage).transpose()?,
             referrer: self.referrer,
             explicit_deposit: self.explicit_deposit.unwrap_or(true),
             ttl_secs: self.ttl,
@@ -155,7 +156,12 @@ impl QuoteBody {
     }
 }
 
-fn slippage(text: &str) -> Result<u16, ApiError> {
+fn slippage(value: &Value) -> Result<u16, ApiError> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err(ApiError::Slippage),
+    };
     let digits = !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&bps| digits && bps <= 10_000).ok_or(ApiError::Slippage)
 }
@@ -173,12 +179,29 @@ fn slippage(text: &str) -> Result<u16, ApiError> {
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn quote(app: State<App>, ApiJson(body): ApiJson<QuoteBody>) -> ApiResult<QuoteResponse> {
+pub async fn quote(app: State<App>, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer<QuoteResponse>, ApiError> {
     let signed = body.include_protocol_data == Some(true);
     let ask = body.into_ask(&app.catalog)?;
     let quoted = app.solver.quote(ask).await?;
     let signature = signed.then(|| app.solver.order_signature(quoted.order_id));
-    QuoteResponse::new(&quoted, &app.catalog, signature).map(Json).ok_or(ApiError::Internal)
+    QuoteResponse::new(&quoted, &app.catalog, signature).map(Answer).ok_or(ApiError::Internal)
+}
+
+/// Prices a transfer without promising it: no steps, nothing kept.
+#[utoipa::path(
+    post,
+    path = "/price",
+    request_body = QuoteBody,
+    responses(
+        (status = 200, description = "The price", body = PriceResponse),
+        (status = 400, description = "It cannot be priced", body = ErrorBody),
+        (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
+    )
+)]
+pub async fn price(app: State<App>, ApiJson(body): ApiJson<QuoteBody>) -> ApiResult<PriceResponse> {
+    let priced = app.solver.price(body.into_ask(&app.catalog)?)?;
+    let quote = QuoteResponse::new(&priced, &app.catalog, None).ok_or(ApiError::Internal)?;
+    Ok(Json(quote.into_price()))
 }
 
 #[cfg(test)]
@@ -187,10 +210,15 @@ mod tests {
 
     #[test]
     fn slippage_is_a_whole_number_of_basis_points() {
-        assert_eq!(slippage("0").ok(), Some(0));
-        assert_eq!(slippage("10000").ok(), Some(10_000));
+        use serde_json::json;
+        assert_eq!(slippage(&json!("0")).ok(), Some(0));
+        assert_eq!(slippage(&json!("10000")).ok(), Some(10_000));
+        assert_eq!(slippage(&json!(50)).ok(), Some(50));
         for bad in ["", "10001", "-1", "+5", "1.5", "0x1", "５"] {
-            assert!(slippage(bad).is_err(), "{bad}");
+            assert!(slippage(&json!(bad)).is_err(), "{bad}");
+        }
+        for bad in [json!(-1), json!(1.5), json!(1e3), json!(true), json!([])] {
+            assert!(slippage(&bad).is_err(), "{bad}");
         }
     }
 }

@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
-use crate::{App, chains, limits, lives, quote, status};
+use crate::{App, capacity, chains, currencies, health, limits, liquidity, lives, prices, quote, status, swap_sources, transactions};
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,8 +26,20 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(document(addresses))
         .routes(routes!(quote::quote))
+        .routes(routes!(quote::price))
         .routes(routes!(status::status))
+        .routes(routes!(status::status_v2))
         .routes(routes!(chains::chains))
+        .routes(routes!(health::health))
+        .routes(routes!(liquidity::liquidity))
+        .routes(routes!(currencies::search))
+        .routes(routes!(currencies::trending))
+        .routes(routes!(prices::token_price))
+        .routes(routes!(prices::token_price_v2))
+        .routes(routes!(swap_sources::swap_sources))
+        .routes(routes!(capacity::config))
+        .routes(routes!(transactions::index))
+        .routes(routes!(transactions::single))
         .routes(routes!(lives::lives))
 }
 

@@ -1,4 +1,4 @@
-//! `GET /intents/status/v3`.
+//! `GET /intents/status/v3`, and `v2` for clients that do not know every word of it.
 
 use axum::Json;
 use axum::extract::State;
@@ -61,6 +61,27 @@ impl StatusResponse {
             refund_fail_reason: request.refund_fail_reason.map_or("N/A", |reason| reason.as_str()),
         }
     }
+
+    /// A fill that is on its way was no state of its own then.
+    fn in_v2(mut self) -> Self {
+        if self.status == RequestState::Submitted.status() {
+            self.status = RequestState::Pending.status();
+        }
+        self
+    }
+}
+
+async fn find(app: &App, query: StatusQuery) -> Result<StatusResponse, ApiError> {
+    let problem = |problem: &dyn ToString| ApiError::Parameter { field: "requestId", problem: problem.to_string() };
+    let id = query.request_id.ok_or_else(|| problem(&"required"))?;
+    let id: RequestId = id.parse().map_err(|error| problem(&error))?;
+    let found = app.solver.store.read(move |tx| {
+        let Some(request) = requests::find(tx, id)? else { return Ok(None) };
+        let hashes = requests::hashes(tx, &request)?;
+        Ok::<_, store::StoreError>(Some((request, hashes)))
+    });
+    let (request, hashes) = found.await?.ok_or(ApiError::RequestNotFound)?;
+    Ok(StatusResponse::new(request, hashes))
 }
 
 /// Says how a transfer stands.
@@ -75,14 +96,20 @@ impl StatusResponse {
     )
 )]
 pub async fn status(app: State<App>, ApiQuery(query): ApiQuery<StatusQuery>) -> ApiResult<StatusResponse> {
-    let problem = |problem: &dyn ToString| ApiError::Parameter { field: "requestId", problem: problem.to_string() };
-    let id = query.request_id.ok_or_else(|| problem(&"required"))?;
-    let id: RequestId = id.parse().map_err(|error| problem(&error))?;
-    let found = app.solver.store.read(move |tx| {
-        let Some(request) = requests::find(tx, id)? else { return Ok(None) };
-        let hashes = requests::hashes(tx, &request)?;
-        Ok::<_, store::StoreError>(Some((request, hashes)))
-    });
-    let (request, hashes) = found.await?.ok_or(ApiError::RequestNotFound)?;
-    Ok(Json(StatusResponse::new(request, hashes)))
+    find(&app, query).await.map(Json)
+}
+
+/// Says how a transfer stands, with `pending` where v3 says `submitted`.
+#[utoipa::path(
+    get,
+    path = "/intents/status/v2",
+    params(StatusQuery),
+    responses(
+        (status = 200, description = "How it stands", body = StatusResponse),
+        (status = 400, description = "No request id, or not one", body = ErrorBody),
+        (status = 404, description = "No such request", body = ErrorBody),
+    )
+)]
+pub async fn status_v2(app: State<App>, ApiQuery(query): ApiQuery<StatusQuery>) -> ApiResult<StatusResponse> {
+    find(&app, query).await.map(|found| Json(found.in_v2()))
 }

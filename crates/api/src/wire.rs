@@ -1,9 +1,19 @@
 //! Shapes that several routes share.
 
+use domain::account::Vm;
 use domain::catalog::Currency;
 use domain::money::{Amount, UsdMicros};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+/// The interface's word for a kind of machine.
+pub fn vm_type(vm: Vm) -> &'static str {
+    match vm {
+        Vm::Evm => "evm",
+        Vm::Venue => "lvm",
+        Vm::Svm => "svm",
+    }
+}
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

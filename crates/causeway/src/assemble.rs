@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use domain::account::Vm;
 use domain::catalog::{Catalog, Chain, Class, Currency, FillGas, Presentation};
 use domain::ids::ChainId;
-use domain::quote::Terms;
+use domain::pricing::Terms;
 use evm::{Endpoint, LocalSigner, Nodes};
 use market::{Feed, Market, Watchlist};
 use solver::{Outside, Screen, Settings, Site, Solver};

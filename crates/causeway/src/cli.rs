@@ -61,7 +61,7 @@ pub struct ConfigArgs {
 #[derive(Debug, clap::Args)]
 pub struct DevArgs {
     /// The port the service listens on.
-    #[arg(long, default_value_t = 8080)]
+    #[arg(long, default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Where chains, database and dev.json are kept.
     #[arg(long, default_value = ".causeway")]

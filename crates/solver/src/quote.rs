@@ -161,7 +161,6 @@ impl Solver {
             self.recipients.learn(site, recipient);
         }
         let to_wallet = recipient.is_some_and(|who| !self.recipients.is_contract(destination.chain.id, who));
-        let window = site.map_or(0, |site| site.settings.window);
         Ok(Rates {
             origin: here.price(address(origin.currency))?,
             origin_native: here.price(Address::ZERO)?,
@@ -170,9 +169,7 @@ impl Solver {
             origin_gas_price: here.gas_price(),
             destination_gas_price: there.gas_price(),
             fill_gas: if to_wallet { gas.native_typical } else { gas.erc20_typical },
-            payable: there
-                .payable(paid, gas.native_limit.saturating_mul(window))
-                .saturating_sub(site.map_or(Amount::ZERO, |site| site.committed(paid))),
+            payable: site.map_or(Amount::ZERO, |site| site.payable(paid, there)),
         })
     }
 

@@ -10,6 +10,7 @@ use domain::catalog::Chain;
 use domain::ids::ChainId;
 use domain::money::Amount;
 use evm::{LocalSigner, Nodes, Watch};
+use market::Snapshot;
 use store::payments::Stored;
 use tokio::sync::{mpsc, watch};
 
@@ -100,9 +101,12 @@ impl Site {
         self.refusing.store(why.map(Arc::new));
     }
 
-    /// What is already on its way out in a currency, as of the last block.
-    pub fn committed(&self, currency: Address) -> Amount {
-        self.committed.load().get(&currency).copied().unwrap_or_default()
+    /// The most that one more payment can pay out: what the snapshot shows, less gas for a full window and what is
+    /// already on its way.
+    pub fn payable(&self, currency: Address, snapshot: &Snapshot) -> Amount {
+        let reserve = self.chain.fill_gas.native_limit.saturating_mul(self.settings.window);
+        let committed = self.committed.load().get(&currency).copied().unwrap_or_default();
+        snapshot.payable(currency, reserve).saturating_sub(committed)
     }
 
     pub fn commit(&self, amounts: BTreeMap<Address, Amount>) {

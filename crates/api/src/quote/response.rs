@@ -19,6 +19,13 @@ pub struct QuoteResponse {
     protocol: Protocol,
 }
 
+/// A quote without what makes it a promise.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PriceResponse {
+    fees: FeesBody,
+    details: Details,
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepBody {
@@ -211,6 +218,12 @@ impl QuoteResponse {
                 },
             },
         })
+    }
+}
+
+impl QuoteResponse {
+    pub fn into_price(self) -> PriceResponse {
+        PriceResponse { fees: self.fees, details: self.details }
     }
 }
 

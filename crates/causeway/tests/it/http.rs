@@ -121,10 +121,7 @@ async fn chains_and_documents_are_served() -> Result<()> {
     let service = stand.serve().await?;
     let (_, chains) = stand.get("/chains").await?;
     let base = chains["chains"].as_array().unwrap().iter().find(|chain| chain["id"] == json!(BASE)).unwrap();
-    ensure!(
-        base["protocol"]["v2"]["depository"].as_str().unwrap().parse::<Address>()?
-            == stand.chain("base").contracts.depository
-    );
+    ensure!(base["protocol"]["v2"]["depository"].as_str().unwrap().parse::<Address>()? == stand.depository);
     ensure!(base["currency"]["address"] == "0x0000000000000000000000000000000000000000");
     ensure!(base["solverCurrencies"].as_array().unwrap().iter().any(|currency| currency["symbol"] == "USDC"));
     let (_, document) = stand.get("/openapi.json").await?;
@@ -198,6 +195,8 @@ async fn the_answers_have_their_documented_shape() -> Result<()> {
         ".protocol.v2.orderSignature" => "[signature]",
         ".protocol.v2.orderData.salt" => "[salt]",
         ".protocol.v2.orderData.solver" => "[solver]",
+        ".protocol.v2.paymentDetails.depository" => "[depository]",
+        ".steps[1].items[].data.to" => "[depository]",
         ".protocol.v2.orderData.inputs[].refunds[].deadline" => "[in seven days]",
         ".protocol.v2.orderData.output.deadline" => "[in seven days]",
     });
@@ -208,6 +207,46 @@ async fn the_answers_have_their_documented_shape() -> Result<()> {
         ".httpRpcUrl" => "[address]",
         ".wsRpcUrl" => "[address]",
         ".solverAddresses" => "[order key, treasury, wallets]",
+        ".protocol.v2.depository" => "[depository]",
     });
+    service.stop().await
+}
+
+/// A price is what a quote would say, and leaves nothing behind.
+#[tokio::test]
+async fn a_price_is_a_quote_without_the_promise() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let user = new_account().address;
+    let body = ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)));
+    let (code, price) = stand.post("/price", &body).await?;
+    let quote = stand.quote(&body).await?;
+    ensure!(code == 200 && price["steps"].is_null() && price["protocol"].is_null());
+    ensure!(price["details"] == quote["details"] && price["fees"] == quote["fees"]);
+    let (code, bad) = stand.post("/price", &json!({ "user": user })).await?;
+    ensure!(code == 400 && bad["errorCode"] == "INVALID_PARAMETERS");
+    service.stop().await
+}
+
+/// Clients announce what they send; nothing depends on it.
+#[tokio::test]
+async fn announcements_are_taken_and_checked_for_form() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let hash = "0x".to_owned() + &"ab".repeat(32);
+    let tx = json!({ "txHash": hash }).to_string();
+    for (path, body, code) in [
+        ("index", json!({ "txHash": hash, "chainId": "8453", "referrer": "shop" }), 200),
+        ("index", json!({ "txHash": hash, "chainId": 8453, "requestId": hash }), 200),
+        ("index", json!({ "txHash": "0x12", "chainId": "8453" }), 400),
+        ("index", json!({ "txHash": hash, "chainId": "1" }), 400),
+        ("index", json!({ "txHash": hash, "chainId": {} }), 400),
+        ("single", json!({ "requestId": hash, "chainId": "10", "tx": tx }), 200),
+        ("single", json!({ "requestId": hash, "chainId": "10", "tx": "{" }), 400),
+        ("single", json!({ "requestId": "1", "chainId": "10", "tx": tx }), 400),
+    ] {
+        let (status, answer) = stand.post(&format!("/transactions/{path}"), &body).await?;
+        ensure!(status == code && answer["message"].is_string(), "{path} {body}: {status} {answer}");
+    }
     service.stop().await
 }

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
+mod catalogue;
 mod crash;
 mod dev;
 mod http;

@@ -1,0 +1,102 @@
+//! `POST /transactions/index` and `POST /transactions/single`: clients announce what they have sent.
+//!
+//! A hint and no more: deposits are found on the chain by themselves, whoever sent them and whether or not anyone says
+//! so. What is announced is checked for form and nothing is concluded from it.
+
+use axum::Json;
+use axum::extract::State;
+use domain::ids::{ChainId, OrderId, RequestId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::json::ApiJson;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexBody {
+    /// The chain, as text; a number is taken too.
+    #[schema(value_type = String)]
+    chain_id: Value,
+    tx_hash: String,
+    request_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SingleBody {
+    request_id: String,
+    /// The chain, as text; a number is taken too.
+    #[schema(value_type = String)]
+    chain_id: Value,
+    /// The transaction as JSON text, with its `txHash`.
+    tx: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Noted {
+    message: &'static str,
+}
+
+const NOTED: Noted = Noted { message: "Noted; deposits are found on the chain by themselves" };
+
+fn check_chain(app: &App, value: &Value) -> Result<(), ApiError> {
+    let id = match value {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let id = id.ok_or_else(|| ApiError::Parameter { field: "chainId", problem: "must be a chain id".to_owned() })?;
+    match app.catalog.chain(ChainId(id)) {
+        Some(_) => Ok(()),
+        None => Err(solver::QuoteError::UnsupportedChain { field: "chainId", chain: ChainId(id) }.into()),
+    }
+}
+
+/// Hashes and ids have one form.
+fn check_hash(field: &'static str, text: &str) -> Result<(), ApiError> {
+    let parsed = text.parse::<OrderId>();
+    parsed.map(drop).map_err(|error| ApiError::Parameter { field, problem: error.to_string() })
+}
+
+fn check_request(text: &str) -> Result<(), ApiError> {
+    let parsed = text.parse::<RequestId>();
+    parsed.map(drop).map_err(|error| ApiError::Parameter { field: "requestId", problem: error.to_string() })
+}
+
+/// Takes note of a deposit transaction.
+#[utoipa::path(
+    post,
+    path = "/transactions/index",
+    request_body = IndexBody,
+    responses(
+        (status = 200, description = "Noted", body = Noted),
+        (status = 400, description = "Not a transaction of a chain we serve", body = ErrorBody),
+    )
+)]
+pub async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiResult<Noted> {
+    check_chain(&app, &body.chain_id)?;
+    check_hash("txHash", &body.tx_hash)?;
+    body.request_id.as_deref().map_or(Ok(()), check_request)?;
+    Ok(Json(NOTED))
+}
+
+/// Takes note of a transaction on the destination's own chain.
+#[utoipa::path(
+    post,
+    path = "/transactions/single",
+    request_body = SingleBody,
+    responses(
+        (status = 200, description = "Noted", body = Noted),
+        (status = 400, description = "Not a transaction of a chain we serve", body = ErrorBody),
+    )
+)]
+pub async fn single(app: State<App>, ApiJson(body): ApiJson<SingleBody>) -> ApiResult<Noted> {
+    check_chain(&app, &body.chain_id)?;
+    check_request(&body.request_id)?;
+    let tx: Value = serde_json::from_str(&body.tx).unwrap_or_default();
+    check_hash("tx", tx["txHash"].as_str().unwrap_or_default())?;
+    Ok(Json(NOTED))
+}

@@ -1,0 +1,289 @@
+//! What clients read before and beside a transfer: currencies, prices, health, holdings.
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::stand::{Engine, INVENTORY, Stand, amount, ask, eventually, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+const ARBITRUM: u64 = 42161;
+const NATIVE: &str = "0x0000000000000000000000000000000000000000";
+const PRIVATE: &str = "5f0c7c1e-8a55-4c06-9d0e-3a4d6b1f2c77";
+
+/// The symbols found, each with its chain.
+async fn found(stand: &Stand, search: &Value) -> Result<Vec<(u64, String)>> {
+    let (code, answer) = stand.post("/currencies/v2", search).await?;
+    ensure!(code == 200, "{search}: {answer}");
+    let tokens = answer.as_array().unwrap().iter();
+    Ok(tokens.map(|token| (token["chainId"].as_u64().unwrap(), token["symbol"].as_str().unwrap().to_owned())).collect())
+}
+
+#[tokio::test]
+async fn a_search_finds_what_it_describes() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let usdc = stand.chain("base").token("USDC").address;
+    let place = format!("{BASE}:{usdc}");
+    let everywhere = |symbol: &str| [BASE, OPTIMISM, ARBITRUM].map(|chain| (chain, symbol.to_owned())).to_vec();
+    let here = vec![(BASE, "USDC".to_owned())];
+    for (search, expected) in [
+        (json!({"term": "usdc"}), everywhere("USDC")),
+        (json!({"term": " UsDc "}), everywhere("USDC")),
+        (json!({"term": "ether", "chainIds": [OPTIMISM], "limit": 1}), vec![(OPTIMISM, "ETH".to_owned())]),
+        (json!({"currencyId": "USDC", "chainIds": [BASE]}), here.clone()),
+        (json!({"address": usdc, "chainIds": [BASE]}), here.clone()),
+        (json!({"address": usdc.to_string().to_lowercase(), "chainIds": [BASE]}), here.clone()),
+        (json!({"term": usdc, "chainIds": [BASE, 1]}), here.clone()),
+        (json!({"tokens": [place, "1:0x12", "792703809:So1ana"]}), here.clone()),
+        (json!({"tokens": [place], "includeAllChains": true}), everywhere("USDC")),
+        (json!({"currencyId": "usdc", "chainIds": [BASE], "verified": true, "defaultList": true}), here.clone()),
+        (json!({"currencyId": "usdc", "chainIds": [BASE], "useExternalSearch": true, "referrer": "shop"}), here),
+        (json!({"term": "💸"}), vec![]),
+        (json!({"chainIds": [1]}), vec![]),
+        (json!({"address": "nowhere"}), vec![]),
+        // Nothing is taken in by deposit address.
+        (json!({"depositAddressOnly": true}), vec![]),
+    ] {
+        let found = found(&stand, &search).await?;
+        ensure!(found == expected, "{search}: {found:?}");
+    }
+    service.stop().await
+}
+
+#[tokio::test]
+async fn the_first_calls_of_the_widget_are_answered() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let first = json!({
+        "chainIds": [], "term": "", "address": null, "defaultList": true, "limit": 12, "useExternalSearch": false,
+        "depositAddressOnly": false, "referrer": "shop",
+    });
+    let tokens = found(&stand, &first).await?;
+    ensure!(tokens.len() == 12 && tokens[0] == (BASE, "ETH".to_owned()), "{tokens:?}");
+    let (code, trending) = stand.get("/currencies/trending?referrer=shop").await?;
+    ensure!(code == 200 && trending.as_array().is_some_and(|tokens| (1..=20).contains(&tokens.len())), "{trending}");
+    insta::assert_json_snapshot!("currencies", [&trending[0], &trending[1]]);
+    let usdc = stand.chain("base").token("USDC").address;
+    for (address, number, text) in [(NATIVE, 3000.0, "3000.0"), (&usdc.to_string(), 1.0, "1.0")] {
+        let query = format!("address={address}&chainId={BASE}&referrer=shop");
+        ensure!(stand.get(&format!("/currencies/token/price?{query}")).await? == (200, json!({"price": number})));
+        ensure!(stand.get(&format!("/currencies/token/price/v2?{query}")).await? == (200, json!({"price": text})));
+    }
+    service.stop().await
+}
+
+#[tokio::test]
+async fn holdings_and_capacity_are_what_the_wallets_have() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (code, answer) = stand.get(&format!("/chains/liquidity?chainId={BASE}")).await?;
+    ensure!(code == 200, "{answer}");
+    let holding = |symbol: &str| answer["liquidity"].as_array().unwrap().iter().find(|held| held["symbol"] == symbol);
+    // Two wallets of fifty ether each, which have paid nothing yet.
+    let (ether, usdc) = (holding("ETH").unwrap(), holding("USDC").unwrap());
+    ensure!(ether["balance"] == "100000000000000000000" && ether["amountUsd"] == "300000.000000", "{ether}");
+    ensure!(amount(&usdc["balance"]) == U256::from(INVENTORY) && usdc["amountUsd"] == "1000000.000000", "{usdc}");
+    insta::assert_json_snapshot!("liquidity", answer);
+
+    let user = new_account().address;
+    let path = format!("/config/v2?originChainId={BASE}&destinationChainId={OPTIMISM}&user={user}");
+    let (code, config) = stand.get(&format!("{path}&currency=usdc")).await?;
+    ensure!(code == 200, "{config}");
+    let (from, to) = (stand.chain("base").token("USDC").address, stand.chain("optimism").token("USDC").address);
+    let quote = stand.quote(&ask(user, user, (BASE, from), (OPTIMISM, to), U256::from(250_000_000u64))).await?;
+    let fees = amount(&quote["fees"]["relayer"]["amount"]);
+    ensure!(amount(&config["fee"]) == fees && !fees.is_zero(), "{config}, but a quote says {fees}");
+    insta::assert_json_snapshot!("config", config, { ".fee" => "[gas and flat fee]", ".solver.address" => "[solver]" });
+
+    // The native currency unless said; one wallet pays a fill, and keeps gas back.
+    let (_, config) = stand.get(&path).await?;
+    let (held, capacity) = (amount(&config["solver"]["balance"]), amount(&config["solver"]["capacityPerRequest"]));
+    ensure!(config["enabled"] == true && capacity < held && capacity > U256::ZERO, "{config}");
+    ensure!(config["user"]["maxBridgeAmount"] == config["solver"]["capacityPerRequest"]);
+    let (code, sources) = stand.get("/swap-sources").await?;
+    ensure!(code == 200 && sources["sources"].is_array(), "{sources}");
+    service.stop().await
+}
+
+/// Nothing a caller writes is our fault, and every refusal has the one body.
+#[tokio::test]
+async fn bad_questions_get_an_answer_that_names_the_field() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let user = new_account().address;
+    let pair = format!("originChainId={BASE}&destinationChainId={OPTIMISM}");
+    let long = "x".repeat(20_000);
+    let chain = |path: &str, value: &str| format!("{path}?chainId={value}");
+    for (path, error, said) in [
+        ("/currencies/token/price".into(), "INVALID_PARAMETERS", "address"),
+        (format!("/currencies/token/price?address={NATIVE}"), "INVALID_PARAMETERS", "chainId"),
+        (format!("/currencies/token/price?address={NATIVE}&chainId=1"), "UNSUPPORTED_CHAIN", "chainId"),
+        (format!("/currencies/token/price?address={NATIVE}&chainId=-1"), "INVALID_PARAMETERS", "chainId"),
+        (format!("/currencies/token/price?address={user}&chainId={BASE}"), "INVALID_PARAMETERS", "address"),
+        (format!("/currencies/token/price?address=💸&chainId={BASE}"), "INVALID_ADDRESS", "address"),
+        (format!("/currencies/token/price/v2?address={long}&chainId={BASE}"), "INVALID_ADDRESS", "address"),
+        (format!("/currencies/token/price/v2?address={user}&chainId={BASE}"), "INVALID_PARAMETERS", "address"),
+        (chain("/chains/health", "1"), "UNSUPPORTED_CHAIN", "chainId"),
+        (chain("/chains/health", "١"), "INVALID_PARAMETERS", "chainId"),
+        (chain("/chains/health", "18446744073709551616"), "INVALID_PARAMETERS", "chainId"),
+        (chain("/chains/health", ""), "INVALID_PARAMETERS", "chainId"),
+        ("/chains/liquidity".into(), "INVALID_PARAMETERS", "chainId"),
+        (chain("/chains/liquidity", "1"), "UNSUPPORTED_CHAIN", "chainId"),
+        (chain("/chains/liquidity", "8453.5"), "INVALID_PARAMETERS", "chainId"),
+        (chain("/swap-sources", "18446744073709551615"), "UNSUPPORTED_CHAIN", "chainId"),
+        (chain("/swap-sources", "base"), "INVALID_PARAMETERS", "chainId"),
+        ("/config/v2".into(), "INVALID_PARAMETERS", "originChainId"),
+        (format!("/config/v2?originChainId=1&destinationChainId={BASE}"), "UNSUPPORTED_CHAIN", "originChainId"),
+        (format!("/config/v2?originChainId={BASE}&destinationChainId=1"), "UNSUPPORTED_CHAIN", "destinationChainId"),
+        (format!("/config/v2?{pair}&user=0x12"), "INVALID_ADDRESS", "user"),
+        (format!("/config/v2?{pair}&currency=💸"), "INVALID_PARAMETERS", "currency"),
+        (format!("/config/v2?{pair}&currency={long}"), "INVALID_PARAMETERS", "currency"),
+        ("/intents/status/v2".into(), "INVALID_PARAMETERS", "requestId"),
+        ("/intents/status/v2?requestId=💸".into(), "INVALID_PARAMETERS", "requestId"),
+    ] {
+        let (status, answer) = stand.get(&path).await?;
+        refused(&path, status, &answer, error, said)?;
+        // This route has a second name for the code.
+        ensure!(!path.starts_with("/chains/health") || answer["code"] == error, "{path}: {answer}");
+    }
+    for (search, said) in [
+        (json!({"chainIds": "8453"}), "chainIds"),
+        (json!({"chainIds": ["8453"]}), "chainIds"),
+        (json!({"chainIds": [-1]}), "chainIds"),
+        (json!({"chainIds": [1e30]}), "chainIds"),
+        (json!({"chainIds": vec![1; 1001]}), "chainIds"),
+        (json!({"term": 5}), "term"),
+        (json!({"limit": 0}), "limit"),
+        (json!({"limit": -1}), "limit"),
+        (json!({"limit": 101}), "limit"),
+        (json!({"limit": u64::MAX}), "limit"),
+        (json!({"limit": "20"}), "limit"),
+        (json!({"tokens": ["8453"]}), "tokens"),
+        (json!({"tokens": [":"]}), "tokens"),
+        (json!({"tokens": ["💸:0x"]}), "tokens"),
+        (json!({"tokens": [{"chainId": 8453}]}), "tokens"),
+        (json!({"verified": "yes"}), "verified"),
+        (json!([[]]), ""),
+        (json!("usdc"), ""),
+        (Value::Null, ""),
+    ] {
+        let (status, answer) = stand.post("/currencies/v2", &search).await?;
+        refused(&search.to_string(), status, &answer, "INVALID_PARAMETERS", said)?;
+    }
+    let unknown = format!("/intents/status/v2?requestId=0x{}", "ab".repeat(32));
+    ensure!(stand.get(&unknown).await?.1["errorCode"] == "REQUEST_NOT_FOUND");
+    for harmless in [
+        format!("/chains?includeChains=💸,,{long}&referrer=shop"),
+        "/currencies/trending?limit=-1".to_owned(),
+        format!("/config/v2?originChainId={BASE}&destinationChainId={BASE}"),
+        format!("/config/v2?{pair}&user={NATIVE}"),
+    ] {
+        let (status, answer) = stand.get(&harmless).await?;
+        ensure!(status == 200, "{harmless}: {status} {answer}");
+    }
+    let (_, answer) = stand.get("/chains/health?chainId=1").await?;
+    insta::assert_json_snapshot!("health_of_an_unknown_chain", answer);
+    service.stop().await
+}
+
+fn refused(asked: &str, status: u16, answer: &Value, error: &str, said: &str) -> Result<()> {
+    let asked: String = asked.chars().take(200).collect();
+    let message = answer["message"].as_str().unwrap_or_default();
+    ensure!(status == 400 && answer["errorCode"] == error, "{asked}: {status} {answer}");
+    ensure!(answer["statusCode"] == json!(400) && message.contains(said), "{asked}: {answer}");
+    ensure!(!message.is_empty(), "{asked}: {answer}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_private_chain_is_shown_to_those_who_know_of_it() -> Result<()> {
+    let stand = Stand::with(Engine::Sqlite, |config| {
+        let chain = config.chains.iter_mut().find(|chain| chain.id == ARBITRUM).unwrap();
+        chain.private_id = Some(PRIVATE.to_owned());
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let ids = async |path: String| {
+        let (_, answer) = stand.get(&path).await?;
+        let chains = answer["chains"].as_array().unwrap().iter();
+        anyhow::Ok(chains.map(|chain| chain["id"].as_u64().unwrap()).collect::<Vec<_>>())
+    };
+    ensure!(ids("/chains".to_owned()).await? == [BASE, OPTIMISM]);
+    ensure!(ids(format!("/chains?includeChains={BASE},{ARBITRUM}")).await? == [BASE, OPTIMISM]);
+    ensure!(ids(format!("/chains?includeChains=x,{PRIVATE}")).await? == [BASE, OPTIMISM, ARBITRUM]);
+    let on_it = |tokens: &[(u64, String)]| tokens.iter().filter(|token| token.0 == ARBITRUM).count();
+    ensure!(on_it(&found(&stand, &json!({"limit": 100})).await?) == 0);
+    ensure!(on_it(&found(&stand, &json!({"limit": 100, "chainIds": [ARBITRUM]})).await?) > 0);
+    let (_, trending) = stand.get("/currencies/trending").await?;
+    ensure!(trending.as_array().unwrap().iter().all(|token| token["chainId"] != json!(ARBITRUM)));
+    service.stop().await
+}
+
+/// A chain that stands still has no prices, and one feed that does has none of its own.
+#[tokio::test]
+async fn what_is_no_longer_known_is_not_said() -> Result<()> {
+    let stand = Stand::alone(|config| config.limits.market_max_age_secs = 3).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let usdc = format!("address={}&chainId={BASE}", base.token("USDC").address);
+    let price = format!("/currencies/token/price?{usdc}");
+    let liquidity = format!("/chains/liquidity?chainId={BASE}");
+    let healthy = async |query: &str, expected: bool| {
+        let path = format!("/chains/health{query}");
+        eventually(&path, || async { Ok(stand.get(&path).await? == (200, json!({"healthy": expected}))) }).await
+    };
+    healthy("", true).await?;
+
+    // Clients divide by a price rounded to six places.
+    base.set_price("USDC", 99).await?;
+    eventually("a tiny price is none", || async { Ok(stand.get(&price).await? == (200, json!({"price": 0.0}))) })
+        .await?;
+    let (_, exact) = stand.get(&format!("/currencies/token/price/v2?{usdc}")).await?;
+    ensure!(exact == json!({"price": "0.00000099"}), "{exact}");
+
+    base.freeze_price("USDC", 1).await?;
+    eventually("an old price is none", || async { Ok(stand.get(&price).await?.0 == 503) }).await?;
+    ensure!(stand.get(&price).await?.1["errorCode"] == "PRICE_FETCH_FAILED");
+    let (code, holdings) = stand.get(&liquidity).await?;
+    let held = |symbol| holdings["liquidity"].as_array().unwrap().iter().find(|held| held["symbol"] == symbol).unwrap();
+    ensure!(code == 200 && held("USDC")["amountUsd"].is_null() && held("ETH")["amountUsd"].is_string(), "{holdings}");
+
+    base.pause_mining().await;
+    healthy("?chainId=8453", false).await?;
+    healthy("", false).await?;
+    healthy("?chainId=10", true).await?;
+    for path in [format!("/currencies/token/price?address={NATIVE}&chainId={BASE}"), liquidity] {
+        let (code, answer) = stand.get(&path).await?;
+        ensure!(code == 503 && answer["errorCode"] == "PRICE_FETCH_FAILED", "{path}: {answer}");
+    }
+    let (_, config) = stand.get(&format!("/config/v2?originChainId={OPTIMISM}&destinationChainId={BASE}")).await?;
+    ensure!(config["enabled"] == false && config["solver"]["capacityPerRequest"] == "0", "{config}");
+    base.resume_mining().await;
+    healthy("", true).await?;
+    service.stop().await
+}
+
+#[tokio::test]
+async fn the_older_status_calls_a_fill_under_way_pending() -> Result<()> {
+    let stand = Stand::alone(|_| ()).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let value = U256::from(15_000_000_000_000_000u64);
+    let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    let quote = stand.quote(&body).await?;
+    let id = request_id(&quote);
+    let older = format!("/intents/status/v2?requestId={id}");
+    ensure!(stand.get(&older).await? == (200, stand.status(id).await?));
+    optimism.pause_mining().await;
+    execute(base, &quote, &user).await?;
+    let newer = stand.wait_for(id, "submitted").await?;
+    let (_, answer) = stand.get(&older).await?;
+    ensure!(answer["status"] == "pending" && answer["inTxHashes"] == newer["inTxHashes"], "{answer}");
+    optimism.resume_mining().await;
+    stand.wait_for(id, "success").await?;
+    ensure!(stand.get(&older).await?.1["status"] == "success");
+    service.stop().await
+}
