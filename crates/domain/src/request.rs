@@ -137,7 +137,8 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillMined => Step::to(State::Success).then(),
             FillVoid { .. } => done,
             Found { refund } => found(refund),
-            CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            RefundVoid => done,
+            CannotFill { .. } | RefundMined | RefundImpossible { .. } => impossible,
         },
         State::Pending => match event {
             DepositAccepted { .. } | DepositRefused { .. } => done,
@@ -148,7 +149,8 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillMined => Step::to(State::Success).then(),
             FillVoid { reason } | CannotFill { reason } => refund(reason),
             Found { refund } => found(refund),
-            DepositLost | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            RefundVoid => done,
+            DepositLost | RefundMined | RefundImpossible { .. } => impossible,
         },
         State::Submitted => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
@@ -156,7 +158,8 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillMined => Step::to(State::Success).then(),
             FillVoid { reason } => refund(reason),
             Found { refund } => found(refund),
-            CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            RefundVoid => done,
+            CannotFill { .. } | RefundMined | RefundImpossible { .. } => impossible,
         },
         State::Success => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,

@@ -5,19 +5,19 @@ use domain::deposit::{self, Facts, State, Verdict};
 use domain::fail::FailReason;
 use domain::ids::{OrderId, RequestId};
 use domain::money::Amount;
-use domain::request::Event;
+use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
 use evm::{Head, Id, SeenDeposit};
 use serde::Serialize;
 use store::deposits::{Deposit, DepositId, Stored};
 use store::dues::Due;
-use store::payments::{Purpose, Stored as Paid};
+use store::payments::{Payment, Purpose, Stored as Paid};
 use store::requests::Request;
-use store::{Tx, deposits, dues, requests, settlements};
+use store::{Tx, deposits, requests, settlements};
 
 use crate::advance::advance;
 use crate::error::SolverError;
-use crate::payments::{Outcome, pay};
+use crate::payments::{Outcome, Reason, pay};
 use crate::site::Site;
 use crate::solver::Means;
 
@@ -101,6 +101,9 @@ pub fn confirm(
         Verdict::Fill { output } => Event::DepositAccepted { output },
         Verdict::Refund { reason } => Event::DepositRefused { reason },
     };
+    if request.state == RequestState::Failed && deposits::of_order(tx, request.order_id)?.is_none() {
+        return refuse(tx, FailReason::OrderIsCancelled);
+    }
     if !tie(tx, stored.id, request.order_id)? {
         return refuse(tx, FailReason::DoubleSpend);
     }
@@ -115,23 +118,38 @@ fn tie(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, SolverErr
     Ok(deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == id))
 }
 
-/// A final deposit that pays for no order goes back to whom it names: whoever paid chose that name.
-pub fn return_to_depositor(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Paid>, SolverError> {
-    let deposit = &stored.deposit;
-    let Some(reason) = stored.refused.filter(|reason| is_returnable(*reason)) else { return Ok(Vec::new()) };
-    // The order of a deposit we do not know may have been filled by a database we no longer have.
-    if let (FailReason::OrphanedDepositRefund, Some(order)) = (reason, deposit.order_id)
-        && settlements::outcome(tx, order)?.is_some()
-    {
+/// A final deposit that pays for no order goes back to whom it names: whoever paid chose that name. It keeps waiting
+/// until it is paid, or until it turns out that nothing is owed.
+pub fn return_to_depositor(
+    tx: &mut Tx<'_>,
+    site: &Site,
+    stored: &Stored,
+    means: &Means,
+) -> Result<Vec<Paid>, SolverError> {
+    let (deposit, key) = (&stored.deposit, key(&stored.deposit));
+    let reason = stored.refused.filter(|reason| is_returnable(*reason));
+    let nobody = site.cannot_receive(deposit.depositor) || means.screen.custodial.contains(&deposit.depositor);
+    let (Some(reason), false) = (reason, nobody) else {
+        deposits::set_return_due(tx, stored.id, false)?;
         return Ok(Vec::new());
+    };
+    if reason == FailReason::OrphanedDepositRefund {
+        // The order of a deposit we do not know may have been filled by a database we no longer have: while any chain
+        // has payments we have not imported, nobody can say.
+        if means.any_refusing() {
+            return Ok(Vec::new());
+        }
+        if let Some(order) = deposit.claim
+            && settlements::outcome(tx, order)?.is_some()
+        {
+            let still_open = !settlements::is_final(tx, order)?;
+            deposits::set_return_due(tx, stored.id, still_open)?;
+            return Ok(Vec::new());
+        }
     }
-    if means.screen.custodial.contains(&deposit.depositor) {
-        return Ok(Vec::new());
-    }
-    let key = key(deposit);
     let due = Due {
         purpose: Purpose::Return,
-        subject: key,
+        subject: subject(stored.id),
         request: RequestId(B256::ZERO),
         order: OrderId(key),
         chain: deposit.chain,
@@ -141,11 +159,34 @@ pub fn return_to_depositor(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> R
         since: means.now,
     };
     match pay(tx, &due, means)? {
-        Outcome::Paid(payment) => return Ok(vec![*payment]),
-        Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
-        Outcome::Settled | Outcome::Worthless => {}
+        Outcome::Paid(payment) => {
+            deposits::set_return_due(tx, stored.id, false)?;
+            Ok(vec![*payment])
+        }
+        Outcome::NotNow(Reason::NeedsPerson) | Outcome::Worthless => {
+            deposits::set_return_due(tx, stored.id, false)?;
+            Ok(Vec::new())
+        }
+        // One made by a database we no longer have may still turn out void.
+        Outcome::Settled if !settlements::is_final(tx, due.order)? => Ok(Vec::new()),
+        Outcome::Settled => {
+            deposits::set_return_due(tx, stored.id, false)?;
+            Ok(Vec::new())
+        }
+        Outcome::NotNow(_) => Ok(Vec::new()),
     }
-    Ok(Vec::new())
+}
+
+/// A return that failed on the chain waits again.
+pub fn return_again(tx: &mut Tx<'_>, payment: &Payment) -> Result<(), SolverError> {
+    let id = i64::from_be_bytes(payment.subject.0[24..].try_into().expect("a slice of eight bytes"));
+    deposits::set_return_due(tx, DepositId(id), true)?;
+    Ok(())
+}
+
+/// The deposit's row as the subject of its return.
+fn subject(id: DepositId) -> B256 {
+    B256::left_padding_from(&id.0.to_be_bytes())
 }
 
 /// What the depositor did wrong by mistake. What a person has to look at stays where it is.
@@ -153,6 +194,7 @@ const fn is_returnable(reason: FailReason) -> bool {
     matches!(
         reason,
         FailReason::DoubleSpend
+            | FailReason::OrderIsCancelled
             | FailReason::OrphanedDepositRefund
             | FailReason::OriginCurrencyMismatch
             | FailReason::DepositChainMismatch
@@ -200,6 +242,7 @@ pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, known_order: b
         block_hash: head.hash,
         block_time: Timestamp::from_secs(i64::try_from(head.time).unwrap_or(i64::MAX)),
         order_id,
+        claim: seen.id.candidate().map(OrderId),
         depositor: seen.depositor,
         payer: seen.payer,
         sender: seen.sender,

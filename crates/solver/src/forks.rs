@@ -66,7 +66,14 @@ pub async fn undo_above(solver: &Arc<Solver>, site: &Arc<Site>, fork: u64) -> Re
     let chain = site.id();
     loop {
         let means = solver.means();
-        let (paid, more) = solver.store.write(move |tx| undo_batch(tx, chain, fork, &means)).await?;
+        let undone = solver.store.write(move |tx| undo_batch(tx, chain, fork, &means)).await;
+        let (paid, more) = undone.map_err(|error| match error {
+            // What was final cannot be undone.
+            SolverError::Deposit(_) | SolverError::Payment(_) => {
+                SolverError::DeepFork { chain, finality: site.settings.finality }
+            }
+            other => other,
+        })?;
         solver.hand_over(paid);
         if !more {
             return Ok(());

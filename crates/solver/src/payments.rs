@@ -3,7 +3,7 @@
 use std::fmt;
 
 use alloy::primitives::{Address, Bytes, U256};
-use domain::money::{Amount, Price};
+use domain::money::{Amount, Price, Ratio};
 use evm::calldata;
 use market::Snapshot;
 use store::dues::Due;
@@ -38,6 +38,8 @@ pub enum Reason {
     LanesFull,
     /// No lane has the funds.
     Inventory,
+    /// More than a return from our own funds may be.
+    TooLarge,
     /// It failed on the chain too often to be tried again without somebody looking.
     NeedsPerson,
 }
@@ -51,13 +53,23 @@ impl fmt::Display for Reason {
             Self::FeesTooHigh => f.write_str("gas costs more than the configured cap"),
             Self::LanesFull => f.write_str("every lane is full or quarantined"),
             Self::Inventory => f.write_str("no wallet has the funds"),
+            Self::TooLarge => f.write_str("too large to be returned from our own funds"),
             Self::NeedsPerson => f.write_str("it failed on the chain twice; a person has to look at it"),
         }
     }
 }
 
 /// A recipient that refuses money must not cost us gas for ever.
-const MOST_VOIDS: u64 = 2;
+const fn most_voids(purpose: Purpose) -> u64 {
+    match purpose {
+        Purpose::Fill | Purpose::Refund => 2,
+        Purpose::Return => 1,
+    }
+}
+
+/// The largest share of what we can pay that one return may take: more than that is for the depository to pay, or
+/// anyone could move our inventory into it.
+const MOST_RETURNED_BPS: u16 = 1_000;
 
 /// Turns what is due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken here
 /// is what excludes every other outcome of the order.
@@ -65,7 +77,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
     if settlements::outcome(tx, due.order)?.is_some() {
         return Ok(Outcome::Settled);
     }
-    if payments::voids(tx, due.purpose, due.subject)? >= MOST_VOIDS {
+    if payments::voids(tx, due.purpose, due.subject)? >= most_voids(due.purpose) {
         return not_now(Reason::NeedsPerson);
     }
     let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
@@ -86,19 +98,29 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
         Purpose::Fill | Purpose::Refund | Purpose::Return => {}
     }
+    if due.purpose == Purpose::Return
+        && amount > site.payable(due.currency, snapshot).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
+    {
+        return not_now(Reason::TooLarge);
+    }
     let through_router = means.recipients.is_contract(due.chain, due.recipient);
     let form = Form::of(due, amount, site, through_router);
     let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;
     let lanes = lanes::lock(tx, due.chain)?;
     let free: Vec<&Lane> = lanes
         .iter()
-        .filter(|lane| lane.quarantined.is_none() && lane.unmined < site.settings.window)
+        .filter(|lane| lane.quarantined.is_none() && lane.unmined < room(due.purpose, site.settings.window))
         .filter(|lane| site.wallets.iter().any(|wallet| wallet.signer.address() == lane.wallet))
         .collect();
     if free.is_empty() {
         return not_now(Reason::LanesFull);
     }
-    let able = |lane: &&&Lane| can_pay(lane.wallet, &form, fees, snapshot, &outstanding);
+    // Whatever is paid back leaves the wallet enough gas for the fills it may still have to send.
+    let reserve = match due.purpose {
+        Purpose::Fill => 0,
+        Purpose::Refund | Purpose::Return => site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit),
+    };
+    let able = |lane: &&&Lane| can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
     let Some(lane) = free.iter().filter(able).min_by_key(|lane| lane.unmined) else {
         return not_now(Reason::Inventory);
     };
@@ -125,6 +147,14 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
     }
     dues::remove(tx, due.purpose, due.subject)?;
     Ok(Outcome::Paid(Box::new(stored)))
+}
+
+/// What goes back for nothing leaves half of every lane to what was promised.
+const fn room(purpose: Purpose, window: u64) -> u64 {
+    match purpose {
+        Purpose::Fill | Purpose::Refund => window,
+        Purpose::Return => window / 2,
+    }
 }
 
 fn not_now(reason: Reason) -> Result<Outcome, SolverError> {
@@ -184,7 +214,14 @@ impl Form {
 }
 
 /// Whether a wallet can pay: what was there at the snapshot's block, less everything that block does not know of.
-fn can_pay(wallet: Address, form: &Form, fees: Fees, snapshot: &Snapshot, outstanding: &[Outstanding]) -> bool {
+fn can_pay(
+    wallet: Address,
+    form: &Form,
+    fees: Fees,
+    reserve: u64,
+    snapshot: &Snapshot,
+    outstanding: &[Outstanding],
+) -> bool {
     let gas = |gas: u64, fee: u64| U256::from(gas).saturating_mul(U256::from(fee));
     let sum = |items: &mut dyn Iterator<Item = U256>| items.fold(U256::ZERO, U256::saturating_add);
     let of_wallet = || outstanding.iter().filter(|payment| payment.wallet == wallet);
@@ -192,7 +229,8 @@ fn can_pay(wallet: Address, form: &Form, fees: Fees, snapshot: &Snapshot, outsta
         let value = if payment.currency.is_zero() { payment.amount.units() } else { U256::ZERO };
         value.saturating_add(gas(payment.gas, payment.max_fee))
     }));
-    let native_need = form.value.units().saturating_add(gas(form.gas, fees.max_fee)).saturating_add(native_out);
+    let own_gas = gas(form.gas.saturating_add(reserve), fees.max_fee);
+    let native_need = form.value.units().saturating_add(own_gas).saturating_add(native_out);
     if snapshot.native.get(&wallet).copied().unwrap_or_default().units() < native_need {
         return false;
     }
@@ -264,32 +302,36 @@ mod tests {
     fn a_native_payment_needs_its_value_its_gas_and_what_is_already_out() {
         // 100 and gas of 5 units at 10 each.
         let native = form(Address::ZERO, 100);
-        assert!(can_pay(WALLET, &native, FEES, &snapshot(150, 0, 0), &[]));
-        assert!(!can_pay(WALLET, &native, FEES, &snapshot(149, 0, 0), &[]));
+        assert!(can_pay(WALLET, &native, FEES, 0, &snapshot(150, 0, 0), &[]));
+        assert!(!can_pay(WALLET, &native, FEES, 0, &snapshot(149, 0, 0), &[]));
         let before = [out(WALLET, Address::ZERO, 20)];
-        assert!(!can_pay(WALLET, &native, FEES, &snapshot(219, 0, 0), &before));
-        assert!(can_pay(WALLET, &native, FEES, &snapshot(220, 0, 0), &before));
+        assert!(!can_pay(WALLET, &native, FEES, 0, &snapshot(219, 0, 0), &before));
+        assert!(can_pay(WALLET, &native, FEES, 0, &snapshot(220, 0, 0), &before));
+        assert!(!can_pay(WALLET, &native, FEES, 1, &snapshot(150, 0, 0), &[]), "the reserve stays");
         // What another wallet has out does not touch this one's balance.
-        assert!(can_pay(WALLET, &native, FEES, &snapshot(150, 0, 0), &[out(OTHER, Address::ZERO, 1_000)]));
+        assert!(can_pay(WALLET, &native, FEES, 0, &snapshot(150, 0, 0), &[out(OTHER, Address::ZERO, 1_000)]));
     }
 
     #[test]
     fn a_token_payment_shares_the_treasury_and_not_the_allowance() {
         let token = form(TOKEN, 100);
-        assert!(can_pay(WALLET, &token, FEES, &snapshot(50, 100, 100), &[]));
-        assert!(!can_pay(WALLET, &token, FEES, &snapshot(49, 100, 100), &[]), "no gas");
-        assert!(!can_pay(WALLET, &token, FEES, &snapshot(50, 100, 99), &[]), "no allowance");
+        assert!(can_pay(WALLET, &token, FEES, 0, &snapshot(50, 100, 100), &[]));
+        assert!(!can_pay(WALLET, &token, FEES, 0, &snapshot(49, 100, 100), &[]), "no gas");
+        assert!(!can_pay(WALLET, &token, FEES, 0, &snapshot(50, 100, 99), &[]), "no allowance");
         let elsewhere = [out(OTHER, TOKEN, 1)];
-        assert!(!can_pay(WALLET, &token, FEES, &snapshot(50, 100, 100), &elsewhere), "the treasury is promised");
-        assert!(can_pay(WALLET, &token, FEES, &snapshot(50, 101, 100), &elsewhere));
+        assert!(!can_pay(WALLET, &token, FEES, 0, &snapshot(50, 100, 100), &elsewhere), "the treasury is promised");
+        assert!(can_pay(WALLET, &token, FEES, 0, &snapshot(50, 101, 100), &elsewhere));
         let own = [out(WALLET, TOKEN, 1)];
-        assert!(!can_pay(WALLET, &token, FEES, &snapshot(100, 101, 100), &own), "the allowance is used");
-        assert!(can_pay(WALLET, &token, FEES, &snapshot(100, 101, 101), &own));
-        assert!(!can_pay(WALLET, &form(OTHER, 1), FEES, &snapshot(1_000, 1_000, 1_000), &[]), "not a currency of ours");
+        assert!(!can_pay(WALLET, &token, FEES, 0, &snapshot(100, 101, 100), &own), "the allowance is used");
+        assert!(can_pay(WALLET, &token, FEES, 0, &snapshot(100, 101, 101), &own));
+        assert!(
+            !can_pay(WALLET, &form(OTHER, 1), FEES, 0, &snapshot(1_000, 1_000, 1_000), &[]),
+            "not a currency of ours"
+        );
     }
 
     #[test]
     fn what_is_not_known_of_a_wallet_is_nothing() {
-        assert!(!can_pay(Address::repeat_byte(7), &form(Address::ZERO, 0), FEES, &snapshot(1_000, 0, 0), &[]));
+        assert!(!can_pay(Address::repeat_byte(7), &form(Address::ZERO, 0), FEES, 0, &snapshot(1_000, 0, 0), &[]));
     }
 }

@@ -113,15 +113,11 @@ impl Solver {
         behind > (PATIENCE_MILLIS / site.chain.block_time_millis.max(1)).max(10)
     }
 
-    /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.
     fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {
         let refund_to = ask.refund_to.as_ref().map(|who| ("refundTo", who, origin));
         for (field, who, chain) in [("recipient", &ask.recipient, destination)].into_iter().chain(refund_to) {
-            let Some(who) = who.evm() else { continue };
-            let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
-            let ours =
-                self.sites.get(&chain.id).is_some_and(|site| site.treasury == who || site.addresses().contains(&who));
-            if ours || contracts.contains(&who) || chain.token(who).is_some() {
+            let site = self.sites.get(&chain.id);
+            if who.evm().is_some_and(|who| site.is_some_and(|site| site.cannot_receive(who))) {
                 return Err(QuoteError::InvalidRecipient { field });
             }
         }

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, B256};
-use alloy::sol_types::SolCall;
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol_types::{SolCall, SolValue};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::State;
 use domain::request::Event;
 use evm::contracts::Erc20;
+use evm::topics::NATIVE_PAID;
 use evm::{Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Mined, Payment, Purpose};
 use store::{Tx, blocks, lanes, payments, requests, settlements};
@@ -53,7 +54,8 @@ pub async fn recover(
         report.blocks += 1;
         for sent in block.sent {
             let (means, head) = (solver.means(), block.head);
-            let import = solver.store.write(move |tx| import(tx, chain, head, &sent, &means)).await?;
+            let router = site.chain.router;
+            let import = solver.store.write(move |tx| import(tx, chain, router, head, &sent, &means)).await?;
             match import {
                 Import::Known => {}
                 Import::Settled => report.imported += 1,
@@ -88,7 +90,14 @@ enum Import {
     Unknown,
 }
 
-fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Means) -> Result<Import, SolverError> {
+fn import(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    router: Address,
+    head: Head,
+    sent: &SentTx,
+    means: &Means,
+) -> Result<Import, SolverError> {
     if payments::at_nonce(tx, chain, sent.from, sent.nonce)?.is_some() {
         return Ok(Import::Known);
     }
@@ -97,7 +106,7 @@ fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Me
     let mut request = requests::lock_order(tx, order)?;
     let refund = request.as_ref().is_some_and(|request| request.quote.ask.origin.chain == chain);
     let purpose = if refund { Purpose::Refund } else { Purpose::Fill };
-    let (currency, recipient, amount) = paid(target, sent);
+    let (currency, recipient, amount) = paid(target, router, sent);
     let payment = Payment {
         purpose,
         subject: order.0,
@@ -116,9 +125,12 @@ fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Me
         amount,
     };
     let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
-    let Some(stored) = payments::insert(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, means.now)? else {
-        return Ok(Import::Known);
-    };
+    let fees = Fees { max_fee: fee, max_tip: 0 };
+    // An earlier payment for the same that the chain went past without paying: only then was there a second one.
+    if let (true, Some(earlier)) = (sent.success, payments::live(tx, purpose, order.0)?) {
+        payments::set_state(tx, earlier, State::Void, means.now)?;
+    }
+    let Some(stored) = payments::insert(tx, &payment, fees, means.now)? else { return Ok(Import::Known) };
     let state = if sent.success { State::Mined } else { State::Reverted };
     payments::set_state(tx, stored.id, state, means.now)?;
     let mined = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
@@ -136,10 +148,19 @@ fn import(tx: &mut Tx<'_>, chain: ChainId, head: Head, sent: &SentTx, means: &Me
 }
 
 /// What a transaction of ours paid, and to whom: its value, or what the token call says.
-fn paid(target: Address, sent: &SentTx) -> (Address, Address, Amount) {
+fn paid(target: Address, router: Address, sent: &SentTx) -> (Address, Address, Amount) {
     if !sent.value.is_zero() {
-        return (Address::ZERO, target, Amount::new(sent.value));
+        let through = (target == router).then(|| native_paid(router, sent)).flatten();
+        let (to, amount) = through.unwrap_or((target, sent.value));
+        return (Address::ZERO, to, Amount::new(amount));
     }
     let call = Erc20::transferFromCall::abi_decode_raw(sent.input.get(4..).unwrap_or_default());
     call.map_or((target, Address::ZERO, Amount::ZERO), |call| (target, call.to, Amount::new(call.amount)))
+}
+
+/// Whom the router paid, by its own log; what it received itself is not a payment.
+fn native_paid(router: Address, sent: &SentTx) -> Option<(Address, U256)> {
+    let logs = sent.logs.iter().filter(|log| log.address() == router && log.topic0() == Some(&NATIVE_PAID));
+    let payments = logs.filter_map(|log| <(Address, U256)>::abi_decode(&log.data().data).ok());
+    payments.filter(|(to, _)| *to != router).last()
 }

@@ -19,7 +19,7 @@ use metrics::counter;
 use serde::Serialize;
 use store::deposits::DepositId;
 use store::dues::Due;
-use store::payments::{Mined, Payment, PaymentId, Purpose, Stored};
+use store::payments::{Mined, PaymentId, Purpose, Stored};
 use store::{Tx, deposits, dues, lanes, payments, requests, settlements};
 use tracing::{error, warn};
 
@@ -34,6 +34,10 @@ use crate::solver::{Means, Solver};
 const CHUNK: usize = 16;
 /// Rows looked up for one block. What is left has its turn at the next.
 const BATCH: i64 = 256;
+/// Deposits sent back on one block at the most.
+const RETURNS: i64 = 8;
+/// Confirmed deposits taken up on one block at the most: many, so that dust does not hold up the rest.
+const CONFIRMED: i64 = 4_096;
 /// How long a fill may wait for funds before the deposit goes back.
 const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
 
@@ -43,6 +47,7 @@ enum Occasion {
     Mined(SentTx),
     DepositConfirmed(DepositId),
     DepositFinal(DepositId),
+    Return(DepositId),
     PaymentFinal(PaymentId),
     Due(Due),
 }
@@ -64,7 +69,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
         .read(move |tx| {
             let mut ripe = Vec::new();
             let deep = number.saturating_sub(confirmations.saturating_sub(1));
-            let seen = deposits::ripe(tx, chain, DepositState::Seen, deep, BATCH)?;
+            let seen = deposits::ripe(tx, chain, DepositState::Seen, deep, CONFIRMED)?;
             ripe.extend(seen.into_iter().map(|stored| Occasion::DepositConfirmed(stored.id)));
             if let Some(last) = number.checked_sub(finality) {
                 let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, BATCH)?;
@@ -73,6 +78,8 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
                 ripe.extend(mined.into_iter().map(|stored| Occasion::PaymentFinal(stored.id)));
             }
             ripe.extend(dues::on(tx, chain, BATCH)?.into_iter().map(Occasion::Due));
+            // Last: what nobody waits for must not take the place of what somebody does.
+            ripe.extend(deposits::to_return(tx, chain, RETURNS)?.into_iter().map(|stored| Occasion::Return(stored.id)));
             Ok::<_, SolverError>(ripe)
         })
         .await?;
@@ -86,8 +93,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
 fn committed(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
     let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
     let out = payments::outstanding(tx, chain, block)?.into_iter().map(|payment| (payment.currency, payment.amount));
-    let due = dues::on(tx, chain, BATCH)?.into_iter().map(|due| (due.currency, due.amount));
-    for (currency, amount) in out.chain(due) {
+    for (currency, amount) in out.chain(dues::amounts(tx, chain)?) {
         let sum = sums.entry(currency).or_default();
         *sum = sum.checked_add(amount)?;
     }
@@ -177,8 +183,13 @@ fn apply(
         Occasion::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
             deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
-            crate::deposits::return_to_depositor(tx, &stored, means)
+            deposits::set_return_due(tx, *id, stored.refused.is_some())?;
+            Ok(Vec::new())
         }
+        Occasion::Return(id) => match deposits::get(tx, *id)? {
+            Some(stored) => crate::deposits::return_to_depositor(tx, site, &stored, means),
+            None => Ok(Vec::new()),
+        },
         Occasion::PaymentFinal(id) => match payments::find(tx, *id)? {
             Some(stored) => finalise(tx, &stored, means),
             None => Ok(Vec::new()),
@@ -260,27 +271,12 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         Purpose::Fill => Event::FillVoid { reason: FailReason::TransactionReverted },
         Purpose::Refund => Event::RefundVoid,
         Purpose::Return => {
-            dues::put(tx, &again(&stored.payment, means), "it failed on the chain", means.now)?;
+            crate::deposits::return_again(tx, &stored.payment)?;
             return Ok(Vec::new());
         }
     };
     let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
     advance(tx, request, event, &(), means)
-}
-
-/// The same once more, from what the first try would have paid.
-fn again(payment: &Payment, means: &Means) -> Due {
-    Due {
-        purpose: payment.purpose,
-        subject: payment.subject,
-        request: payment.request,
-        order: payment.order,
-        chain: payment.chain,
-        currency: payment.currency,
-        recipient: payment.recipient,
-        amount: payment.amount,
-        since: means.now,
-    }
 }
 
 /// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.
@@ -300,6 +296,10 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
         }
         (Outcome::NotNow(reason), _) => {
             dues::put(tx, &due, &reason.to_string(), means.now)?;
+            if reason == Reason::NeedsPerson {
+                error!(chain.id = %due.chain, request.id = %due.request, "a payment failed twice and waits for a person");
+                dues::park(tx, due.purpose, due.subject)?;
+            }
             Ok(Vec::new())
         }
         (Outcome::Worthless, Some(request)) => {

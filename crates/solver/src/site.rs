@@ -88,6 +88,16 @@ impl Site {
         self.wallets.iter().map(|wallet| wallet.signer.address()).collect()
     }
 
+    /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.
+    pub fn cannot_receive(&self, who: Address) -> bool {
+        let chain = &self.chain;
+        let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
+        contracts.contains(&who)
+            || who == self.treasury
+            || chain.token(who).is_some()
+            || self.addresses().contains(&who)
+    }
+
     pub fn id(&self) -> ChainId {
         self.chain.id
     }

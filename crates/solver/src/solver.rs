@@ -106,6 +106,11 @@ pub struct Means {
 }
 
 impl Means {
+    /// Whether any chain has payments that this database may not know of.
+    pub fn any_refusing(&self) -> bool {
+        self.sites.values().any(|(site, _)| site.refusing().is_some())
+    }
+
     pub fn on(&self, chain: ChainId) -> Option<(&Site, Option<&Snapshot>)> {
         self.sites.get(&chain).map(|(site, snapshot)| (site.as_ref(), snapshot.as_deref()))
     }

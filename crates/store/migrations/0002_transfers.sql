@@ -33,6 +33,8 @@ create table deposit (
     block_hash {bytes} not null,
     block_time bigint not null,
     order_id {bytes},
+    -- The id it carries, whether or not that is an order.
+    claim {bytes},
     depositor {bytes} not null,
     payer {bytes} not null,
     sender {bytes} not null,
@@ -41,10 +43,13 @@ create table deposit (
     state text not null,
     -- Why it pays for no order, where it does not.
     refused text,
+    -- 1 while it waits to be sent back to its depositor.
+    return_due bigint not null default 0,
     seen_at bigint not null,
     unique (chain_id, tx_hash, ordinal)
 );
 create index deposit_by_state on deposit (chain_id, state, block_number);
+create index deposit_to_return on deposit (chain_id, deposit_id) where return_due = 1;
 create index deposit_by_block on deposit (chain_id, block_number);
 create index deposit_by_order on deposit (order_id);
 
@@ -128,11 +133,13 @@ create table due (
     recipient {bytes} not null,
     amount text not null,
     reason text not null,
+    -- 1 when only a person can help.
+    parked bigint not null default 0,
     created_at bigint not null,
     updated_at bigint not null,
     unique (purpose, subject)
 );
-create index due_on on due (chain_id, updated_at);
+create index due_on on due (chain_id, parked, purpose, updated_at);
 
 -- The blocks we have taken in, as far back as a reorg may reach.
 create table block (

@@ -19,7 +19,6 @@ pub(crate) fn unknown(index: usize, wanted: &'static str) -> StoreError {
 impl StoreError {
     /// The database was out of reach or overloaded, which says nothing about the unit: it may be tried again later.
     pub fn is_transient(&self) -> bool {
-        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, SystemIoFailure};
         match self {
             Self::Busy
             | Self::Timeout
@@ -27,14 +26,15 @@ impl StoreError {
             | Self::CommitUnknown
             | Self::Contended { .. }
             | Self::Unavailable(_) => true,
+            // A constraint or a wrong type is about the row; all else is about the database.
             Self::Sqlite(error) => {
-                matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure))
+                use rusqlite::ErrorCode::{ConstraintViolation, TypeMismatch};
+                !matches!(error.sqlite_error_code(), None | Some(ConstraintViolation | TypeMismatch))
             }
-            // Connections, contention, resources, and an operator who stops the server.
-            Self::Postgres(fault) => fault
+            Self::Postgres(fault) => !fault
                 .code
                 .as_deref()
-                .is_some_and(|code| ["08", "40", "53", "57"].iter().any(|class| code.starts_with(class))),
+                .is_some_and(|code| ["22", "23", "42"].iter().any(|class| code.starts_with(class))),
             _ => false,
         }
     }

@@ -25,6 +25,8 @@ pub struct Deposit {
     pub block_hash: B256,
     pub block_time: Timestamp,
     pub order_id: Option<OrderId>,
+    /// The id it carries, whether or not that is an order we know: trailing bytes can look like one.
+    pub claim: Option<OrderId>,
     pub depositor: Address,
     pub payer: Address,
     pub sender: Address,
@@ -44,7 +46,7 @@ pub struct Stored {
 macro_rules! columns {
     () => {
         "deposit_id, state, chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id, \
-         depositor, payer, sender, currency, amount, refused"
+         depositor, payer, sender, currency, amount, refused, claim"
     };
 }
 
@@ -63,6 +65,7 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
             block_hash: row.b256(7)?,
             block_time: Timestamp::from_millis(row.int(8)?),
             order_id: row.opt_b256(9)?.map(OrderId),
+            claim: row.opt_b256(16)?.map(OrderId),
             depositor: row.address(10)?,
             payer: row.address(11)?,
             sender: row.address(12)?,
@@ -77,8 +80,8 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
 pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit, now: Timestamp) -> Result<Option<DepositId>, StoreError> {
     let row = tx.row(
         "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,
-         depositor, payer, sender, currency, amount, state, seen_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'seen', $14)
+         depositor, payer, sender, currency, amount, state, seen_at, claim)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'seen', $14, $15)
          on conflict (chain_id, tx_hash, ordinal) do nothing returning deposit_id",
         &[
             deposit.chain.0.try_into()?,
@@ -95,6 +98,7 @@ pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit, now: Timestamp) -> Result<Opti
             deposit.currency.into(),
             deposit.amount.to_string().into(),
             now.millis().into(),
+            deposit.claim.map(|id| id.0).into(),
         ],
     )?;
     row.map(|row| row.int(0).map(DepositId)).transpose()
@@ -119,7 +123,8 @@ pub fn set_state(tx: &mut Tx<'_>, id: DepositId, state: State) -> Result<(), Sto
 pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Result<(), StoreError> {
     tx.execute(
         "update deposit set state = $2, log_index = $3, block_number = $4, block_hash = $5, block_time = $6,
-         order_id = $7, depositor = $8, payer = $9, sender = $10, currency = $11, amount = $12, refused = null
+         order_id = $7, depositor = $8, payer = $9, sender = $10, currency = $11, amount = $12, claim = $13, refused = null,
+         return_due = 0
          where deposit_id = $1",
         &[
             id.0.into(),
@@ -134,6 +139,7 @@ pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Resu
             to.sender.into(),
             to.currency.into(),
             to.amount.to_string().into(),
+            to.claim.map(|id| id.0).into(),
         ],
     )?;
     Ok(())
@@ -143,6 +149,22 @@ pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Resu
 pub fn refuse(tx: &mut Tx<'_>, id: DepositId, reason: FailReason) -> Result<(), StoreError> {
     tx.execute("update deposit set refused = $2 where deposit_id = $1", &[id.0.into(), reason.as_str().into()])?;
     Ok(())
+}
+
+/// Whether the deposit waits to be sent back.
+pub fn set_return_due(tx: &mut Tx<'_>, id: DepositId, due: bool) -> Result<(), StoreError> {
+    tx.execute("update deposit set return_due = $2 where deposit_id = $1", &[id.0.into(), i64::from(due).into()])?;
+    Ok(())
+}
+
+/// Deposits that wait to be sent back, oldest first.
+pub fn to_return(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Stored>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " from deposit where chain_id = $1 and return_due = 1 order by deposit_id limit $2"
+    );
+    tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
 /// Ties a deposit to an order's input. `false` means that either is taken.

@@ -72,11 +72,26 @@ pub fn withdraw(tx: &mut Tx<'_>, request: RequestId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What waits on a chain, longest untried first.
+/// What only a person can help is no longer tried.
+pub fn park(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
+    let args = [purpose.as_str().into(), subject.into()];
+    tx.execute("update due set parked = 1 where purpose = $1 and subject = $2", &args)?;
+    Ok(())
+}
+
+/// What is owed on a chain, by currency; bounded, and more than that is not going to be promised anyway.
+pub fn amounts(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<(Address, Amount)>, StoreError> {
+    tx.rows("select currency, amount from due where chain_id = $1 limit 10000", &[chain.0.try_into()?])?
+        .iter()
+        .map(|row| Ok((row.address(0)?, row.amount(1)?)))
+        .collect()
+}
+
+/// What waits on a chain: fills before refunds, longest untried first.
 pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreError> {
     tx.rows(
         "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at
-         from due where chain_id = $1 order by updated_at, due_id limit $2",
+         from due where chain_id = $1 and parked = 0 order by purpose, updated_at, due_id limit $2",
         &[chain.0.try_into()?, Value::Int(most)],
     )?
     .iter()

@@ -18,7 +18,7 @@ pub enum Purpose {
     Fill,
     /// The user's money back on the origin; its subject is the order, whose deposit it was.
     Refund,
-    /// A deposit that pays for no order, back to whom it names; its subject is the deposit.
+    /// A deposit that pays for no order, back to whom it names; its subject is the deposit's row.
     Return,
 }
 
@@ -292,6 +292,15 @@ pub fn last_amount(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<O
         &[purpose.as_str().into(), subject.into()],
     )?;
     row.map(|row| row.amount(0)).transpose()
+}
+
+/// The payment for a subject that is not void.
+pub fn live(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<PaymentId>, StoreError> {
+    let row = tx.row(
+        "select payment_id from payment where purpose = $1 and subject = $2 and state <> 'void'",
+        &[purpose.as_str().into(), subject.into()],
+    )?;
+    row.map(|row| row.int(0).map(PaymentId)).transpose()
 }
 
 /// How many payments for a subject ended void.

@@ -11,6 +11,15 @@ pub fn outcome(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<PaymentId>, Sto
     row.map(|row| row.int(0).map(PaymentId)).transpose()
 }
 
+/// Whether the payment that settled an order can no longer change.
+pub fn is_final(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select p.state from settlement s join payment p on p.payment_id = s.payment_id where s.order_id = $1",
+        &[order.0.into()],
+    )?;
+    row.map_or(Ok(false), |row| Ok(row.text(0)? == "final"))
+}
+
 /// Settles an order by a payment. `false` means that it is settled already.
 pub fn take(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: PaymentId) -> Result<bool, StoreError> {
     let row = tx.row(

@@ -29,7 +29,31 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     let service = stand.serve().await?;
     execute(base, &quote, &user).await?;
     stand.wait_for(request_id(&quote), "success").await?;
+    // Two more of which the backup will not even know the quotes: to a contract through the router, and by plain transfer.
+    let contract = new_account().address;
+    optimism.set_code(contract, vec![0x00].into()).await?;
+    let lost = ask(user.address, contract, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    stand.quote(&lost).await?;
+    let known = || service.solver.recipients.is_contract(domain::ids::ChainId(OPTIMISM), contract);
+    eventually("the recipient is known to be a contract", || async { Ok(known()) }).await?;
+    let routed = stand.quote(&lost).await?;
+    execute(base, &routed, &user).await?;
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let mut plain = ask(user.address, contract, (BASE, here), (OPTIMISM, there), U256::from(50_000_000u64));
+    plain["explicitDeposit"] = json!(false);
+    let plain = stand.quote(&plain).await?;
+    execute(base, &plain, &user).await?;
+    for quote in [&routed, &plain] {
+        stand.wait_for(request_id(quote), "success").await?;
+    }
     service.stop().await?;
+    let arrived = || async {
+        anyhow::Ok((optimism.balance(Address::ZERO, contract).await?, optimism.balance(there, contract).await?))
+    };
+    let left = || async {
+        anyhow::Ok((base.balance(Address::ZERO, user.address).await?, base.balance(here, user.address).await?))
+    };
+    let (paid, spent) = (arrived().await?, left().await?);
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised);
 
@@ -51,8 +75,10 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     stand.wait_for(request_id(&quote), "pending").await?;
     let (code, refused) = stand.post("/quote/v2", &body).await?;
     ensure!((code, &refused["errorCode"]) == (400, &json!("CHAIN_DISABLED")), "{code} {refused}");
-    blocks_pass(optimism, 6).await?;
+    // Long enough for everything to become final, and for deposits nobody knows to be returned if that were done.
+    blocks_pass(base, 20).await?;
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice from an old database");
+    ensure!(arrived().await? == paid && left().await? == spent, "returned what was filled, from an old database");
     let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
     ensure!(!doctor.status.success(), "the doctor finds nothing wrong");
     ensure!(String::from_utf8_lossy(&doctor.stdout).contains("causeway recover"));
@@ -60,12 +86,14 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
 
     let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
-    ensure!(String::from_utf8_lossy(&recovered.stdout).contains("imported 1 payments"));
+    ensure!(String::from_utf8_lossy(&recovered.stdout).contains("imported 3 payments"));
     let served = Served::start(&toml, None)?;
     stand.wait_until_served().await?;
     stand.wait_for(request_id(&quote), "success").await?;
+    blocks_pass(base, 20).await?;
     blocks_pass(optimism, 6).await?;
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice after recovery");
+    ensure!(arrived().await? == paid && left().await? == spent, "paid or returned again after recovery");
     // And it works again.
     let another = new_account().address;
     let quote =
