@@ -18,7 +18,10 @@ use utoipa_axum::routes;
 use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
-use crate::{App, capacity, chains, currencies, health, limits, liquidity, lives, prices, quote, status, swap_sources, transactions};
+use crate::{
+    App, capacity, chains, currencies, health, limits, liquidity, lives, prices, quote, status, swap_sources,
+    transactions,
+};
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,96 @@
+//! The least an HTTP/1.1 client can be: it writes the same bytes again and reads answers of a stated length.
+//!
+//! The load shares its cores with the service, so a library that does more than the measurement needs would be measured
+//! too.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+/// An answer larger than this is not one of ours.
+const LARGEST: usize = 1024 * 1024;
+
+/// A request as the bytes on the wire.
+pub fn post(path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n\
+         {body}"
+    )
+    .into_bytes()
+}
+
+/// A connection that is kept.
+pub struct Client {
+    stream: TcpStream,
+    answer: Vec<u8>,
+}
+
+impl Client {
+    pub async fn connect(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, answer: Vec::with_capacity(16 * 1024) })
+    }
+
+    /// The body of the answer, which must be a 200.
+    pub async fn send(&mut self, request: &[u8]) -> Result<&[u8]> {
+        self.stream.write_all(request).await?;
+        self.answer.clear();
+        let body = loop {
+            self.more().await?;
+            // Answers come in one piece as a rule, so the search is not repeated.
+            if let Some(end) = find(&self.answer, END_OF_HEAD) {
+                break end + END_OF_HEAD.len();
+            }
+        };
+        let length = content_length(&self.answer[..body])?;
+        while self.answer.len() < body + length {
+            self.more().await?;
+        }
+        ensure!(self.answer.len() == body + length, "more came than was asked for");
+        if !self.answer.starts_with(b"HTTP/1.1 200 ") {
+            bail!("{}", String::from_utf8_lossy(&self.answer));
+        }
+        Ok(&self.answer[body..])
+    }
+
+    async fn more(&mut self) -> Result<()> {
+        let read = self.stream.read_buf(&mut self.answer).await?;
+        ensure!(read > 0, "the connection was closed before the answer was whole");
+        ensure!(self.answer.len() <= LARGEST, "the answer does not end");
+        Ok(())
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
+
+fn content_length(head: &[u8]) -> Result<usize> {
+    let head = std::str::from_utf8(head)?;
+    let values = head.lines().filter_map(|line| line.split_once(':'));
+    let value = values.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let (_, value) = value.context("an answer without a length")?;
+    value.trim().parse().context("an answer with an odd length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_is_found_whatever_its_case() {
+        assert_eq!(content_length(b"HTTP/1.1 200 OK\r\nvary: origin\r\nContent-Length: 12\r\n\r\n").unwrap(), 12);
+        assert!(content_length(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_request_states_its_length() {
+        let request = String::from_utf8(post("/x", "{}")).unwrap();
+        assert!(request.starts_with("POST /x HTTP/1.1\r\n") && request.ends_with("content-length: 2\r\n\r\n{}"));
+    }
+}

@@ -1,0 +1,24 @@
+//! What durability costs on this disk: no commit can be answered sooner than a small append that is synced.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::figures::{Latency, nanos};
+
+const APPENDS: usize = 300;
+/// About what the log of a database grows by with one quote.
+const APPEND: [u8; 4096] = [7; 4096];
+
+pub fn synced_appends(folder: &Path) -> Result<Latency> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    let append = |_| -> Result<u64> {
+        let began = Instant::now();
+        file.write_all(&APPEND)?;
+        file.sync_data()?;
+        Ok(nanos(began.elapsed()))
+    };
+    Ok(Latency::of((0..APPENDS).map(append).collect::<Result<_>>()?))
+}

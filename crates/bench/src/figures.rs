@@ -1,0 +1,56 @@
+//! What a series of timings amounts to.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// The middle and the slow end of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    pub count: usize,
+    pub p50_nanos: u64,
+    pub p99_nanos: u64,
+}
+
+impl Latency {
+    pub fn of(mut nanos: Vec<u64>) -> Self {
+        nanos.sort_unstable();
+        Self { count: nanos.len(), p50_nanos: percentile(&nanos, 50), p99_nanos: percentile(&nanos, 99) }
+    }
+}
+
+/// The smallest value that at least so many percent of all do not exceed.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+/// Whole nanoseconds, which last for centuries.
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Events per second, rounded down.
+pub fn per_second(count: usize, time: Duration) -> u64 {
+    let per = (count as u128 * 1_000_000_000).checked_div(time.as_nanos()).unwrap_or(0);
+    u64::try_from(per).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let latency = Latency::of((1..=200).rev().collect());
+        assert_eq!(latency, Latency { count: 200, p50_nanos: 100, p99_nanos: 198 });
+        assert_eq!(Latency::of(vec![7]), Latency { count: 1, p50_nanos: 7, p99_nanos: 7 });
+        assert_eq!(Latency::of(Vec::new()), Latency { count: 0, p50_nanos: 0, p99_nanos: 0 });
+    }
+
+    #[test]
+    fn rates_are_per_second_of_the_time_it_took() {
+        assert_eq!(per_second(1_500, Duration::from_millis(500)), 3_000);
+        assert_eq!(per_second(1, Duration::ZERO), 0);
+    }
+}

@@ -1,0 +1,100 @@
+//! The figures for people and for programs.
+
+// Ratios and milliseconds for reading; what was measured stays whole nanoseconds.
+#![allow(clippy::float_arithmetic, reason = "figures for people, not money")]
+
+use serde::Serialize;
+
+use crate::Engine;
+use crate::figures::Latency;
+use crate::load::Outcome;
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub cores: usize,
+    pub connections: usize,
+    /// Of each load.
+    pub seconds: u64,
+    /// A small append to a file, on disk.
+    pub synced_append: Latency,
+    pub groups: Vec<Group>,
+}
+
+/// One database at one distance from its nodes. The first row is the floor.
+#[derive(Debug, Serialize)]
+pub struct Group {
+    pub engine: Engine,
+    pub node_delay_millis: u128,
+    pub answer_bytes: usize,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub name: &'static str,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+impl Report {
+    pub fn errors(&self) -> u64 {
+        self.rows().map(|row| row.outcome.errors).sum()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.groups.iter().flat_map(|group| &group.rows)
+    }
+
+    pub fn print(&self) {
+        println!(
+            "{} cores, the load among them. A synced append of 4 KiB: p50 {} ms, p99 {} ms.",
+            self.cores,
+            millis(self.synced_append.p50_nanos),
+            millis(self.synced_append.p99_nanos)
+        );
+        for group in &self.groups {
+            group.print(self.connections);
+        }
+        for error in self.rows().filter_map(|row| row.outcome.first_error.as_ref()).take(3) {
+            println!("\nA request failed: {error}");
+        }
+    }
+}
+
+impl Group {
+    fn print(&self, connections: usize) {
+        let (engine, delay, bytes) = (self.engine.name(), self.node_delay_millis, self.answer_bytes);
+        println!("\n{engine}, nodes {delay} ms away, answers of {bytes} bytes");
+        let load = format!("{connections} connections");
+        println!("{:<16}{:>25}{:>56}", "", "one connection, ms", load);
+        println!(
+            "{:<16}{:>9}{:>9}{:>8}{:>12}{:>8}{:>9}{:>9}{:>9}{:>9}",
+            "", "p50", "p99", "floor", "per second", "floor", "p50 ms", "p99 ms", "CPU ms", "errors"
+        );
+        for row in &self.rows {
+            let (one, loaded) = (&row.outcome.one_connection, &row.outcome.load);
+            let floor = self.rows.first().map_or(&row.outcome, |floor| &floor.outcome);
+            println!(
+                "{:<16}{:>9}{:>9}{:>8}{:>12}{:>8}{:>9}{:>9}{:>9}{:>9}",
+                row.name,
+                millis(one.p50_nanos),
+                millis(one.p99_nanos),
+                ratio(one.p50_nanos, floor.one_connection.p50_nanos),
+                row.outcome.load_per_second,
+                ratio(row.outcome.load_per_second, floor.load_per_second),
+                millis(loaded.p50_nanos),
+                millis(loaded.p99_nanos),
+                row.outcome.cpu_nanos.map_or_else(|| "-".to_owned(), millis),
+                row.outcome.errors
+            );
+        }
+    }
+}
+
+fn millis(nanos: u64) -> String {
+    format!("{:.3}", nanos as f64 / 1e6)
+}
+
+fn ratio(value: u64, floor: u64) -> String {
+    if floor == 0 { "-".to_owned() } else { format!("×{:.2}", value as f64 / floor as f64) }
+}

@@ -1,0 +1,83 @@
+//! A service in this process, on local chains and a fresh database.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use causeway::config::Config;
+use causeway::local::{self, Local};
+use causeway::outside::outside;
+use causeway::service::Service;
+use devnet::{Devnet, Postgres};
+use store::Store;
+use tempfile::TempDir;
+
+use crate::Engine;
+
+/// How long a service may take to have read every chain.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Stand {
+    pub service: Service,
+    // Removed after the service has stopped.
+    _folder: TempDir,
+}
+
+impl Stand {
+    /// Serves without rate limits. Its nodes are reached through the fault proxies alone, so that a delay there is a
+    /// delay of every call it makes.
+    pub async fn start(devnet: &Devnet, engine: Engine, postgres: Option<&Postgres>, parent: &Path) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(parent)?;
+        let database = match engine {
+            Engine::Sqlite => format!("sqlite:{}", folder.path().join("causeway.db").display()),
+            Engine::Postgres => {
+                postgres.context("a Postgres server was not started")?.fresh_database().await?.to_string()
+            }
+        };
+        let keys = &devnet.keys;
+        let mut config = local::config(Local {
+            devnet,
+            folder: folder.path(),
+            port: free_port()?,
+            rate_limits: false,
+            database: &database,
+            orders: &keys.orders,
+            treasury: keys.treasury.address,
+            fillers: &keys.fillers,
+        })?;
+        for chain in &mut config.chains {
+            chain.endpoints.remove(0);
+            // From the head: nothing was ever deposited, and walking up to it would be measured too.
+            chain.start_block = None;
+        }
+        let config = Config::load(&local::write(&config, folder.path())?)?;
+        Store::migrate(&causeway::assemble::database(&config)?)?;
+        let service = Service::start(&config, outside()).await?;
+        served(&service).await?;
+        Ok(Self { service, _folder: folder })
+    }
+
+    pub async fn stop(self) -> Result<()> {
+        self.service.stop().await
+    }
+}
+
+/// Waits until every chain is read and takes payments.
+async fn served(service: &Service) -> Result<()> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let solver = &service.solver;
+    for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+        let mut sites = solver.sites.values();
+        if sites.all(|site| {
+            site.refusing().is_none() && *site.taken.borrow() > 0 && solver.market.current(site.id()).is_ok()
+        }) {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    bail!("the service did not come to serve every chain in time")
+}
+
+fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
