@@ -9,11 +9,12 @@ use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
 use evm::{Head, Id, SeenDeposit};
 use serde::Serialize;
-use store::deposits::{Deposit, DepositId, Stored};
+use store::deposits::{Deposit, DepositId, ReturnDue, Stored};
 use store::dues::Due;
 use store::payments::{Payment, Purpose, Stored as Paid};
 use store::requests::Request;
 use store::{Tx, deposits, requests, settlements};
+use tracing::error;
 
 use crate::advance::advance;
 use crate::error::SolverError;
@@ -130,7 +131,7 @@ pub fn return_to_depositor(
     let reason = stored.refused.filter(|reason| is_returnable(*reason));
     let nobody = site.cannot_receive(deposit.depositor) || means.screen.custodial.contains(&deposit.depositor);
     let (Some(reason), false) = (reason, nobody) else {
-        deposits::set_return_due(tx, stored.id, false)?;
+        deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         return Ok(Vec::new());
     };
     if reason == FailReason::OrphanedDepositRefund {
@@ -142,8 +143,9 @@ pub fn return_to_depositor(
         if let Some(order) = deposit.claim
             && settlements::outcome(tx, order)?.is_some()
         {
-            let still_open = !settlements::is_final(tx, order)?;
-            deposits::set_return_due(tx, stored.id, still_open)?;
+            if settlements::is_final(tx, order)? {
+                deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+            }
             return Ok(Vec::new());
         }
     }
@@ -160,17 +162,18 @@ pub fn return_to_depositor(
     };
     match pay(tx, &due, means)? {
         Outcome::Paid(payment) => {
-            deposits::set_return_due(tx, stored.id, false)?;
+            deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
             Ok(vec![*payment])
         }
-        Outcome::NotNow(Reason::NeedsPerson) | Outcome::Worthless => {
-            deposits::set_return_due(tx, stored.id, false)?;
+        Outcome::NotNow(reason @ (Reason::NeedsPerson | Reason::TooLarge)) => {
+            error!(chain.id = %deposit.chain, tx = %deposit.tx, "a deposit waits for a person to return it: {reason}");
+            deposits::set_return_due(tx, stored.id, ReturnDue::Parked)?;
             Ok(Vec::new())
         }
         // One made by a database we no longer have may still turn out void.
         Outcome::Settled if !settlements::is_final(tx, due.order)? => Ok(Vec::new()),
-        Outcome::Settled => {
-            deposits::set_return_due(tx, stored.id, false)?;
+        Outcome::Settled | Outcome::Worthless => {
+            deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
             Ok(Vec::new())
         }
         Outcome::NotNow(_) => Ok(Vec::new()),
@@ -180,7 +183,7 @@ pub fn return_to_depositor(
 /// A return that failed on the chain waits again.
 pub fn return_again(tx: &mut Tx<'_>, payment: &Payment) -> Result<(), SolverError> {
     let id = i64::from_be_bytes(payment.subject.0[24..].try_into().expect("a slice of eight bytes"));
-    deposits::set_return_due(tx, DepositId(id), true)?;
+    deposits::set_return_due(tx, DepositId(id), ReturnDue::Yes)?;
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use domain::request::Event;
 use evm::{Block, Head, SeenDeposit, SentTx};
 use metrics::counter;
 use serde::Serialize;
-use store::deposits::DepositId;
+use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{Mined, PaymentId, Purpose, Stored};
 use store::{Tx, deposits, dues, lanes, payments, requests, settlements};
@@ -34,8 +34,8 @@ use crate::solver::{Means, Solver};
 const CHUNK: usize = 16;
 /// Rows looked up for one block. What is left has its turn at the next.
 const BATCH: i64 = 256;
-/// Deposits sent back on one block at the most.
-const RETURNS: i64 = 8;
+/// Deposits looked at for sending back, on one block.
+const RETURNS: i64 = 64;
 /// Confirmed deposits taken up on one block at the most: many, so that dust does not hold up the rest.
 const CONFIRMED: i64 = 4_096;
 /// How long a fill may wait for funds before the deposit goes back.
@@ -183,7 +183,9 @@ fn apply(
         Occasion::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
             deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
-            deposits::set_return_due(tx, *id, stored.refused.is_some())?;
+            if stored.refused.is_some() {
+                deposits::set_return_due(tx, *id, ReturnDue::Yes)?;
+            }
             Ok(Vec::new())
         }
         Occasion::Return(id) => match deposits::get(tx, *id)? {

@@ -43,7 +43,7 @@ create table deposit (
     state text not null,
     -- Why it pays for no order, where it does not.
     refused text,
-    -- 1 while it waits to be sent back to its depositor.
+    -- 1 while it waits to be sent back to its depositor, 2 when only a person can do that.
     return_due bigint not null default 0,
     seen_at bigint not null,
     unique (chain_id, tx_hash, ordinal)

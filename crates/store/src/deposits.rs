@@ -151,9 +151,22 @@ pub fn refuse(tx: &mut Tx<'_>, id: DepositId, reason: FailReason) -> Result<(), 
     Ok(())
 }
 
-/// Whether the deposit waits to be sent back.
-pub fn set_return_due(tx: &mut Tx<'_>, id: DepositId, due: bool) -> Result<(), StoreError> {
-    tx.execute("update deposit set return_due = $2 where deposit_id = $1", &[id.0.into(), i64::from(due).into()])?;
+/// Whether a deposit has to be sent back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnDue {
+    No,
+    Yes,
+    /// Only a person can do it.
+    Parked,
+}
+
+pub fn set_return_due(tx: &mut Tx<'_>, id: DepositId, due: ReturnDue) -> Result<(), StoreError> {
+    let due = match due {
+        ReturnDue::No => 0i64,
+        ReturnDue::Yes => 1,
+        ReturnDue::Parked => 2,
+    };
+    tx.execute("update deposit set return_due = $2 where deposit_id = $1", &[id.0.into(), due.into()])?;
     Ok(())
 }
 
