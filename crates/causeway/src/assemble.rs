@@ -120,6 +120,7 @@ fn watchlist(config: &Config, chain: &ChainConfig, wallets: Vec<Address>) -> Res
         treasury: config.solver.treasury,
         wallets,
         tokens: chain.tokens.iter().map(|token| token.address).collect(),
+        gas_oracle: chain.contracts.gas_oracle,
         tip: wei("tip_gwei", &chain.tip_gwei)?,
         max_age: Duration::from_secs(config.limits.market_max_age_secs),
     })

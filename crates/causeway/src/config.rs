@@ -206,6 +206,9 @@ pub struct ContractsConfig {
     pub approval_proxy: Address,
     #[serde(default = "default_multicall3")]
     pub multicall3: Address,
+    /// Where a rollup says what a transaction's data costs, if it charges for data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gas_oracle: Option<Address>,
 }
 
 fn default_multicall3() -> Address {

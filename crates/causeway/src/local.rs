@@ -111,6 +111,7 @@ fn chain(chain: &Chain) -> ChainConfig {
             router: chain.contracts.router,
             approval_proxy: chain.contracts.approval_proxy,
             multicall3: chain.contracts.multicall3,
+            gas_oracle: chain.contracts.gas_oracle,
         },
         native: NativeConfig {
             id,

@@ -38,9 +38,8 @@ pub struct Rates {
     pub destination_native: Price,
     /// Wei per unit of gas, base fee and tip together.
     pub origin_gas_price: u128,
-    pub destination_gas_price: u128,
-    /// Units of gas the fill will use.
-    pub fill_gas: u64,
+    /// What the fill will cost on the destination, in its native currency: gas, and data where that is charged for.
+    pub fill_cost: Amount,
     /// The most that one fill can pay out of the solver's inventory now.
     pub payable: Amount,
 }
@@ -159,8 +158,7 @@ impl Charge {
         terms: &Terms,
         pair: Pair,
     ) -> Result<Self, OutOfRange> {
-        let gas_cost = gas_cost(rates.fill_gas, rates.destination_gas_price)?;
-        let gas_usd = rates.destination_native.usd_ceil(gas_cost, destination.chain.native.decimals)?;
+        let gas_usd = rates.destination_native.usd_ceil(rates.fill_cost, destination.chain.native.decimals)?;
         Ok(Self {
             fill_gas: rates.origin.amount_ceil(gas_usd, origin.currency.decimals)?,
             flat: rates.origin.amount_ceil(terms.flat_fee, origin.currency.decimals)?,
@@ -340,8 +338,7 @@ pub(crate) mod tests {
             destination: one,
             destination_native: eth,
             origin_gas_price: 1_000_000_000,
-            destination_gas_price: 1_000_000_000,
-            fill_gas: 60_000,
+            fill_cost: Amount::new(U256::from(60_000u64 * 1_000_000_000)),
             payable: Amount::new(U256::from(payable)),
         }
     }

@@ -102,6 +102,11 @@ sol! {
         ) external payable returns (CallResult[] results);
     }
 
+    /// What a rollup of the OP family charges for putting a transaction's data on its parent chain.
+    interface GasPriceOracle {
+        function getL1Fee(bytes transaction) external view returns (uint256);
+    }
+
     interface PriceFeed {
         function decimals() external view returns (uint8);
         function latestRoundData()

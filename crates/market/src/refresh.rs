@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
-use evm::contracts::{Erc20, Multicall3, PriceFeed};
+use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed};
 use evm::{At, ChainError, Head, Nodes};
 use tracing::{debug, warn};
 
@@ -31,6 +31,8 @@ pub struct Watchlist {
     pub treasury: Address,
     pub wallets: Vec<Address>,
     pub tokens: Vec<Address>,
+    /// Where the chain says what data costs, if it charges for data.
+    pub gas_oracle: Option<Address>,
     /// Wei per unit of gas, on top of the base fee.
     pub tip: u128,
     pub max_age: Duration,
@@ -64,6 +66,17 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
     }
 }
 
+/// About what a signed token fill is: its size decides what its data costs, and so does how little it compresses.
+const SAMPLE: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        bytes[at] = at as u8;
+        at += 1;
+    }
+    bytes
+};
+
 /// The calls, made up once; their answers come back in the same order.
 struct Plan {
     calls: Vec<(Address, Bytes)>,
@@ -86,6 +99,9 @@ impl Plan {
                 calls.push((token, allowance.abi_encode().into()));
             }
         }
+        if let Some(oracle) = watchlist.gas_oracle {
+            calls.push((oracle, GasPriceOracle::getL1FeeCall { transaction: SAMPLE.into() }.abi_encode().into()));
+        }
         Self { calls }
     }
 
@@ -107,6 +123,14 @@ impl Plan {
             let allowances = watchlist.wallets.iter().map(|&wallet| (wallet, amount(&next()))).collect();
             tokens.insert(token, TokenFunds { treasury, allowances });
         }
+        let data_fee = match watchlist.gas_oracle {
+            None => Amount::ZERO,
+            // A cost that cannot be read is not nothing.
+            Some(_) => {
+                let fee = GasPriceOracle::getL1FeeCall::abi_decode_returns(&next());
+                Amount::new(fee.map_err(|_| ChainError::Undecodable("getL1Fee"))?)
+            }
+        };
         Ok(Snapshot {
             chain: nodes.chain(),
             block: head.number,
@@ -114,6 +138,7 @@ impl Plan {
             time: head.time,
             base_fee: head.base_fee,
             tip: watchlist.tip,
+            data_fee,
             prices,
             native,
             tokens,

@@ -42,6 +42,8 @@ pub struct Snapshot {
     /// Wei per unit of gas.
     pub base_fee: u128,
     pub tip: u128,
+    /// Wei that a fill's data costs on top of its gas, where the chain charges for data.
+    pub data_fee: Amount,
     /// By currency; zero is the native one.
     pub prices: BTreeMap<Address, Quoted>,
     /// Native balances of the wallets that pay.
@@ -71,6 +73,12 @@ impl Snapshot {
         self.base_fee.saturating_add(self.tip)
     }
 
+    /// What a transaction that uses so much gas costs, its data included.
+    pub fn cost(&self, gas: u64) -> Amount {
+        let gas = U256::from(self.gas_price()).saturating_mul(U256::from(gas));
+        Amount::new(gas.saturating_add(self.data_fee.units()))
+    }
+
     /// What a transaction should offer to be mined soon: room for the base fee to double twice over, less a third.
     pub fn max_fee(&self) -> u128 {
         self.base_fee.saturating_mul(3).saturating_add(self.tip)
@@ -80,7 +88,8 @@ impl Snapshot {
     /// needs gas for all the payments it may have under way.
     pub fn payable(&self, currency: Address, gas_reserve: u64) -> Amount {
         if currency == Address::ZERO {
-            let reserve = U256::from(self.max_fee()).saturating_mul(U256::from(gas_reserve));
+            let gas = U256::from(self.max_fee()).saturating_mul(U256::from(gas_reserve));
+            let reserve = gas.saturating_add(self.data_fee.units());
             let richest = self.native.values().max().copied().unwrap_or_default();
             return richest.saturating_sub(Amount::new(reserve));
         }
@@ -102,6 +111,7 @@ mod tests {
             time: 1_000,
             base_fee: 100,
             tip: 10,
+            data_fee: Amount::ZERO,
             prices: BTreeMap::new(),
             native: BTreeMap::new(),
             tokens: BTreeMap::new(),

@@ -173,7 +173,7 @@ fn first_offer(site: &Site, snapshot: &Snapshot) -> Option<Fees> {
 fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, SolverError> {
     let gas = site.chain.fill_gas;
     let units = if currency.is_zero() { gas.native_typical } else { gas.erc20_typical };
-    let wei = Amount::new(U256::from(snapshot.gas_price()).saturating_mul(U256::from(units)));
+    let wei = snapshot.cost(units);
     if currency.is_zero() {
         return Ok(Some(wei));
     }
@@ -229,7 +229,7 @@ fn can_pay(
         let value = if payment.currency.is_zero() { payment.amount.units() } else { U256::ZERO };
         value.saturating_add(gas(payment.gas, payment.max_fee))
     }));
-    let own_gas = gas(form.gas.saturating_add(reserve), fees.max_fee);
+    let own_gas = gas(form.gas.saturating_add(reserve), fees.max_fee).saturating_add(snapshot.data_fee.units());
     let native_need = form.value.units().saturating_add(own_gas).saturating_add(native_out);
     if snapshot.native.get(&wallet).copied().unwrap_or_default().units() < native_need {
         return false;
@@ -274,6 +274,7 @@ mod tests {
             time: 0,
             base_fee: 3,
             tip: 1,
+            data_fee: Amount::ZERO,
             prices: BTreeMap::new(),
             native: [(WALLET, amount(native)), (OTHER, amount(native))].into(),
             tokens: [(

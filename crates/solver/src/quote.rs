@@ -163,8 +163,7 @@ impl Solver {
             destination: there.price(paid)?,
             destination_native: there.price(Address::ZERO)?,
             origin_gas_price: here.gas_price(),
-            destination_gas_price: there.gas_price(),
-            fill_gas: if to_wallet { gas.native_typical } else { gas.erc20_typical },
+            fill_cost: there.cost(if to_wallet { gas.native_typical } else { gas.erc20_typical }),
             payable: site.map_or(Amount::ZERO, |site| site.payable(paid, there)),
         })
     }

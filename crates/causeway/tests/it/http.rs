@@ -250,3 +250,20 @@ async fn announcements_are_taken_and_checked_for_form() -> Result<()> {
     }
     service.stop().await
 }
+
+/// A rollup that charges for data makes a fill dearer, and the quote says so.
+#[tokio::test]
+async fn what_data_costs_is_part_of_the_gas() -> Result<()> {
+    const ARBITRUM: u64 = 42161;
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let user = new_account().address;
+    let gas = async |to: u64| {
+        let body = ask(user, user, (BASE, Address::ZERO), (to, Address::ZERO), U256::from(10u64.pow(17)));
+        anyhow::Ok(crate::stand::amount(&stand.quote(&body).await?["fees"]["relayerGas"]["amount"]))
+    };
+    // The two have the same gas price and gas; only one has an oracle for data.
+    let (with_data, without) = (gas(OPTIMISM).await?, gas(ARBITRUM).await?);
+    ensure!(with_data > without, "{with_data} {without}");
+    service.stop().await
+}
