@@ -8,6 +8,7 @@
 mod catalogue;
 mod crash;
 mod dev;
+mod fuzz;
 mod http;
 mod process;
 mod reorg;
