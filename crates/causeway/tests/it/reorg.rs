@@ -19,9 +19,10 @@ async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
     let quote =
         stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value)).await?;
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    let status = stand.wait_for(request_id(&quote), "success").await?;
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
-    arbitrum.reorg(4, &[]).await?;
+    let fill = arbitrum.receipt(status["txHashes"][0].as_str().unwrap().parse()?).await?;
+    arbitrum.reorg(arbitrum.block_number().await? - fill.block_number.unwrap() + 1, &[]).await?;
     eventually("the recipient is paid again", || async {
         Ok(arbitrum.balance(Address::ZERO, recipient).await? == promised)
     })

@@ -54,7 +54,12 @@ impl Stand {
         let options = devnet::Options { block_time: Duration::from_millis(200), ..devnet::Options::default() };
         // Left to the end of the process, like the shared one.
         let devnet = Box::leak(Box::new(Devnet::start(options).await?));
-        Self::on(devnet, Engine::Sqlite, change).await
+        let stand = Self::on(devnet, Engine::Sqlite, change).await?;
+        // A reorg takes back the funds that were given in the blocks it removes: these are to lie deeper.
+        for chain in &devnet.chains {
+            blocks_pass(chain, 8).await?;
+        }
+        Ok(stand)
     }
 
     async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
