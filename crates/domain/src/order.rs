@@ -71,7 +71,8 @@ pub struct Fee {
 /// The only version there is.
 pub const VERSION: &str = "v1";
 
-/// The hashes of the types' descriptions, which a test derives: hashing them anew was a quarter of hashing an order.
+/// The hashes of the types' descriptions, which a test derives: hashing them anew was about a quarter of an order's
+/// permutations (13 of 47).
 mod type_hash {
     use alloy_primitives::{B256, b256};
 
