@@ -177,7 +177,11 @@ impl Prepared {
         if geteuid().is_root() {
             chown(&dir, Some(Uid::from_raw(NOBODY)), Some(Gid::from_raw(NOBODY)))?;
             let reachable = dir.parent().is_none_or(is_open_to_all);
-            ensure!(reachable, "Postgres does not run as root, and nobody else can reach {}", dir.display());
+            ensure!(
+                reachable,
+                "Postgres does not run as root, and no other user can reach {}: choose a folder that others may enter",
+                dir.display()
+            );
             // The home of root is usually closed to others.
             if !is_open_to_all(cache.root()) {
                 cache = Cache::temporary()?;

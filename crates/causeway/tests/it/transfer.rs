@@ -297,3 +297,56 @@ async fn a_contract_that_refuses_data_is_paid_all_the_same() -> Result<()> {
     assert_eq!(fill.to, Some(optimism.contracts.router));
     service.stop().await
 }
+
+/// Where more than one block must stand on a deposit, it waits for them, and then counts once.
+#[tokio::test]
+async fn a_deposit_waits_for_its_confirmations() -> Result<()> {
+    let change =
+        |config: &mut causeway::config::Config| config.chains.iter_mut().for_each(|chain| chain.confirmations = 4);
+    let stand = Stand::with(Engine::Sqlite, change).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let value = U256::from(20_000_000_000_000_000u64);
+    let quote =
+        stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+    let deposit = base.receipt(execute(base, &quote, &user).await?).await?.block_number.unwrap();
+    stand.wait_for(request_id(&quote), "success").await?;
+    assert!(base.block_number().await? >= deposit + 3, "filled before its confirmations");
+    blocks_pass(optimism, 5).await?;
+    assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
+}
+
+/// A blocked wallet gets no quote, and its deposit under somebody else's order is neither filled nor sent back.
+#[tokio::test]
+async fn a_blocked_wallet_is_not_served() -> Result<()> {
+    let blocked = new_account();
+    let list = |config: &mut causeway::config::Config| {
+        std::fs::write(config.folder.join("blocked.txt"), format!("{} # a thief\n", blocked.address)).unwrap();
+        config.screening.blocked = Some("blocked.txt".into());
+    };
+    let stand = Stand::with(Engine::Sqlite, list).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    base.fund(blocked.address).await?;
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let value = U256::from(20_000_000_000_000_000u64);
+    let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    for party in ["user", "recipient", "refundTo"] {
+        let mut refused = body.clone();
+        refused[party] = json!(blocked.address);
+        let (code, answer) = stand.post("/quote/v2", &refused).await?;
+        assert_eq!((code, &answer["errorCode"]), (400, &json!("SANCTIONED_WALLET_ADDRESS")), "{party}");
+    }
+    let quote = stand.quote(&body).await?;
+    execute(base, &quote, &blocked).await?;
+    let left = base.balance(Address::ZERO, blocked.address).await?;
+    // Long enough for it to be final and returned, if it were.
+    blocks_pass(base, 20).await?;
+    assert_eq!(stand.status(request_id(&quote)).await?["status"], "waiting");
+    assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);
+    assert_eq!(base.balance(Address::ZERO, blocked.address).await?, left);
+    assert_eq!(base.balance(Address::ZERO, user.address).await?, U256::from(100u64) * U256::from(10u64.pow(18)));
+    service.stop().await
+}
