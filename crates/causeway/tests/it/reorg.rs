@@ -63,3 +63,27 @@ async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
     ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
     service.stop().await
 }
+
+/// A chain that takes back what it called final is not paid on until a person has looked.
+#[tokio::test]
+async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
+    let stand = Stand::alone(|_| ()).await?;
+    let service = stand.serve().await?;
+    let arbitrum = stand.chain("arbitrum");
+    let finality = stand.config.chains.iter().find(|chain| chain.id == ARBITRUM).unwrap().finality_blocks;
+    blocks_pass(arbitrum, finality + 3).await?;
+    arbitrum.reorg(finality + 2, &[]).await?;
+    eventually("the chain is refused", || async {
+        let (_, lives) = stand.get("/lives").await?;
+        let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
+        let refused =
+            |chain: &serde_json::Value| chain["refusing"].as_str().is_some_and(|why| why.contains("took back"));
+        Ok(chains.iter().any(|chain| chain["id"] == ARBITRUM && refused(chain)))
+    })
+    .await?;
+    let user = new_account().address;
+    let body = ask(user, user, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), U256::from(10u64.pow(16)));
+    let (code, answer) = stand.post("/quote/v2", &body).await?;
+    ensure!(code == 400 && answer["errorCode"] == "CHAIN_DISABLED", "{code} {answer}");
+    service.stop().await
+}
