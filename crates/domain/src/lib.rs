@@ -14,4 +14,5 @@ pub mod payment;
 pub mod pricing;
 pub mod quote;
 pub mod request;
+pub mod swap;
 pub mod time;
