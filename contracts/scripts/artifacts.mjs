@@ -8,6 +8,7 @@ const contracts = [
   "Depository",
   "Router",
   "ApprovalProxy",
+  "Purse",
   "Usdc",
   "Usdt",
   "Dai",

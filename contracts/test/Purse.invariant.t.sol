@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+pragma solidity =0.8.37;
+
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
+import {CommonBase} from "forge-std/Base.sol";
+import {StdUtils} from "forge-std/StdUtils.sol";
+import {Test} from "forge-std/Test.sol";
+import {Purse} from "../src/Purse.sol";
+import {Router} from "../src/Router.sol";
+import {IPurse} from "../src/interfaces/IPurse.sol";
+import {Call3Value, IRouter} from "../src/interfaces/IRouter.sol";
+import {Calls, Intruder, TestExchange} from "./utils/Actors.sol";
+import {TestToken} from "./utils/HostileTokens.sol";
+
+/// @notice Two treasuries and two fillers, each treasury with its own limits for each filler, and an intruder, a
+/// filler too, who is poked in the middle of every fill. Each treasury has approved the purse for all it holds.
+contract PurseHandler is CommonBase, StdUtils {
+    using Calls for Call3Value[];
+
+    uint256 public constant HELD = 1e36;
+
+    Router public immutable router = new Router();
+    Purse public immutable purse = new Purse(address(router));
+    TestToken public immutable token = new TestToken();
+    TestToken public immutable other = new TestToken();
+    TestExchange public immutable exchange = new TestExchange();
+    Intruder public immutable intruder = new Intruder();
+    address public constant THIEF = address(0x7111ef);
+    address public constant PAYEE = address(0xbabe1);
+
+    address[2] public treasuries = [address(0x7ea501), address(0x7ea502)];
+    address[2] public fillers = [address(0xf111e1), address(0xf111e2)];
+
+    /// @dev By treasury and filler: what was spent, and the most that may have been.
+    mapping(address treasury => mapping(address filler => uint256)) public spent;
+    mapping(address treasury => mapping(address filler => uint256)) public granted;
+    mapping(address treasury => uint256) public spentOf;
+    uint256 public delivered;
+    uint256 public deliveredOther;
+    uint256 public deliveredNative;
+    uint256 public intrusions;
+
+    constructor() {
+        for (uint256 i = 0; i < treasuries.length; ++i) {
+            token.mint(treasuries[i], HELD);
+            vm.startPrank(treasuries[i]);
+            token.approve(address(purse), HELD);
+            purse.setLimit(address(intruder), address(token), HELD);
+            vm.stopPrank();
+        }
+    }
+
+    function setLimit(bool which, bool who, uint96 amount) external {
+        (address treasury, address filler) = pick(which, who);
+        vm.prank(treasury);
+        purse.setLimit(filler, address(token), amount);
+        granted[treasury][filler] = spent[treasury][filler] + amount;
+    }
+
+    /// @dev Tokens and, sometimes, a native top-up to the payee; what is left of the native goes back.
+    function deliver(bool which, bool who, uint256 amount, uint96 value, uint96 topUp, uint8 attack)
+        external
+    {
+        (address treasury, address filler) = pick(which, who);
+        uint256 remaining = purse.limit(treasury, filler, address(token));
+        if (remaining == 0) return;
+        amount = bound(amount, 1, remaining);
+        topUp = uint96(bound(topUp, 0, value));
+        Call3Value[] memory calls =
+            Calls.one(address(router), 0, Calls.cleanup(address(token), PAYEE, amount));
+        calls = withIntruder(calls, attack);
+        if (topUp != 0) {
+            calls = calls.then(address(router), 0, abi.encodeCall(IRouter.cleanupNative, (topUp, PAYEE, "")));
+        }
+        vm.deal(filler, value);
+        vm.prank(filler);
+        purse.spend{value: value}(treasury, address(token), amount, calls, filler, address(0), "");
+        count(treasury, filler, amount);
+        delivered += amount;
+        deliveredNative += topUp;
+    }
+
+    /// @dev Part of it is swapped for the payee, who also gets the rest.
+    function swap(bool which, bool who, uint256 amount, uint256 used, uint8 attack) external {
+        (address treasury, address filler) = pick(which, who);
+        uint256 remaining = purse.limit(treasury, filler, address(token));
+        if (remaining == 0) return;
+        amount = bound(amount, 1, remaining);
+        used = bound(used, 1, amount);
+        other.mint(address(exchange), used);
+        Call3Value[] memory calls =
+            Calls.one(address(token), 0, abi.encodeCall(IERC20.approve, (address(exchange), used)));
+        calls = withIntruder(calls, attack);
+        calls =
+            calls.then(address(exchange), 0, abi.encodeCall(TestExchange.swap, (token, other, used, used)));
+        calls = calls.then(address(router), 0, Calls.cleanup(address(other), PAYEE, 0));
+        calls = calls.then(address(router), 0, Calls.cleanup(address(token), PAYEE, 0));
+        vm.prank(filler);
+        purse.spend(treasury, address(token), amount, calls, filler, address(0), "");
+        count(treasury, filler, amount);
+        delivered += amount - used;
+        deliveredOther += used;
+    }
+
+    /// @dev A thief, or a filler that asks for more than it may spend.
+    function steal(bool which, bool who, uint96 excess, uint8 attack) external {
+        (address treasury, address filler) = pick(which, who);
+        address by = attack % 2 == 0 ? THIEF : filler;
+        uint256 amount = purse.limit(treasury, by, address(token)) + 1 + excess;
+        vm.prank(by);
+        (bool success,) = address(purse).call(spendData(treasury, amount));
+        success;
+        vm.prank(by);
+        (success,) = address(router).call(attackData(attack));
+    }
+
+    function pick(bool which, bool who) private view returns (address treasury, address filler) {
+        return (treasuries[which ? 1 : 0], fillers[who ? 1 : 0]);
+    }
+
+    function count(address treasury, address filler, uint256 amount) private {
+        spent[treasury][filler] += amount;
+        spentOf[treasury] += amount;
+    }
+
+    function withIntruder(Call3Value[] memory calls, uint8 attack) private returns (Call3Value[] memory) {
+        if (attack % 2 == 0) intruder.arm(address(purse), spendData(treasuries[attack / 128], 1));
+        else intruder.arm(address(router), attackData(attack / 2));
+        ++intrusions;
+        return calls.then(address(intruder), 0, abi.encodeCall(Intruder.poke, ()));
+    }
+
+    function spendData(address treasury, uint256 amount) private view returns (bytes memory) {
+        Call3Value[] memory calls = Calls.one(address(router), 0, Calls.cleanup(address(token), THIEF, 0));
+        return abi.encodeCall(IPurse.spend, (treasury, address(token), amount, calls, THIEF, THIEF, ""));
+    }
+
+    function attackData(uint8 attack) private view returns (bytes memory) {
+        if (attack % 3 == 0) return abi.encodeCall(IRouter.cleanupNative, (0, THIEF, ""));
+        if (attack % 3 == 1) return Calls.cleanup(address(token), THIEF, 0);
+        bytes memory take = abi.encodeCall(IERC20.transferFrom, (treasuries[attack / 128], THIEF, 1));
+        return abi.encodeCall(IRouter.multicall, (Calls.one(address(token), 0, take), THIEF, THIEF, ""));
+    }
+}
+
+contract PurseInvariantTest is Test {
+    PurseHandler internal handler = new PurseHandler();
+
+    function setUp() public {
+        bytes4[] memory selectors = new bytes4[](4);
+        selectors[0] = PurseHandler.setLimit.selector;
+        selectors[1] = PurseHandler.deliver.selector;
+        selectors[2] = PurseHandler.swap.selector;
+        selectors[3] = PurseHandler.steal.selector;
+        targetContract(address(handler));
+        targetSelector(FuzzSelector({addr: address(handler), selectors: selectors}));
+    }
+
+    function invariant_nothing_stays_in_router_or_purse() public view {
+        address[2] memory places = [address(handler.router()), address(handler.purse())];
+        for (uint256 i = 0; i < 2; ++i) {
+            assertEq(places[i].balance, 0);
+            assertEq(handler.token().balanceOf(places[i]), 0);
+            assertEq(handler.other().balanceOf(places[i]), 0);
+        }
+    }
+
+    function invariant_what_is_spent_was_granted() public view {
+        for (uint256 i = 0; i < 2; ++i) {
+            address treasury = handler.treasuries(i);
+            for (uint256 j = 0; j < 2; ++j) {
+                address filler = handler.fillers(j);
+                uint256 remaining = handler.purse().limit(treasury, filler, address(handler.token()));
+                assertEq(handler.spent(treasury, filler) + remaining, handler.granted(treasury, filler));
+            }
+            assertEq(handler.token().balanceOf(treasury), handler.HELD() - handler.spentOf(treasury));
+        }
+    }
+
+    function invariant_fills_are_complete_and_thieves_get_nothing() public view {
+        assertEq(handler.token().balanceOf(handler.PAYEE()), handler.delivered());
+        assertEq(handler.other().balanceOf(handler.PAYEE()), handler.deliveredOther());
+        assertEq(handler.PAYEE().balance, handler.deliveredNative());
+        assertEq(handler.THIEF().balance, 0);
+        assertEq(handler.token().balanceOf(handler.THIEF()), 0);
+        if (handler.intrusions() != 0) assertFalse(handler.intruder().entered());
+    }
+}
