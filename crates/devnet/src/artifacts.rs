@@ -28,6 +28,7 @@ ours! {
     DEPOSITORY = "Depository",
     ROUTER = "Router",
     APPROVAL_PROXY = "ApprovalProxy",
+    PURSE = "Purse",
     USDC = "Usdc",
     USDT = "Usdt",
     DAI = "Dai",

@@ -160,6 +160,23 @@ impl Chain {
         self.send(key, to, U256::ZERO, call.abi_encode().into()).await
     }
 
+    /// Sends calls of one key in this order and waits for all of them: they share a block or two.
+    pub async fn send_all(
+        &self,
+        key: B256,
+        calls: impl IntoIterator<Item = (Address, Bytes)>,
+    ) -> Result<Vec<TransactionReceipt>> {
+        let mut hashes = vec![];
+        for (to, data) in calls {
+            hashes.push(self.submit(key, to, U256::ZERO, data).await?);
+        }
+        let mut receipts = vec![];
+        for hash in hashes {
+            receipts.push(self.receipt(hash).await?);
+        }
+        Ok(receipts)
+    }
+
     /// Like `send`, without waiting.
     pub async fn submit(&self, key: B256, to: Address, value: U256, data: Bytes) -> Result<B256> {
         let from = Account::new(key);

@@ -34,6 +34,10 @@ sol! {
         function setGuardian(address guardian) external;
     }
 
+    interface Purse {
+        function setLimit(address filler, address token, uint256 amount) external;
+    }
+
     interface DataFees {
         function setL1Fee(uint256 l1BaseFee, uint256 blobBaseFee, uint32 baseFeeScalar, uint32 blobBaseFeeScalar)
             external;
@@ -52,6 +56,7 @@ pub struct Contracts {
     pub depository: Address,
     pub router: Address,
     pub approval_proxy: Address,
+    pub purse: Address,
     pub multicall3: Address,
     pub permit2: Address,
     pub weth: Address,
@@ -129,6 +134,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
         artifacts::creation(artifacts::APPROVAL_PROXY)?,
         (keys.owner.address, router, artifacts::PERMIT2).abi_encode(),
     )?;
+    let purse = stage.create(deployer, artifacts::creation(artifacts::PURSE)?, router.abi_encode())?;
     stage.call(&keys.owner, depository, &Guarded::setGuardianCall { guardian: keys.guardian.address })?;
 
     let feed = |stage: &mut Stage<'_>, description: &str, answer: i64| -> Result<Address> {
@@ -163,7 +169,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
         tokens.push(Token { symbol: symbol.into(), name: name.into(), address, decimals, feed });
     }
     let dex = uniswap::deploy(&mut stage, deployer, weth, third_party)?;
-    fund(&mut stage, keys, &tokens)?;
+    fund(&mut stage, keys, &tokens, purse)?;
     let gas_oracle = match chain_id {
         crate::BASE | crate::OPTIMISM => {
             set_code(artifacts::GAS_ORACLE, &artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?).await?;
@@ -191,6 +197,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
         depository,
         router,
         approval_proxy,
+        purse,
         multicall3: artifacts::MULTICALL3,
         permit2: artifacts::PERMIT2,
         weth,
@@ -211,8 +218,10 @@ fn funds(keys: &Keys) -> impl Iterator<Item = (Address, U256)> {
     rich.into_iter().chain(roles.map(|a| (a.address, FILLER_ETHER))).chain(users)
 }
 
-/// Tokens for the users and the solver, and what each filler may draw from the treasury.
-fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token]) -> Result<()> {
+/// Tokens for the users and the solver, and what each filler may draw from the treasury: itself, and as much again
+/// through the purse.
+fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token], purse: Address) -> Result<()> {
+    let fillers = u64::try_from(keys.fillers.len())?;
     for token in tokens {
         let (for_treasury, per_filler, per_user) = match token.symbol.as_str() {
             "WETH" => (10_000, 1_000, 0),
@@ -230,9 +239,18 @@ fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token]) -> Result<()> {
                 stage.call(&keys.deployer, token.address, &Erc20::mintCall { to, value: amount(n) })?;
             }
         }
-        for filler in keys.fillers.iter().filter(|_| per_filler > 0) {
-            let approve = Erc20::approveCall { spender: filler.address, value: amount(per_filler) };
-            stage.call(treasury, token.address, &approve)?;
+        if per_filler == 0 {
+            continue;
+        }
+        stage.call(
+            treasury,
+            token.address,
+            &Erc20::approveCall { spender: purse, value: amount(per_filler * fillers) },
+        )?;
+        for filler in &keys.fillers {
+            let (filler, value) = (filler.address, amount(per_filler));
+            stage.call(treasury, token.address, &Erc20::approveCall { spender: filler, value })?;
+            stage.call(treasury, purse, &Purse::setLimitCall { filler, token: token.address, amount: value })?;
         }
     }
     Ok(())

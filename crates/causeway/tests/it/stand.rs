@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, bail, ensure};
 use causeway::cli::LogFormat;
 use causeway::config::Config;
@@ -11,6 +12,7 @@ use causeway::outside::outside;
 use causeway::service::Service;
 use devnet::{Account, Chain, Devnet, Postgres};
 use evm::calldata;
+use evm::contracts::Purse;
 use serde_json::{Value, json};
 use store::Store;
 use tempfile::TempDir;
@@ -249,12 +251,15 @@ async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<
     chain.set_balance(treasury.address, ether(10)).await?;
     let usdc = chain.token("USDC").address;
     chain.set_token_balance(usdc, treasury.address, U256::from(INVENTORY)).await?;
+    let (purse, inventory) = (chain.contracts.purse, U256::from(INVENTORY));
+    let mut calls = vec![(usdc, calldata::approve(purse, inventory))];
     for filler in fillers {
         chain.set_balance(filler.address, ether(50)).await?;
-        chain
-            .send(treasury.private_key, usdc, U256::ZERO, calldata::approve(filler.address, U256::from(INVENTORY)))
-            .await?;
+        let limit = Purse::setLimitCall { filler: filler.address, token: usdc, amount: inventory };
+        calls.push((usdc, calldata::approve(filler.address, inventory)));
+        calls.push((purse, limit.abi_encode().into()));
     }
+    chain.send_all(treasury.private_key, calls).await?;
     Ok(())
 }
 

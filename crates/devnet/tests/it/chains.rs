@@ -21,6 +21,17 @@ sol! {
     function getL1FeeUpperBound(uint256 size) returns (uint256);
     function getChainId() returns (uint256);
     function DOMAIN_SEPARATOR() returns (bytes32);
+    function ROUTER() returns (address);
+    function limit(address treasury, address filler, address token) returns (uint256);
+    function setLimit(address filler, address token, uint256 amount);
+
+    struct Call { address target; bool allowFailure; uint256 value; bytes callData; }
+    function spend(
+        address treasury, address token, uint256 amount,
+        Call[] calls, address refundTo, address nftRecipient, bytes metadata
+    );
+    function cleanupErc20s(address[] tokens, address[] recipients, uint256[] amounts, bytes metadata);
+    function cleanupNative(uint256 amount, address recipient, bytes metadata);
 
     struct Ask { address tokenIn; address tokenOut; uint256 amountIn; uint24 fee; uint160 sqrtPriceLimitX96; }
     function quoteExactInputSingle(Ask ask) returns (uint256 amountOut, uint160 price, uint32 crossed, uint256 gas);
@@ -73,6 +84,9 @@ async fn three_chains_have_the_same_addresses() {
         assert!(head > chain.start_block);
         let guardian = chain.read(chain.contracts.depository, &guardianCall {}).await.unwrap();
         assert_eq!(guardian, devnet.keys.guardian.address);
+        for place in [chain.contracts.approval_proxy, chain.contracts.purse] {
+            assert_eq!(chain.read(place, &ROUTERCall {}).await.unwrap(), chain.contracts.router);
+        }
         let id = chain.read(chain.contracts.multicall3, &getChainIdCall {}).await.unwrap();
         assert_eq!(id, U256::from(chain.id));
     }
@@ -110,12 +124,19 @@ async fn everyone_has_funds() {
             let token = chain.token(symbol).address;
             let treasury = keys.treasury.address;
             let inventory = chain.balance(token, treasury).await.unwrap();
+            let mut limits = U256::ZERO;
             for filler in &keys.fillers {
                 let call = allowanceCall { owner: treasury, spender: filler.address };
                 let allowed = chain.read(token, &call).await.unwrap();
                 assert!(allowed > U256::ZERO && allowed < inventory, "{symbol}");
+                let limit = limitCall { treasury, filler: filler.address, token };
+                let limit = chain.read(chain.contracts.purse, &limit).await.unwrap();
+                assert_eq!(limit, allowed, "{symbol}");
+                limits += limit;
                 assert!(chain.balance(Address::ZERO, filler.address).await.unwrap() > ether(10));
             }
+            let call = allowanceCall { owner: treasury, spender: chain.contracts.purse };
+            assert_eq!(chain.read(token, &call).await.unwrap(), limits, "{symbol}");
         }
     }
 }
@@ -179,6 +200,57 @@ async fn deposits_carry_the_public_topics() {
     let log = &receipt.logs()[1];
     assert_eq!((log.address(), log.topics()), (depository, &[ERC20_DEPOSIT][..]));
     assert_eq!(log.data().data, (user.address, token, amount, id).abi_encode());
+}
+
+/// Tokens of the treasury and native of the filler in one transaction, which names its order.
+#[tokio::test]
+async fn a_filler_pays_through_the_purse() {
+    let chain = Devnet::shared().await.chain("arbitrum");
+    let (treasury, filler) = (chain.fresh_user().await.unwrap(), chain.fresh_user().await.unwrap());
+    let (purse, router, usdc) = (chain.contracts.purse, chain.contracts.router, chain.token("USDC").address);
+    let (limit, amount, top_up) = (dollars(500), dollars(200), U256::from(1_000_000));
+    let approve = approveCall { spender: purse, value: limit };
+    let set_limit = setLimitCall { filler: filler.address, token: usdc, amount: limit };
+    let calls = [(usdc, approve.abi_encode().into()), (purse, set_limit.abi_encode().into())];
+    let receipts = chain.send_all(treasury.private_key, calls).await.unwrap();
+    assert_eq!(receipts.iter().map(|r| r.to).collect::<Vec<_>>(), [Some(usdc), Some(purse)]);
+
+    let recipient = Address::repeat_byte(0x57);
+    let tokens = cleanupErc20sCall {
+        tokens: vec![usdc],
+        recipients: vec![recipient],
+        amounts: vec![amount],
+        metadata: Bytes::new(),
+    };
+    let native = cleanupNativeCall { amount: top_up, recipient, metadata: Bytes::new() };
+    let calls = [tokens.abi_encode(), native.abi_encode()].map(|data| Call {
+        target: router,
+        allowFailure: false,
+        value: U256::ZERO,
+        callData: data.into(),
+    });
+    let spend = |amount| {
+        let call = spendCall {
+            treasury: treasury.address,
+            token: usdc,
+            amount,
+            calls: calls.to_vec(),
+            refundTo: filler.address,
+            nftRecipient: Address::ZERO,
+            metadata: Bytes::new(),
+        };
+        Bytes::from([call.abi_encode(), vec![7; 32]].concat())
+    };
+    chain.send(filler.private_key, purse, top_up, spend(amount)).await.unwrap();
+    assert_eq!(chain.balance(usdc, recipient).await.unwrap(), amount);
+    assert_eq!(chain.balance(Address::ZERO, recipient).await.unwrap(), top_up);
+    let left = limitCall { treasury: treasury.address, filler: filler.address, token: usdc };
+    assert_eq!(chain.read(purse, &left).await.unwrap(), limit - amount);
+    // Others may not, and the filler no more than is left.
+    let stranger = chain.fresh_user().await.unwrap();
+    assert!(chain.send(stranger.private_key, purse, top_up, spend(amount)).await.is_err());
+    assert!(chain.send(filler.private_key, purse, top_up, spend(limit)).await.is_err());
+    assert_eq!(chain.balance(usdc, router).await.unwrap(), U256::ZERO);
 }
 
 #[tokio::test]
