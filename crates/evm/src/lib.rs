@@ -8,13 +8,18 @@ pub mod contracts;
 pub mod errors;
 pub mod evidence;
 pub mod extract;
+pub mod fills;
 mod heads;
 mod node;
 pub mod nodes;
+pub mod pools;
+pub mod routed;
 pub mod rpc;
 mod second_look;
 pub mod sender;
 pub mod signer;
+pub mod steps;
+pub mod swap;
 pub mod topics;
 pub mod watcher;
 

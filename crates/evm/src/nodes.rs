@@ -327,7 +327,7 @@ impl Nodes {
 
     /// Asks one endpoint after the other until one knows. The next is asked when one fails, does not know, or takes
     /// too long; the slow one may still win.
-    async fn first_known<T, F, Fut>(&self, ask: F) -> Result<Option<T>, ChainError>
+    pub(crate) async fn first_known<T, F, Fut>(&self, ask: F) -> Result<Option<T>, ChainError>
     where
         F: Fn(Arc<Node>) -> Fut,
         Fut: Future<Output = Result<Option<T>, ChainError>>,

@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod deposits;
+mod desk;
 mod failover;
 mod faults;
+mod fills;
 mod following;
 mod lies;
+mod origin_swaps;
 mod real;
+mod same_chain;
 mod scripted;
 mod sending;
 mod wallets;

@@ -1,0 +1,101 @@
+//! Fills that are more than one transfer: with a trade on the destination, a gas top-up, or the user's own calls.
+//!
+//! A filler sends native funds to the router, or has tokens of the treasury spent through the purse. All calldata ends
+//! with the order id. Plain transfers are in `calldata`.
+
+use alloy::primitives::{Address, Bytes, U256};
+use domain::ids::OrderId;
+
+use crate::routed::{Calls, Ends, FromPurse, Message, Part};
+use crate::swap::Trade;
+
+/// What a fill is paid from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Funds {
+    Native(U256),
+    Purse(FromPurse),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Fill<'a> {
+    pub router: Address,
+    /// With a trade its `most_input`, else what is delivered.
+    pub funds: Funds,
+    /// From the currency of the funds to the one delivered; none where they are the same.
+    pub trade: Option<Trade<'a>>,
+    pub recipient: Address,
+    /// Native value for the recipient in addition to what is delivered, from the filler.
+    pub top_up: U256,
+    /// What the user wants done with what is delivered, which then stays at the router until they are done. They may
+    /// spend native value only where that is what is delivered.
+    pub calls: &'a [Message],
+    /// Who gets what the trade did not use: us.
+    pub rest_to: Address,
+}
+
+impl Fill<'_> {
+    /// What the filler sends.
+    pub fn message(&self, order: OrderId) -> Message {
+        // What the user's calls leave is the user's; without any, only our own native value can be left.
+        let refund_to = if self.calls.is_empty() { self.rest_to } else { self.recipient };
+        let ends = Ends { refund_to, nft_recipient: self.recipient };
+        // Metadata names requests (`steps`), and a fill is not to be mistaken for one.
+        let metadata = Bytes::new();
+        let message = match &self.funds {
+            Funds::Native(amount) => self.calls().with_native(amount.saturating_add(self.top_up), ends, metadata),
+            Funds::Purse(purse) => self.calls().with_purse(purse, self.top_up, ends, metadata),
+        };
+        message.naming(order.0)
+    }
+
+    fn calls(&self) -> Calls {
+        let mut calls = Calls::of(self.router);
+        if let Some(trade) = &self.trade {
+            let through_router = trade.native_out || !self.calls.is_empty();
+            let output_to = if through_router { self.router } else { self.recipient };
+            trade.add_to(&mut calls, output_to, self.rest_to);
+        }
+        // Before anything is paid by "all there is", and before the user's calls could spend it.
+        calls.pay_native(self.recipient, Part::Exactly(self.top_up));
+        if self.calls.is_empty() {
+            self.deliver(&mut calls);
+        } else {
+            self.run(&mut calls);
+        }
+        calls
+    }
+
+    fn deliver(&self, calls: &mut Calls) {
+        match (&self.trade, &self.funds) {
+            (Some(trade), _) if trade.native_out => calls.pay_native(self.recipient, trade.output()),
+            // The trade has paid the recipient.
+            (Some(_), _) => (),
+            (None, Funds::Native(amount)) => calls.pay_native(self.recipient, Part::Exactly(*amount)),
+            (None, Funds::Purse(purse)) => {
+                calls.pay_token(purse.token, self.recipient, Part::Exactly(purse.amount));
+            }
+        }
+    }
+
+    fn run(&self, calls: &mut Calls) {
+        if self.trade.is_some_and(|trade| trade.native_in) {
+            // The user's calls run as the router: whatever is ours must be out of it by then.
+            calls.pay_native(self.rest_to, Part::All);
+        }
+        for call in self.calls {
+            calls.call(call.to, call.value, call.data.clone());
+        }
+        if let Some(token) = self.delivered() {
+            calls.pay_token(token, self.recipient, Part::All);
+        }
+    }
+
+    /// None for the native currency.
+    fn delivered(&self) -> Option<Address> {
+        match (&self.trade, &self.funds) {
+            (Some(trade), _) => trade.token_out(),
+            (None, Funds::Native(_)) => None,
+            (None, Funds::Purse(purse)) => Some(purse.token),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Uniswap V3 as we read it: the interfaces, and which ticks of which pools a block changed.
+//!
+//! Only shapes and logs: what a pool pays is computed by whoever mirrors it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, BloomInput, aliases::I24};
+use alloy::rpc::types::Log;
+use alloy::sol;
+use alloy::sol_types::SolEvent;
+use serde_json::json;
+
+use crate::errors::ChainError;
+use crate::node::Node;
+use crate::nodes::Nodes;
+use crate::rpc::{Head, Header};
+
+sol! {
+    #![sol(all_derives)]
+
+    interface UniswapFactory {
+        function getPool(address tokenA, address tokenB, uint24 fee) external view returns (address pool);
+    }
+
+    interface UniswapPool {
+        function slot0()
+            external
+            view
+            returns (
+                uint160 sqrtPriceX96,
+                int24 tick,
+                uint16 observationIndex,
+                uint16 observationCardinality,
+                uint16 observationCardinalityNext,
+                uint8 feeProtocol,
+                bool unlocked
+            );
+        function liquidity() external view returns (uint128);
+        function tickSpacing() external view returns (int24);
+        function tickBitmap(int16 wordPosition) external view returns (uint256);
+        function ticks(int24 tick)
+            external
+            view
+            returns (
+                uint128 liquidityGross,
+                int128 liquidityNet,
+                uint256 feeGrowthOutside0X128,
+                uint256 feeGrowthOutside1X128,
+                int56 tickCumulativeOutside,
+                uint160 secondsPerLiquidityOutsideX128,
+                uint32 secondsOutside,
+                bool initialized
+            );
+
+        event Mint(
+            address sender,
+            address indexed owner,
+            int24 indexed tickLower,
+            int24 indexed tickUpper,
+            uint128 amount,
+            uint256 amount0,
+            uint256 amount1
+        );
+        event Burn(
+            address indexed owner,
+            int24 indexed tickLower,
+            int24 indexed tickUpper,
+            uint128 amount,
+            uint256 amount0,
+            uint256 amount1
+        );
+    }
+
+    interface QuoterV2 {
+        struct ExactInput {
+            address tokenIn;
+            address tokenOut;
+            uint256 amountIn;
+            uint24 fee;
+            uint160 sqrtPriceLimitX96;
+        }
+
+        struct ExactOutput {
+            address tokenIn;
+            address tokenOut;
+            uint256 amount;
+            uint24 fee;
+            uint160 sqrtPriceLimitX96;
+        }
+
+        function quoteExactInputSingle(ExactInput params)
+            external
+            returns (uint256 amountOut, uint160 priceAfter, uint32 ticksCrossed, uint256 gasEstimate);
+        function quoteExactOutputSingle(ExactOutput params)
+            external
+            returns (uint256 amountIn, uint160 priceAfter, uint32 ticksCrossed, uint256 gasEstimate);
+        function quoteExactInput(bytes path, uint256 amountIn)
+            external
+            returns (uint256 amountOut, uint160[] pricesAfter, uint32[] ticksCrossed, uint256 gasEstimate);
+        function quoteExactOutput(bytes path, uint256 amountOut)
+            external
+            returns (uint256 amountIn, uint160[] pricesAfter, uint32[] ticksCrossed, uint256 gasEstimate);
+    }
+}
+
+/// What one block did to the liquidity of pools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TickChanges {
+    pub head: Head,
+    /// By pool, the ticks whose liquidity may be another than before.
+    pub changed: BTreeMap<Address, BTreeSet<i32>>,
+    /// The header hints at changes that the node does not show: these pools are to be read anew.
+    pub doubtful: BTreeSet<Address>,
+}
+
+impl Nodes {
+    /// Read by hash, so that it is about this block and no other; none when no endpoint that answered knows it.
+    pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
+        self.first_known(|node| async move { read(&node, hash, pools).await }).await
+    }
+}
+
+async fn read(node: &Arc<Node>, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
+    let header = node.ask::<Option<Header>>("eth_getBlockByHash", (hash, false));
+    let (header, logs) = tokio::join!(header, logs(node, hash, pools));
+    // Whether the block is known comes first: nodes answer for the logs of an unknown one with an error or nothing.
+    let Some(header) = header? else { return Ok(None) };
+    if header.head().hash != hash {
+        return Err(inconsistent(node, "eth_getBlockByHash", hash, "another block"));
+    }
+    let mut logs = logs?;
+    let mut doubtful = owed(&header, pools, &logs);
+    if !doubtful.is_empty() {
+        logs = self::logs(node, hash, pools).await?;
+        doubtful = owed(&header, pools, &logs);
+    }
+    let mut changed = BTreeMap::<_, BTreeSet<_>>::new();
+    for log in &logs {
+        match (log.topic0(), log.topics()) {
+            (Some(&(UniswapPool::Mint::SIGNATURE_HASH | UniswapPool::Burn::SIGNATURE_HASH)), &[_, _, lower, upper]) => {
+                changed.entry(log.address()).or_default().extend([tick(lower), tick(upper)]);
+            }
+            (Some(&(UniswapPool::Mint::SIGNATURE_HASH | UniswapPool::Burn::SIGNATURE_HASH)), _) => {
+                doubtful.insert(log.address());
+            }
+            _ => {}
+        }
+    }
+    Ok(Some(TickChanges { head: header.head(), changed, doubtful }))
+}
+
+/// All logs of the pools, not only those that change liquidity: a busy pool then shows by its swaps that the node has
+/// indexed the block.
+async fn logs(node: &Node, hash: B256, pools: &[Address]) -> Result<Vec<Log>, ChainError> {
+    if pools.is_empty() {
+        return Ok(Vec::new());
+    }
+    let logs: Vec<Log> = node.ask("eth_getLogs", [json!({ "blockHash": hash, "address": pools })]).await?;
+    if logs.iter().any(|log| log.block_hash != Some(hash) || log.removed) {
+        return Err(inconsistent(node, "eth_getLogs", hash, "logs of another block"));
+    }
+    Ok(logs)
+}
+
+/// Pools that the header hints to have changed and that show no log at all. The filter in the header has no false
+/// negatives; where it is wrong the other way, a pool is read once too often.
+fn owed(header: &Header, pools: &[Address], logs: &[Log]) -> BTreeSet<Address> {
+    let Some(bloom) = header.logs_bloom.filter(|bloom| !bloom.is_zero()) else { return BTreeSet::new() };
+    let hints = |part: &[u8]| bloom.contains_input(BloomInput::Raw(part));
+    let topics = [UniswapPool::Mint::SIGNATURE_HASH, UniswapPool::Burn::SIGNATURE_HASH];
+    if !topics.iter().any(|topic| hints(topic.as_slice())) {
+        return BTreeSet::new();
+    }
+    let silent = |pool: &Address| logs.iter().all(|log| log.address() != *pool);
+    pools.iter().filter(|pool| hints(pool.as_slice()) && silent(pool)).copied().collect()
+}
+
+fn tick(topic: B256) -> i32 {
+    let [.., high, middle, low] = topic.0;
+    I24::from_be_bytes([high, middle, low]).as_i32()
+}
+
+fn inconsistent(node: &Node, method: &'static str, block: B256, reason: &'static str) -> ChainError {
+    let error = ChainError::Inconsistent { host: node.host.clone(), method, block, reason };
+    node.failed(method, &error);
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::b256;
+
+    use super::*;
+
+    #[test]
+    fn a_tick_is_read_with_its_sign() {
+        for (value, text) in [(-1, B256::repeat_byte(0xff)), (887_272, B256::left_padding_from(&[0x0d, 0x89, 0xe8]))] {
+            assert_eq!(tick(text), value);
+        }
+    }
+
+    #[test]
+    fn the_events_are_the_public_ones() {
+        let mint = b256!("7a53080ba414158be7ec69b987b5fb7d07dee101fe85488f0853ae16239d0bde");
+        let burn = b256!("0c396cd989a39f4459b5fa1aed6a9a8dcdbc45908acfd67e028cd568da98982c");
+        assert_eq!((UniswapPool::Mint::SIGNATURE_HASH, UniswapPool::Burn::SIGNATURE_HASH), (mint, burn));
+    }
+}

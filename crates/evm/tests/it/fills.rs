@@ -1,0 +1,222 @@
+//! Fills through the router on a real chain and a real DEX, from native funds and from the treasury's tokens.
+
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::SolCall;
+use devnet::Devnet;
+use evm::SentTx;
+use evm::contracts::{Erc20, Purse};
+use evm::fills::{Fill, Funds};
+use evm::routed::{FromPurse, Message};
+use evm::swap::Wrapped;
+
+use crate::desk::{Desk, NATIVE, units};
+
+const TOP_UP: U256 = U256::from_limbs([700_000_000_000_000, 0, 0, 0]);
+
+/// One order to be filled by the desk's sender.
+struct Story {
+    desk: Desk,
+    recipient: Address,
+    rest_to: Address,
+}
+
+impl Story {
+    async fn new() -> Self {
+        let desk = Desk::open().await;
+        Self { recipient: desk.stranger(), rest_to: desk.stranger(), desk }
+    }
+
+    fn fill<'a>(&self, funds: Funds) -> Fill<'a> {
+        Fill {
+            router: self.desk.chain.contracts.router,
+            funds,
+            trade: None,
+            recipient: self.recipient,
+            top_up: U256::ZERO,
+            calls: &[],
+            rest_to: self.rest_to,
+        }
+    }
+
+    /// Lets the sender spend so much of the treasury.
+    async fn purse(&self, symbol: &str, amount: U256) -> FromPurse {
+        let (chain, treasury) = (self.desk.chain, &Devnet::shared().await.keys.treasury);
+        let (purse, token) = (chain.contracts.purse, self.desk.token(symbol));
+        let limit = Purse::setLimitCall { filler: self.desk.sender.address, token, amount };
+        chain.call(treasury.private_key, purse, &limit).await.unwrap();
+        FromPurse { purse, treasury: treasury.address, token, amount }
+    }
+
+    async fn send(&self, fill: &Fill<'_>) -> SentTx {
+        let message = fill.message(self.desk.order);
+        assert_eq!(self.desk.entry.request_in(message.to, &message.data), None);
+        let receipt = self.desk.send(&message).await;
+        let sent = self.desk.evidence(&receipt).await;
+        assert_eq!((sent.success, sent.id()), (true, Some(self.desk.order.0)));
+        self.desk.assert_nothing_is_left().await;
+        sent
+    }
+
+    fn paid(&self, sent: &SentTx, currency: Address, recipient: Address) -> U256 {
+        sent.paid(currency, recipient, self.desk.chain.contracts.router)
+    }
+
+    /// The evidence and the balance of someone who had nothing agree.
+    async fn assert_paid(&self, sent: &SentTx, currency: Address, amount: U256) {
+        assert_eq!(self.paid(sent, currency, self.recipient), amount);
+        assert_eq!(self.desk.balance(currency, self.recipient).await, amount);
+    }
+
+    async fn rest(&self, currency: Address) -> U256 {
+        self.desk.balance(currency, self.rest_to).await
+    }
+}
+
+fn transfer(token: Address, to: Address, amount: U256) -> Message {
+    Message { to: token, value: U256::ZERO, data: Erc20::transferCall { to, amount }.abi_encode().into() }
+}
+
+#[tokio::test]
+async fn native_funds_as_they_are() {
+    let story = Story::new().await;
+    let sent = story.send(&story.fill(Funds::Native(U256::from(5_000)))).await;
+    story.assert_paid(&sent, NATIVE, U256::from(5_000)).await;
+}
+
+#[tokio::test]
+async fn native_funds_sold_for_a_token_with_a_top_up() {
+    let story = Story::new().await;
+    let (route, input) = (story.desk.route(&["ETH", "USDC"], &[500]), units(1, 18));
+    let (trade, output) = story.desk.sell(&route, input).await;
+    let fill = Fill { trade: Some(trade), top_up: TOP_UP, ..story.fill(Funds::Native(input)) };
+    let sent = story.send(&fill).await;
+    story.assert_paid(&sent, story.desk.token("USDC"), output).await;
+    story.assert_paid(&sent, NATIVE, TOP_UP).await;
+    assert_eq!(story.rest(NATIVE).await, U256::ZERO);
+}
+
+#[tokio::test]
+async fn an_exact_output_from_native_funds_returns_the_rest() {
+    let story = Story::new().await;
+    let (route, output) = (story.desk.route(&["ETH", "USDC", "DAI"], &[500, 100]), units(1_500, 18));
+    let (trade, input) = story.desk.buy(&route, output).await;
+    let fill = Fill { trade: Some(trade), top_up: TOP_UP, ..story.fill(Funds::Native(trade.most_input())) };
+    let sent = story.send(&fill).await;
+    story.assert_paid(&sent, story.desk.token("DAI"), output).await;
+    story.assert_paid(&sent, NATIVE, TOP_UP).await;
+    assert_eq!(story.rest(NATIVE).await, trade.most_input() - input);
+}
+
+#[tokio::test]
+async fn wrapping_native_funds() {
+    let story = Story::new().await;
+    let (route, amount) = (story.desk.route(&["ETH", "WETH"], &[]), units(3, 18));
+    let (trade, _) = story.desk.sell(&route, amount).await;
+    let sent = story.send(&Fill { trade: Some(trade), ..story.fill(Funds::Native(amount)) }).await;
+    story.assert_paid(&sent, story.desk.token("WETH"), amount).await;
+}
+
+#[tokio::test]
+async fn calls_spend_native_funds_and_leave_the_rest_to_the_recipient() {
+    let story = Story::new().await;
+    let (weth, third) = (story.desk.token("WETH"), story.desk.stranger());
+    let calls = [
+        Message { to: weth, value: units(2, 18), data: Wrapped::depositCall {}.abi_encode().into() },
+        transfer(weth, third, units(2, 18)),
+        Message { to: third, value: units(1, 18), data: Bytes::new() },
+    ];
+    let sent = story.send(&Fill { calls: &calls, ..story.fill(Funds::Native(units(5, 18))) }).await;
+    // An order with calls is paid at the router.
+    assert_eq!(story.paid(&sent, NATIVE, story.desk.chain.contracts.router), units(5, 18));
+    assert_eq!(story.desk.balance(weth, third).await, units(2, 18));
+    assert_eq!(story.desk.balance(NATIVE, third).await, units(1, 18));
+    assert_eq!(story.desk.balance(NATIVE, story.recipient).await, units(2, 18));
+}
+
+#[tokio::test]
+async fn calls_after_a_trade_of_native_funds() {
+    let story = Story::new().await;
+    let (token, third) = (story.desk.token("USDC"), story.desk.stranger());
+    let (route, output) = (story.desk.route(&["ETH", "USDC"], &[3000]), units(900, 6));
+    let (trade, input) = story.desk.buy(&route, output).await;
+    let calls = [transfer(token, third, units(200, 6))];
+    let funds = Funds::Native(trade.most_input());
+    let fill = Fill { trade: Some(trade), top_up: TOP_UP, calls: &calls, ..story.fill(funds) };
+    let sent = story.send(&fill).await;
+    assert_eq!(story.paid(&sent, token, story.desk.chain.contracts.router), output);
+    assert_eq!(story.desk.balance(token, third).await, units(200, 6));
+    story.assert_paid(&sent, token, units(700, 6)).await;
+    story.assert_paid(&sent, NATIVE, TOP_UP).await;
+    assert_eq!(story.rest(NATIVE).await, trade.most_input() - input);
+}
+
+#[tokio::test]
+async fn tokens_of_the_treasury_with_a_top_up() {
+    let story = Story::new().await;
+    let purse = story.purse("USDT", units(40, 6)).await;
+    let before = story.desk.balance(purse.token, purse.treasury).await;
+    let fill = Fill { top_up: TOP_UP, ..story.fill(Funds::Purse(purse)) };
+    let sent = story.send(&fill).await;
+    story.assert_paid(&sent, purse.token, units(40, 6)).await;
+    story.assert_paid(&sent, NATIVE, TOP_UP).await;
+    assert_eq!(story.desk.balance(purse.token, purse.treasury).await, before - units(40, 6));
+    let error = story.desk.try_send(&fill.message(story.desk.order)).await.unwrap_err();
+    assert!(error.contains("revert"), "the limit is used up: {error}");
+}
+
+#[tokio::test]
+async fn tokens_sold_for_the_native_currency_are_paid_apart_from_the_top_up() {
+    let story = Story::new().await;
+    let (route, input) = (story.desk.route(&["USDC", "ETH"], &[500]), units(600, 6));
+    let (trade, output) = story.desk.sell(&route, input).await;
+    let funds = Funds::Purse(story.purse("USDC", input).await);
+    let sent = story.send(&Fill { trade: Some(trade), top_up: TOP_UP, ..story.fill(funds) }).await;
+    story.assert_paid(&sent, NATIVE, output + TOP_UP).await;
+}
+
+#[tokio::test]
+async fn an_exact_native_output_from_tokens_returns_the_rest() {
+    let story = Story::new().await;
+    let (route, output) = (story.desk.route(&["USDT", "USDC", "ETH"], &[100, 500]), units(1, 17));
+    let (trade, input) = story.desk.buy(&route, output).await;
+    let purse = story.purse("USDT", trade.most_input()).await;
+    let sent = story.send(&Fill { trade: Some(trade), ..story.fill(Funds::Purse(purse)) }).await;
+    story.assert_paid(&sent, NATIVE, output).await;
+    assert_eq!(story.rest(purse.token).await, trade.most_input() - input);
+}
+
+#[tokio::test]
+async fn tokens_sold_for_a_token() {
+    let story = Story::new().await;
+    let (route, input) = (story.desk.route(&["USDC", "WETH", "TAIL"], &[500, 3000]), units(30, 6));
+    let (trade, output) = story.desk.sell(&route, input).await;
+    let funds = Funds::Purse(story.purse("USDC", input).await);
+    let sent = story.send(&Fill { trade: Some(trade), ..story.fill(funds) }).await;
+    story.assert_paid(&sent, story.desk.token("TAIL"), output).await;
+}
+
+#[tokio::test]
+async fn calls_spend_tokens_of_the_treasury() {
+    let story = Story::new().await;
+    let (purse, third) = (story.purse("USDC", units(50, 6)).await, story.desk.stranger());
+    let calls = [transfer(purse.token, third, units(20, 6))];
+    let sent = story.send(&Fill { calls: &calls, top_up: TOP_UP, ..story.fill(Funds::Purse(purse)) }).await;
+    assert_eq!(story.paid(&sent, purse.token, story.desk.chain.contracts.router), units(50, 6));
+    assert_eq!(story.desk.balance(purse.token, third).await, units(20, 6));
+    story.assert_paid(&sent, purse.token, units(30, 6)).await;
+    story.assert_paid(&sent, NATIVE, TOP_UP).await;
+}
+
+#[tokio::test]
+async fn calls_after_a_trade_of_tokens_find_native_value() {
+    let story = Story::new().await;
+    let (route, output) = (story.desk.route(&["USDC", "ETH"], &[500]), units(1, 17));
+    let (trade, input) = story.desk.buy(&route, output).await;
+    let (purse, third) = (story.purse("USDC", trade.most_input()).await, story.desk.stranger());
+    let calls = [Message { to: third, value: units(4, 16), data: Bytes::new() }];
+    let sent = story.send(&Fill { trade: Some(trade), calls: &calls, ..story.fill(Funds::Purse(purse)) }).await;
+    assert_eq!(story.paid(&sent, NATIVE, story.desk.chain.contracts.router), output);
+    assert_eq!(story.desk.balance(NATIVE, third).await, units(4, 16));
+    assert_eq!(story.desk.balance(NATIVE, story.recipient).await, units(6, 16));
+    assert_eq!(story.rest(purse.token).await, trade.most_input() - input);
+}

@@ -1,0 +1,177 @@
+//! Requests within one chain, made on a real one: trades, wrapping and sends, with the request named in each.
+
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::rpc::types::TransactionReceipt;
+use alloy::sol_types::SolCall;
+use evm::calldata;
+use evm::contracts::Erc20;
+use evm::routed::{Calls, Ends, Message};
+use evm::steps::{self, Fee};
+use evm::swap::{Bound, Trade};
+
+use crate::desk::{Desk, NATIVE, units};
+
+async fn send(desk: &Desk, message: &Message) -> TransactionReceipt {
+    assert_eq!(desk.entry.request_in(message.to, &message.data), Some(desk.request));
+    let receipt = desk.send(message).await;
+    desk.assert_nothing_is_left().await;
+    receipt
+}
+
+async fn swap(desk: &Desk, trade: &Trade<'_>, fee: Option<Fee>, recipient: Address) -> TransactionReceipt {
+    let message = desk.entry.same_chain_swap(trade, fee, desk.sender.address, recipient, desk.request);
+    send(desk, &message).await
+}
+
+#[tokio::test]
+async fn a_token_for_a_token_with_a_fee() {
+    let desk = Desk::open().await;
+    let (user, recipient, treasury) = (desk.sender.address, desk.stranger(), desk.stranger());
+    let route = desk.route(&["USDC", "WETH"], &[500]);
+    let (trade, output) = desk.sell(&route, units(300, 6)).await;
+    desk.approve_proxy("USDC", units(303, 6)).await;
+    let fee = Fee { amount: units(3, 6), recipient: treasury };
+    swap(&desk, &trade, Some(fee), recipient).await;
+    assert_eq!(desk.balance(desk.token("WETH"), recipient).await, output);
+    assert_eq!(desk.balance(desk.token("USDC"), treasury).await, units(3, 6));
+    assert_eq!(desk.balance(desk.token("USDC"), user).await, units(9_697, 6));
+}
+
+#[tokio::test]
+async fn the_native_currency_for_a_token_with_a_fee() {
+    let desk = Desk::open().await;
+    let (recipient, treasury) = (desk.stranger(), desk.stranger());
+    let route = desk.route(&["ETH", "USDC"], &[500]);
+    let (trade, input) = desk.buy(&route, units(1_000, 6)).await;
+    let fee = Fee { amount: U256::from(12_345), recipient: treasury };
+    let receipt = swap(&desk, &trade, Some(fee), recipient).await;
+    assert_eq!(desk.balance(desk.token("USDC"), recipient).await, units(1_000, 6));
+    assert_eq!(desk.balance(NATIVE, treasury).await, fee.amount);
+    assert_eq!(desk.native_before_gas(&[&receipt]).await, units(100, 18) - input - fee.amount);
+}
+
+#[tokio::test]
+async fn a_token_for_the_native_currency() {
+    let desk = Desk::open().await;
+    let (recipient, token) = (desk.stranger(), desk.token("TAIL"));
+    let route = desk.route(&["TAIL", "ETH"], &[3000]);
+    let (trade, output) = desk.sell(&route, units(5_000, 18)).await;
+    desk.approve_proxy("TAIL", units(5_000, 18)).await;
+    swap(&desk, &trade, None, recipient).await;
+    assert_eq!(desk.balance(NATIVE, recipient).await, output);
+    assert_eq!(desk.balance(token, desk.sender.address).await, units(5_000, 18));
+
+    let (trade, input) = desk.buy(&route, units(1, 16)).await;
+    desk.approve_proxy("TAIL", trade.most_input()).await;
+    swap(&desk, &trade, Some(Fee { amount: U256::ZERO, recipient }), recipient).await;
+    assert_eq!(desk.balance(NATIVE, recipient).await, output + units(1, 16));
+    assert_eq!(desk.balance(token, desk.sender.address).await, units(5_000, 18) - input);
+}
+
+#[tokio::test]
+async fn a_recipient_whose_address_means_something_to_the_dex_is_paid_all_the_same() {
+    let desk = Desk::open().await;
+    let (route, token) = (desk.route(&["ETH", "USDC"], &[500]), desk.token("USDC"));
+    for name in [1, 2] {
+        let recipient = Address::with_last_byte(name);
+        let before = desk.balance(token, recipient).await;
+        let (trade, output) = desk.sell(&route, units(1, 16)).await;
+        swap(&desk, &trade, None, recipient).await;
+        assert_eq!(desk.balance(token, recipient).await, before + output);
+    }
+}
+
+/// Anyone can make the router approve anyone, for good. Such a recipient is called while the router pays it.
+#[tokio::test]
+async fn a_recipient_whom_the_router_has_approved_cannot_take_what_is_unspent() {
+    let desk = Desk::open().await;
+    let (router, token, recipient) = (desk.entry.router, desk.token("USDC"), desk.stranger());
+    let mut plant = Calls::of(router);
+    plant.call(token, U256::ZERO, calldata::approve(recipient, U256::MAX));
+    let ends = Ends { refund_to: desk.sender.address, nft_recipient: desk.sender.address };
+    desk.send(&plant.with_native(U256::ZERO, ends, Bytes::new())).await;
+
+    let route = desk.route(&["USDC", "ETH"], &[500]);
+    let (trade, input) = desk.buy(&route, units(1, 17)).await;
+    let theft = Erc20::transferFromCall { from: router, to: recipient, amount: trade.most_input() - input };
+    desk.chain.set_code(recipient, calls_when_paid(token, &theft.abi_encode())).await.unwrap();
+    desk.approve_proxy("USDC", trade.most_input()).await;
+    swap(&desk, &trade, None, recipient).await;
+    assert_eq!(desk.balance(NATIVE, recipient).await, units(1, 17));
+    assert_eq!(desk.balance(token, recipient).await, U256::ZERO);
+    assert_eq!(desk.balance(token, desk.sender.address).await, units(10_000, 6) - input);
+}
+
+/// A contract that makes one call, of at most 255 bytes, whenever it is called, and does not mind if that fails.
+fn calls_when_paid(target: Address, data: &[u8]) -> Bytes {
+    let length = u8::try_from(data.len()).unwrap();
+    // Copies the data from behind the code to memory, then calls with it: 7 + 10 + 21 + 3 bytes.
+    let copy = [0x60, length, 0x60, 41, 0x60, 0, 0x39];
+    let arguments = [0x60, 0, 0x60, 0, 0x60, length, 0x60, 0, 0x60, 0];
+    [&copy[..], &arguments, &[0x73], target.as_slice(), &[0x5a, 0xf1, 0x00], data].concat().into()
+}
+
+/// With a bound this loose nobody else would give the rest back either.
+#[tokio::test]
+async fn what_a_pool_that_ran_dry_did_not_take_comes_back() {
+    let desk = Desk::open().await;
+    let (weth, dai) = (desk.token("WETH"), desk.token("DAI"));
+    let pool = desk.open_shallow_pool(weth, dai, units(1, 18)).await;
+    let bound = |input| Bound::ExactInput { input, least_output: U256::ONE };
+    let (there, back) = (desk.route(&["ETH", "DAI"], &[10_000]), desk.route(&["DAI", "ETH"], &[10_000]));
+    let recipient = desk.stranger();
+
+    let before = (desk.balance(NATIVE, desk.sender.address).await, desk.balance(weth, pool).await);
+    let receipt = swap(&desk, &desk.trade(&there, bound(units(50, 18))), None, recipient).await;
+    let taken = desk.balance(weth, pool).await - before.1;
+    assert!(taken > U256::ZERO && taken < units(2, 18), "{taken}");
+    assert_eq!(desk.native_before_gas(&[&receipt]).await, before.0 - taken);
+    assert!(desk.balance(dai, recipient).await > U256::ZERO);
+
+    desk.approve_proxy("DAI", units(50, 18)).await;
+    let before = (desk.balance(dai, desk.sender.address).await, desk.balance(dai, pool).await);
+    swap(&desk, &desk.trade(&back, bound(units(50, 18))), None, recipient).await;
+    let taken = desk.balance(dai, pool).await - before.1;
+    assert!(taken > U256::ZERO && taken < units(4, 18), "{taken}");
+    assert_eq!(desk.balance(dai, desk.sender.address).await, before.0 - taken);
+    assert!(desk.balance(NATIVE, recipient).await > U256::ZERO);
+}
+
+#[tokio::test]
+async fn wrapping_and_unwrapping() {
+    let desk = Desk::open().await;
+    let (user, recipient, treasury) = (desk.sender.address, desk.stranger(), desk.stranger());
+    let (wrap, unwrap) = (desk.route(&["ETH", "WETH"], &[]), desk.route(&["WETH", "ETH"], &[]));
+    let (wrap, _) = desk.sell(&wrap, units(10, 18)).await;
+    let (unwrap, _) = desk.sell(&unwrap, units(4, 18)).await;
+    let (weth, fee) = (desk.token("WETH"), Some(Fee { amount: units(1, 18), recipient: treasury }));
+
+    let one = swap(&desk, &wrap, None, user).await;
+    let two = swap(&desk, &unwrap, None, user).await;
+    assert_eq!((one.to, two.to), (Some(weth), Some(weth)));
+    assert_eq!(desk.balance(weth, user).await, units(6, 18));
+    assert_eq!(desk.native_before_gas(&[&one, &two]).await, units(94, 18));
+
+    swap(&desk, &wrap, None, recipient).await;
+    assert_eq!(desk.balance(weth, recipient).await, units(10, 18));
+    swap(&desk, &wrap, fee, user).await;
+    assert_eq!(desk.balance(weth, user).await, units(16, 18));
+    assert_eq!(desk.balance(NATIVE, treasury).await, units(1, 18));
+
+    desk.approve_proxy("WETH", units(9, 18)).await;
+    swap(&desk, &unwrap, None, recipient).await;
+    swap(&desk, &unwrap, fee, recipient).await;
+    assert_eq!(desk.balance(NATIVE, recipient).await, units(8, 18));
+    assert_eq!(desk.balance(weth, treasury).await, units(1, 18));
+    assert_eq!(desk.balance(weth, user).await, units(7, 18));
+}
+
+#[tokio::test]
+async fn sends() {
+    let desk = Desk::open().await;
+    let (recipient, token) = (desk.stranger(), desk.token("USDT"));
+    send(&desk, &steps::send(NATIVE, recipient, U256::from(77), desk.request)).await;
+    send(&desk, &steps::send(token, recipient, U256::from(88), desk.request)).await;
+    assert_eq!(desk.balance(NATIVE, recipient).await, U256::from(77));
+    assert_eq!(desk.balance(token, recipient).await, U256::from(88));
+}
