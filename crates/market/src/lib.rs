@@ -3,8 +3,19 @@
 //! Readers take a pointer and never wait, neither for a lock nor for a node. A snapshot knows its age; what is too old
 //! for its purpose is an error, never a guess.
 
+mod check;
+mod jobs;
+mod load;
+mod mirror;
+mod pool;
+mod pools;
 mod refresh;
+mod routes;
 mod snapshot;
+mod spot;
+mod step;
+mod tick;
+mod trail;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +23,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use domain::ids::ChainId;
 
+pub use check::{Mismatch, compare, compare_all_ways};
+pub use pool::{Pool, PoolKey};
+pub use pools::{Dex, Pools};
 pub use refresh::{Feed, Watchlist, refresh};
+pub use routes::Routes;
 pub use snapshot::{MarketError, Quoted, Snapshot, TokenFunds};
+pub use tick::Tick;
 
 /// The current snapshot of every chain.
 #[derive(Debug)]

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
-use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed};
+use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, Purse};
 use evm::{At, ChainError, Head, Nodes};
 use tracing::{debug, warn};
 
 use crate::Market;
+use crate::mirror::Mirror;
+use crate::pools::{Dex, Pools};
 use crate::snapshot::{Quoted, Snapshot, TokenFunds};
 
 #[derive(Clone, Debug)]
@@ -31,26 +33,35 @@ pub struct Watchlist {
     pub treasury: Address,
     pub wallets: Vec<Address>,
     pub tokens: Vec<Address>,
+    /// Through which wallets spend the treasury's tokens beside their allowances, if there is one.
+    pub purse: Option<Address>,
     /// Where the chain says what data costs, if it charges for data.
     pub gas_oracle: Option<Address>,
     /// Wei per unit of gas, on top of the base fee.
     pub tip: u128,
     pub max_age: Duration,
+    /// Where pools are looked for, if anywhere.
+    pub dex: Option<Dex>,
 }
+
+/// How long the rest of a snapshot waits for its pools. What they lack then, the next head brings.
+const POOLS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Keeps the chain's snapshot current until the nodes are dropped. Heads that come faster than they can be read are
 /// skipped: only the newest counts.
 pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
     let mut heads = nodes.heads();
     let plan = Plan::new(&watchlist);
+    let mut mirror = Mirror::new(&nodes, &watchlist);
     let mut failing = false;
     loop {
         let head = *heads.borrow_and_update();
         if let Some(head) = head {
-            match plan.read(&nodes, &watchlist, head).await {
+            match read(&plan, &nodes, &watchlist, mirror.as_mut(), head).await {
                 Ok(snapshot) => {
                     market.publish(snapshot);
                     failing = false;
+                    mirror.iter_mut().for_each(|mirror| mirror.work(head));
                 }
                 // Said once: the age of the snapshot tells the rest.
                 Err(error) if !failing => {
@@ -60,10 +71,44 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
                 Err(error) => debug!(chain.id = %nodes.chain(), %error, "still cannot read the market"),
             }
         }
-        if heads.changed().await.is_err() {
-            return;
+        let learned = async {
+            match &mut mirror {
+                Some(mirror) => mirror.learn().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = heads.changed() => if changed.is_err() { return },
+            // The same head again, now with more pools, or fewer.
+            () = learned => {}
         }
     }
+}
+
+async fn read(
+    plan: &Plan,
+    nodes: &Nodes,
+    watchlist: &Watchlist,
+    mirror: Option<&mut Mirror>,
+    head: Head,
+) -> Result<Snapshot, ChainError> {
+    let Some(mirror) = mirror else {
+        let (snapshot, _) = plan.read(nodes, watchlist, head, Vec::new()).await?;
+        return Ok(snapshot);
+    };
+    let growth = tokio::time::timeout(POOLS_PATIENCE, mirror.towards(head));
+    let (read, growth) = tokio::join!(plan.read(nodes, watchlist, head, mirror.calls()), growth);
+    let (mut snapshot, states) = read?;
+    let pools = match growth {
+        Ok(Ok(growth)) => tokio::time::timeout(POOLS_PATIENCE, mirror.at(head, &states, growth)).await.ok(),
+        Ok(Err(error)) => {
+            debug!(chain.id = %nodes.chain(), %error, "cannot tell what became of the pools");
+            None
+        }
+        Err(_) => None,
+    };
+    snapshot.pools = pools.unwrap_or_else(|| mirror.nothing());
+    Ok(snapshot)
 }
 
 /// About what a signed token fill is: its size decides what its data costs, and so does how little it compresses.
@@ -98,6 +143,14 @@ impl Plan {
                 let allowance = Erc20::allowanceCall { owner: watchlist.treasury, spender: wallet };
                 calls.push((token, allowance.abi_encode().into()));
             }
+            if let Some(purse) = watchlist.purse {
+                let allowance = Erc20::allowanceCall { owner: watchlist.treasury, spender: purse };
+                calls.push((token, allowance.abi_encode().into()));
+                for &filler in &watchlist.wallets {
+                    let limit = Purse::limitCall { treasury: watchlist.treasury, filler, token };
+                    calls.push((purse, limit.abi_encode().into()));
+                }
+            }
         }
         if let Some(oracle) = watchlist.gas_oracle {
             calls.push((oracle, GasPriceOracle::getL1FeeCall { transaction: SAMPLE.into() }.abi_encode().into()));
@@ -105,8 +158,16 @@ impl Plan {
         Self { calls }
     }
 
-    async fn read(&self, nodes: &Nodes, watchlist: &Watchlist, head: Head) -> Result<Snapshot, ChainError> {
-        let answers = nodes.aggregate(watchlist.multicall3, &self.calls, At::Hash(head.hash)).await?;
+    /// Also answers `more` calls, of which it knows nothing.
+    async fn read(
+        &self,
+        nodes: &Nodes,
+        watchlist: &Watchlist,
+        head: Head,
+        more: Vec<(Address, Bytes)>,
+    ) -> Result<(Snapshot, Vec<Bytes>), ChainError> {
+        let calls = [self.calls.clone(), more].concat();
+        let answers = nodes.aggregate(watchlist.multicall3, &calls, At::Hash(head.hash)).await?;
         let mut answers = answers.into_iter().map(|answer| answer.unwrap_or_default());
         let mut next = || answers.next().unwrap_or_default();
         let mut prices = BTreeMap::new();
@@ -121,7 +182,12 @@ impl Plan {
         for &token in &watchlist.tokens {
             let treasury = amount(&next());
             let allowances = watchlist.wallets.iter().map(|&wallet| (wallet, amount(&next()))).collect();
-            tokens.insert(token, TokenFunds { treasury, allowances });
+            let mut funds = TokenFunds { treasury, allowances, ..TokenFunds::default() };
+            if watchlist.purse.is_some() {
+                funds.purse = amount(&next());
+                funds.limits = watchlist.wallets.iter().map(|&wallet| (wallet, amount(&next()))).collect();
+            }
+            tokens.insert(token, funds);
         }
         let data_fee = match watchlist.gas_oracle {
             None => Amount::ZERO,
@@ -131,7 +197,7 @@ impl Plan {
                 Amount::new(fee.map_err(|_| ChainError::Undecodable("getL1Fee"))?)
             }
         };
-        Ok(Snapshot {
+        let snapshot = Snapshot {
             chain: nodes.chain(),
             block: head.number,
             hash: head.hash,
@@ -142,9 +208,11 @@ impl Plan {
             prices,
             native,
             tokens,
+            pools: Arc::new(Pools::default()),
             received: Instant::now(),
             max_age: watchlist.max_age,
-        })
+        };
+        Ok((snapshot, answers.collect()))
     }
 }
 

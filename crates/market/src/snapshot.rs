@@ -1,11 +1,14 @@
 //! One chain as it stood at one block.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, U256};
 use domain::ids::ChainId;
 use domain::money::{Amount, Price};
+
+use crate::pools::Pools;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarketError {
@@ -30,6 +33,9 @@ pub struct Quoted {
 pub struct TokenFunds {
     pub treasury: Amount,
     pub allowances: BTreeMap<Address, Amount>,
+    /// What the purse may take from the treasury, and how much of that each wallet may spend.
+    pub purse: Amount,
+    pub limits: BTreeMap<Address, Amount>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +55,8 @@ pub struct Snapshot {
     /// Native balances of the wallets that pay.
     pub native: BTreeMap<Address, Amount>,
     pub tokens: BTreeMap<Address, TokenFunds>,
+    /// Those that are known exactly at this block; shared with the snapshot before where nothing happened to them.
+    pub pools: Arc<Pools>,
     /// When it reached us, by a clock that cannot be set.
     pub received: Instant,
     pub max_age: Duration,
@@ -60,12 +68,15 @@ impl Snapshot {
         if age > self.max_age { Err(MarketError::Stale { chain: self.chain, age }) } else { Ok(()) }
     }
 
+    /// What its feed says or, for a token without one, its pools.
     pub fn price(&self, currency: Address) -> Result<Price, MarketError> {
-        self.prices
-            .get(&currency)
-            .filter(|quoted| quoted.age_secs <= quoted.max_age_secs)
-            .map(|quoted| quoted.price)
-            .ok_or(MarketError::NoPrice { chain: self.chain, currency })
+        let price = self.feed(currency).or_else(|| self.spot(currency));
+        price.ok_or(MarketError::NoPrice { chain: self.chain, currency })
+    }
+
+    pub(crate) fn feed(&self, currency: Address) -> Option<Price> {
+        let quoted = self.prices.get(&currency)?;
+        (quoted.age_secs <= quoted.max_age_secs).then_some(quoted.price)
     }
 
     /// What a unit of gas costs in a block like this one.
@@ -97,13 +108,29 @@ impl Snapshot {
         let widest = funds.allowances.values().max().copied().unwrap_or_default();
         funds.treasury.min(widest)
     }
+
+    /// The same for tokens that are spent through the purse.
+    pub fn payable_through_purse(&self, token: Address) -> Amount {
+        let Some(funds) = self.tokens.get(&token) else { return Amount::ZERO };
+        let widest = funds.limits.values().max().copied().unwrap_or_default();
+        funds.treasury.min(funds.purse).min(widest)
+    }
+
+    /// All that the solver holds of a currency.
+    pub fn held(&self, currency: Address) -> Amount {
+        if currency == Address::ZERO {
+            let sum = self.native.values().fold(U256::ZERO, |sum, held| sum.saturating_add(held.units()));
+            return Amount::new(sum);
+        }
+        self.tokens.get(&currency).map(|funds| funds.treasury).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn snapshot() -> Snapshot {
+    pub(crate) fn snapshot() -> Snapshot {
         Snapshot {
             chain: ChainId(1),
             block: 1,
@@ -115,6 +142,7 @@ mod tests {
             prices: BTreeMap::new(),
             native: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            pools: Arc::default(),
             received: Instant::now(),
             max_age: Duration::from_secs(30),
         }
@@ -138,7 +166,7 @@ mod tests {
         let token = Address::repeat_byte(9);
         let mut snapshot = snapshot();
         let allowances = [(Address::repeat_byte(1), amount(50)), (Address::repeat_byte(2), amount(70))].into();
-        snapshot.tokens.insert(token, TokenFunds { treasury: amount(60), allowances });
+        snapshot.tokens.insert(token, TokenFunds { treasury: amount(60), allowances, ..TokenFunds::default() });
         assert_eq!(snapshot.payable(token, 0), amount(60));
         assert_eq!(snapshot.payable(Address::repeat_byte(8), 0), Amount::ZERO);
     }

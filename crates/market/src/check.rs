@@ -1,0 +1,99 @@
+//! Asking the chain's own quoter whether it agrees with us.
+//!
+//! A pool that pays otherwise than we compute is worse than no pool: a promise made on it is paid from our own pocket.
+
+use alloy::primitives::aliases::U24;
+use alloy::primitives::{Address, B256, Bytes, U160, U256};
+use alloy::sol_types::SolCall;
+use evm::pools::QuoterV2;
+use evm::{At, ChainError, Nodes, Refusal};
+
+use crate::pool::{Pool, PoolKey};
+use crate::step::Fixed;
+
+/// A trade that a pool and its mirror see differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    pub pool: PoolKey,
+    /// What was to be sold or, if `buying`, bought.
+    pub token: Address,
+    pub buying: bool,
+    pub amount: U256,
+    pub ours: U256,
+    /// None when the chain refuses the trade.
+    pub theirs: Option<U256>,
+}
+
+/// One trade, of the direction and size that the seed says. None when both agree, or we would make no offer.
+pub async fn compare(
+    nodes: &Nodes,
+    quoter: Address,
+    at: B256,
+    pool: &Pool,
+    seed: B256,
+) -> Result<Option<Mismatch>, ChainError> {
+    let (token, fixed, amount) = sample(pool, seed);
+    let (ours, data) = match fixed {
+        Fixed::Input => (pool.sell(token, amount), ask_to_sell(pool, token, amount)),
+        Fixed::Output => (pool.buy(token, amount), ask_to_buy(pool, token, amount)),
+    };
+    let Some(ours) = ours else { return Ok(None) };
+    let theirs = match nodes.call(quoter, data, At::Hash(at)).await {
+        Ok(answer) if answer.len() >= 32 => Some(U256::from_be_slice(&answer[..32])),
+        Ok(_) => return Err(ChainError::Undecodable("quote")),
+        Err(error) if matches!(error.refusal(), Some(Refusal::Reverted(_))) => None,
+        Err(error) => return Err(error),
+    };
+    let mismatch = Mismatch { pool: *pool.key(), token, buying: fixed == Fixed::Output, amount, ours, theirs };
+    Ok((theirs != Some(ours)).then_some(mismatch))
+}
+
+/// A trade each way with either side fixed.
+pub async fn compare_all_ways(
+    nodes: &Nodes,
+    quoter: Address,
+    at: B256,
+    pool: &Pool,
+) -> Result<Option<Mismatch>, ChainError> {
+    for way in 0..4 {
+        let mut seed = at;
+        (seed[0], seed[1]) = (way & 1, way >> 1);
+        if let Some(mismatch) = compare(nodes, quoter, at, pool, seed).await? {
+            return Ok(Some(mismatch));
+        }
+    }
+    Ok(None)
+}
+
+/// From dust to an eighth of what stands at the current price, which takes most pools across several ticks.
+fn sample(pool: &Pool, seed: B256) -> (Address, Fixed, U256) {
+    let key = pool.key();
+    let token = if seed[0] & 1 == 0 { key.token0 } else { key.token1 };
+    let fixed = if seed[1] & 1 == 0 { Fixed::Input } else { Fixed::Output };
+    let amount = (pool.depth(token) >> 3_usize) >> usize::from(seed[2] % 24);
+    // The low digits decide how things are rounded.
+    let odd = amount.saturating_sub(U256::from(seed[3]));
+    (token, fixed, odd.max(U256::from(1)))
+}
+
+fn ask_to_sell(pool: &Pool, token: Address, amount: U256) -> Bytes {
+    let params = QuoterV2::ExactInput {
+        tokenIn: token,
+        tokenOut: pool.other(token),
+        amountIn: amount,
+        fee: U24::saturating_from(pool.key().fee),
+        sqrtPriceLimitX96: U160::ZERO,
+    };
+    QuoterV2::quoteExactInputSingleCall { params }.abi_encode().into()
+}
+
+fn ask_to_buy(pool: &Pool, token: Address, amount: U256) -> Bytes {
+    let params = QuoterV2::ExactOutput {
+        tokenIn: pool.other(token),
+        tokenOut: token,
+        amount,
+        fee: U24::saturating_from(pool.key().fee),
+        sqrtPriceLimitX96: U160::ZERO,
+    };
+    QuoterV2::quoteExactOutputSingleCall { params }.abi_encode().into()
+}

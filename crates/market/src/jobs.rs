@@ -1,0 +1,67 @@
+//! What is read beside the refreshing of snapshots, and what comes of it.
+
+use alloy::primitives::{Address, B256};
+use domain::ids::ChainId;
+use evm::ChainError;
+use std::sync::Arc;
+use tracing::error;
+
+use crate::check::{self, Mismatch};
+use crate::load::{self, Source};
+use crate::pool::{Pool, PoolKey};
+use crate::pools::{Dex, Pools};
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Discovered(Result<Vec<PoolKey>, ChainError>),
+    Loaded(Loaded),
+    Sampled(Result<Option<Mismatch>, ChainError>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub asked: Vec<Address>,
+    /// The block, the pools as they were at it, and those that the chain's quoter contradicts.
+    pub read: Result<(B256, Vec<Pool>, Vec<Mismatch>), ChainError>,
+}
+
+pub(crate) async fn discover(source: Source, dex: Dex) -> Done {
+    Done::Discovered(load::discover(&source, &dex).await)
+}
+
+/// Pools are compared with the quoter before anyone sees them.
+pub(crate) async fn load(source: Source, quoter: Address, keys: Vec<PoolKey>) -> Done {
+    let read = async {
+        let (mut good, mut mismatches) = (Vec::new(), Vec::new());
+        for pool in load::pools(&source, &keys).await? {
+            match check::compare_all_ways(&source.nodes, quoter, source.at, &pool).await? {
+                None => good.push(pool),
+                Some(mismatch) => mismatches.push(mismatch),
+            }
+        }
+        Ok((source.at, good, mismatches))
+    };
+    let read = read.await;
+    Done::Loaded(Loaded { asked: keys.iter().map(|key| key.address).collect(), read })
+}
+
+/// One pool, chosen by the block's hash: as good as chance, and nothing to keep.
+pub(crate) async fn sample(source: Source, quoter: Address, pools: Arc<Pools>) -> Done {
+    let all = pools.all();
+    let number = u64::from_be_bytes(source.at.last_chunk().copied().unwrap_or_default());
+    let place = (number % all.len().max(1) as u64) as usize;
+    Done::Sampled(match all.get(place) {
+        Some(pool) => check::compare(&source.nodes, quoter, source.at, pool, source.at).await,
+        None => Ok(None),
+    })
+}
+
+/// Somebody should look: either the chain's pools are not what we take them for, or a node lies.
+pub(crate) fn report(chain: ChainId, mismatch: &Mismatch) {
+    let Mismatch { pool, token, buying, amount, ours, theirs } = mismatch;
+    metrics::counter!("causeway_pool_mismatch_total", "chain" => chain.to_string()).increment(1);
+    error!(
+        chain.id = %chain, pool = %pool.address, fee = pool.fee, %token, buying, %amount, %ours, ?theirs,
+        "pool {} pays otherwise than we compute and is no longer used", pool.address
+    );
+}

@@ -1,0 +1,268 @@
+//! The pools of a chain, kept exact from head to head.
+//!
+//! Price and liquidity of every pool are read at every head. Its ticks are read once in full, in the background, and
+//! from then on only where a block changed them. A pool whose ticks are not known at a head is not in its snapshot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Address, B256, Bytes};
+use evm::{ChainError, Head, Nodes};
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use crate::jobs::{self, Done, Loaded};
+use crate::load::{self, STATE_CALLS, Source};
+use crate::pool::PoolKey;
+use crate::pools::{Dex, Pools};
+use crate::refresh::Watchlist;
+use crate::tick::Tick;
+use crate::trail::{Growth, Trail};
+
+/// How often new pools are looked for.
+const DISCOVERY: Duration = Duration::from_secs(600);
+
+/// After a reading that failed.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Heads between two comparisons with the chain's quoter.
+const SAMPLED: u64 = 16;
+
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    nodes: Nodes,
+    multicall3: Address,
+    dex: Dex,
+    entries: BTreeMap<Address, Entry>,
+    /// Pools that the chain's quoter contradicted. A person has to look; until a restart they stay out.
+    dropped: BTreeSet<Address>,
+    trail: Trail,
+    pools: Arc<Pools>,
+    jobs: JoinSet<Done>,
+    /// One at a time: they ask a lot.
+    reading: bool,
+    sampling: bool,
+    sampled: u64,
+    discover_after: Instant,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: PoolKey,
+    /// The block at which the ticks were these.
+    known: Option<(B256, Arc<[Tick]>)>,
+    load_after: Instant,
+}
+
+impl Mirror {
+    /// None where there is no DEX.
+    pub fn new(nodes: &Nodes, watchlist: &Watchlist) -> Option<Self> {
+        let dex = watchlist.dex.clone()?;
+        Some(Self {
+            nodes: nodes.clone(),
+            multicall3: watchlist.multicall3,
+            dex,
+            entries: BTreeMap::new(),
+            dropped: BTreeSet::new(),
+            trail: Trail::default(),
+            pools: Arc::new(Pools::new(watchlist)),
+            jobs: JoinSet::new(),
+            reading: false,
+            sampling: false,
+            sampled: 0,
+            discover_after: Instant::now(),
+        })
+    }
+
+    /// What to read at the next head, in the same request as everything else.
+    pub fn calls(&self) -> Vec<(Address, Bytes)> {
+        let known = self.entries.iter().filter(|(_, entry)| entry.known.is_some());
+        known.flat_map(|(&address, _)| load::state_calls(address)).collect()
+    }
+
+    /// Pools that are still being read are watched too, so that their ticks can be brought forward.
+    pub async fn towards(&self, head: Head) -> Result<Growth, ChainError> {
+        let watched: Vec<_> = self.entries.keys().copied().collect();
+        self.trail.towards(&self.nodes, &watched, head).await
+    }
+
+    /// No pool at all: for a head at which nothing is known for sure.
+    pub fn nothing(&self) -> Arc<Pools> {
+        Arc::new(self.pools.with(Vec::new()))
+    }
+
+    /// The pools at a head, from the answers to [`Self::calls`]. May be dropped while it waits.
+    pub async fn at(&mut self, head: Head, answers: &[Bytes], growth: Growth) -> Arc<Pools> {
+        self.trail.grow(growth);
+        let known = self.entries.values_mut().filter(|entry| entry.known.is_some());
+        let mut states = BTreeMap::new();
+        let mut changed = Vec::new();
+        for (entry, state) in known.zip(answers.chunks(STATE_CALLS)) {
+            let Some((at, _)) = &entry.known else { continue };
+            let address = entry.key.address;
+            match self.trail.since(*at, address) {
+                Some(ticks) => {
+                    changed.extend(ticks.iter().map(|&tick| (address, tick)));
+                    states.insert(address, (state, ticks));
+                }
+                None => entry.known = None,
+            }
+        }
+        let source = self.source(head);
+        let read = match load::some_ticks(&source, &changed).await {
+            Ok(read) => read,
+            Err(error) => {
+                debug!(chain.id = %self.nodes.chain(), %error, "cannot read the ticks that changed");
+                BTreeMap::new()
+            }
+        };
+        let mut pools = Vec::new();
+        for (address, (state, ticks)) in states {
+            let Some(entry) = self.entries.get_mut(&address) else { continue };
+            let Some((at, old)) = &mut entry.known else { continue };
+            // Not read now is read at the next head: what is known stays known for the block it was known at.
+            if !ticks.iter().all(|&tick| read.contains_key(&(address, tick))) {
+                continue;
+            }
+            if !ticks.is_empty() {
+                let fresh = ticks.iter().filter_map(|&tick| read.get(&(address, tick))?.clone());
+                *old = patched(old, &ticks, fresh);
+            }
+            *at = head.hash;
+            match load::pool(entry.key, state, old.clone()) {
+                Some(pool) => pools.push(pool),
+                None => {
+                    warn!(chain.id = %self.nodes.chain(), pool = %address, "pool {address} does not add up; reading it anew");
+                    entry.known = None;
+                    entry.load_after = Instant::now() + PAUSE;
+                }
+            }
+        }
+        let next = self.pools.with(pools);
+        if !self.pools.is_same(next.all()) {
+            self.pools = Arc::new(next);
+        }
+        self.pools.clone()
+    }
+
+    /// Starts what is due. The head is the one that [`Self::at`] was last called for.
+    pub fn work(&mut self, head: Head) {
+        let now = Instant::now();
+        if !self.reading && now >= self.discover_after {
+            self.reading = true;
+            self.jobs.spawn(jobs::discover(self.source(head), self.dex.clone()));
+        }
+        // Ticks can be brought forward from blocks of the trail only.
+        if !self.reading && self.trail.since(head.hash, Address::ZERO).is_some() {
+            let due = self.entries.values().filter(|entry| entry.known.is_none() && now >= entry.load_after);
+            let keys: Vec<_> = due.map(|entry| entry.key).collect();
+            if !keys.is_empty() {
+                self.reading = true;
+                self.jobs.spawn(jobs::load(self.source(head), self.dex.quoter, keys));
+            }
+        }
+        if !self.sampling && !self.pools.all().is_empty() && head.number >= self.sampled.saturating_add(SAMPLED) {
+            (self.sampling, self.sampled) = (true, head.number);
+            self.jobs.spawn(jobs::sample(self.source(head), self.dex.quoter, self.pools.clone()));
+        }
+    }
+
+    /// Waits until a background reading brings something that changes the pools, or one that failed is due again.
+    pub async fn learn(&mut self) {
+        loop {
+            let missing = self.entries.values().any(|entry| entry.known.is_none()) || self.entries.is_empty();
+            match self.jobs.join_next().await {
+                None if missing => return tokio::time::sleep(PAUSE).await,
+                None => std::future::pending().await,
+                Some(Ok(done)) => {
+                    if self.take(done) {
+                        return;
+                    }
+                }
+                // It panicked, and said so; what it was to read is due again.
+                Some(Err(_)) => (self.reading, self.sampling) = (false, false),
+            }
+        }
+    }
+
+    fn take(&mut self, done: Done) -> bool {
+        let now = Instant::now();
+        match done {
+            Done::Discovered(Ok(keys)) => {
+                (self.reading, self.discover_after) = (false, now + DISCOVERY);
+                for key in keys.into_iter().filter(|key| !self.dropped.contains(&key.address)) {
+                    self.entries.entry(key.address).or_insert(Entry { key, known: None, load_after: now });
+                }
+                true
+            }
+            Done::Discovered(Err(error)) => {
+                (self.reading, self.discover_after) = (false, now + PAUSE);
+                warn!(chain.id = %self.nodes.chain(), %error, "cannot look for the pools of chain {}", self.nodes.chain());
+                false
+            }
+            Done::Loaded(Loaded { asked, read }) => {
+                self.reading = false;
+                for address in asked {
+                    self.entries.entry(address).and_modify(|entry| entry.load_after = now + PAUSE);
+                }
+                let (at, pools, mismatches) = match read {
+                    Ok(read) => read,
+                    Err(error) => {
+                        warn!(chain.id = %self.nodes.chain(), %error, "cannot read the pools of chain {}", self.nodes.chain());
+                        return false;
+                    }
+                };
+                for pool in pools {
+                    if let Some(entry) = self.entries.get_mut(&pool.key().address) {
+                        entry.known = Some((at, pool.ticks().clone()));
+                        entry.load_after = now;
+                    }
+                }
+                mismatches.iter().for_each(|mismatch| self.drop_pool(mismatch));
+                true
+            }
+            Done::Sampled(Ok(mismatch)) => {
+                self.sampling = false;
+                mismatch.iter().for_each(|mismatch| self.drop_pool(mismatch));
+                mismatch.is_some()
+            }
+            Done::Sampled(Err(error)) => {
+                self.sampling = false;
+                debug!(chain.id = %self.nodes.chain(), %error, "cannot compare a pool with the chain's quoter");
+                false
+            }
+        }
+    }
+
+    fn drop_pool(&mut self, mismatch: &crate::check::Mismatch) {
+        jobs::report(self.nodes.chain(), mismatch);
+        self.entries.remove(&mismatch.pool.address);
+        self.dropped.insert(mismatch.pool.address);
+    }
+
+    fn source(&self, head: Head) -> Source {
+        Source { nodes: self.nodes.clone(), multicall3: self.multicall3, at: head.hash }
+    }
+}
+
+/// The ticks with some of them replaced by what they are now, which may be nothing.
+fn patched(old: &[Tick], changed: &BTreeSet<i32>, fresh: impl Iterator<Item = Tick>) -> Arc<[Tick]> {
+    let mut ticks: Vec<_> = old.iter().filter(|tick| !changed.contains(&tick.index)).cloned().chain(fresh).collect();
+    ticks.sort_by_key(|tick| tick.index);
+    ticks.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_ticks_are_replaced_added_and_removed() {
+        let tick = |index, net| Tick::new(index, net).unwrap();
+        let old = [tick(-60, 5), tick(0, 7), tick(60, -12)];
+        let fresh = [tick(120, -7), tick(60, -5)];
+        let ticks = patched(&old, &[0, 60, 120].into(), fresh.into_iter());
+        assert_eq!(*ticks, [tick(-60, 5), tick(60, -5), tick(120, -7)]);
+    }
+}
