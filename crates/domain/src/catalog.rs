@@ -4,6 +4,7 @@ use alloy_primitives::Address;
 
 use crate::account::{Account, Vm};
 use crate::ids::ChainId;
+use crate::money::Amount;
 
 /// The fee class of a currency: what a pair of them costs follows from both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +28,10 @@ pub struct Currency {
     pub logo_uri: String,
     /// The token refuses to change one non-zero allowance into another.
     pub resets_allowance: bool,
+    /// The solver takes it in and pays it out. What it does not hold is traded on the chain's pools.
+    pub held: bool,
+    /// What the solver likes to hold of it here; transfers that lead away from that cost more.
+    pub target: Option<Amount>,
 }
 
 /// Gas of our own transactions: limits are generous constants, because unused gas is free and asking a node is not.
@@ -37,6 +42,17 @@ pub struct FillGas {
     /// What a fill usually uses, which is what the user is charged for.
     pub native_typical: u64,
     pub erc20_typical: u64,
+    /// Of a fill that trades or calls through the router; each pool it goes through comes on top.
+    pub routed_limit: u64,
+    pub routed_typical: u64,
+}
+
+/// Where a chain's pools are traded on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dex {
+    pub swap_router: Address,
+    /// The native currency as a token.
+    pub wrapped: Address,
 }
 
 /// What the world is told about a chain. Private node addresses are not part of it.
@@ -58,12 +74,15 @@ pub struct Chain {
     pub vm: Vm,
     pub presentation: Presentation,
     pub native: Currency,
-    /// ERC-20 currencies the solver holds here.
+    /// ERC-20 currencies that can be transferred from here or to here.
     pub tokens: Vec<Currency>,
     pub depository: Address,
     pub router: Address,
     pub approval_proxy: Address,
     pub multicall3: Address,
+    /// Where fillers spend the treasury's tokens through the router; without it they only transfer them.
+    pub purse: Option<Address>,
+    pub dex: Option<Dex>,
     pub block_time_millis: u64,
     /// Blocks that must stand on a deposit, its own included, before we pay against it.
     pub confirmations: u32,
@@ -75,6 +94,11 @@ pub struct Chain {
 impl Chain {
     pub fn currencies(&self) -> impl Iterator<Item = &Currency> {
         std::iter::once(&self.native).chain(&self.tokens)
+    }
+
+    /// What the solver takes in and pays out.
+    pub fn held(&self) -> impl Iterator<Item = &Currency> {
+        self.currencies().filter(|currency| currency.held)
     }
 
     pub fn currency(&self, address: &Account) -> Option<&Currency> {

@@ -6,8 +6,9 @@ use alloy_primitives::Address;
 
 use crate::fail::FailReason;
 use crate::ids::ChainId;
-use crate::money::{Amount, OutOfRange, Ratio};
-use crate::quote::{Operation, Quote};
+use crate::money::{Amount, OutOfRange, Ratio, Signed};
+use crate::quote::{Bound, Quote};
+use crate::sponsorship::Sponsorship;
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,15 +86,17 @@ pub struct Facts {
     /// Zero for the chain's native currency.
     pub currency: Address,
     pub amount: Amount,
-    /// Who paid: the token's sender or the transaction's, never the `depositor` argument anyone may fill in.
+    /// Whose tokens moved, and who sent the transaction: one of them paid. Never the `depositor` argument, which anyone
+    /// may fill in.
     pub payer: Address,
+    pub sender: Address,
     pub block_time: Timestamp,
 }
 
 /// What a deposit means for the order it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It pays for the order; this much goes to the recipient.
+    /// It pays for the order; this much is paid out, in the payout currency.
     Fill { output: Amount },
     /// It is the order's deposit, but the order cannot be filled with it: the money goes back.
     Refund { reason: FailReason },
@@ -113,30 +116,35 @@ const MOST_EXCHANGED_BPS: u16 = 11_000;
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     let stranger = |reason| Ok(Verdict::Stranger { reason });
     let refund = |reason| Ok(Verdict::Refund { reason });
-    if deposit.chain != quote.ask.origin.chain {
+    // What names no order of ours was not matched to begin with.
+    let Some(terms) = &quote.terms else { return stranger(FailReason::OrphanedDepositRefund) };
+    if deposit.chain != terms.deposit.chain {
         return stranger(FailReason::DepositChainMismatch);
     }
-    if Some(deposit.currency) != quote.ask.origin.address.evm() {
+    if Some(deposit.currency) != terms.deposit.address.evm() {
         return stranger(FailReason::OriginCurrencyMismatch);
     }
     if deposit.amount.is_zero() {
         return stranger(FailReason::DepositedAmountTooLowToFill);
     }
-    let quoted = quote.figures.input;
+    let quoted = quote.figures.deposit;
     let enough = quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))?;
-    if deposit.amount < enough && Some(deposit.payer) != quote.ask.user.evm() {
+    let from_user = [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.evm());
+    if deposit.amount < enough && !from_user {
         return stranger(FailReason::DepositedAmountTooLowToFill);
     }
     if let Some(reason) = too_late(quote, deposit.block_time) {
         return refund(reason);
     }
     let most = quoted.mul_floor(Ratio::bps(MOST_EXCHANGED_BPS))?;
-    if quote.figures.operation == Operation::Swap && deposit.amount > most {
+    if terms.exchange && deposit.amount > most {
         return refund(FailReason::Slippage);
     }
-    let output = output_for(quote, deposit.amount)?;
-    if output.is_zero() || output < quote.figures.minimum {
-        return refund(FailReason::DepositedAmountTooLowToFill);
+    let output = paid_for(quote, deposit.amount)?;
+    if output.is_zero() || !reaches_minimum(quote, output)? {
+        let reason =
+            if quote.origin_swap.is_some() { FailReason::Slippage } else { FailReason::DepositedAmountTooLowToFill };
+        return refund(reason);
     }
     Ok(Verdict::Fill { output })
 }
@@ -144,23 +152,49 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
 /// Why an order can no longer be filled at this time of the chain.
 pub fn too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
     let expired = |secs: u32| now > quote.created_at.plus(Duration::from_secs(secs.into()));
-    if now.secs() > i64::from(quote.deadline) - LAST_FILL_BEFORE_DEADLINE_SECS {
+    let deadline = quote.terms.as_ref().map(|terms| i64::from(terms.deadline));
+    if deadline.is_some_and(|deadline| now.secs() > deadline - LAST_FILL_BEFORE_DEADLINE_SECS) {
         return Some(FailReason::ProtocolDeadlineExpired);
     }
     quote.ask.ttl_secs.is_some_and(expired).then_some(FailReason::TtlExpired)
 }
 
-/// The quoted rate, applied to what arrived less the fees. Gas and the flat fee do not shrink with the deposit: else a
-/// tiny one would have us pay for its fill.
-fn output_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
+/// What is paid out for a deposit: the quoted rate, applied to what arrived less the fees. Gas and the flat fee do not
+/// shrink with the deposit: else a tiny one would have us pay for its fill.
+fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     let (figures, fees) = (&quote.figures, &quote.figures.fees);
-    if deposited == figures.input {
-        return Ok(figures.output);
+    // What a sponsor or an integrator stands for is the quoted amount and no more; so is what is bought exactly.
+    let capped = figures.sponsorship.is_some() || figures.fixed.is_some() || bought_exactly(quote);
+    if deposited == figures.deposit || (capped && deposited > figures.deposit) {
+        return Ok(figures.paid);
     }
-    let relay = fees.relay.mul_ceil(Ratio::new(deposited.units(), figures.input.units())?)?;
-    let taken = fees.fill_gas.checked_add(fees.flat)?.checked_add(relay)?;
-    let quoted_net = figures.input.checked_sub(fees.total()?)?;
-    figures.output.mul_floor(Ratio::new(deposited.saturating_sub(taken).units(), quoted_net.units())?)
+    let part = Ratio::new(deposited.units(), figures.deposit.units())?;
+    let shares = fees.shares()?;
+    let shares = if shares.is_negative() {
+        Signed::reward(shares.size().mul_floor(part)?)
+    } else {
+        Signed::cost(shares.size().mul_ceil(part)?)
+    };
+    let sponsored = figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+    let taken = Signed::cost(fees.fixed()?).checked_add(shares)?.checked_sub(Signed::cost(sponsored))?;
+    let left = taken.taken_from(deposited).unwrap_or(Amount::ZERO);
+    figures.paid.mul_floor(Ratio::new(left.units(), figures.exchanged.units())?)
+}
+
+fn bought_exactly(quote: &Quote) -> bool {
+    quote.destination_swap.as_ref().is_some_and(|swap| matches!(swap.bound, Bound::MostInput(_)))
+}
+
+/// Whether what is paid out still brings the order's minimum. Through a pool that is estimated at the quoted rate: less
+/// in moves it less, so the rate can only be better.
+fn reaches_minimum(quote: &Quote, paid: Amount) -> Result<bool, OutOfRange> {
+    let figures = &quote.figures;
+    match &quote.destination_swap {
+        None => Ok(paid >= figures.minimum),
+        // What is set aside for the pool to move may be used up.
+        Some(swap) if bought_exactly(quote) => Ok(paid >= swap.input),
+        Some(_) => Ok(figures.output.mul_floor(Ratio::new(paid.units(), figures.paid.units())?)? >= figures.minimum),
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +208,7 @@ mod tests {
             currency: quote.ask.origin.address.evm().unwrap(),
             amount: quote.figures.input,
             payer: quote.ask.user.evm().unwrap(),
+            sender: quote.ask.user.evm().unwrap(),
             block_time: quote.created_at,
         }
     }
@@ -193,7 +228,9 @@ mod tests {
         let quote = a_quote();
         let right = facts(&quote);
         let stranger = Address::repeat_byte(0x99);
-        let late = Timestamp::from_secs(i64::from(quote.deadline) - LAST_FILL_BEFORE_DEADLINE_SECS + 1);
+        let late = Timestamp::from_secs(
+            i64::from(quote.terms.as_ref().unwrap().deadline) - LAST_FILL_BEFORE_DEADLINE_SECS + 1,
+        );
         let cases: [(&str, Facts, Verdict); 6] = [
             (
                 "another chain",
@@ -207,7 +244,7 @@ mod tests {
             ),
             (
                 "dust from a stranger",
-                Facts { amount: part(right.amount, 8_999), payer: stranger, ..right.clone() },
+                Facts { amount: part(right.amount, 8_999), payer: stranger, sender: stranger, ..right.clone() },
                 Verdict::Stranger { reason: FailReason::DepositedAmountTooLowToFill },
             ),
             (
@@ -217,7 +254,7 @@ mod tests {
             ),
             (
                 "the whole amount from a stranger",
-                Facts { payer: stranger, ..right.clone() },
+                Facts { payer: stranger, sender: stranger, ..right.clone() },
                 Verdict::Fill { output: quote.figures.output },
             ),
             (
@@ -249,7 +286,7 @@ mod tests {
         let mut quote = a_quote();
         quote.figures.minimum = Amount::ZERO;
         let mut deposit = facts(&quote);
-        let fixed = quote.figures.fees.total().unwrap();
+        let fixed = quote.figures.fees.fixed().unwrap();
         for amount in
             [Amount::new(alloy_primitives::U256::from(1)), Amount::new(alloy_primitives::U256::from(2)), fixed]
         {
@@ -264,7 +301,7 @@ mod tests {
     #[test]
     fn an_exchange_is_not_stretched_beyond_its_quote() {
         let mut quote = a_quote();
-        quote.figures.operation = Operation::Swap;
+        quote.terms.as_mut().unwrap().exchange = true;
         let mut deposit = facts(&quote);
         deposit.amount = part(quote.figures.input, 11_000);
         assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Fill { .. })));

@@ -101,6 +101,84 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
+/// An amount owed either way: a cost, or, when negative, a reward. There is no negative zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signed {
+    size: Amount,
+    negative: bool,
+}
+
+impl Signed {
+    pub const ZERO: Self = Self::cost(Amount::ZERO);
+
+    pub const fn cost(size: Amount) -> Self {
+        Self { size, negative: false }
+    }
+
+    pub fn reward(size: Amount) -> Self {
+        Self { size, negative: !size.is_zero() }
+    }
+
+    /// What `more` exceeds `less` by, or falls short of it.
+    pub fn difference(more: Amount, less: Amount) -> Self {
+        match more.checked_sub(less) {
+            Ok(size) => Self::cost(size),
+            Err(OutOfRange) => Self::reward(less.saturating_sub(more)),
+        }
+    }
+
+    pub const fn size(self) -> Amount {
+        self.size
+    }
+
+    pub const fn is_negative(self) -> bool {
+        self.negative
+    }
+
+    pub fn checked_add(self, rhs: Self) -> Result<Self, OutOfRange> {
+        match (self.negative, rhs.negative) {
+            (false, false) => Ok(Self::cost(self.size.checked_add(rhs.size)?)),
+            (true, true) => Ok(Self::reward(self.size.checked_add(rhs.size)?)),
+            (false, true) => Ok(Self::difference(self.size, rhs.size)),
+            (true, false) => Ok(Self::difference(rhs.size, self.size)),
+        }
+    }
+
+    pub fn checked_sub(self, rhs: Self) -> Result<Self, OutOfRange> {
+        self.checked_add(Self { size: rhs.size, negative: !rhs.negative && !rhs.size.is_zero() })
+    }
+
+    /// What is left of an amount after this is taken out of it.
+    pub fn taken_from(self, amount: Amount) -> Result<Amount, OutOfRange> {
+        if self.negative { amount.checked_add(self.size) } else { amount.checked_sub(self.size) }
+    }
+
+    pub fn formatted(self, decimals: u8) -> String {
+        format!("{}{}", if self.negative { "-" } else { "" }, self.size.formatted(decimals))
+    }
+}
+
+impl fmt::Display for Signed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.negative { "-" } else { "" }, self.size)
+    }
+}
+
+impl Serialize for Signed {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Signed {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (size, negative) = text.strip_prefix('-').map_or((text.as_str(), false), |size| (size, true));
+        let size = size.parse().map_err(serde::de::Error::custom)?;
+        Ok(if negative { Self::reward(size) } else { Self::cost(size) })
+    }
+}
+
 fn wide(a: U256, b: U256) -> U512 {
     a.widening_mul(b)
 }
@@ -123,6 +201,11 @@ impl Ratio {
 
     pub fn bps(bps: u16) -> Self {
         Self { num: U256::from(bps), den: U256::from(10_000u16) }
+    }
+
+    /// One and so many basis points more.
+    pub fn bps_more(bps: u16) -> Self {
+        Self { num: U256::from(10_000u32 + u32::from(bps)), den: U256::from(10_000u16) }
     }
 
     pub fn inverse(self) -> Result<Self, OutOfRange> {
@@ -190,7 +273,7 @@ impl FromStr for UsdMicros {
 }
 
 /// What one whole unit of a currency costs in US dollars: an answer of a feed, `answer / 10^decimals`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     answer: u128,
     decimals: u8,
@@ -225,6 +308,19 @@ impl Price {
         Amount(U256::from(micros)).mul_ceil(Ratio { num: den, den: num })
     }
 
+    /// The most that is worth no more than `usd`: for what we pay out.
+    pub fn amount_floor(self, usd: UsdMicros, currency_decimals: u8) -> Result<Amount, OutOfRange> {
+        let (num, den) = self.dollars_per_unit(currency_decimals)?;
+        let micros = u64::try_from(usd.0).map_err(|_| OutOfRange)?;
+        Amount(U256::from(micros)).mul_floor(Ratio { num: den, den: num })
+    }
+
+    /// In dollars, towards zero.
+    pub fn usd_signed(self, amount: Signed, currency_decimals: u8) -> Result<UsdMicros, OutOfRange> {
+        let size = self.usd_floor(amount.size, currency_decimals)?;
+        Ok(if amount.negative { UsdMicros(-size.0) } else { size })
+    }
+
     /// Units of `to` that one unit of `from` is worth at these prices.
     pub fn exchange(from: (Self, u8), to: (Self, u8)) -> Result<Ratio, OutOfRange> {
         let (from_num, from_den) = from.0.dollars_per_unit(from.1)?;
@@ -234,6 +330,23 @@ impl Price {
         let num = from_num.checked_mul(to_den / shared).ok_or(OutOfRange)?;
         let den = to_num.checked_mul(from_den / shared).ok_or(OutOfRange)?;
         Ratio::new(num, den)
+    }
+}
+
+/// As `answer:decimals`: every stored quote holds six of them.
+impl Serialize for Price {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}:{}", self.answer, self.decimals))
+    }
+}
+
+impl<'de> Deserialize<'de> for Price {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let parts =
+            text.split_once(':').and_then(|(answer, decimals)| Some((answer.parse().ok()?, decimals.parse().ok()?)));
+        let price = parts.and_then(|(answer, decimals)| Self::new(answer, decimals).ok());
+        price.ok_or_else(|| serde::de::Error::custom("not a price"))
     }
 }
 
@@ -297,6 +410,21 @@ mod tests {
         assert_eq!(amount(1_000_000_000_000_000_000).mul_floor(rate), Ok(amount(3_000_000_000)));
         let back = Price::exchange((usdc, 6), (eth, 18)).unwrap();
         assert_eq!(amount(3_000_000_000).mul_floor(back), Ok(amount(1_000_000_000_000_000_000)));
+    }
+
+    #[test]
+    fn signed_amounts_add_across_zero() {
+        let (three, five) = (Signed::cost(amount(3)), Signed::reward(amount(5)));
+        assert_eq!(three.checked_add(five).unwrap().to_string(), "-2");
+        assert_eq!(three.checked_sub(five).unwrap().to_string(), "8");
+        assert_eq!(five.checked_sub(five).unwrap(), Signed::ZERO);
+        assert_eq!(five.taken_from(amount(1)), Ok(amount(6)));
+        assert_eq!(three.taken_from(amount(1)), Err(OutOfRange));
+        for signed in [three, five, Signed::ZERO] {
+            let text = serde_json::to_string(&signed).unwrap();
+            assert_eq!(serde_json::from_str::<Signed>(&text).unwrap(), signed);
+        }
+        assert_eq!(five.formatted(0), "-5.0");
     }
 
     #[test]

@@ -199,9 +199,42 @@ pub fn fill_contract_data(contract: Address) -> Vec<u8> {
     contract.into_word().to_vec()
 }
 
+/// A call as an entry of `output.calls`: the ABI encoding of three one-member tuples, `(to)`, `(data)`, `(value)`. The
+/// second is dynamic, which puts one more offset in front of the data than a flat encoding has.
+pub fn call_data(to: Address, data: &[u8], value: Amount) -> Vec<u8> {
+    let word = |n: usize| U256::from(n).to_be_bytes::<32>();
+    let padding = data.len().next_multiple_of(32) - data.len();
+    let mut encoded = Vec::with_capacity(32 * 5 + data.len() + padding);
+    encoded.extend_from_slice(to.into_word().as_slice());
+    encoded.extend_from_slice(&word(0x60));
+    encoded.extend_from_slice(&value.units().to_be_bytes::<32>());
+    encoded.extend_from_slice(&word(0x20));
+    encoded.extend_from_slice(&word(data.len()));
+    encoded.extend_from_slice(data);
+    encoded.resize(encoded.len() + padding, 0);
+    encoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_encoded_as_published() {
+        use alloy_primitives::{address, hex};
+        let to = address!("638518724ce26489a25f81bb2441d693f98bb89d");
+        let encoded = call_data(to, &hex!("d0e30db0"), "100000000000000000".parse().unwrap());
+        let published = hex!(
+            "000000000000000000000000638518724ce26489a25f81bb2441d693f98bb89d"
+            "0000000000000000000000000000000000000000000000000000000000000060"
+            "000000000000000000000000000000000000000000000000016345785d8a0000"
+            "0000000000000000000000000000000000000000000000000000000000000020"
+            "0000000000000000000000000000000000000000000000000000000000000004"
+            "d0e30db000000000000000000000000000000000000000000000000000000000"
+        );
+        assert_eq!(hex::encode(encoded), hex::encode(published));
+        assert_eq!(call_data(to, &[], Amount::ZERO).len(), 160);
+    }
 
     const INPUT_PAYMENT: &str = "InputPayment(string chainId,bytes currency,uint256 amount,uint256 weight)";
     const INPUT_REFUND: &str = "InputRefund(string chainId,bytes recipient,bytes currency,uint256 minimumAmount,\

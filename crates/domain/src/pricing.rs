@@ -1,17 +1,24 @@
 //! What a transfer costs and what arrives: the whole of pricing, as a function of facts.
 //!
-//! Fees are taken out of the input, in the input's currency. What we charge is rounded up, what we pay out is rounded
-//! down, and the output is computed from what is left, so the parts always add up to the deposit. Where the caller fixes
-//! the output, the input is the least that pays for it by the same rules.
+//! A transfer has up to four currencies: what the user pays, what reaches the depository, what the solver pays out and
+//! what arrives. Between the first two and the last two there may be a trade on a chain's pools; between the middle two
+//! is our own rate. Fees are taken out of the deposit, in its currency. What we charge is rounded up, what we pay out is
+//! rounded down, and the output is computed from what is left, so the parts always add up to the deposit. Where the
+//! caller fixes the output, the input is the least that pays for it by the same rules.
 
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
 
 use crate::catalog::{Chain, Class, Currency};
+use crate::fees::{Charge, Fees, least};
+use crate::fixed_rate::Fixed;
 use crate::ids::RequestId;
-use crate::money::{Amount, OutOfRange, Price, Ratio, UsdMicros, pow10};
-use crate::quote::{Ask, Fees, Figures, Operation, Quote, Trade};
+use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
+use crate::pair::{ByClass, Pair};
+use crate::quote::{Ask, Bound, CurrencyKey, Figures, OrderTerms, Prices, Quote, Swap, Trade};
+use crate::sponsorship::{Component, Sponsorship};
+use crate::swap::{Exchange, Offer};
 use crate::time::Timestamp;
 
 /// What the operator charges and promises.
@@ -21,27 +28,38 @@ pub struct Terms {
     /// The name of the chain of the solver's identity, hashed into every order.
     pub solver_chain: String,
     pub flat_fee: UsdMicros,
-    pub stable_bps: u16,
-    pub major_bps: u16,
-    pub minor_bps: u16,
+    /// The service's share of the input.
+    pub relay_bps: ByClass,
+    /// What exchanging one asset for another out of our inventory costs on top.
+    pub spread_bps: ByClass,
+    /// The most that a lopsided inventory adds to the cost of a transfer, or takes off it.
+    pub rebalance_bps: u16,
     pub slippage_bps: u16,
     pub stable_slippage_bps: u16,
+    /// A trade that loses more than this to the pools is refused, unless the caller insists.
+    pub most_impact_bps: u16,
     pub order_lifetime: Duration,
 }
 
-/// The market at one moment, as far as this pair of currencies is concerned.
+/// The market at one moment, as far as this transfer is concerned.
 #[derive(Clone, Copy, Debug)]
-pub struct Rates {
-    pub origin: Price,
-    pub origin_native: Price,
-    pub destination: Price,
-    pub destination_native: Price,
+pub struct Rates<'a> {
+    pub prices: Prices,
     /// Wei per unit of gas, base fee and tip together.
     pub origin_gas_price: u128,
     /// What the fill will cost on the destination, in its native currency: gas, and data where that is charged for.
     pub fill_cost: Amount,
-    /// The most that one fill can pay out of the solver's inventory now.
+    /// The most that one fill can pay out of the solver's inventory now, and of native currency beside it.
     pub payable: Amount,
+    pub payable_native: Amount,
+    /// How much more of the deposit and the payout currency we would like to hold, in basis points of what we would
+    /// like: negative where we hold too much.
+    pub deposit_need_bps: i32,
+    pub payout_need_bps: i32,
+    pub origin_swap: Option<&'a dyn Exchange>,
+    pub destination_swap: Option<&'a dyn Exchange>,
+    /// What the caller's sponsor can spend.
+    pub sponsor_available: UsdMicros,
 }
 
 /// What makes one quote different from the next.
@@ -56,12 +74,30 @@ pub struct Fresh {
 pub enum Refusal {
     #[error("the amount does not cover the fees of {fees}, in the smallest unit of the input currency")]
     AmountTooLow { fees: Amount },
+    #[error("the amount is worth less than $0.05")]
+    Dust,
     #[error("no route between these currencies")]
     NoRoute,
-    #[error("the origin and the destination chain are the same")]
-    SameChain,
+    #[error("there is nothing to do: same chain, same currency, same owner")]
+    NothingToDo,
+    #[error("{what} needs a solver and is not offered on one chain")]
+    NotOnOneChain { what: &'static str },
     #[error("Amount is higher than the available liquidity")]
     InsufficientLiquidity,
+    #[error("the trade would lose too much to the pools; overridePriceImpact lets it through")]
+    ImpactTooHigh,
+    #[error("txs: the values of the calls exceed the output")]
+    CallValues,
+    #[error("topupGas: the output is already the gas currency")]
+    TopUpOfGas,
+    #[error("appFees: the fees together must stay below the amount")]
+    AppFees,
+    #[error("fixedRate: {0}")]
+    FixedRate(&'static str),
+    #[error("fixedRate: only between stablecoins that the solver holds")]
+    FixedRateCurrency,
+    #[error("the sponsor's balance does not cover this transfer")]
+    SponsorBalance,
     #[error("an amount is out of range")]
     OutOfRange,
 }
@@ -79,130 +115,443 @@ pub struct Side<'a> {
     pub currency: &'a Currency,
 }
 
-/// How long a rate between two currencies stands, where the caller does not say.
-const EXCHANGE_TTL_SECS: u32 = 600;
+/// The four currencies of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'a> {
+    pub origin: Side<'a>,
+    pub deposit: &'a Currency,
+    pub payout: &'a Currency,
+    pub destination: Side<'a>,
+}
 
-pub fn price(
-    mut ask: Ask,
-    origin: Side<'_>,
-    destination: Side<'_>,
-    rates: &Rates,
-    terms: &Terms,
-    fresh: Fresh,
-) -> Result<Quote, Refusal> {
-    if origin.chain.id == destination.chain.id {
-        return Err(Refusal::SameChain);
-    }
-    let pair = Pair::of(origin.currency, destination.currency)?;
-    if pair.operation == Operation::Swap {
+/// How long a rate between two assets stands, where the caller does not say.
+const EXCHANGE_TTL_SECS: u32 = 600;
+/// What is set aside for a pool to move before an exact output is bought, where the caller does not say.
+const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
+
+pub fn price(mut ask: Ask, way: Way<'_>, rates: &Rates<'_>, terms: &Terms, fresh: Fresh) -> Result<Quote, Refusal> {
+    let pair = Pair::of(way.origin.currency, way.destination.currency);
+    let exchange = Pair::of(way.deposit, way.payout);
+    if exchange.is_exchange() || ask.wishes.fixed_rate.is_some() {
         ask.ttl_secs = ask.ttl_secs.or(Some(EXCHANGE_TTL_SECS));
     }
-    let rate = pair.rate(origin.currency, destination.currency, rates)?;
-    let charge = Charge::new(origin, destination, rates, terms, pair)?;
-    let (input, output) = match ask.trade {
-        Trade::ExactInput => (ask.amount, charge.output_of(ask.amount, rate)?),
-        Trade::ExactOutput | Trade::ExpectedOutput => (charge.input_for(ask.amount, rate)?, ask.amount),
-    };
-    let fees = charge.fees(input)?;
-    if output > rates.payable {
+    let deal = Deal::new(&ask, way, rates, terms, pair, exchange)?;
+    let deal_figures = deal.solve()?;
+    let Solved { split, origin_swap, destination_swap, paid, output, minimum, slippage_bps, deposit, input } =
+        deal_figures;
+    let top_up = deal.top_up()?;
+    let native =
+        if way.payout.native { paid.checked_add(top_up.unwrap_or_default())? } else { top_up.unwrap_or_default() };
+    if paid > rates.payable || native > rates.payable_native {
         return Err(Refusal::InsufficientLiquidity);
     }
-    let slippage_bps = match ask.trade {
-        Trade::ExactOutput => 0,
-        Trade::ExactInput | Trade::ExpectedOutput => ask.slippage_bps.unwrap_or(pair.slippage_bps(terms)),
-    };
-    let kept = 10_000u16.checked_sub(slippage_bps).ok_or(Refusal::OutOfRange)?;
+    check_calls(&ask, way.destination.currency, minimum)?;
     let figures = Figures {
         operation: pair.operation,
         input,
+        deposit,
+        exchanged: split.exchanged,
+        paid,
         output,
-        minimum: output.mul_floor(Ratio::bps(kept))?,
-        fees,
-        origin_gas: gas_cost(user_gas(origin.currency), rates.origin_gas_price)?,
+        minimum,
+        fees: split.fees,
+        top_up,
+        fixed: deal.fixed(split.exchanged, output)?,
+        sponsorship: split.sponsorship,
+        origin_gas: gas_cost(user_gas(way.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
         slippage_bps,
-        origin_price: rates.origin,
-        origin_native_price: rates.origin_native,
-        destination_price: rates.destination,
-        time_estimate_secs: time_estimate(origin.chain, destination.chain),
+        prices: rates.prices,
+        time_estimate_secs: time_estimate(way.origin.chain, way.destination.chain),
     };
     let deadline = fresh.now.plus(terms.order_lifetime).secs();
+    let key = |chain: &Chain, currency: &Currency| CurrencyKey { chain: chain.id, address: currency.address.clone() };
     Ok(Quote {
         id: fresh.id,
         ask,
         figures,
         created_at: fresh.now,
-        deadline: u32::try_from(deadline).map_err(|_| Refusal::OutOfRange)?,
-        salt: fresh.salt,
-        solver: terms.solver,
-        solver_chain: terms.solver_chain.clone(),
-        origin_chain: origin.chain.name.clone(),
-        destination_chain: destination.chain.name.clone(),
-        origin_router: origin.chain.router,
-        destination_router: destination.chain.router,
+        origin_swap,
+        destination_swap,
+        terms: Some(OrderTerms {
+            deadline: u32::try_from(deadline).map_err(|_| Refusal::OutOfRange)?,
+            salt: fresh.salt,
+            solver: terms.solver,
+            solver_chain: terms.solver_chain.clone(),
+            origin_chain: way.origin.chain.name.clone(),
+            destination_chain: way.destination.chain.name.clone(),
+            origin_router: way.origin.chain.router,
+            destination_router: way.destination.chain.router,
+            deposit: key(way.origin.chain, way.deposit),
+            payout: key(way.destination.chain, way.payout),
+            exchange: exchange.is_exchange(),
+        }),
     })
 }
 
-/// What this pair of places costs: fixed amounts, and a share of the input.
-#[derive(Clone, Copy, Debug)]
-struct Charge {
-    fill_gas: Amount,
-    flat: Amount,
-    relay_bps: u16,
+/// What the calls spend must be there even if only the minimum arrives, and native currency is only there if it is
+/// what arrives.
+fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Refusal> {
+    let values = ask.wishes.calls.iter().try_fold(Amount::ZERO, |sum, call| sum.checked_add(call.value))?;
+    let most = if arrives.native { minimum } else { Amount::ZERO };
+    if values > most { Err(Refusal::CallValues) } else { Ok(()) }
 }
 
-impl Charge {
+/// What a deposit is divided into.
+pub(crate) struct Split {
+    pub fees: Fees,
+    pub sponsorship: Option<Sponsorship>,
+    pub exchanged: Amount,
+}
+
+struct Solved {
+    input: Amount,
+    deposit: Amount,
+    split: Split,
+    origin_swap: Option<Swap>,
+    destination_swap: Option<Swap>,
+    paid: Amount,
+    output: Amount,
+    minimum: Amount,
+    slippage_bps: u16,
+}
+
+/// Everything that is settled before the amounts are.
+struct Deal<'a> {
+    ask: &'a Ask,
+    way: Way<'a>,
+    rates: &'a Rates<'a>,
+    terms: &'a Terms,
+    pair: Pair,
+    charge: Charge,
+    /// What the solver pays out for what is left of the deposit: the caller's rate, or the market's.
+    rate: Ratio,
+    market_rate: Ratio,
+}
+
+impl<'a> Deal<'a> {
     fn new(
-        origin: Side<'_>,
-        destination: Side<'_>,
-        rates: &Rates,
-        terms: &Terms,
+        ask: &'a Ask,
+        way: Way<'a>,
+        rates: &'a Rates<'a>,
+        terms: &'a Terms,
         pair: Pair,
-    ) -> Result<Self, OutOfRange> {
-        let gas_usd = rates.destination_native.usd_ceil(rates.fill_cost, destination.chain.native.decimals)?;
-        Ok(Self {
-            fill_gas: rates.origin.amount_ceil(gas_usd, origin.currency.decimals)?,
-            flat: rates.origin.amount_ceil(terms.flat_fee, origin.currency.decimals)?,
+        exchange: Pair,
+    ) -> Result<Self, Refusal> {
+        let prices = &rates.prices;
+        let market_rate = exchange.rate((way.deposit, prices.deposit), (way.payout, prices.payout))?;
+        let rate = match ask.wishes.fixed_rate {
+            None => market_rate,
+            Some(fixed) => {
+                let direct = rates.origin_swap.is_none() && rates.destination_swap.is_none();
+                if !direct || [way.deposit, way.payout].iter().any(|it| it.class != Class::Stable || !it.held) {
+                    return Err(Refusal::FixedRateCurrency);
+                }
+                if ask.wishes.sponsor.is_none() {
+                    return Err(Refusal::FixedRate("needs subsidizeFees"));
+                }
+                fixed.ratio(way.deposit.decimals, way.payout.decimals)?
+            }
+        };
+        if ask.wishes.top_up.is_some() && way.destination.currency.native {
+            return Err(Refusal::TopUpOfGas);
+        }
+        let in_deposit = |usd| prices.deposit.amount_ceil(usd, way.deposit.decimals);
+        let gas = prices.destination_native.usd_ceil(rates.fill_cost, way.destination.chain.native.decimals)?;
+        let charge = Charge {
+            fill_gas: in_deposit(gas)?,
+            top_up: in_deposit(ask.wishes.top_up.unwrap_or_default())?,
+            flat: in_deposit(terms.flat_fee)?,
             relay_bps: pair.relay_bps(terms),
+            app_bps: ask.wishes.app_fees.iter().map(|fee| fee.bps).collect(),
+            rebalance_bps: rebalance_bps(exchange, rates, terms),
+        };
+        charge.check()?;
+        Ok(Self { ask, way, rates, terms, pair, charge, rate, market_rate })
+    }
+
+    fn solve(&self) -> Result<Solved, Refusal> {
+        let amount = self.ask.amount;
+        let pools = self.rates.origin_swap.is_some() || self.rates.destination_swap.is_some();
+        match self.ask.trade {
+            Trade::ExactInput => self.forward(amount),
+            Trade::ExpectedOutput if pools => {
+                let paid = self.buy_output(amount)?.map_or(amount, |offer| offer.amount);
+                let deposit = self.deposit_for(paid, Amount::ZERO)?;
+                let input = self.buy_deposit(deposit)?.map_or(deposit, |offer| offer.amount);
+                self.forward(input)
+            }
+            Trade::ExpectedOutput | Trade::ExactOutput => self.backward(amount),
+        }
+    }
+
+    /// From what is paid in to what arrives.
+    fn forward(&self, input: Amount) -> Result<Solved, Refusal> {
+        let dry = Refusal::InsufficientLiquidity;
+        let sold = self.rates.origin_swap.map(|market| market.sell(input).ok_or(dry)).transpose()?;
+        let deposit = sold.as_ref().map_or(input, |offer| offer.amount);
+        let origin_loss = self.origin_loss(input, deposit)?;
+        let mut split = self.split(deposit, origin_loss)?;
+        let sell = |paid: Amount| self.rates.destination_swap.map(|market| market.sell(paid).ok_or(dry)).transpose();
+        let mut paid = split.exchanged.mul_floor(self.rate)?;
+        let mut bought = sell(paid)?;
+        if let (Some(offer), true) = (&bought, self.sponsors(Component::Swap)) {
+            // What the sponsor makes good is estimated at what the pools take without it.
+            let loss = origin_loss.checked_add(self.destination_loss(paid, offer.amount)?)?;
+            split = self.split(deposit, loss)?;
+            paid = split.exchanged.mul_floor(self.rate)?;
+            bought = sell(paid)?;
+        }
+        let output = bought.as_ref().map_or(paid, |offer| offer.amount);
+        if output.is_zero() {
+            return Err(self.too_low(&split));
+        }
+        let pools = sold.is_some() || bought.is_some();
+        let slippage_bps = match self.ask.wishes.fixed_rate {
+            Some(_) => 0,
+            None => self.ask.slippage_bps.unwrap_or(self.pair.slippage_bps(self.terms, pools)),
+        };
+        let kept = 10_000u16.checked_sub(slippage_bps).ok_or(Refusal::OutOfRange)?;
+        let minimum = output.mul_floor(Ratio::bps(kept))?;
+        self.check_impact(sold.is_some().then_some((input, deposit)), bought.is_some().then_some((paid, output)))?;
+        let origin_swap = sold.map(|offer| -> Result<Swap, Refusal> {
+            // The least deposit that still brings the minimum: below it the user's own transaction reverts, and
+            // nothing has to be sent back.
+            let least_paid = paid.mul_ceil(Ratio::new(minimum.units(), output.units())?)?;
+            let least = self.deposit_for(least_paid, origin_loss).unwrap_or(deposit).min(deposit);
+            Ok(Swap { path: offer.path, input, output: deposit, bound: Bound::LeastOutput(least) })
+        });
+        let destination_swap =
+            bought.map(|offer| Swap { path: offer.path, input: paid, output, bound: Bound::LeastOutput(minimum) });
+        let origin_swap = origin_swap.transpose()?;
+        Ok(Solved { input, deposit, split, origin_swap, destination_swap, paid, output, minimum, slippage_bps })
+    }
+
+    /// From what arrives to what has to be paid in.
+    fn backward(&self, output: Amount) -> Result<Solved, Refusal> {
+        let headroom = Ratio::bps_more(self.ask.slippage_bps.unwrap_or(EXACT_OUTPUT_HEADROOM_BPS));
+        let bought = self.buy_output(output)?;
+        // A pool may move before the fill; what is left over of this goes to the recipient.
+        let paid = bought.as_ref().map_or(Ok(output), |offer| offer.amount.mul_ceil(headroom))?;
+        let loss = match &bought {
+            Some(offer) => self.destination_loss(offer.amount, output)?,
+            None => Amount::ZERO,
+        };
+        let deposit = self.deposit_for(paid, loss)?;
+        let split = self.split(deposit, loss)?;
+        let sold = self.buy_deposit(deposit)?;
+        let input = sold.as_ref().map_or(deposit, |offer| offer.amount);
+        self.check_impact(
+            sold.is_some().then_some((input, deposit)),
+            bought.as_ref().map(|offer| (offer.amount, output)),
+        )?;
+        let swap = |offer: Offer, output, most| Swap {
+            path: offer.path,
+            input: offer.amount,
+            output,
+            bound: Bound::MostInput(most),
+        };
+        let slippage_bps = match self.ask.trade {
+            Trade::ExactOutput => 0,
+            Trade::ExactInput | Trade::ExpectedOutput if self.ask.wishes.fixed_rate.is_some() => 0,
+            Trade::ExactInput | Trade::ExpectedOutput => {
+                self.ask.slippage_bps.unwrap_or(self.pair.slippage_bps(self.terms, false))
+            }
+        };
+        let kept = 10_000u16.checked_sub(slippage_bps).ok_or(Refusal::OutOfRange)?;
+        Ok(Solved {
+            input,
+            deposit,
+            split,
+            origin_swap: sold
+                .map(|offer| input.mul_ceil(headroom).map(|most| swap(offer, deposit, most)))
+                .transpose()?,
+            destination_swap: bought.map(|offer| swap(offer, output, paid)),
+            paid,
+            output,
+            minimum: output.mul_floor(Ratio::bps(kept))?,
+            slippage_bps,
         })
     }
 
-    fn fees(&self, input: Amount) -> Result<Fees, OutOfRange> {
-        let relay = input.mul_ceil(Ratio::bps(self.relay_bps))?;
-        Ok(Fees { fill_gas: self.fill_gas, flat: self.flat, relay })
+    fn buy_output(&self, output: Amount) -> Result<Option<Offer>, Refusal> {
+        let market = self.rates.destination_swap;
+        market.map(|market| market.buy(output).ok_or(Refusal::InsufficientLiquidity)).transpose()
     }
 
-    fn output_of(&self, input: Amount, rate: Ratio) -> Result<Amount, Refusal> {
-        let fees = self.fees(input)?.total()?;
-        let too_low = Refusal::AmountTooLow { fees };
-        let net = input.checked_sub(fees).map_err(|_| too_low)?;
-        let output = net.mul_floor(rate)?;
-        if output.is_zero() { Err(too_low) } else { Ok(output) }
+    fn buy_deposit(&self, deposit: Amount) -> Result<Option<Offer>, Refusal> {
+        let market = self.rates.origin_swap;
+        market.map(|market| market.buy(deposit).ok_or(Refusal::InsufficientLiquidity)).transpose()
     }
 
-    /// The least input that pays for the output. The closed form may be a unit off, because three roundings meet.
-    fn input_for(&self, output: Amount, rate: Ratio) -> Result<Amount, Refusal> {
-        const ONE: Amount = Amount::new(U256::ONE);
-        let kept = 10_000u16.checked_sub(self.relay_bps).ok_or(Refusal::OutOfRange)?;
-        let net = output.mul_ceil(rate.inverse()?)?;
-        let gross = net.checked_add(self.fill_gas)?.checked_add(self.flat)?;
-        let mut input = gross.mul_ceil(Ratio::bps(kept).inverse()?)?;
-        for _ in 0..4 {
-            if self.output_of(input, rate).is_ok_and(|arrives| arrives >= output) {
-                return Ok(input);
-            }
-            input = input.checked_add(ONE)?;
+    /// What becomes of a deposit. `loss` is what the pools take, in the deposit's currency, for a sponsor to make good.
+    fn split(&self, deposit: Amount, loss: Amount) -> Result<Split, Refusal> {
+        let price = (self.rates.prices.deposit, self.way.deposit.decimals);
+        split(self.ask, &self.charge, deposit, loss, price, self.rates.sponsor_available)
+    }
+
+    /// The least deposit for which this much is paid out.
+    fn deposit_for(&self, paid: Amount, loss: Amount) -> Result<Amount, Refusal> {
+        let left = paid.mul_ceil(self.rate.inverse()?)?;
+        let guess = if self.ask.wishes.sponsor.is_some() { left } else { self.charge.gross(left)? };
+        let pays = |deposit: Amount| {
+            let paid_out = |split: Split| split.exchanged.mul_floor(self.rate).is_ok_and(|out| out >= paid);
+            self.split(deposit, loss).is_ok_and(paid_out)
+        };
+        least(guess, pays).ok_or(Refusal::OutOfRange)
+    }
+
+    fn sponsors(&self, component: Component) -> bool {
+        self.ask.wishes.sponsor.as_ref().is_some_and(|sponsor| sponsor.selected().contains(&component))
+    }
+
+    /// What the origin's pools take, in the deposit's currency.
+    fn origin_loss(&self, input: Amount, deposit: Amount) -> Result<Amount, Refusal> {
+        if self.rates.origin_swap.is_none() || !self.sponsors(Component::Swap) {
+            return Ok(Amount::ZERO);
         }
-        Err(Refusal::OutOfRange)
+        let (prices, from, to) = (&self.rates.prices, self.way.origin.currency, self.way.deposit);
+        let fair = Price::exchange((prices.origin, from.decimals), (prices.deposit, to.decimals))?;
+        Ok(input.mul_floor(fair)?.saturating_sub(deposit))
+    }
+
+    /// What the destination's pools take, in the deposit's currency.
+    fn destination_loss(&self, paid: Amount, output: Amount) -> Result<Amount, Refusal> {
+        if !self.sponsors(Component::Swap) {
+            return Ok(Amount::ZERO);
+        }
+        let (spent, got) = self.destination_worth(paid, output)?;
+        let lost = UsdMicros(spent.checked_sub(got)?.0.max(0));
+        Ok(self.rates.prices.deposit.amount_floor(lost, self.way.deposit.decimals)?)
+    }
+
+    fn destination_worth(&self, paid: Amount, output: Amount) -> Result<(UsdMicros, UsdMicros), OutOfRange> {
+        let prices = &self.rates.prices;
+        let spent = prices.payout.usd_floor(paid, self.way.payout.decimals)?;
+        Ok((spent, prices.destination.usd_floor(output, self.way.destination.currency.decimals)?))
+    }
+
+    fn check_impact(
+        &self,
+        origin: Option<(Amount, Amount)>,
+        destination: Option<(Amount, Amount)>,
+    ) -> Result<(), Refusal> {
+        if self.ask.wishes.any_impact {
+            return Ok(());
+        }
+        let prices = &self.rates.prices;
+        if let Some((input, deposit)) = origin {
+            let spent = prices.origin.usd_floor(input, self.way.origin.currency.decimals)?;
+            check_impact((spent, prices.deposit.usd_floor(deposit, self.way.deposit.decimals)?), self.terms)?;
+        }
+        match destination {
+            Some((paid, output)) => check_impact(self.destination_worth(paid, output)?, self.terms),
+            None => Ok(()),
+        }
+    }
+
+    fn too_low(&self, split: &Split) -> Refusal {
+        match split.fees.total() {
+            Ok(fees) => Refusal::AmountTooLow { fees: fees.size() },
+            Err(OutOfRange) => Refusal::OutOfRange,
+        }
+    }
+
+    fn top_up(&self) -> Result<Option<Amount>, Refusal> {
+        let native = &self.way.destination.chain.native;
+        let amount = |usd| self.rates.prices.destination_native.amount_floor(usd, native.decimals);
+        Ok(self.ask.wishes.top_up.map(amount).transpose()?.filter(|amount| !amount.is_zero()))
+    }
+
+    /// Beside what the market would give, and only if the integrator can stand for the difference.
+    fn fixed(&self, exchanged: Amount, output: Amount) -> Result<Option<Fixed>, Refusal> {
+        let Some(rate) = self.ask.wishes.fixed_rate else { return Ok(None) };
+        let fixed = Fixed { rate, market_output: exchanged.mul_floor(self.market_rate)? };
+        if fixed.deviates(output)? {
+            return Err(Refusal::FixedRate("more than 500 basis points away from the market"));
+        }
+        let (price, decimals) = (self.rates.prices.payout, self.way.payout.decimals);
+        let drift = fixed.fee(output, price, decimals)?;
+        let spent = UsdMicros(drift.0.min(0).saturating_neg());
+        if spent > self.rates.sponsor_available {
+            return Err(Refusal::SponsorBalance);
+        }
+        Ok(Some(fixed))
     }
 }
 
-fn gas_cost(units: u64, price: u128) -> Result<Amount, OutOfRange> {
+pub(crate) fn check_impact((spent, got): (UsdMicros, UsdMicros), terms: &Terms) -> Result<(), Refusal> {
+    let lost = i128::from(spent.0.saturating_sub(got.0));
+    if lost * 10_000 > i128::from(spent.0) * i128::from(terms.most_impact_bps) {
+        return Err(Refusal::ImpactTooHigh);
+    }
+    Ok(())
+}
+
+/// Divides a deposit into fees, what a sponsor adds, and what is left.
+pub(crate) fn split(
+    ask: &Ask,
+    charge: &Charge,
+    deposit: Amount,
+    loss: Amount,
+    (price, decimals): (Price, u8),
+    available: UsdMicros,
+) -> Result<Split, Refusal> {
+    let fees = charge.fees(deposit)?;
+    let sponsorship = match &ask.wishes.sponsor {
+        None => None,
+        Some(sponsor) => {
+            let swap = fees.rebalance.checked_add(Signed::cost(loss))?;
+            let totals = [
+                Signed::cost(fees.execution()?),
+                swap,
+                Signed::cost(fees.relay),
+                Signed::cost(fees.app_total()?),
+                Signed::ZERO,
+            ];
+            let paid = Sponsorship::allocate(sponsor, totals, price, decimals)?;
+            if price.usd_ceil(paid.sponsored_total()?, decimals)? <= available {
+                Some(paid)
+            } else if ask.wishes.fixed_rate.is_some() {
+                return Err(Refusal::SponsorBalance);
+            } else {
+                Some(Sponsorship::none(sponsor, totals))
+            }
+        }
+    };
+    let sponsored = sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+    let total = fees.total()?;
+    let left = total.taken_from(deposit.checked_add(sponsored)?);
+    let exchanged = left.map_err(|_| Refusal::AmountTooLow { fees: total.size() })?;
+    Ok(Split { fees, sponsorship, exchanged })
+}
+
+impl Charge {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        self.fees(Amount::ZERO).map(drop).map_err(|OutOfRange| Refusal::AppFees)
+    }
+}
+
+/// The way back through the market, and what the transfer does to the balance of our inventory.
+fn rebalance_bps(exchange: Pair, rates: &Rates<'_>, terms: &Terms) -> i16 {
+    let need = |bps: i32| i64::from(bps.clamp(-10_000, 10_000));
+    let skew = need(rates.payout_need_bps) - need(rates.deposit_need_bps);
+    // Rounded up: towards the cost.
+    let skew = (i64::from(terms.rebalance_bps) * skew + 19_999).div_euclid(20_000);
+    i16::try_from(i64::from(exchange.spread_bps(terms)) + skew).unwrap_or(i16::MAX)
+}
+
+pub(crate) fn gas_cost(units: u64, price: u128) -> Result<Amount, OutOfRange> {
     U256::from(units).checked_mul(U256::from(price)).map(Amount::new).ok_or(OutOfRange)
 }
 
-/// Gas of the user's own steps: a native deposit, or an approval and a token deposit.
-fn user_gas(currency: &Currency) -> u64 {
-    if currency.native { 26_000 } else { 46_000 + 75_000 }
+/// Gas of the user's own steps: a native deposit, an approval and a token deposit, or a trade before either.
+pub(crate) fn user_gas(currency: &Currency, swaps: bool) -> u64 {
+    match (currency.native, swaps) {
+        (true, false) => 26_000,
+        (false, false) => 46_000 + 75_000,
+        (true, true) => 260_000,
+        (false, true) => 46_000 + 330_000,
+    }
 }
 
 /// The confirmations we ask for, the block that carries the fill, and the moment in between.
@@ -212,266 +561,5 @@ fn time_estimate(origin: &Chain, destination: &Chain) -> u32 {
     u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX).max(1)
 }
 
-/// What two currencies are to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pair {
-    operation: Operation,
-    class: Class,
-}
-
-impl Pair {
-    /// Served from inventory at par: the same asset, or two stablecoins at their feeds' rate. Anything else needs a
-    /// market to trade against.
-    fn of(origin: &Currency, destination: &Currency) -> Result<Self, Refusal> {
-        match (origin.class, destination.class) {
-            (class, _) if origin.id == destination.id => Ok(Self { operation: Operation::Bridge, class }),
-            (Class::Stable, Class::Stable) => Ok(Self { operation: Operation::Swap, class: Class::Stable }),
-            (Class::Stable | Class::Major | Class::Minor, Class::Stable | Class::Major | Class::Minor) => {
-                Err(Refusal::NoRoute)
-            }
-        }
-    }
-
-    fn relay_bps(self, terms: &Terms) -> u16 {
-        match (self.operation, self.class) {
-            (Operation::Bridge, _) => 0,
-            (Operation::Swap, Class::Stable) => terms.stable_bps,
-            (Operation::Swap, Class::Major) => terms.major_bps,
-            (Operation::Swap, Class::Minor) => terms.minor_bps,
-        }
-    }
-
-    fn slippage_bps(self, terms: &Terms) -> u16 {
-        match (self.operation, self.class) {
-            (Operation::Bridge, Class::Stable) => terms.stable_slippage_bps,
-            (Operation::Bridge | Operation::Swap, _) => terms.slippage_bps,
-        }
-    }
-
-    /// One asset is worth itself on every chain, whatever two feeds say a moment apart.
-    fn rate(self, origin: &Currency, destination: &Currency, rates: &Rates) -> Result<Ratio, OutOfRange> {
-        match self.operation {
-            Operation::Bridge => Ratio::new(pow10(destination.decimals), pow10(origin.decimals)),
-            Operation::Swap => {
-                Price::exchange((rates.origin, origin.decimals), (rates.destination, destination.decimals))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::account::Vm;
-    use crate::catalog::{FillGas, Presentation};
-    use crate::ids::ChainId;
-    use crate::quote::CurrencyKey;
-
-    fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
-        Currency {
-            chain: ChainId(chain),
-            address: Address::repeat_byte(byte).into(),
-            id: id.to_owned(),
-            symbol: id.to_uppercase(),
-            name: id.to_owned(),
-            decimals,
-            class,
-            native: byte == 0,
-            logo_uri: String::new(),
-            resets_allowance: false,
-        }
-    }
-
-    fn chain(id: u64, name: &str) -> Chain {
-        Chain {
-            id: ChainId(id),
-            name: name.to_owned(),
-            vm: Vm::Evm,
-            presentation: Presentation {
-                display_name: name.to_owned(),
-                http_rpc_url: String::new(),
-                ws_rpc_url: String::new(),
-                explorer_url: String::new(),
-                explorer_name: String::new(),
-                icon_url: None,
-            },
-            native: currency(id, 0, "eth", 18, Class::Major),
-            tokens: vec![currency(id, 1, "usdc", 6, Class::Stable), currency(id, 2, "dai", 18, Class::Stable)],
-            depository: Address::repeat_byte(0xd0),
-            router: Address::repeat_byte(0xd1),
-            approval_proxy: Address::repeat_byte(0xd2),
-            multicall3: Address::repeat_byte(0xd3),
-            block_time_millis: 2_000,
-            confirmations: 1,
-            fill_gas: FillGas {
-                native_limit: 40_000,
-                erc20_limit: 120_000,
-                native_typical: 22_280,
-                erc20_typical: 60_000,
-            },
-            private_id: None,
-        }
-    }
-
-    fn terms() -> Terms {
-        Terms {
-            solver: Address::repeat_byte(0xaa),
-            solver_chain: "base".to_owned(),
-            flat_fee: UsdMicros(20_000),
-            stable_bps: 1,
-            major_bps: 6,
-            minor_bps: 15,
-            slippage_bps: 200,
-            stable_slippage_bps: 50,
-            order_lifetime: Duration::from_secs(604_800),
-        }
-    }
-
-    fn rates(payable: u128) -> Rates {
-        let one = Price::new(100_000_000, 8).unwrap();
-        let eth = Price::new(300_000_000_000, 8).unwrap();
-        Rates {
-            origin: one,
-            origin_native: eth,
-            destination: one,
-            destination_native: eth,
-            origin_gas_price: 1_000_000_000,
-            fill_cost: Amount::new(U256::from(60_000u64 * 1_000_000_000)),
-            payable: Amount::new(U256::from(payable)),
-        }
-    }
-
-    fn ask(amount: u128, from: &Currency, to: &Currency) -> Ask {
-        Ask {
-            user: Address::repeat_byte(0x11).into(),
-            recipient: Address::repeat_byte(0x22).into(),
-            refund_to: None,
-            origin: CurrencyKey { chain: from.chain, address: from.address.clone() },
-            destination: CurrencyKey { chain: to.chain, address: to.address.clone() },
-            trade: Trade::ExactInput,
-            amount: Amount::new(U256::from(amount)),
-            slippage_bps: None,
-            referrer: None,
-            explicit_deposit: true,
-            ttl_secs: None,
-        }
-    }
-
-    fn quote(amount: u128, from: usize, to: usize, payable: u128) -> Result<Quote, Refusal> {
-        trade(Trade::ExactInput, amount, from, to, payable)
-    }
-
-    fn trade(trade: Trade, amount: u128, from: usize, to: usize, payable: u128) -> Result<Quote, Refusal> {
-        let (origin, destination) = (chain(8453, "base"), chain(10, "optimism"));
-        let from = origin.currencies().nth(from).unwrap();
-        let to = destination.currencies().nth(to).unwrap();
-        let fresh = Fresh {
-            id: RequestId(B256::repeat_byte(7)),
-            salt: B256::repeat_byte(9),
-            now: Timestamp::from_secs(1_790_000_000),
-        };
-        price(
-            Ask { trade, ..ask(amount, from, to) },
-            Side { chain: &origin, currency: from },
-            Side { chain: &destination, currency: to },
-            &rates(payable),
-            &terms(),
-            fresh,
-        )
-    }
-
-    pub(crate) fn a_quote() -> Quote {
-        quote(250_000_000, 1, 1, u128::MAX).unwrap()
-    }
-
-    #[test]
-    fn a_stablecoin_bridge_costs_gas_and_the_flat_fee() {
-        let figures = a_quote().figures;
-        // 60,000 gas at 1 gwei and $3,000 is $0.18.
-        assert_eq!(figures.fees.fill_gas.to_string(), "180000");
-        assert_eq!(figures.fees.flat.to_string(), "20000");
-        assert_eq!(figures.fees.relay, Amount::ZERO);
-        assert_eq!(figures.output.to_string(), "249800000");
-        assert_eq!(figures.minimum.to_string(), "248551000");
-        assert_eq!(figures.operation, Operation::Bridge);
-        assert_eq!(figures.time_estimate_secs, 4);
-    }
-
-    #[test]
-    fn two_stablecoins_are_swapped_at_a_basis_point() {
-        let figures = quote(250_000_000, 1, 2, u128::MAX).unwrap().figures;
-        assert_eq!(figures.fees.relay.to_string(), "25000");
-        assert_eq!(figures.output.to_string(), "249775000000000000000");
-        assert_eq!(figures.operation, Operation::Swap);
-    }
-
-    #[test]
-    fn what_cannot_be_served_is_refused() {
-        assert_eq!(quote(200_000, 1, 1, u128::MAX), Err(Refusal::AmountTooLow { fees: "200000".parse().unwrap() }));
-        assert_eq!(quote(250_000_000, 1, 1, 1_000_000), Err(Refusal::InsufficientLiquidity));
-        assert_eq!(quote(250_000_000, 1, 0, u128::MAX), Err(Refusal::NoRoute));
-    }
-
-    #[test]
-    fn an_exact_output_has_no_slippage_and_an_expected_one_has() {
-        for (kind, minimum) in [(Trade::ExactOutput, "249800000"), (Trade::ExpectedOutput, "248551000")] {
-            let figures = trade(kind, 249_800_000, 1, 1, u128::MAX).unwrap().figures;
-            assert_eq!(figures.input.to_string(), "250000000");
-            assert_eq!((figures.output.to_string(), figures.minimum.to_string()), ("249800000".into(), minimum.into()));
-        }
-    }
-
-    #[test]
-    fn the_order_of_a_quote_is_bound_to_its_figures() {
-        let quote = a_quote();
-        let order = quote.order();
-        assert_eq!(order.inputs[0].amount, quote.figures.input);
-        assert_eq!(order.output.payments[0].minimum, quote.figures.minimum);
-        assert_eq!(order.inputs[0].refunds[0].recipient, quote.ask.user);
-        let mut other = quote.clone();
-        other.salt = B256::repeat_byte(10);
-        assert_ne!(other.order().id(), order.id());
-    }
-
-    #[test]
-    fn a_quote_survives_storage_in_little_room() {
-        let quote = a_quote();
-        let stored = serde_json::to_string(&quote).unwrap();
-        assert!(stored.len() <= 1_536, "{} bytes", stored.len());
-        assert_eq!(serde_json::from_str::<Quote>(&stored).unwrap(), quote);
-    }
-
-    proptest! {
-        #[test]
-        fn deposit_equals_fees_plus_what_is_left(amount in 1u128..1u128 << 80) {
-            if let Ok(quote) = quote(amount, 1, 1, u128::MAX) {
-                let figures = quote.figures;
-                let sum = figures.fees.total().unwrap().checked_add(figures.output).unwrap();
-                prop_assert_eq!(sum, figures.input);
-                prop_assert!(figures.minimum <= figures.output);
-            }
-        }
-
-        #[test]
-        fn a_fixed_output_costs_the_least_input_that_pays_for_it(amount in 1u128..1u128 << 70, to in 1usize..3) {
-            if let Ok(fixed) = trade(Trade::ExactOutput, amount, 1, to, u128::MAX) {
-                let input = u128::try_from(fixed.figures.input.units()).unwrap();
-                prop_assert_eq!(fixed.figures.output.units(), U256::from(amount));
-                let forward = quote(input, 1, to, u128::MAX).unwrap();
-                prop_assert!(forward.figures.output >= fixed.figures.output);
-                if let Ok(less) = quote(input - 1, 1, to, u128::MAX) {
-                    prop_assert!(less.figures.output < fixed.figures.output);
-                }
-            }
-        }
-
-        #[test]
-        fn more_in_is_never_less_out(amount in 1u128..1u128 << 80, more in 0u128..1u128 << 40, to in 1usize..3) {
-            if let (Ok(less), Ok(greater)) = (quote(amount, 1, to, u128::MAX), quote(amount + more, 1, to, u128::MAX)) {
-                prop_assert!(greater.figures.output >= less.figures.output);
-            }
-        }
-    }
-}
+pub(crate) mod tests;

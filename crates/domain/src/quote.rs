@@ -2,13 +2,17 @@
 //!
 //! How the figures come about is in `pricing`.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
+use crate::fees::{AppFee, Fees};
+use crate::fixed_rate::{Fixed, FixedRate};
 use crate::ids::{ChainId, RequestId};
-use crate::money::{Amount, OutOfRange, Price};
+use crate::money::{Amount, Price, UsdMicros};
 use crate::order::{self, Input, Order, Output, Payment, Refund};
+use crate::sponsorship::{SponsorAsk, Sponsorship};
+use crate::swap::Path;
 use crate::time::Timestamp;
 
 /// A currency by its place.
@@ -44,6 +48,54 @@ pub struct Ask {
     pub referrer: Option<String>,
     pub explicit_deposit: bool,
     pub ttl_secs: Option<u32>,
+    #[serde(default, skip_serializing_if = "Wishes::is_plain")]
+    pub wishes: Wishes,
+}
+
+/// What few callers ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wishes {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub app_fees: Vec<AppFee>,
+    /// Worth of native currency to deliver beside the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_up: Option<UsdMicros>,
+    /// What is called on the destination with the output.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+    /// Gas of those calls together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls_gas: Option<u64>,
+    /// What a trade for an exact output leaves over stays with the solver, not with the recipient.
+    #[serde(skip_serializing_if = "is_false")]
+    pub true_exact_output: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub no_origin_swap: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub any_impact: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sponsor: Option<SponsorAsk>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed_rate: Option<FixedRate>,
+}
+
+impl Wishes {
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// A call on the destination, made by the router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    pub to: Address,
+    pub value: Amount,
+    pub data: Bytes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,48 +103,84 @@ pub enum Operation {
     /// The same asset on another chain.
     Bridge,
     Swap,
+    Wrap,
+    Unwrap,
+    /// The same currency on the same chain, to somebody else.
+    Send,
 }
 
-/// Taken out of the input, each in the input's smallest unit.
+/// A trade on one chain's pools that is part of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swap {
+    pub path: Path,
+    pub input: Amount,
+    pub output: Amount,
+    pub bound: Bound,
+}
+
+/// Which side of a trade is fixed, and how far the other may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fees {
-    /// Gas of the fill on the destination.
-    pub fill_gas: Amount,
-    pub flat: Amount,
-    /// The service's share, by the class of the pair.
-    pub relay: Amount,
+pub enum Bound {
+    /// All of the input is sold, for at least this.
+    LeastOutput(Amount),
+    /// All of the output is bought, for at most this.
+    MostInput(Amount),
 }
 
-impl Fees {
-    pub fn total(&self) -> Result<Amount, OutOfRange> {
-        self.fill_gas.checked_add(self.flat)?.checked_add(self.relay)
+impl Swap {
+    /// What has to be there for the trade: the input, or the most it may turn out to be.
+    pub fn funds(&self) -> Amount {
+        match self.bound {
+            Bound::LeastOutput(_) => self.input,
+            Bound::MostInput(most) => most,
+        }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     pub operation: Operation,
+    /// What the user pays, in the origin currency.
     pub input: Amount,
+    /// What reaches the depository, in the deposit currency, which is also the currency of fees.
+    pub deposit: Amount,
+    /// What is left of it to exchange: the deposit and what a sponsor adds, less the fees.
+    pub exchanged: Amount,
+    /// What the solver spends on the destination, in the payout currency.
+    pub paid: Amount,
+    /// What arrives, in the destination currency.
     pub output: Amount,
     /// The least that may arrive.
     pub minimum: Amount,
     pub fees: Fees,
+    /// Native currency that is delivered beside the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_up: Option<Amount>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sponsorship: Option<Sponsorship>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<Fixed>,
     /// What the user's own transactions will cost on the origin, in its native currency. Outside every other figure.
     pub origin_gas: Amount,
     pub slippage_bps: u16,
-    pub origin_price: Price,
-    pub origin_native_price: Price,
-    pub destination_price: Price,
+    pub prices: Prices,
     pub time_estimate_secs: u32,
 }
 
-/// A priced promise, with all that is needed to rebuild its order.
+/// What everything was worth when it was quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prices {
+    pub origin: Price,
+    pub deposit: Price,
+    pub origin_native: Price,
+    pub payout: Price,
+    pub destination: Price,
+    pub destination_native: Price,
+}
+
+/// What a transfer through the depository is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quote {
-    pub id: RequestId,
-    pub ask: Ask,
-    pub figures: Figures,
-    pub created_at: Timestamp,
+pub struct OrderTerms {
     /// Unix seconds; the order's deadline.
     pub deadline: u32,
     pub salt: B256,
@@ -103,6 +191,29 @@ pub struct Quote {
     /// The contracts whose events count as evidence, one on each chain.
     pub origin_router: Address,
     pub destination_router: Address,
+    /// What reaches the depository: the origin currency, or what the user's swap makes of it.
+    pub deposit: CurrencyKey,
+    /// What the solver pays out: the destination currency, or what it swaps for it.
+    pub payout: CurrencyKey,
+    /// The two are different assets: the rate is ours, and only stands for the quoted amount and time.
+    pub exchange: bool,
+}
+
+/// A priced promise, with all that is needed to rebuild its order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quote {
+    pub id: RequestId,
+    pub ask: Ask,
+    pub figures: Figures,
+    pub created_at: Timestamp,
+    /// The user's own trade, before the deposit or instead of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin_swap: Option<Swap>,
+    /// The solver's trade, as part of the fill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_swap: Option<Swap>,
+    /// None for what the user does alone on one chain.
+    pub terms: Option<OrderTerms>,
 }
 
 impl Quote {
@@ -110,43 +221,58 @@ impl Quote {
         self.ask.refund_to.as_ref().unwrap_or(&self.ask.user)
     }
 
-    pub fn order(&self) -> Order {
+    /// Who is paid on the destination: the recipient, or the router that makes the caller's calls.
+    pub fn payee(&self, terms: &OrderTerms) -> Account {
+        if self.ask.wishes.calls.is_empty() { self.ask.recipient.clone() } else { terms.destination_router.into() }
+    }
+
+    /// What the solver commits to. None where the user needs no solver.
+    pub fn order(&self) -> Option<Order> {
+        let terms = self.terms.as_ref()?;
         let refund = |chain: &str, currency: &Account, router| Refund {
             chain: chain.to_owned(),
             recipient: self.refund_recipient().clone(),
             currency: currency.clone(),
             // Gas is deducted from refunds, so no floor can be promised.
             minimum: Amount::ZERO,
-            deadline: self.deadline,
+            deadline: terms.deadline,
             extra_data: order::fill_contract_data(router),
         };
-        Order {
-            solver_chain: self.solver_chain.clone(),
-            solver: self.solver,
-            salt: U256::from_be_bytes(self.salt.0),
+        let output = Payment {
+            recipient: self.payee(terms),
+            currency: self.ask.destination.address.clone(),
+            minimum: self.figures.minimum,
+            expected: self.figures.output,
+        };
+        let top_up = self.figures.top_up.map(|amount| Payment {
+            recipient: self.ask.recipient.clone(),
+            currency: Address::ZERO.into(),
+            minimum: amount,
+            expected: amount,
+        });
+        let calls = self.ask.wishes.calls.iter();
+        Some(Order {
+            solver_chain: terms.solver_chain.clone(),
+            solver: terms.solver,
+            salt: U256::from_be_bytes(terms.salt.0),
             inputs: vec![Input {
-                chain: self.origin_chain.clone(),
-                currency: self.ask.origin.address.clone(),
-                amount: self.figures.input,
+                chain: terms.origin_chain.clone(),
+                currency: terms.deposit.address.clone(),
+                amount: self.figures.deposit,
                 weight: U256::from(1u8),
                 refunds: vec![
-                    refund(&self.origin_chain, &self.ask.origin.address, self.origin_router),
-                    refund(&self.destination_chain, &self.ask.destination.address, self.destination_router),
+                    refund(&terms.origin_chain, &terms.deposit.address, terms.origin_router),
+                    refund(&terms.destination_chain, &self.ask.destination.address, terms.destination_router),
                 ],
             }],
             output: Output {
-                chain: self.destination_chain.clone(),
-                payments: vec![Payment {
-                    recipient: self.ask.recipient.clone(),
-                    currency: self.ask.destination.address.clone(),
-                    minimum: self.figures.minimum,
-                    expected: self.figures.output,
-                }],
-                calls: Vec::new(),
-                deadline: self.deadline,
-                extra_data: order::fill_contract_data(self.destination_router),
+                chain: terms.destination_chain.clone(),
+                payments: std::iter::once(output).chain(top_up).collect(),
+                calls: calls.map(|call| order::call_data(call.to, &call.data, call.value)).collect(),
+                deadline: terms.deadline,
+                extra_data: order::fill_contract_data(terms.destination_router),
             },
             fees: Vec::new(),
-        }
+        })
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! What a pool pays is the market's business; here is only what a trade is, so that pricing can be a function of it.
 
+use std::fmt;
+
 use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +61,7 @@ pub struct Offer {
 }
 
 /// The market of one currency for another, as it stands. More in never brings less out.
-pub trait Exchange {
+pub trait Exchange: fmt::Debug {
     /// The most that this input brings.
     fn sell(&self, input: Amount) -> Option<Offer>;
     /// The least input that brings this output.

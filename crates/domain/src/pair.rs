@@ -1,0 +1,74 @@
+//! What two currencies are to each other, and what follows for fees, slippage and rates.
+
+use crate::catalog::{Class, Currency};
+use crate::money::{OutOfRange, Price, Ratio, pow10};
+use crate::pricing::Terms;
+use crate::quote::Operation;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub operation: Operation,
+    pub class: Class,
+}
+
+impl Pair {
+    /// The same asset is bridged; anything else is a swap of the rarer one's class.
+    pub fn of(from: &Currency, to: &Currency) -> Self {
+        if from.id == to.id {
+            return Self { operation: Operation::Bridge, class: from.class };
+        }
+        let class = match (from.class, to.class) {
+            (Class::Stable, Class::Stable) => Class::Stable,
+            (Class::Minor, _) | (_, Class::Minor) => Class::Minor,
+            (Class::Major, Class::Stable | Class::Major) | (Class::Stable, Class::Major) => Class::Major,
+        };
+        Self { operation: Operation::Swap, class }
+    }
+
+    pub fn is_exchange(self) -> bool {
+        self.operation == Operation::Swap
+    }
+
+    pub fn relay_bps(self, terms: &Terms) -> u16 {
+        if self.is_exchange() { terms.relay_bps.of(self.class) } else { 0 }
+    }
+
+    /// What it costs us to turn the one back into the other.
+    pub fn spread_bps(self, terms: &Terms) -> u16 {
+        if self.is_exchange() { terms.spread_bps.of(self.class) } else { 0 }
+    }
+
+    pub fn slippage_bps(self, terms: &Terms, pools: bool) -> u16 {
+        match (self.operation, self.class) {
+            (Operation::Bridge, Class::Stable) if !pools => terms.stable_slippage_bps,
+            _ => terms.slippage_bps,
+        }
+    }
+
+    /// One asset is worth itself on every chain, whatever two feeds say a moment apart.
+    pub fn rate(self, from: (&Currency, Price), to: (&Currency, Price)) -> Result<Ratio, OutOfRange> {
+        if self.is_exchange() {
+            Price::exchange((from.1, from.0.decimals), (to.1, to.0.decimals))
+        } else {
+            Ratio::new(pow10(to.0.decimals), pow10(from.0.decimals))
+        }
+    }
+}
+
+/// A figure for each class of pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByClass {
+    pub stable: u16,
+    pub major: u16,
+    pub minor: u16,
+}
+
+impl ByClass {
+    pub const fn of(self, class: Class) -> u16 {
+        match class {
+            Class::Stable => self.stable,
+            Class::Major => self.major,
+            Class::Minor => self.minor,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Who pays which fee, where an integrator pays for its users.
+//!
+//! Fees fall into buckets. The sponsor's cap is spent on the selected ones in their canonical order, without dust: what
+//! a bucket's share in dollars comes to in the fee's currency is rounded down, and the user pays the rest.
+
+use serde::{Deserialize, Serialize};
+
+use crate::money::{Amount, OutOfRange, Price, Signed, UsdMicros};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Component {
+    Execution,
+    Swap,
+    Relay,
+    App,
+    Rent,
+}
+
+impl Component {
+    pub const ALL: [Self; 5] = [Self::Execution, Self::Swap, Self::Relay, Self::App, Self::Rent];
+    /// What is sponsored where the caller does not say.
+    pub const DEFAULT: [Self; 4] = [Self::Execution, Self::Swap, Self::Relay, Self::App];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Execution => "execution",
+            Self::Swap => "swap",
+            Self::Relay => "relay",
+            Self::App => "app",
+            Self::Rent => "rent",
+        }
+    }
+}
+
+/// What the sponsor offers to pay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SponsorAsk {
+    selected: Vec<Component>,
+    pub cap: Option<UsdMicros>,
+}
+
+impl SponsorAsk {
+    /// The components in canonical order, each once.
+    pub fn new(mut selected: Vec<Component>, cap: Option<UsdMicros>) -> Self {
+        selected.sort_unstable();
+        selected.dedup();
+        Self { selected, cap }
+    }
+
+    pub fn selected(&self) -> &[Component] {
+        &self.selected
+    }
+}
+
+/// One kind of fee, and how much of it the sponsor pays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    pub total: Signed,
+    pub sponsored: Amount,
+}
+
+impl Bucket {
+    pub fn user_pays(&self) -> Result<Signed, OutOfRange> {
+        self.total.checked_sub(Signed::cost(self.sponsored))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sponsorship {
+    pub ask: SponsorAsk,
+    /// Whether the cap kept a selected fee from being paid in full.
+    pub cap_hit: bool,
+    /// In the order of `Component::ALL`.
+    pub buckets: [Bucket; 5],
+}
+
+impl Sponsorship {
+    /// Spends the cap on the selected buckets. `price` is that of the currency the totals are in.
+    pub fn allocate(ask: &SponsorAsk, totals: [Signed; 5], price: Price, decimals: u8) -> Result<Self, OutOfRange> {
+        let mut left = ask.cap;
+        let mut cap_hit = false;
+        let mut buckets = totals.map(|total| Bucket { total, sponsored: Amount::ZERO });
+        for (bucket, component) in buckets.iter_mut().zip(Component::ALL) {
+            // A reward is the user's.
+            if bucket.total.is_negative() || !ask.selected.contains(&component) {
+                continue;
+            }
+            let full = bucket.total.size();
+            bucket.sponsored = match &mut left {
+                None => full,
+                Some(left) => {
+                    let worth = price.usd_ceil(full, decimals)?;
+                    let spent = worth.min(*left);
+                    *left = left.checked_sub(spent)?;
+                    if spent == worth { full } else { price.amount_floor(spent, decimals)?.min(full) }
+                }
+            };
+            cap_hit |= bucket.sponsored < full;
+        }
+        Ok(Self { ask: ask.clone(), cap_hit, buckets })
+    }
+
+    /// Nothing is paid by the sponsor, who cannot.
+    pub fn none(ask: &SponsorAsk, totals: [Signed; 5]) -> Self {
+        let buckets = totals.map(|total| Bucket { total, sponsored: Amount::ZERO });
+        Self { ask: ask.clone(), cap_hit: false, buckets }
+    }
+
+    pub fn bucket(&self, component: Component) -> &Bucket {
+        &self.buckets[component as usize]
+    }
+
+    pub fn sponsored_total(&self) -> Result<Amount, OutOfRange> {
+        self.buckets.iter().try_fold(Amount::ZERO, |sum, bucket| sum.checked_add(bucket.sponsored))
+    }
+
+    pub fn user_pays_total(&self) -> Result<Signed, OutOfRange> {
+        self.buckets.iter().try_fold(Signed::ZERO, |sum, bucket| sum.checked_add(bucket.user_pays()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::U256;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn amount(units: u128) -> Amount {
+        Amount::new(U256::from(units))
+    }
+
+    fn dollar() -> Price {
+        Price::new(100_000_000, 8).unwrap()
+    }
+
+    fn totals(units: [i64; 5]) -> [Signed; 5] {
+        units.map(|units| match units {
+            ..0 => Signed::reward(amount(u128::from(units.unsigned_abs()))),
+            0.. => Signed::cost(amount(u128::from(units.unsigned_abs()))),
+        })
+    }
+
+    #[test]
+    fn the_cap_is_spent_in_canonical_order() {
+        // $0.0231, $0.04, $0.01 and $0.05 under a cap of $0.07.
+        let ask = SponsorAsk::new(Component::DEFAULT.to_vec(), Some(UsdMicros(70_000)));
+        let paid = Sponsorship::allocate(&ask, totals([23_100, 40_000, 10_000, 50_000, 0]), dollar(), 6).unwrap();
+        let sponsored = paid.buckets.map(|bucket| bucket.sponsored.to_string());
+        assert_eq!(sponsored, ["23100", "40000", "6900", "0", "0"]);
+        let user_pays = paid.buckets.map(|bucket| bucket.user_pays().unwrap().to_string());
+        assert_eq!(user_pays, ["0", "0", "3100", "50000", "0"]);
+        assert_eq!(paid.sponsored_total().unwrap().to_string(), "70000");
+        assert_eq!(paid.user_pays_total().unwrap().to_string(), "53100");
+        assert!(paid.cap_hit);
+    }
+
+    #[test]
+    fn a_selection_is_put_in_order_and_a_reward_is_the_users() {
+        let ask = SponsorAsk::new(vec![Component::Relay, Component::Swap, Component::Relay], None);
+        assert_eq!(ask.selected(), [Component::Swap, Component::Relay]);
+        let paid = Sponsorship::allocate(&ask, totals([5, -7, 3, 2, 0]), dollar(), 6).unwrap();
+        assert_eq!(paid.bucket(Component::Swap).sponsored, Amount::ZERO);
+        assert_eq!(paid.bucket(Component::Relay).sponsored, amount(3));
+        assert_eq!(paid.user_pays_total().unwrap(), Signed::ZERO);
+        assert!(!paid.cap_hit);
+    }
+
+    proptest! {
+        #[test]
+        fn sponsor_and_user_pay_the_whole_and_the_cap_is_kept(
+            units in proptest::array::uniform5(-1_000_000i64..1_000_000),
+            cap in proptest::option::of(0i64..3_000_000),
+            answer in 1u64..1_000_000_000_000,
+            decimals in 0u8..=18,
+        ) {
+            let (ask, price) = (SponsorAsk::new(Component::ALL.to_vec(), cap.map(UsdMicros)), Price::new(answer.into(), 8).unwrap());
+            let paid = Sponsorship::allocate(&ask, totals(units), price, decimals).unwrap();
+            let mut worth = 0;
+            for (bucket, total) in paid.buckets.iter().zip(totals(units)) {
+                prop_assert_eq!(bucket.user_pays().unwrap().checked_add(Signed::cost(bucket.sponsored)).unwrap(), total);
+                worth += price.usd_floor(bucket.sponsored, decimals).unwrap().0;
+            }
+            prop_assert!(cap.is_none_or(|cap| worth <= cap));
+        }
+    }
+}
