@@ -7,7 +7,7 @@ use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
 use domain::money::{Amount, OutOfRange};
 use domain::pricing::Refusal;
-use domain::quote::{Ask, CurrencyKey, Trade};
+use domain::quote::{Ask, CurrencyKey, Trade, Wishes};
 use serde::{Deserialize, Serialize};
 use solver::QuoteError;
 use utoipa::{IntoParams, ToSchema};
@@ -115,8 +115,9 @@ impl Pair<'_> {
             referrer: None,
             explicit_deposit: true,
             ttl_secs: None,
+            wishes: Wishes::default(),
         };
-        match app.solver.price(nothing) {
+        match app.solver.price_in_memory(nothing) {
             Err(QuoteError::Refused(Refusal::AmountTooLow { fees })) => Some(fees),
             Ok(_) | Err(_) => None,
         }
@@ -129,7 +130,7 @@ impl Pair<'_> {
         };
         let paid = currency.address.evm().unwrap_or(Address::ZERO);
         let site = app.solver.sites.get(&self.destination.id);
-        let payable = site.map_or(Amount::ZERO, |site| site.payable(paid, &market));
+        let payable = site.map_or(Amount::ZERO, |site| site.payable(paid, &market, false));
         Ok((balance(currency, &market)?, payable))
     }
 }

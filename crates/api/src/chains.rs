@@ -182,7 +182,7 @@ impl ChainBody {
             surge_enabled: false,
             featured_tokens: chain.tokens.iter().map(FeaturedToken::from).collect(),
             erc20_currencies: chain.tokens.iter().map(Erc20Currency::from).collect(),
-            solver_currencies: chain.currencies().map(SolverCurrency::from).collect(),
+            solver_currencies: chain.held().map(SolverCurrency::from).collect(),
             icon_url: shown.icon_url.clone(),
             logo_url: shown.icon_url.clone(),
             brand_color: None,

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use axum::Json;
 use axum::extract::State;
 use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
@@ -15,8 +14,8 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::chains::is_listed;
-use crate::error::{ApiError, ApiResult, ErrorBody};
-use crate::json::ApiJson;
+use crate::error::{ApiError, ErrorBody};
+use crate::json::{Answer, ApiJson};
 use crate::wire::{CurrencyBody, vm_type};
 
 /// What to look for. Every member narrows the answer, none is required, and those we do not know are ignored.
@@ -59,14 +58,15 @@ const MAX_ENTRIES: usize = 1_000;
 /// A currency and the kind of machine it lives on.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Token {
+#[schema(as = Token)]
+pub struct Token<'a> {
     #[serde(flatten)]
-    currency: CurrencyBody,
+    currency: CurrencyBody<'a>,
     vm_type: &'static str,
 }
 
-impl Token {
-    fn new(chain: &Chain, currency: &Currency) -> Self {
+impl<'a> Token<'a> {
+    fn new(chain: &Chain, currency: &'a Currency) -> Self {
         Self { currency: currency.into(), vm_type: vm_type(chain.vm) }
     }
 }
@@ -122,7 +122,7 @@ fn place(token: &str) -> Result<(ChainId, String), ApiError> {
 }
 
 impl Search {
-    fn find(&self, catalog: &Catalog) -> Vec<Token> {
+    fn find<'a>(&self, catalog: &'a Catalog) -> Vec<Token<'a>> {
         if self.deposit_address_only {
             return Vec::new();
         }
@@ -167,8 +167,8 @@ impl Search {
         (status = 400, description = "Not a search", body = ErrorBody),
     )
 )]
-pub async fn search(app: State<App>, ApiJson(body): ApiJson<SearchBody>) -> ApiResult<Vec<Token>> {
-    Ok(Json(body.into_search()?.find(&app.catalog)))
+pub async fn search(app: State<App>, ApiJson(body): ApiJson<SearchBody>) -> Result<Answer, ApiError> {
+    Answer::of(&body.into_search()?.find(&app.catalog))
 }
 
 /// Suggests currencies: the first of the catalogue, because the operator orders it by what is wanted most.
@@ -177,8 +177,8 @@ pub async fn search(app: State<App>, ApiJson(body): ApiJson<SearchBody>) -> ApiR
     path = "/currencies/trending",
     responses((status = 200, description = "The currencies", body = Vec<Token>))
 )]
-pub async fn trending(app: State<App>) -> Json<Vec<Token>> {
+pub async fn trending(app: State<App>) -> Result<Answer, ApiError> {
     let listed = app.catalog.chains().iter().filter(|chain| is_listed(chain));
     let currencies = listed.flat_map(|chain| chain.currencies().map(move |currency| Token::new(chain, currency)));
-    Json(currencies.take(DEFAULT_LIMIT).collect())
+    Answer::of(&currencies.take(DEFAULT_LIMIT).collect::<Vec<_>>())
 }

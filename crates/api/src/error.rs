@@ -1,11 +1,12 @@
 //! One body for every failing response: `{message, errorCode, statusCode}`.
 
+use alloy_primitives::hex;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::pricing::Refusal;
 use serde::Serialize;
-use solver::QuoteError;
+use solver::{Attempt, QuoteError};
 use store::StoreError;
 use tracing::error;
 use utoipa::ToSchema;
@@ -25,8 +26,10 @@ pub enum ApiError {
     /// Asked for something that changes where money goes and is not offered: never passed over in silence.
     #[error("{field} is not offered")]
     NotOffered { field: &'static str },
-    #[error("txs: calls on the destination are not offered")]
-    ExtraTxs,
+    #[error("txs: {problem}")]
+    ExtraTxs { problem: &'static str },
+    #[error("fixedRate: {problem}")]
+    FixedRate { problem: String },
     #[error("{0}")]
     Body(String),
     #[error("the body is larger than {most} bytes")]
@@ -58,7 +61,8 @@ impl ApiError {
             Self::Address { .. } => (StatusCode::BAD_REQUEST, "INVALID_ADDRESS"),
             Self::Slippage => (StatusCode::BAD_REQUEST, "INVALID_SLIPPAGE_TOLERANCE"),
             Self::NotOffered { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
-            Self::ExtraTxs => (StatusCode::BAD_REQUEST, "EXTRA_TXS_NOT_SUPPORTED"),
+            Self::ExtraTxs { .. } => (StatusCode::BAD_REQUEST, "EXTRA_TXS_NOT_SUPPORTED"),
+            Self::FixedRate { .. } => (StatusCode::BAD_REQUEST, "INVALID_FIXED_RATE"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_PARAMETERS"),
             Self::KeyRequired { .. } => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
@@ -80,13 +84,32 @@ fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
         QuoteError::InvalidOutputCurrency { .. } => (StatusCode::BAD_REQUEST, "INVALID_OUTPUT_CURRENCY"),
         QuoteError::Blocked { .. } => (StatusCode::BAD_REQUEST, "SANCTIONED_WALLET_ADDRESS"),
         QuoteError::InvalidRecipient { .. } => (StatusCode::BAD_REQUEST, "INVALID_RECIPIENT"),
-        QuoteError::Refused(Refusal::AmountTooLow { .. }) => (StatusCode::BAD_REQUEST, "AMOUNT_TOO_LOW"),
-        QuoteError::Refused(Refusal::NoRoute) => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
-        QuoteError::Refused(Refusal::SameChain) => (StatusCode::BAD_REQUEST, "UNSUPPORTED_ROUTE"),
-        QuoteError::Refused(Refusal::InsufficientLiquidity) => (StatusCode::BAD_REQUEST, "INSUFFICIENT_LIQUIDITY"),
-        QuoteError::Refused(Refusal::OutOfRange) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
+        QuoteError::OriginSwapsDisabled => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
+        QuoteError::NoPurse { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "ERC20_ROUTER_ADDRESS_NOT_FOUND"),
+        QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } => {
+            (StatusCode::BAD_REQUEST, "DESTINATION_TX_FAILED")
+        }
+        QuoteError::Node { timed_out: true, .. } => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
+        QuoteError::Node { timed_out: false, .. } => (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
+        QuoteError::Refused(refusal) => (StatusCode::BAD_REQUEST, refusal_code(refusal)),
         QuoteError::Market(_) => (StatusCode::SERVICE_UNAVAILABLE, "PRICE_FETCH_FAILED"),
         QuoteError::Store(error) => store_parts(error),
+    }
+}
+
+fn refusal_code(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::AmountTooLow { .. } | Refusal::Dust => "AMOUNT_TOO_LOW",
+        Refusal::NoRoute => "NO_SWAP_ROUTES_FOUND",
+        Refusal::NotOnOneChain { what: "txs" } => "EXTRA_TXS_NOT_SUPPORTED",
+        Refusal::NothingToDo | Refusal::NotOnOneChain { .. } => "UNSUPPORTED_ROUTE",
+        Refusal::InsufficientLiquidity => "INSUFFICIENT_LIQUIDITY",
+        Refusal::ImpactTooHigh => "SWAP_IMPACT_TOO_HIGH",
+        Refusal::CallValues => "INVALID_EXTRA_TXS",
+        Refusal::FixedRate(_) => "INVALID_FIXED_RATE",
+        Refusal::FixedRateCurrency => "UNSUPPORTED_CURRENCY",
+        Refusal::SponsorBalance => "SPONSOR_BALANCE_TOO_LOW",
+        Refusal::TopUpOfGas | Refusal::AppFees | Refusal::OutOfRange => "INVALID_PARAMETERS",
     }
 }
 
@@ -105,6 +128,31 @@ pub struct ErrorBody {
     message: String,
     pub error_code: &'static str,
     status_code: u16,
+    /// What a call that was tried returned, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_call_data: Option<FailedCall>,
+}
+
+/// The transaction that was tried.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FailedCall {
+    from: String,
+    to: String,
+    data: String,
+    value: String,
+}
+
+impl From<&Attempt> for FailedCall {
+    fn from(attempt: &Attempt) -> Self {
+        Self {
+            from: format!("0x{}", hex::encode(attempt.from)),
+            to: format!("0x{}", hex::encode(attempt.to)),
+            data: attempt.data.to_string(),
+            value: attempt.value.to_string(),
+        }
+    }
 }
 
 impl ApiError {
@@ -122,7 +170,14 @@ impl ApiError {
             }
             other => other.to_string(),
         };
-        (status, ErrorBody { message, error_code, status_code: status.as_u16() })
+        let (error_data, failed_call_data) = match self {
+            Self::Quote(QuoteError::CallsRevert { data, attempt, .. }) => {
+                (Some(data.to_string()), Some(FailedCall::from(attempt.as_ref())))
+            }
+            _ => (None, None),
+        };
+        let status_code = status.as_u16();
+        (status, ErrorBody { message, error_code, status_code, error_data, failed_call_data })
     }
 }
 

@@ -57,15 +57,19 @@ const ROOM: usize = 12 * 1024;
 /// A large answer, written into enough room at once: `axum::Json` begins with 128 bytes and copies as it grows, which
 /// was half of what rendering a quote took.
 #[derive(Debug)]
-pub struct Answer<T>(pub T);
+pub struct Answer(Vec<u8>);
 
-impl<T: Serialize> IntoResponse for Answer<T> {
+impl Answer {
+    pub fn of(body: &impl Serialize) -> Result<Self, ApiError> {
+        let mut bytes = Vec::with_capacity(ROOM);
+        serde_json::to_writer(&mut bytes, body).map_err(|_| ApiError::Internal)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        let mut body = Vec::with_capacity(ROOM);
-        match serde_json::to_writer(&mut body, &self.0) {
-            Ok(()) => ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response(),
-            Err(_) => ApiError::Internal.into_response(),
-        }
+        ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0).into_response()
     }
 }
 

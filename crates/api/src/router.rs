@@ -29,6 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(document(addresses))
         .routes(routes!(quote::quote))
+        .routes(routes!(quote::quote_unversioned))
         .routes(routes!(quote::price))
         .routes(routes!(status::status))
         .routes(routes!(status::status_v2))

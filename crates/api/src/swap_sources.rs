@@ -10,6 +10,9 @@ use crate::chains::named;
 use crate::error::{ApiResult, ErrorBody};
 use crate::json::ApiQuery;
 
+/// The market behind a chain's `dex`.
+pub const SOURCE: &str = "uniswap-v3";
+
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -20,8 +23,8 @@ pub struct SwapSourcesQuery {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SwapSourcesResponse {
-    /// Empty: every transfer is served from the solver's own inventory.
-    sources: Vec<String>,
+    /// What the solver does not hold is traded there.
+    sources: Vec<&'static str>,
 }
 
 /// Names the markets that exchanges go through.
@@ -38,8 +41,9 @@ pub async fn swap_sources(
     app: State<App>,
     ApiQuery(query): ApiQuery<SwapSourcesQuery>,
 ) -> ApiResult<SwapSourcesResponse> {
-    if let Some(id) = query.chain_id {
-        named(&app.catalog, "chainId", id)?;
-    }
-    Ok(Json(SwapSourcesResponse { sources: Vec::new() }))
+    let trades = match query.chain_id {
+        Some(id) => named(&app.catalog, "chainId", id)?.dex.is_some(),
+        None => app.catalog.chains().iter().any(|chain| chain.dex.is_some()),
+    };
+    Ok(Json(SwapSourcesResponse { sources: trades.then_some(SOURCE).into_iter().collect() }))
 }

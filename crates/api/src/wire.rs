@@ -2,7 +2,7 @@
 
 use domain::account::Vm;
 use domain::catalog::Currency;
-use domain::money::{Amount, UsdMicros};
+use domain::money::{Amount, Signed, UsdMicros};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,36 +15,38 @@ pub fn vm_type(vm: Vm) -> &'static str {
     }
 }
 
-#[derive(Clone, Debug, Serialize, ToSchema)]
+/// Borrowed from the catalogue: an answer names a currency a dozen times.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Currency)]
-pub struct CurrencyBody {
+pub struct CurrencyBody<'a> {
     pub chain_id: u64,
-    pub address: String,
-    pub symbol: String,
-    pub name: String,
+    pub address: &'a str,
+    pub symbol: &'a str,
+    pub name: &'a str,
     pub decimals: u8,
-    pub metadata: Metadata,
+    pub metadata: Metadata<'a>,
 }
 
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Metadata {
+#[schema(as = Metadata)]
+pub struct Metadata<'a> {
     #[serde(rename = "logoURI")]
-    pub logo_uri: String,
+    pub logo_uri: &'a str,
     pub verified: bool,
     pub is_native: bool,
 }
 
-impl From<&Currency> for CurrencyBody {
-    fn from(currency: &Currency) -> Self {
+impl<'a> From<&'a Currency> for CurrencyBody<'a> {
+    fn from(currency: &'a Currency) -> Self {
         Self {
             chain_id: currency.chain.0,
-            address: currency.address.to_string(),
-            symbol: currency.symbol.clone(),
-            name: currency.name.clone(),
+            address: currency.address.text(),
+            symbol: &currency.symbol,
+            name: &currency.name,
             decimals: currency.decimals,
-            metadata: Metadata { logo_uri: currency.logo_uri.clone(), verified: true, is_native: currency.native },
+            metadata: Metadata { logo_uri: &currency.logo_uri, verified: true, is_native: currency.native },
         }
     }
 }
@@ -52,26 +54,30 @@ impl From<&Currency> for CurrencyBody {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Amount)]
-pub struct AmountBody {
-    pub currency: CurrencyBody,
+pub struct AmountBody<'a> {
+    pub currency: CurrencyBody<'a>,
     pub amount: String,
     pub amount_formatted: String,
     pub amount_usd: String,
     pub minimum_amount: String,
 }
 
-impl AmountBody {
-    pub fn new(currency: &Currency, amount: Amount, usd: UsdMicros) -> Self {
+impl<'a> AmountBody<'a> {
+    pub fn new(currency: &'a Currency, amount: Amount, usd: UsdMicros) -> Self {
         Self::with_minimum(currency, amount, usd, amount)
     }
 
-    pub fn with_minimum(currency: &Currency, amount: Amount, usd: UsdMicros, minimum: Amount) -> Self {
+    pub fn with_minimum(currency: &'a Currency, amount: Amount, usd: UsdMicros, minimum: Amount) -> Self {
+        Self { minimum_amount: minimum.to_string(), ..Self::signed(currency, Signed::cost(amount), usd) }
+    }
+
+    pub fn signed(currency: &'a Currency, amount: Signed, usd: UsdMicros) -> Self {
         Self {
             currency: currency.into(),
             amount: amount.to_string(),
             amount_formatted: amount.formatted(currency.decimals),
             amount_usd: usd.to_string(),
-            minimum_amount: minimum.to_string(),
+            minimum_amount: amount.to_string(),
         }
     }
 }

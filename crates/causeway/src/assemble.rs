@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result};
 use domain::account::Vm;
-use domain::catalog::{Catalog, Chain, Class, Currency, FillGas, Presentation};
+use domain::catalog::{Catalog, Chain, Class, Currency, Dex, FillGas, Presentation};
 use domain::ids::ChainId;
+use domain::money::{Amount, pow10};
+use domain::pair::ByClass;
 use domain::pricing::Terms;
 use evm::{Endpoint, LocalSigner, Nodes};
 use market::{Feed, Market, Watchlist};
@@ -62,8 +64,8 @@ pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
     }
     let terms = terms(config, order_key.address())?;
     let screen = Arc::new(screen(config)?);
-    let recipients = Default::default();
-    let solver = Solver { catalog, store, market, terms, order_key, sites, screen, recipients, outside };
+    let accounts = Default::default();
+    let solver = Solver { catalog, store, market, terms, order_key, sites, screen, accounts, outside };
     Ok(Parts { solver: Arc::new(solver), inboxes, watchlists })
 }
 
@@ -113,16 +115,24 @@ fn site_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
 fn watchlist(config: &Config, chain: &ChainConfig, wallets: Vec<Address>) -> Result<Watchlist> {
     let feed = |currency, feed: &FeedConfig| Feed { currency, address: feed.address, max_age_secs: feed.max_age_secs };
     let native = feed(Address::ZERO, &chain.native.feed);
-    let tokens = chain.tokens.iter().map(|token| feed(token.address, &token.feed));
+    let tokens = chain.tokens.iter().filter_map(|token| Some(feed(token.address, token.feed.as_ref()?)));
     Ok(Watchlist {
         multicall3: chain.contracts.multicall3,
         feeds: std::iter::once(native).chain(tokens).collect(),
         treasury: config.solver.treasury,
         wallets,
-        tokens: chain.tokens.iter().map(|token| token.address).collect(),
+        tokens: chain.tokens.iter().filter(|token| token.held).map(|token| token.address).collect(),
+        purse: chain.contracts.purse,
         gas_oracle: chain.contracts.gas_oracle,
         tip: wei("tip_gwei", &chain.tip_gwei)?,
         max_age: Duration::from_secs(config.limits.market_max_age_secs),
+        dex: chain.dex.as_ref().map(|dex| market::Dex {
+            factory: dex.factory,
+            quoter: dex.quoter,
+            wrapped: dex.wrapped,
+            tokens: chain.tokens.iter().map(|token| (token.address, token.decimals)).collect(),
+            fee_tiers: dex.fee_tiers.clone(),
+        }),
     })
 }
 
@@ -132,9 +142,14 @@ fn terms(config: &Config, solver: Address) -> Result<Terms> {
         solver,
         solver_chain: config.solver.chain.clone(),
         flat_fee: fees.flat_usd.parse().context("fees.flat_usd: dollars in decimal text")?,
-        stable_bps: fees.stable_bps,
-        major_bps: fees.major_bps,
-        minor_bps: fees.minor_bps,
+        relay_bps: ByClass { stable: fees.stable_bps, major: fees.major_bps, minor: fees.minor_bps },
+        spread_bps: ByClass {
+            stable: fees.stable_spread_bps,
+            major: fees.major_spread_bps,
+            minor: fees.minor_spread_bps,
+        },
+        rebalance_bps: fees.rebalance_bps,
+        most_impact_bps: fees.most_impact_bps,
         slippage_bps: fees.slippage_bps,
         stable_slippage_bps: fees.stable_slippage_bps,
         order_lifetime: Duration::from_secs(fees.order_lifetime_secs),
@@ -147,6 +162,11 @@ fn class(class: ClassConfig) -> Class {
         ClassConfig::Major => Class::Major,
         ClassConfig::Minor => Class::Minor,
     }
+}
+
+/// Of whole units.
+fn target(whole: Option<u64>, decimals: u8) -> Option<Amount> {
+    whole.map(|whole| Amount::new(U256::from(whole).saturating_mul(pow10(decimals))))
 }
 
 fn chain(config: &ChainConfig) -> Chain {
@@ -162,6 +182,8 @@ fn chain(config: &ChainConfig) -> Chain {
         native: true,
         logo_uri: config.native.logo_uri.clone(),
         resets_allowance: false,
+        held: true,
+        target: target(config.native.target, config.native.decimals),
     };
     let token = |token: &crate::config::TokenConfig| Currency {
         chain: id,
@@ -174,6 +196,8 @@ fn chain(config: &ChainConfig) -> Chain {
         native: false,
         logo_uri: token.logo_uri.clone(),
         resets_allowance: token.resets_allowance,
+        held: token.held,
+        target: target(token.target, token.decimals),
     };
     Chain {
         id,
@@ -193,6 +217,8 @@ fn chain(config: &ChainConfig) -> Chain {
         router: config.contracts.router,
         approval_proxy: config.contracts.approval_proxy,
         multicall3: config.contracts.multicall3,
+        purse: config.contracts.purse,
+        dex: config.dex.as_ref().map(|dex| Dex { swap_router: dex.swap_router, wrapped: dex.wrapped }),
         block_time_millis: config.block_time_millis,
         confirmations: config.confirmations,
         fill_gas: FillGas {
@@ -200,6 +226,8 @@ fn chain(config: &ChainConfig) -> Chain {
             erc20_limit: config.gas.erc20_limit,
             native_typical: config.gas.native_typical,
             erc20_typical: config.gas.erc20_typical,
+            routed_limit: config.gas.routed_limit,
+            routed_typical: config.gas.routed_typical,
         },
         private_id: config.private_id.clone(),
     }

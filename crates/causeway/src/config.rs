@@ -74,8 +74,16 @@ pub struct FeesConfig {
     pub stable_bps: u16,
     pub major_bps: u16,
     pub minor_bps: u16,
+    /// What exchanging one asset for another out of the inventory costs on top, by class.
+    pub stable_spread_bps: u16,
+    pub major_spread_bps: u16,
+    pub minor_spread_bps: u16,
+    /// The most that an inventory away from its targets adds to a transfer, or takes off it.
+    pub rebalance_bps: u16,
     pub slippage_bps: u16,
     pub stable_slippage_bps: u16,
+    /// A trade that loses more than this to the pools is refused, unless the caller insists.
+    pub most_impact_bps: u16,
     pub order_lifetime_secs: u64,
 }
 
@@ -86,8 +94,13 @@ impl Default for FeesConfig {
             stable_bps: 1,
             major_bps: 6,
             minor_bps: 15,
+            stable_spread_bps: 0,
+            major_spread_bps: 5,
+            minor_spread_bps: 30,
+            rebalance_bps: 0,
             slippage_bps: 200,
             stable_slippage_bps: 50,
+            most_impact_bps: 1_000,
             order_lifetime_secs: 604_800,
         }
     }
@@ -153,6 +166,9 @@ pub struct ChainConfig {
     pub gas: GasConfig,
     pub public: PublicConfig,
     pub contracts: ContractsConfig,
+    /// The Uniswap V3 whose pools tokens are traded on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dex: Option<DexConfig>,
     pub native: NativeConfig,
     pub endpoints: Vec<EndpointConfig>,
     #[serde(default)]
@@ -166,13 +182,41 @@ pub struct GasConfig {
     pub erc20_limit: u64,
     pub native_typical: u64,
     pub erc20_typical: u64,
+    pub routed_limit: u64,
+    pub routed_typical: u64,
 }
 
 impl Default for GasConfig {
     /// A native transfer with a 32-byte id needs 22,280; below that nodes accept it and silently drop it.
     fn default() -> Self {
-        Self { native_limit: 60_000, erc20_limit: 150_000, native_typical: 22_280, erc20_typical: 65_000 }
+        Self {
+            native_limit: 60_000,
+            erc20_limit: 150_000,
+            native_typical: 22_280,
+            erc20_typical: 65_000,
+            routed_limit: 500_000,
+            routed_typical: 160_000,
+        }
     }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DexConfig {
+    pub factory: Address,
+    /// SwapRouter02.
+    pub swap_router: Address,
+    /// QuoterV2, which our own figures are checked against.
+    pub quoter: Address,
+    /// The native currency as a token; one of `tokens`.
+    pub wrapped: Address,
+    /// In millionths.
+    #[serde(default = "default_fee_tiers")]
+    pub fee_tiers: Vec<u32>,
+}
+
+fn default_fee_tiers() -> Vec<u32> {
+    vec![100, 500, 3_000, 10_000]
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -206,6 +250,9 @@ pub struct ContractsConfig {
     pub approval_proxy: Address,
     #[serde(default = "default_multicall3")]
     pub multicall3: Address,
+    /// Where fillers spend the treasury's tokens through the router. Without it they only transfer them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purse: Option<Address>,
     /// Where a rollup says what a transaction's data costs, if it charges for data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gas_oracle: Option<Address>,
@@ -246,6 +293,9 @@ pub struct NativeConfig {
     pub class: ClassConfig,
     #[serde(default)]
     pub logo_uri: String,
+    /// What the solver likes to hold of it here, in whole units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<u64>,
     pub feed: FeedConfig,
 }
 
@@ -267,8 +317,24 @@ pub struct TokenConfig {
     /// Refuses to change one non-zero allowance into another.
     #[serde(default)]
     pub resets_allowance: bool,
-    pub feed: FeedConfig,
+    /// The solver takes it in and pays it out; else it is traded on the pools.
+    #[serde(default = "default_held")]
+    pub held: bool,
+    /// What the solver likes to hold of it here, in whole tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<u64>,
+    /// None for a token that only pools price; it cannot be held then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<FeedConfig>,
 }
+
+fn default_held() -> bool {
+    true
+}
+
+/// Pools are looked for between every two tokens in every tier.
+const MOST_FEE_TIERS: usize = 8;
+const MOST_TRADED: usize = 32;
 
 /// What every chain but a local one must wait for before a block counts as final.
 const LEAST_FINALITY_BLOCKS: u64 = 10;
@@ -302,6 +368,11 @@ impl Config {
             ("stable_bps", self.fees.stable_bps),
             ("major_bps", self.fees.major_bps),
             ("minor_bps", self.fees.minor_bps),
+            ("stable_spread_bps", self.fees.stable_spread_bps),
+            ("major_spread_bps", self.fees.major_spread_bps),
+            ("minor_spread_bps", self.fees.minor_spread_bps),
+            ("rebalance_bps", self.fees.rebalance_bps),
+            ("most_impact_bps", self.fees.most_impact_bps),
             ("slippage_bps", self.fees.slippage_bps),
             ("stable_slippage_bps", self.fees.stable_slippage_bps),
         ] {
@@ -321,6 +392,18 @@ impl ChainConfig {
         ensure!(!self.endpoints.is_empty(), "endpoints: at least one is needed");
         ensure!(self.confirmations > 0, "confirmations: must be at least 1");
         ensure!(self.block_time_millis > 0, "block_time_millis: must be more than zero");
+        for token in &self.tokens {
+            let priced = token.feed.is_some() || !token.held;
+            ensure!(priced, "tokens: {} is held and has no feed: held = false trades it on the pools", token.symbol);
+            let traded = token.held || self.dex.is_some();
+            ensure!(traded, "tokens: {} is not held and there is no dex to trade it on", token.symbol);
+        }
+        if let Some(dex) = &self.dex {
+            let listed = self.tokens.iter().any(|token| token.address == dex.wrapped);
+            ensure!(listed, "dex.wrapped: must be one of the tokens");
+            ensure!(dex.fee_tiers.len() <= MOST_FEE_TIERS, "dex.fee_tiers: at most {MOST_FEE_TIERS}");
+            ensure!(self.tokens.len() <= MOST_TRADED, "tokens: at most {MOST_TRADED} on a chain with a dex");
+        }
         if !self.local {
             let millis = self.finality_blocks.saturating_mul(self.block_time_millis);
             if self.finality_blocks < LEAST_FINALITY_BLOCKS || millis < LEAST_FINALITY_MILLIS {

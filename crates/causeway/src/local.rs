@@ -11,8 +11,8 @@ use devnet::{Account, Chain, Devnet, Token};
 use url::Url;
 
 use crate::config::{
-    ChainConfig, ClassConfig, Config, ContractsConfig, EndpointConfig, Environment, FeedConfig, FeesConfig, GasConfig,
-    LimitsConfig, NativeConfig, PublicConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
+    ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig, Environment, FeedConfig, FeesConfig,
+    GasConfig, LimitsConfig, NativeConfig, PublicConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
 };
 
 /// Feeds follow the chain's own clock here, so any age is a sign of a frozen one.
@@ -111,8 +111,16 @@ fn chain(chain: &Chain) -> ChainConfig {
             router: chain.contracts.router,
             approval_proxy: chain.contracts.approval_proxy,
             multicall3: chain.contracts.multicall3,
+            purse: Some(chain.contracts.purse),
             gas_oracle: chain.contracts.gas_oracle,
         },
+        dex: Some(DexConfig {
+            factory: chain.contracts.uniswap_factory,
+            swap_router: chain.contracts.swap_router,
+            quoter: chain.contracts.quoter,
+            wrapped: chain.contracts.weth,
+            fee_tiers: vec![100, 500, 3_000, 10_000],
+        }),
         native: NativeConfig {
             id,
             symbol,
@@ -120,10 +128,11 @@ fn chain(chain: &Chain) -> ChainConfig {
             decimals: 18,
             class: ClassConfig::Major,
             logo_uri: String::new(),
+            target: None,
             feed: feed(chain.native_feed),
         },
         endpoints: vec![endpoint(&chain.rpc_url, &chain.ws_url), endpoint(&chain.second_rpc_url, &chain.second_ws_url)],
-        tokens: chain.tokens.iter().filter_map(token).collect(),
+        tokens: chain.tokens.iter().map(token).collect(),
     }
 }
 
@@ -141,13 +150,13 @@ fn feed(address: Address) -> FeedConfig {
 }
 
 /// The solver holds what has a price; the rest is for the DEX.
-fn token(token: &Token) -> Option<TokenConfig> {
+fn token(token: &Token) -> TokenConfig {
     let class = match token.symbol.as_str() {
         "USDC" | "USDT" | "DAI" => ClassConfig::Stable,
         "WETH" => ClassConfig::Major,
-        _ => return None,
+        _ => ClassConfig::Minor,
     };
-    Some(TokenConfig {
+    TokenConfig {
         address: token.address,
         id: token.symbol.to_lowercase(),
         symbol: token.symbol.clone(),
@@ -156,6 +165,8 @@ fn token(token: &Token) -> Option<TokenConfig> {
         class,
         logo_uri: String::new(),
         resets_allowance: token.symbol == "USDT",
-        feed: feed(token.feed?),
-    })
+        held: token.feed.is_some(),
+        target: None,
+        feed: token.feed.map(feed),
+    }
 }

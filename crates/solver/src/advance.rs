@@ -43,7 +43,7 @@ pub fn advance(
             next_event = Some(Event::RefundImpossible { reason: RefundFailReason::RefundRecipientIsVasp });
             continue;
         }
-        match pay(tx, &due, means)? {
+        match pay(tx, &due, Some(&request.quote), means)? {
             Outcome::Paid(payment) => paid.push(*payment),
             Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
             Outcome::Settled => dues::remove(tx, due.purpose, due.subject)?,
@@ -66,14 +66,15 @@ fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, means: &Means)
     let quote = &request.quote;
     let evm = |account: &domain::account::Account| account.evm().ok_or(SolverError::Broken("not an EVM account"));
     let fill = |amount| {
+        let terms = quote.terms.as_ref().ok_or(SolverError::Broken("a fill without an order"))?;
         Ok(Some(Due {
             purpose: Purpose::Fill,
             subject: request.order_id.0,
             request: request.id,
             order: request.order_id,
-            chain: quote.ask.destination.chain,
-            currency: evm(&quote.ask.destination.address)?,
-            recipient: evm(&quote.ask.recipient)?,
+            chain: terms.payout.chain,
+            currency: evm(&terms.payout.address)?,
+            recipient: evm(&quote.payee(terms))?,
             amount,
             since: means.now,
         }))

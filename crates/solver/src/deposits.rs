@@ -95,6 +95,7 @@ pub fn confirm(
         currency: deposit.currency,
         amount: deposit.amount,
         payer: deposit.payer,
+        sender: deposit.sender,
         block_time: deposit.block_time,
     };
     let event = match deposit::judge(&request.quote, &facts)? {
@@ -160,7 +161,7 @@ pub fn return_to_depositor(
         amount: deposit.amount,
         since: means.now,
     };
-    match pay(tx, &due, means)? {
+    match pay(tx, &due, None, means)? {
         Outcome::Paid(payment) => {
             deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
             Ok(vec![*payment])

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use alloy::primitives::{Address, Bytes, U256};
+use alloy::primitives::{Address, U256};
 use domain::money::{Amount, Price, Ratio};
-use evm::calldata;
+use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
@@ -12,6 +12,7 @@ use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
 use store::{Tx, dues, lanes, payments, settlements};
 
 use crate::error::SolverError;
+use crate::forms::Form;
 use crate::site::Site;
 use crate::solver::Means;
 
@@ -34,6 +35,8 @@ pub enum Reason {
     /// The chain takes no payments; the text says why and what to do.
     Refusing(String),
     NoMarket,
+    /// A contract that the payment goes through is not configured.
+    NoContract,
     FeesTooHigh,
     LanesFull,
     /// No lane has the funds.
@@ -50,6 +53,9 @@ impl fmt::Display for Reason {
             Self::UnknownChain => f.write_str("the chain is not configured"),
             Self::Refusing(why) => f.write_str(why),
             Self::NoMarket => f.write_str("the chain's prices and balances are not known"),
+            Self::NoContract => {
+                f.write_str("the chain has no purse or no dex configured, which this payment goes through")
+            }
             Self::FeesTooHigh => f.write_str("gas costs more than the configured cap"),
             Self::LanesFull => f.write_str("every lane is full or quarantined"),
             Self::Inventory => f.write_str("no wallet has the funds"),
@@ -73,7 +79,9 @@ const MOST_RETURNED_BPS: u16 = 1_000;
 
 /// Turns what is due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken here
 /// is what excludes every other outcome of the order.
-pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverError> {
+///
+/// A fill is paid by its quote; a refund or a return needs none.
+pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<Outcome, SolverError> {
     if settlements::outcome(tx, due.order)?.is_some() {
         return Ok(Outcome::Settled);
     }
@@ -99,12 +107,13 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, means: &Means) -> Result<Outcome, SolverE
         Purpose::Fill | Purpose::Refund | Purpose::Return => {}
     }
     if due.purpose == Purpose::Return
-        && amount > site.payable(due.currency, snapshot).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
+        && amount > site.payable(due.currency, snapshot, false).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
     {
         return not_now(Reason::TooLarge);
     }
-    let through_router = means.recipients.is_contract(due.chain, due.recipient);
-    let form = Form::of(due, amount, site, through_router);
+    let to_contract = means.accounts.is_contract(due.chain, due.recipient);
+    let quote = quote.filter(|_| due.purpose == Purpose::Fill);
+    let Some(form) = Form::of(due, amount, site, to_contract, quote) else { return not_now(Reason::NoContract) };
     let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;
     let lanes = lanes::lock(tx, due.chain)?;
     let free: Vec<&Lane> = lanes
@@ -183,36 +192,6 @@ fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -> Result<Op
     Ok(Some(wei.mul_ceil(rate)?))
 }
 
-/// The transaction a payment takes the form of: whose funds move, and by which call.
-#[derive(Debug)]
-struct Form {
-    target: Address,
-    value: Amount,
-    data: Bytes,
-    gas: u64,
-    currency: Address,
-    amount: Amount,
-}
-
-impl Form {
-    fn of(due: &Due, amount: Amount, site: &Site, through_router: bool) -> Self {
-        let (id, gas) = (due.order.0, site.chain.fill_gas);
-        if due.currency.is_zero() && through_router {
-            let target = site.chain.router;
-            let data = calldata::native_fill_through_router(target, due.recipient, amount.units(), id);
-            return Self { target, value: amount, data, gas: gas.erc20_limit, currency: due.currency, amount };
-        }
-        if due.currency.is_zero() {
-            let data = calldata::native_fill(id);
-            let (target, gas) = (due.recipient, gas.native_limit);
-            return Self { target, value: amount, data, gas, currency: due.currency, amount };
-        }
-        let data = calldata::erc20_fill_from_treasury(site.treasury, due.recipient, amount.units(), id);
-        let (target, gas) = (due.currency, gas.erc20_limit);
-        Self { target, value: Amount::ZERO, data, gas, currency: due.currency, amount }
-    }
-}
-
 /// Whether a wallet can pay: what was there at the snapshot's block, less everything that block does not know of.
 fn can_pay(
     wallet: Address,
@@ -225,10 +204,8 @@ fn can_pay(
     let gas = |gas: u64, fee: u64| U256::from(gas).saturating_mul(U256::from(fee));
     let sum = |items: &mut dyn Iterator<Item = U256>| items.fold(U256::ZERO, U256::saturating_add);
     let of_wallet = || outstanding.iter().filter(|payment| payment.wallet == wallet);
-    let native_out = sum(&mut of_wallet().map(|payment| {
-        let value = if payment.currency.is_zero() { payment.amount.units() } else { U256::ZERO };
-        value.saturating_add(gas(payment.gas, payment.max_fee))
-    }));
+    let native_out =
+        sum(&mut of_wallet().map(|payment| payment.value.units().saturating_add(gas(payment.gas, payment.max_fee))));
     let own_gas = gas(form.gas.saturating_add(reserve), fees.max_fee).saturating_add(snapshot.data_fee.units());
     let native_need = form.value.units().saturating_add(own_gas).saturating_add(native_out);
     if snapshot.native.get(&wallet).copied().unwrap_or_default().units() < native_need {
@@ -240,10 +217,19 @@ fn can_pay(
     let Some(funds) = snapshot.tokens.get(&form.currency) else { return false };
     let same = |payment: &&Outstanding| payment.currency == form.currency;
     let treasury_out = sum(&mut outstanding.iter().filter(same).map(|payment| payment.amount.units()));
-    let wallet_out = sum(&mut of_wallet().filter(same).map(|payment| payment.amount.units()));
+    // A wallet's allowance and its limit at the purse are two purses: what one has out does not burden the other.
+    let same_way = |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == form.through_purse;
+    let wallet_out = sum(&mut of_wallet().filter(same_way).map(|payment| payment.amount.units()));
+    let purse_out = sum(&mut outstanding.iter().filter(same_way).map(|payment| payment.amount.units()));
     let need = form.amount.units();
-    let allowance = funds.allowances.get(&wallet).copied().unwrap_or_default();
-    funds.treasury.units() >= need.saturating_add(treasury_out) && allowance.units() >= need.saturating_add(wallet_out)
+    let enough = |has: Amount, out: U256| has.units() >= need.saturating_add(out);
+    let allowed = if form.through_purse {
+        let limit = funds.limits.get(&wallet).copied().unwrap_or_default();
+        enough(limit, wallet_out) && enough(funds.purse, purse_out)
+    } else {
+        enough(funds.allowances.get(&wallet).copied().unwrap_or_default(), wallet_out)
+    };
+    allowed && enough(funds.treasury, treasury_out)
 }
 
 #[cfg(test)]
@@ -251,7 +237,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::{Duration, Instant};
 
-    use alloy::primitives::B256;
+    use alloy::primitives::{B256, Bytes};
     use domain::ids::ChainId;
     use market::TokenFunds;
 
@@ -277,11 +263,14 @@ mod tests {
             data_fee: Amount::ZERO,
             prices: BTreeMap::new(),
             native: [(WALLET, amount(native)), (OTHER, amount(native))].into(),
+            pools: Default::default(),
             tokens: [(
                 TOKEN,
                 TokenFunds {
                     treasury: amount(treasury),
                     allowances: [(WALLET, amount(allowance)), (OTHER, amount(allowance))].into(),
+                    purse: amount(allowance),
+                    limits: [(WALLET, amount(allowance))].into(),
                 },
             )]
             .into(),
@@ -292,11 +281,13 @@ mod tests {
 
     fn form(currency: Address, units: u64) -> Form {
         let value = if currency.is_zero() { amount(units) } else { Amount::ZERO };
-        Form { target: OTHER, value, data: Bytes::new(), gas: 5, currency, amount: amount(units) }
+        let (target, data) = (currency, Bytes::new());
+        Form { target, value, data, gas: 5, currency, amount: amount(units), through_purse: false }
     }
 
     fn out(wallet: Address, currency: Address, units: u64) -> Outstanding {
-        Outstanding { wallet, currency, amount: amount(units), gas: 5, max_fee: 10 }
+        let value = if currency.is_zero() { amount(units) } else { Amount::ZERO };
+        Outstanding { wallet, target: currency, value, currency, amount: amount(units), gas: 5, max_fee: 10 }
     }
 
     #[test]
@@ -329,6 +320,29 @@ mod tests {
             !can_pay(WALLET, &form(OTHER, 1), FEES, 0, &snapshot(1_000, 1_000, 1_000), &[]),
             "not a currency of ours"
         );
+    }
+
+    #[test]
+    fn a_payment_through_the_purse_needs_the_wallets_limit_there() {
+        let purse = Address::repeat_byte(0xf0);
+        let routed = Form { target: purse, through_purse: true, ..form(TOKEN, 100) };
+        assert!(can_pay(WALLET, &routed, FEES, 0, &snapshot(50, 100, 100), &[]));
+        assert!(!can_pay(OTHER, &routed, FEES, 0, &snapshot(50, 100, 100), &[]), "no limit");
+        assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(50, 100, 99), &[]), "not enough of it");
+        // A transfer uses the allowance and not the limit; both use the treasury.
+        let direct = [out(WALLET, TOKEN, 50)];
+        assert!(can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 150, 100), &direct));
+        assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 149, 100), &direct));
+        let through = [Outstanding { target: purse, ..out(OTHER, TOKEN, 1) }];
+        assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 500, 100), &through), "the purse is promised");
+        assert!(can_pay(WALLET, &form(TOKEN, 100), FEES, 0, &snapshot(100, 500, 100), &through));
+    }
+
+    #[test]
+    fn native_currency_beside_tokens_comes_out_of_the_wallet() {
+        let beside = Form { value: amount(10), ..form(TOKEN, 100) };
+        assert!(can_pay(WALLET, &beside, FEES, 0, &snapshot(60, 100, 100), &[]));
+        assert!(!can_pay(WALLET, &beside, FEES, 0, &snapshot(59, 100, 100), &[]));
     }
 
     #[test]

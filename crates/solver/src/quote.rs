@@ -1,24 +1,32 @@
-//! Quoting: from memory to a durable promise, with one wait, the commit.
+//! Quoting: from memory to a durable promise, with one wait, the commit; and one more where the caller's own calls are
+//! to be tried first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes};
+use alloy::sol_types::decode_revert_reason;
 use domain::account::Account;
 use domain::catalog::{Chain, Currency};
 use domain::ids::{ChainId, OrderId, RequestId};
-use domain::money::Amount;
-use domain::pricing::{self, Fresh, Rates, Refusal, Side};
+use domain::money::{Amount, UsdMicros};
+use domain::pricing::{Fresh, Refusal, Side};
 use domain::quote::{Ask, CurrencyKey, Quote};
-use evm::calldata;
-use market::{MarketError, Snapshot};
+use domain::time::Timestamp;
+use evm::ChainError;
+use market::MarketError;
+use store::dues::Due;
+use store::payments::Purpose;
 use store::{QuoteRow, StoreError, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::error::Chained;
+use crate::forms::Form;
+use crate::routes::Scene;
 use crate::site::Site;
 use crate::solver::Solver;
+use crate::steps::{Planner, Step};
 
 #[derive(Debug, thiserror::Error)]
 pub enum QuoteError {
@@ -34,6 +42,20 @@ pub enum QuoteError {
     InvalidRecipient { field: &'static str },
     #[error("{field}: this address is not served")]
     Blocked { field: &'static str },
+    #[error("originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that")]
+    OriginSwapsDisabled,
+    #[error("chain {chain} has no contract through which tokens could be routed")]
+    NoPurse { chain: ChainId },
+    #[error("txs: the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
+    #[error("txs: the fill needs {needed} gas, more than txsGasLimit or we allow")]
+    CallsGas { needed: u64 },
+    #[error("the destination chain could not be asked")]
+    Node {
+        timed_out: bool,
+        #[source]
+        cause: ChainError,
+    },
     #[error("{0}")]
     Refused(#[from] Refusal),
     #[error(transparent)]
@@ -42,41 +64,48 @@ pub enum QuoteError {
     Store(#[from] StoreError),
 }
 
+/// A transaction that was tried and failed.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub from: Address,
+    pub to: Address,
+    pub data: Bytes,
+    pub value: Amount,
+}
+
 /// A quote, and what its user has to send.
 #[derive(Clone, Debug)]
 pub struct Quoted {
     pub quote: Quote,
-    pub order_id: OrderId,
+    /// None for what the user does alone on one chain.
+    pub order_id: Option<OrderId>,
     pub steps: Vec<Step>,
+    /// What the user holds of the origin currency, where that is known.
+    pub balance: Option<Amount>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepKind {
-    Approve,
-    Deposit,
-}
-
-/// One transaction of the user's.
-#[derive(Clone, Debug)]
-pub struct Step {
-    pub kind: StepKind,
-    pub to: Address,
-    pub data: Bytes,
-    pub value: Amount,
-    pub max_fee: u128,
-    pub tip: u128,
-}
+/// What the caller's calls may need, as long as they were not tried.
+const UNTRIED_CALLS_GAS: u64 = 1_000_000;
+/// The most gas a caller's calls may take of a fill.
+const MOST_CALLS_GAS: u64 = 10_000_000;
 
 impl Solver {
     /// A promise: priced, and durable before it is answered.
     pub async fn quote(&self, ask: Ask) -> Result<Quoted, QuoteError> {
-        let quoted = self.price(ask)?;
+        let ask = self.try_calls(ask).await?;
+        let quoted = self.price_in_memory(ask)?;
         self.store.write_quote(row(&quoted.quote, quoted.order_id)).await?;
         Ok(quoted)
     }
 
-    /// What a quote would say. Nothing is promised or kept, and nothing is waited for.
-    pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+    /// What a quote would say. Nothing is promised or kept.
+    pub async fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+        let ask = self.try_calls(ask).await?;
+        self.price_in_memory(ask)
+    }
+
+    /// From memory alone: nothing is waited for.
+    pub fn price_in_memory(&self, ask: Ask) -> Result<Quoted, QuoteError> {
         let origin = self.side("originChainId", &ask.origin, |chain| QuoteError::InvalidInputCurrency { chain })?;
         let destination =
             self.side("destinationChainId", &ask.destination, |chain| QuoteError::InvalidOutputCurrency { chain })?;
@@ -84,11 +113,64 @@ impl Solver {
         self.screen(&ask)?;
         let here = self.market.current(origin.chain.id)?;
         let there = self.market.current(destination.chain.id)?;
-        let rates = self.rates(&ask, origin, destination, &here, &there)?;
-        let quote = pricing::price(ask, origin, destination, &rates, &self.terms, self.fresh())?;
-        let order_id = quote.order().id();
-        let steps = steps(&quote, order_id, origin, &here);
-        Ok(Quoted { quote, order_id, steps })
+        let site = self.sites.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
+        self.learn(&ask, destination);
+        // Nobody has an account yet.
+        let sponsor_available = UsdMicros::default();
+        let scene = Scene { origin, destination, here: &here, there: &there, sponsor_available };
+        let fresh = self.fresh();
+        let quote = if origin.chain.id == destination.chain.id {
+            self.stay(ask, scene, fresh)?
+        } else {
+            self.cross(ask, scene, fresh)?
+        };
+        let order_id = quote.order().map(|order| order.id());
+        let planner = Planner { accounts: &self.accounts, site, origin, destination, market: &here };
+        let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
+        Ok(Quoted { quote, order_id, steps: plan.steps, balance: plan.balance })
+    }
+
+    /// Whether a native recipient is a contract decides how it is paid.
+    fn learn(&self, ask: &Ask, destination: Side<'_>) {
+        let site = self.sites.get(&destination.chain.id).filter(|_| destination.currency.native);
+        if let (Some(site), Some(recipient)) = (site, ask.recipient.evm()) {
+            self.accounts.learn_code(site, recipient);
+        }
+    }
+
+    /// Calls on the destination are tried before they are promised: the one time a quote waits for a node.
+    async fn try_calls(&self, mut ask: Ask) -> Result<Ask, QuoteError> {
+        if ask.wishes.calls.is_empty() {
+            return Ok(ask);
+        }
+        let limit = ask.wishes.calls_gas;
+        ask.wishes.calls_gas = Some(limit.unwrap_or(UNTRIED_CALLS_GAS).min(MOST_CALLS_GAS));
+        let draft = self.price_in_memory(ask.clone())?;
+        let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
+            return Err(Refusal::NotOnOneChain { what: "txs" }.into());
+        };
+        let site = self.sites.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
+        let due = Due {
+            purpose: Purpose::Fill,
+            subject: order.0,
+            request: draft.quote.id,
+            order,
+            chain: terms.payout.chain,
+            currency: terms.payout.address.evm().unwrap_or_default(),
+            recipient: draft.quote.payee(terms).evm().unwrap_or_default(),
+            amount: draft.quote.figures.paid,
+            since: self.now(),
+        };
+        let form = Form::of(&due, due.amount, site, false, Some(&draft.quote));
+        let form = form.ok_or(QuoteError::NoPurse { chain: terms.payout.chain })?;
+        let from = site.richest(self.market.latest(site.id()).as_deref());
+        let tried = site.nodes.estimate_gas(from, form.target, form.value.units(), form.data.clone()).await;
+        let needed = tried.map_err(|error| calls_failed(error, from, &form))?;
+        if needed > limit.unwrap_or(MOST_CALLS_GAS).min(MOST_CALLS_GAS) {
+            return Err(QuoteError::CallsGas { needed });
+        }
+        ask.wishes.calls_gas = Some(needed);
+        Ok(ask)
     }
 
     fn side(
@@ -142,76 +224,39 @@ impl Solver {
         Fresh { id: RequestId::new(now, id), salt, now }
     }
 
-    fn rates(
-        &self,
-        ask: &Ask,
-        origin: Side<'_>,
-        destination: Side<'_>,
-        here: &Snapshot,
-        there: &Snapshot,
-    ) -> Result<Rates, QuoteError> {
-        let (paid, gas) = (address(destination.currency), destination.chain.fill_gas);
-        let site = self.sites.get(&destination.chain.id);
-        let recipient = ask.recipient.evm().filter(|_| destination.currency.native);
-        if let (Some(site), Some(recipient)) = (site, recipient) {
-            self.recipients.learn(site, recipient);
-        }
-        let to_wallet = recipient.is_some_and(|who| !self.recipients.is_contract(destination.chain.id, who));
-        Ok(Rates {
-            origin: here.price(address(origin.currency))?,
-            origin_native: here.price(Address::ZERO)?,
-            destination: there.price(paid)?,
-            destination_native: there.price(Address::ZERO)?,
-            origin_gas_price: here.gas_price(),
-            fill_cost: there.cost(if to_wallet { gas.native_typical } else { gas.erc20_typical }),
-            payable: site.map_or(Amount::ZERO, |site| site.payable(paid, there)),
-        })
-    }
-
     /// The solver's word that it stands by an order.
     pub fn order_signature(&self, order: OrderId) -> [u8; 65] {
         self.order_key.sign_order(order)
     }
 }
 
-fn address(currency: &Currency) -> Address {
+pub(crate) fn address(currency: &Currency) -> Address {
     currency.address.evm().unwrap_or(Address::ZERO)
 }
 
-fn row(quote: &Quote, order_id: OrderId) -> QuoteRow {
+fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
     const KEPT_AFTER_DEADLINE: Duration = Duration::from_secs(86_400);
-    let deadline = domain::time::Timestamp::from_secs(quote.deadline.into());
+    let deadline = quote.terms.as_ref().map(|terms| Timestamp::from_secs(terms.deadline.into()));
+    let deadline = deadline.unwrap_or(quote.created_at);
     QuoteRow {
         request_id: quote.id.0,
-        order_id: Some(order_id.0),
+        order_id: order_id.map(|id| id.0),
         created_at: quote.created_at.millis(),
         expires_at: deadline.plus(KEPT_AFTER_DEADLINE).millis(),
         body: serde_json::to_string(quote).expect("a quote has no map with other keys than text"),
     }
 }
 
-/// What the user sends, in order. Whether an allowance is already there is not known without asking a node, so the
-/// approval is always listed.
-fn steps(quote: &Quote, order: OrderId, origin: Side<'_>, market: &Snapshot) -> Vec<Step> {
-    let (token, amount) = (address(origin.currency), quote.figures.input);
-    let user = quote.ask.user.evm().unwrap_or(Address::ZERO);
-    let depository = origin.chain.depository;
-    // Twice the base fee and the tip: the next blocks may be dearer than this one.
-    let max_fee = market.base_fee.saturating_mul(2).saturating_add(market.tip);
-    let step = |kind, to, data, value| Step { kind, to, data, value, max_fee, tip: market.tip };
-    if origin.currency.native {
-        return vec![step(StepKind::Deposit, depository, calldata::deposit_native(user, order), amount)];
+/// A node that cannot be asked is not the calls' fault.
+fn calls_failed(error: ChainError, from: Address, form: &Form) -> QuoteError {
+    let attempt = Box::new(Attempt { from, to: form.target, data: form.data.clone(), value: form.value });
+    match error.refusal() {
+        Some(evm::Refusal::Reverted(data)) => {
+            let (reason, data) = (decode_revert_reason(data), data.clone());
+            QuoteError::CallsRevert { reason, data, attempt }
+        }
+        _ => QuoteError::Node { timed_out: matches!(error, ChainError::Timeout { .. }), cause: error },
     }
-    if !quote.ask.explicit_deposit {
-        let data = calldata::implicit_deposit(depository, amount.units(), order);
-        return vec![step(StepKind::Deposit, token, data, Amount::ZERO)];
-    }
-    let approve =
-        |amount: Amount| step(StepKind::Approve, token, calldata::approve(depository, amount.units()), Amount::ZERO);
-    let data = calldata::deposit_erc20(user, token, amount.units(), order);
-    let deposit = step(StepKind::Deposit, depository, data, Amount::ZERO);
-    let reset = origin.currency.resets_allowance.then(|| approve(Amount::ZERO));
-    reset.into_iter().chain([approve(amount), deposit]).collect()
 }
 
 /// Deletes quotes nobody acted on, in small batches, for as long as the service runs.

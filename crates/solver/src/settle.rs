@@ -20,6 +20,7 @@ use serde::Serialize;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{Mined, PaymentId, Purpose, Stored};
+use store::requests::Request;
 use store::{Tx, deposits, dues, lanes, payments, requests, settlements};
 use tracing::{error, warn};
 
@@ -211,17 +212,18 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         }
         return Ok(Vec::new());
     };
+    let request = requests::lock(tx, stored.payment.request)?;
     let ours = is_attempt(&stored, sent);
     if !ours {
         foreign(tx, site, sent)?;
     }
     // A token that returns `false` leaves a successful receipt and moves nothing. Anything that did move was paid: a
     // payment that arrived short is for a person to look at, never a reason to pay again.
-    let owed = &stored.payment;
-    let arrived = sent.paid(owed.currency, owed.recipient, site.chain.router);
+    let (currency, owed) = owed(&stored, request.as_ref());
+    let arrived = sent.paid(currency, stored.payment.recipient, site.chain.router);
     let paid = ours && sent.success && !arrived.is_zero();
-    if paid && arrived < owed.amount.units() {
-        error!(chain.id = %chain, tx = %sent.hash, %arrived, owed = %owed.amount, "a payment arrived short: does the token take a fee?");
+    if paid && arrived < owed.units() {
+        error!(chain.id = %chain, tx = %sent.hash, %arrived, %owed, "a payment arrived short: does the token take a fee?");
     }
     let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };
     let state = payment::step(stored.state, event)?;
@@ -232,7 +234,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
         return Ok(Vec::new());
     }
-    let Some(mut request) = requests::lock(tx, stored.payment.request)? else { return Ok(Vec::new()) };
+    let Some(mut request) = request else { return Ok(Vec::new()) };
     let event = match stored.payment.purpose {
         Purpose::Fill => Event::FillMined,
         Purpose::Refund => Event::RefundMined,
@@ -240,6 +242,16 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
     };
     let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
     advance(tx, &mut request, event, &figures, means)
+}
+
+/// What a payment must bring its recipient: what it spends or, where that is traded on the way, what it is traded for.
+fn owed(stored: &Stored, request: Option<&Request>) -> (Address, Amount) {
+    let payment = &stored.payment;
+    let traded = request.filter(|_| payment.purpose == Purpose::Fill).map(|request| &request.quote);
+    match traded.filter(|quote| quote.destination_swap.is_some()) {
+        Some(quote) => (quote.ask.destination.address.evm().unwrap_or_default(), quote.figures.minimum),
+        None => (payment.currency, payment.amount),
+    }
 }
 
 /// Same nonce and same contents: one of our attempts, whatever fees it was mined with.
@@ -290,7 +302,7 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
     {
         return advance(tx, request, Event::CannotFill { reason }, &(), means);
     }
-    match (pay(tx, &due, means)?, &mut request) {
+    match (pay(tx, &due, request.as_ref().map(|request| &request.quote), means)?, &mut request) {
         (Outcome::Paid(payment), _) => Ok(vec![*payment]),
         (Outcome::NotNow(Reason::Inventory), Some(request)) if due.purpose == Purpose::Fill && waited(&due, means) => {
             let reason = FailReason::SolverBalanceTooLow;

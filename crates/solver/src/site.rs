@@ -93,6 +93,8 @@ impl Site {
         let chain = &self.chain;
         let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
         contracts.contains(&who)
+            || chain.purse == Some(who)
+            || chain.dex.is_some_and(|dex| dex.swap_router == who)
             || who == self.treasury
             || chain.token(who).is_some()
             || self.addresses().contains(&who)
@@ -112,11 +114,19 @@ impl Site {
     }
 
     /// The most that one more payment can pay out: what the snapshot shows, less gas for a full window and what is
-    /// already on its way.
-    pub fn payable(&self, currency: Address, snapshot: &Snapshot) -> Amount {
+    /// already on its way. Tokens that are routed are spent through the purse.
+    pub fn payable(&self, currency: Address, snapshot: &Snapshot, routed: bool) -> Amount {
         let reserve = self.chain.fill_gas.native_limit.saturating_mul(self.settings.window);
         let committed = self.committed.load().get(&currency).copied().unwrap_or_default();
-        snapshot.payable(currency, reserve).saturating_sub(committed)
+        let payable = snapshot.payable(currency, reserve);
+        let payable = if routed && !currency.is_zero() { snapshot.payable_through_purse(currency) } else { payable };
+        payable.saturating_sub(committed)
+    }
+
+    /// The wallet with the most native currency.
+    pub fn richest(&self, snapshot: Option<&Snapshot>) -> Address {
+        let balance = |who: &Address| snapshot.and_then(|snapshot| snapshot.native.get(who).copied());
+        self.addresses().into_iter().max_by_key(balance).unwrap_or_default()
     }
 
     pub fn commit(&self, amounts: BTreeMap<Address, Amount>) {

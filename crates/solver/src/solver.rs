@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::recipients::Recipients;
+use crate::accounts::Accounts;
 use crate::site::Site;
 
 /// What the solver is handed from outside, so that tests can hand it their own.
@@ -46,7 +46,7 @@ pub struct Solver {
     pub order_key: LocalSigner,
     pub sites: BTreeMap<ChainId, Arc<Site>>,
     pub screen: Arc<Screen>,
-    pub recipients: Arc<Recipients>,
+    pub accounts: Arc<Accounts>,
     pub outside: Outside,
 }
 
@@ -64,8 +64,8 @@ impl Solver {
     pub fn means(&self) -> Means {
         let of = |site: &Arc<Site>| (site.clone(), self.market.latest(site.id()));
         let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
-        let (screen, recipients) = (self.screen.clone(), self.recipients.clone());
-        Means { sites, screen, recipients, now: self.now() }
+        let (screen, accounts) = (self.screen.clone(), self.accounts.clone());
+        Means { sites, screen, accounts, now: self.now() }
     }
 
     /// Starts the tasks of every chain. They end with the token; what is committed by then is sent after the next
@@ -101,7 +101,7 @@ impl Solver {
 pub struct Means {
     sites: BTreeMap<ChainId, (Arc<Site>, Option<Arc<Snapshot>>)>,
     pub screen: Arc<Screen>,
-    pub recipients: Arc<Recipients>,
+    pub accounts: Arc<Accounts>,
     pub now: Timestamp,
 }
 

@@ -192,6 +192,9 @@ pub fn unmined(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, most: i64) -> R
 #[derive(Clone, Debug)]
 pub struct Outstanding {
     pub wallet: Address,
+    pub target: Address,
+    /// Native currency that goes along.
+    pub value: Amount,
     pub currency: Address,
     pub amount: Amount,
     pub gas: u64,
@@ -200,7 +203,7 @@ pub struct Outstanding {
 
 pub fn outstanding(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Vec<Outstanding>, StoreError> {
     tx.rows(
-        "select p.wallet, p.currency, p.amount, p.gas,
+        "select p.wallet, p.currency, p.amount, p.gas, p.target, p.value,
          (select max(a.max_fee) from attempt a where a.payment_id = p.payment_id)
          from payment p where p.chain_id = $1 and (p.state in ('decided', 'sent')
          or (p.state = 'mined' and p.block_number > $2))",
@@ -213,7 +216,9 @@ pub fn outstanding(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Vec<Ou
             currency: row.address(1)?,
             amount: row.amount(2)?,
             gas: row.uint(3)?,
-            max_fee: row.uint(4)?,
+            target: row.address(4)?,
+            value: row.amount(5)?,
+            max_fee: row.uint(6)?,
         })
     })
     .collect()

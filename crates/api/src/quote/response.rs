@@ -1,56 +1,69 @@
 //! A quote as the client reads it: steps, fees, details and the order.
 
 use alloy_primitives::hex;
-use domain::catalog::{Catalog, Currency};
-use domain::money::{Amount, OutOfRange, Ratio, UsdMicros, pow10};
-use domain::quote::Operation;
+use domain::catalog::{Catalog, Chain, Currency};
+use domain::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
+use domain::quote::{Bound, Operation, Quote, Swap};
+use domain::sponsorship::Sponsorship;
 use serde::Serialize;
 use solver::{Quoted, Step, StepKind};
 use utoipa::ToSchema;
 
 use crate::order_data::OrderData;
+use crate::quote::sponsor::SponsorshipBody;
+use crate::swap_sources::SOURCE;
 use crate::wire::{AmountBody, Impact, Usd};
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct QuoteResponse {
-    steps: Vec<StepBody>,
-    fees: FeesBody,
-    details: Details,
-    protocol: Protocol,
+#[serde(rename_all = "camelCase")]
+#[schema(as = QuoteResponse)]
+pub struct QuoteResponse<'a> {
+    steps: Vec<StepBody<'a>>,
+    fees: FeesBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fee_sponsorship: Option<SponsorshipBody<'a>>,
+    details: Details<'a>,
+    /// Absent for what the user does alone on one chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<Protocol<'a>>,
 }
 
 /// A quote without what makes it a promise.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct PriceResponse {
-    fees: FeesBody,
-    details: Details,
+#[schema(as = PriceResponse)]
+pub struct PriceResponse<'a> {
+    fees: FeesBody<'a>,
+    details: Details<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StepBody {
+#[schema(as = StepBody)]
+pub struct StepBody<'a> {
     id: &'static str,
     action: &'static str,
     description: String,
     kind: &'static str,
-    items: Vec<Item>,
+    items: Vec<Item<'a>>,
     request_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit_address: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Item {
+#[schema(as = Item)]
+pub struct Item<'a> {
     status: &'static str,
-    data: TransactionData,
+    data: TransactionData<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<Check>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TransactionData {
-    from: String,
+#[schema(as = TransactionData)]
+pub struct TransactionData<'a> {
+    from: &'a str,
     to: String,
     data: String,
     value: String,
@@ -67,25 +80,29 @@ pub struct Check {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FeesBody {
+#[schema(as = FeesBody)]
+pub struct FeesBody<'a> {
     /// What the user's own transactions cost on the origin. Outside every other figure.
-    gas: AmountBody,
-    relayer: AmountBody,
-    relayer_gas: AmountBody,
-    relayer_service: AmountBody,
-    app: AmountBody,
-    subsidized: AmountBody,
+    gas: AmountBody<'a>,
+    relayer: AmountBody<'a>,
+    relayer_gas: AmountBody<'a>,
+    relayer_service: AmountBody<'a>,
+    app: AmountBody<'a>,
+    subsidized: AmountBody<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Details {
+#[schema(as = Details)]
+pub struct Details<'a> {
     operation: &'static str,
-    sender: String,
-    recipient: String,
-    currency_in: AmountBody,
-    currency_out: AmountBody,
-    refund_currency: AmountBody,
+    sender: &'a str,
+    recipient: &'a str,
+    currency_in: AmountBody<'a>,
+    currency_out: AmountBody<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    currency_gas_topup: Option<AmountBody<'a>>,
+    refund_currency: AmountBody<'a>,
     total_impact: Impact,
     swap_impact: Impact,
     expanded_price_impact: ExpandedImpact,
@@ -94,9 +111,13 @@ pub struct Details {
     slippage_tolerance: SlippageBody,
     /// Seconds.
     time_estimate: u32,
-    user_balance: &'static str,
+    /// Smallest units; `"0"` where it is not known yet.
+    user_balance: String,
     is_fixed_rate: bool,
-    route: Route,
+    /// Positive where the fixed rate is worse for the user than the market.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixed_rate_fee: Option<Usd>,
+    route: Route<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -123,43 +144,77 @@ pub struct Slippage {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Route {
-    origin: RouteSide,
-    destination: RouteSide,
+#[schema(as = Route)]
+pub struct Route<'a> {
+    origin: RouteSide<'a>,
+    destination: RouteSide<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RouteSide {
-    input_currency: AmountBody,
-    output_currency: AmountBody,
+#[schema(as = RouteSide)]
+pub struct RouteSide<'a> {
+    input_currency: AmountBody<'a>,
+    output_currency: AmountBody<'a>,
     router: &'static str,
-    included_swap_sources: Vec<String>,
+    included_swap_sources: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Protocol {
-    v2: ProtocolV2,
+#[schema(as = Protocol)]
+pub struct Protocol<'a> {
+    v2: ProtocolV2<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ProtocolV2 {
+#[schema(as = ProtocolV2)]
+pub struct ProtocolV2<'a> {
     order_id: String,
     hub_type: &'static str,
     order_data: OrderData,
-    payment_details: PaymentDetails,
+    payment_details: PaymentDetails<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     order_signature: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PaymentDetails {
-    chain_id: String,
+#[schema(as = PaymentDetails)]
+pub struct PaymentDetails<'a> {
+    chain_id: &'a str,
     depository: String,
-    currency: String,
+    currency: &'a str,
     amount: String,
+}
+
+/// The four currencies of a quote, and the native ones.
+struct Currencies<'a> {
+    origin: &'a Currency,
+    deposit: &'a Currency,
+    payout: &'a Currency,
+    destination: &'a Currency,
+    origin_chain: &'a Chain,
+    destination_native: &'a Currency,
+}
+
+impl<'a> Currencies<'a> {
+    /// None only if a currency of the quote is no longer configured.
+    fn of(quote: &Quote, catalog: &'a Catalog) -> Option<Self> {
+        let (ask, terms) = (&quote.ask, quote.terms.as_ref());
+        let origin_chain = catalog.chain(ask.origin.chain)?;
+        let destination_chain = catalog.chain(ask.destination.chain)?;
+        let origin = origin_chain.currency(&ask.origin.address)?;
+        let destination = destination_chain.currency(&ask.destination.address)?;
+        Some(Self {
+            origin,
+            deposit: terms.map_or(Some(origin), |terms| origin_chain.currency(&terms.deposit.address))?,
+            payout: terms.map_or(Some(destination), |terms| destination_chain.currency(&terms.payout.address))?,
+            destination,
+            origin_chain,
+            destination_native: &destination_chain.native,
+        })
+    }
 }
 
 /// The figures of a quote in dollars, each at the price it was quoted with.
@@ -168,124 +223,211 @@ struct Dollars {
     output: UsdMicros,
     execution: UsdMicros,
     relay: UsdMicros,
+    app: UsdMicros,
+    sponsored: UsdMicros,
     relayer: UsdMicros,
 }
 
-impl QuoteResponse {
+impl<'a> QuoteResponse<'a> {
     /// None only if a currency of the quote is no longer configured or a figure does not fit.
-    pub fn new(quoted: &Quoted, catalog: &Catalog, signature: Option<[u8; 65]>) -> Option<Self> {
+    pub fn new(quoted: &'a Quoted, catalog: &'a Catalog, signature: Option<[u8; 65]>) -> Option<Self> {
+        let currencies = Currencies::of(&quoted.quote, catalog)?;
+        Self::render(quoted, &currencies, signature).ok()
+    }
+
+    fn render(
+        quoted: &'a Quoted,
+        currencies: &Currencies<'a>,
+        signature: Option<[u8; 65]>,
+    ) -> Result<Self, OutOfRange> {
         let quote = &quoted.quote;
-        let (ask, figures) = (&quote.ask, &quote.figures);
-        let chain = catalog.chain(ask.origin.chain)?;
-        let origin = chain.currency(&ask.origin.address)?;
-        let destination = catalog.chain(ask.destination.chain)?.currency(&ask.destination.address)?;
-        let fees = &figures.fees;
-        let usd = |amount: Amount| figures.origin_price.usd_floor(amount, origin.decimals);
-        let execution = fees.fill_gas.checked_add(fees.flat).ok()?;
+        let figures = &quote.figures;
+        let (fees, prices, deposit) = (&figures.fees, &figures.prices, currencies.deposit);
+        let usd = |amount: Signed| prices.deposit.usd_signed(amount, deposit.decimals);
+        let body = |amount: Signed| Ok(AmountBody::signed(deposit, amount, usd(amount)?));
+        let cost = |amount: Amount| body(Signed::cost(amount));
+        let sponsored = figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+        let app = fees.app_total()?;
+        let service = Signed::cost(fees.flat.checked_add(fees.relay)?).checked_add(fees.rebalance)?;
+        let gas = fees.fill_gas.checked_add(fees.top_up)?;
+        let relayer = service.checked_add(Signed::cost(gas))?;
         let dollars = Dollars {
-            input: usd(figures.input).ok()?,
-            output: figures.destination_price.usd_floor(figures.output, destination.decimals).ok()?,
-            execution: usd(execution).ok()?,
-            relay: usd(fees.relay).ok()?,
-            relayer: usd(fees.total().ok()?).ok()?,
+            input: prices.origin.usd_floor(figures.input, currencies.origin.decimals)?,
+            output: prices.destination.usd_floor(figures.output, currencies.destination.decimals)?,
+            execution: usd(Signed::cost(fees.execution()?))?,
+            relay: usd(Signed::cost(fees.relay))?,
+            app: usd(Signed::cost(app))?,
+            sponsored: usd(Signed::cost(sponsored))?,
+            relayer: usd(relayer)?,
         };
-        let of_origin = |amount: Amount| Some(AmountBody::new(origin, amount, usd(amount).ok()?));
-        let gas_usd = figures.origin_native_price.usd_ceil(figures.origin_gas, chain.native.decimals).ok()?;
-        let order = quote.order();
-        Some(Self {
-            steps: steps(quoted, origin),
+        let native = &currencies.origin_chain.native;
+        let origin_gas = prices.origin_native.usd_ceil(figures.origin_gas, native.decimals)?;
+        let sponsorship = figures.sponsorship.as_ref();
+        Ok(Self {
+            steps: quoted.steps.iter().map(|step| step_body(step, quoted, currencies)).collect(),
             fees: FeesBody {
-                gas: AmountBody::new(&chain.native, figures.origin_gas, gas_usd),
-                relayer: of_origin(fees.total().ok()?)?,
-                relayer_gas: of_origin(fees.fill_gas)?,
-                relayer_service: of_origin(fees.flat.checked_add(fees.relay).ok()?)?,
-                app: of_origin(Amount::ZERO)?,
-                subsidized: of_origin(Amount::ZERO)?,
+                gas: AmountBody::new(native, figures.origin_gas, origin_gas),
+                relayer: body(relayer)?,
+                relayer_gas: cost(gas)?,
+                relayer_service: body(service)?,
+                app: cost(app)?,
+                subsidized: cost(sponsored)?,
             },
-            details: details(quoted, origin, destination, &dollars).ok()?,
-            protocol: Protocol {
-                v2: ProtocolV2 {
-                    order_id: quoted.order_id.to_string(),
-                    hub_type: "onchain",
-                    order_data: OrderData::from(&order),
-                    payment_details: PaymentDetails {
-                        chain_id: chain.name.clone(),
-                        depository: format!("0x{}", hex::encode(chain.depository)),
-                        currency: origin.address.to_string(),
-                        amount: figures.input.to_string(),
-                    },
-                    order_signature: signature.map(|bytes| format!("0x{}", hex::encode(bytes))),
-                },
-            },
+            fee_sponsorship: sponsorship.map(|it| SponsorshipBody::new(it, deposit, prices.deposit)).transpose()?,
+            details: details(quoted, currencies, &dollars)?,
+            protocol: protocol(quoted, currencies, signature),
         })
     }
-}
 
-impl QuoteResponse {
-    pub fn into_price(self) -> PriceResponse {
+    pub fn into_price(self) -> PriceResponse<'a> {
         PriceResponse { fees: self.fees, details: self.details }
     }
 }
 
-fn details(
-    quoted: &Quoted,
-    origin: &Currency,
-    destination: &Currency,
-    dollars: &Dollars,
-) -> Result<Details, OutOfRange> {
-    let quote = &quoted.quote;
-    let figures = &quote.figures;
-    let total = dollars.output.checked_sub(dollars.input)?;
-    // The residual, so that the parts always sum to the whole.
-    let swap = total.checked_add(dollars.execution)?.checked_add(dollars.relay)?;
-    let cost = |usd: UsdMicros| UsdMicros::default().checked_sub(usd).map(Usd::from);
-    let currency_in = AmountBody::new(origin, figures.input, dollars.input);
-    let currency_out = AmountBody::with_minimum(destination, figures.output, dollars.output, figures.minimum);
-    let side = |input: &AmountBody, output: &AmountBody| RouteSide {
-        input_currency: input.clone(),
-        output_currency: output.clone(),
-        router: "relay",
-        included_swap_sources: Vec::new(),
-    };
-    let at_risk = figures.output.checked_sub(figures.minimum)?;
-    let at_risk_usd = figures.destination_price.usd_floor(at_risk, destination.decimals)?;
-    Ok(Details {
-        operation: match figures.operation {
-            Operation::Bridge => "bridge",
-            Operation::Swap => "swap",
+fn protocol<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, signature: Option<[u8; 65]>) -> Option<Protocol<'a>> {
+    let (order, order_id) = (quoted.quote.order()?, quoted.order_id?);
+    Some(Protocol {
+        v2: ProtocolV2 {
+            order_id: order_id.to_string(),
+            hub_type: "onchain",
+            order_data: OrderData::from(&order),
+            payment_details: PaymentDetails {
+                chain_id: &currencies.origin_chain.name,
+                depository: format!("0x{}", hex::encode(currencies.origin_chain.depository)),
+                currency: currencies.deposit.address.text(),
+                amount: quoted.quote.figures.deposit.to_string(),
+            },
+            order_signature: signature.map(|bytes| format!("0x{}", hex::encode(bytes))),
         },
-        sender: quote.ask.user.to_string(),
-        recipient: quote.ask.recipient.to_string(),
-        refund_currency: currency_in.clone(),
+    })
+}
+
+fn operation(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Bridge => "bridge",
+        Operation::Swap => "swap",
+        Operation::Wrap => "wrap",
+        Operation::Unwrap => "unwrap",
+        Operation::Send => "send",
+    }
+}
+
+fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Dollars) -> Result<Details<'a>, OutOfRange> {
+    let quote = &quoted.quote;
+    let (figures, prices) = (&quote.figures, &quote.figures.prices);
+    let Currencies { origin, deposit, destination, destination_native, .. } = *currencies;
+    let total = dollars.output.checked_sub(dollars.input)?;
+    let charged = dollars.execution.checked_add(dollars.relay)?.checked_add(dollars.app)?;
+    // The residual, so that the parts always sum to the whole.
+    let swap = total.checked_add(charged)?.checked_sub(dollars.sponsored)?;
+    let cost = |usd: UsdMicros| UsdMicros::default().checked_sub(usd).map(Usd::from);
+    let swap_impact = total.checked_add(dollars.relayer)?.checked_add(dollars.app)?;
+    let deposited = prices.deposit.usd_floor(figures.deposit, deposit.decimals)?;
+    let top_up = |amount: Amount| -> Result<AmountBody<'a>, OutOfRange> {
+        let usd = prices.destination_native.usd_floor(amount, destination_native.decimals)?;
+        Ok(AmountBody::new(destination_native, amount, usd))
+    };
+    let fixed_fee = |fixed: &domain::fixed_rate::Fixed| {
+        fixed.fee(figures.output, prices.destination, destination.decimals).map(Usd::from)
+    };
+    Ok(Details {
+        operation: operation(figures.operation),
+        sender: quote.ask.user.text(),
+        recipient: quote.ask.recipient.text(),
+        currency_in: AmountBody::new(origin, figures.input, dollars.input),
+        currency_out: AmountBody::with_minimum(destination, figures.output, dollars.output, figures.minimum),
+        currency_gas_topup: figures.top_up.map(top_up).transpose()?,
+        refund_currency: AmountBody::new(deposit, figures.deposit, deposited),
         total_impact: Impact::new(total, dollars.input),
-        swap_impact: Impact::new(total.checked_add(dollars.relayer)?, dollars.input),
+        swap_impact: Impact::new(swap_impact, dollars.input),
         expanded_price_impact: ExpandedImpact {
             swap: swap.into(),
             execution: cost(dollars.execution)?,
             relay: cost(dollars.relay)?,
-            app: UsdMicros::default().into(),
-            sponsored: UsdMicros::default().into(),
+            app: cost(dollars.app)?,
+            sponsored: dollars.sponsored.into(),
         },
         rate: rate(figures.input, figures.output, origin, destination)?,
-        slippage_tolerance: SlippageBody {
-            total: figures.slippage_bps.to_string(),
-            origin: Slippage {
-                usd: UsdMicros::default().to_string(),
-                value: "0".to_owned(),
-                percent: "0.00".to_owned(),
-            },
-            destination: Slippage {
-                usd: at_risk_usd.to_string(),
-                value: at_risk.to_string(),
-                percent: UsdMicros(figures.slippage_bps.into()).percent_of(UsdMicros(10_000)),
-            },
-        },
+        slippage_tolerance: slippage(quote, currencies)?,
         time_estimate: figures.time_estimate_secs,
-        user_balance: "0",
-        is_fixed_rate: false,
-        route: Route { origin: side(&currency_in, &currency_in), destination: side(&currency_out, &currency_out) },
-        currency_in,
-        currency_out,
+        user_balance: quoted.balance.unwrap_or_default().to_string(),
+        is_fixed_rate: figures.fixed.is_some(),
+        fixed_rate_fee: figures.fixed.as_ref().map(fixed_fee).transpose()?,
+        route: route(quote, currencies, dollars, deposited)?,
+    })
+}
+
+fn route<'a>(
+    quote: &Quote,
+    currencies: &Currencies<'a>,
+    dollars: &Dollars,
+    deposited: UsdMicros,
+) -> Result<Route<'a>, OutOfRange> {
+    let (figures, prices) = (&quote.figures, &quote.figures.prices);
+    let Currencies { origin, deposit, payout, destination, .. } = *currencies;
+    let side = |input, output, swap: Option<&Swap>| RouteSide {
+        input_currency: input,
+        output_currency: output,
+        router: if swap.is_some() { SOURCE } else { "relay" },
+        included_swap_sources: swap.map(|_| SOURCE).into_iter().collect(),
+    };
+    let least_deposit = match quote.origin_swap.as_ref().map(|swap| swap.bound) {
+        Some(Bound::LeastOutput(least)) if quote.terms.is_some() => least,
+        _ => figures.deposit,
+    };
+    let least_paid = match &quote.destination_swap {
+        Some(_) => figures.paid.mul_floor(Ratio::new(figures.minimum.units(), figures.output.units())?)?,
+        None => figures.minimum,
+    };
+    let paid = prices.payout.usd_floor(figures.paid, payout.decimals)?;
+    let arrives = AmountBody::with_minimum(destination, figures.output, dollars.output, figures.minimum);
+    // On one chain there is one trade, and it is the origin's.
+    let (origin_out, destination_in) = match quote.terms {
+        Some(_) => (
+            AmountBody::with_minimum(deposit, figures.deposit, deposited, least_deposit),
+            AmountBody::with_minimum(payout, figures.paid, paid, least_paid),
+        ),
+        None => (arrives.clone(), arrives.clone()),
+    };
+    Ok(Route {
+        origin: side(AmountBody::new(origin, figures.input, dollars.input), origin_out, quote.origin_swap.as_ref()),
+        destination: side(destination_in, arrives, quote.destination_swap.as_ref()),
+    })
+}
+
+/// What may be lost on either side: two ways to spend one budget, not to be added.
+fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, OutOfRange> {
+    let (figures, prices) = (&quote.figures, &quote.figures.prices);
+    let side = |at_risk: Amount, of: Amount, price: Price, currency: &Currency| -> Result<Slippage, OutOfRange> {
+        let bps = if of.is_zero() {
+            0
+        } else {
+            let bps = at_risk.mul_ceil(Ratio::new(alloy_primitives::U256::from(10_000u16), of.units())?)?;
+            i64::try_from(bps.units()).map_err(|_| OutOfRange)?
+        };
+        Ok(Slippage {
+            usd: price.usd_floor(at_risk, currency.decimals)?.to_string(),
+            value: at_risk.to_string(),
+            percent: UsdMicros(bps).percent_of(UsdMicros(10_000)),
+        })
+    };
+    let origin = match &quote.origin_swap {
+        Some(Swap { output, bound: Bound::LeastOutput(least), .. }) if quote.terms.is_some() => {
+            side(output.checked_sub(*least)?, *output, prices.deposit, currencies.deposit)?
+        }
+        Some(Swap { input, bound: Bound::MostInput(most), .. }) => {
+            side(most.checked_sub(*input)?, *input, prices.origin, currencies.origin)?
+        }
+        Some(_) | None => side(Amount::ZERO, Amount::ZERO, prices.origin, currencies.origin)?,
+    };
+    let at_risk = figures.output.checked_sub(figures.minimum)?;
+    Ok(SlippageBody {
+        total: figures.slippage_bps.to_string(),
+        origin,
+        destination: Slippage {
+            percent: UsdMicros(figures.slippage_bps.into()).percent_of(UsdMicros(10_000)),
+            ..side(at_risk, figures.output, prices.destination, currencies.destination)?
+        },
     })
 }
 
@@ -295,14 +437,11 @@ fn rate(input: Amount, output: Amount, origin: &Currency, destination: &Currency
     Ok(Ratio::new(num, den)?.decimal())
 }
 
-fn steps(quoted: &Quoted, origin: &Currency) -> Vec<StepBody> {
-    quoted.steps.iter().map(|step| step_body(step, quoted, origin)).collect()
-}
-
-fn step_body(step: &Step, quoted: &Quoted, origin: &Currency) -> StepBody {
-    let id = quoted.quote.id;
+fn step_body<'a>(step: &Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
+    let (quote, origin) = (&quoted.quote, currencies.origin);
+    let id = quote.id;
     let data = TransactionData {
-        from: quoted.quote.ask.user.to_string(),
+        from: quote.ask.user.text(),
         to: format!("0x{}", hex::encode(step.to)),
         data: format!("0x{}", hex::encode(&step.data)),
         value: step.value.to_string(),
@@ -310,25 +449,25 @@ fn step_body(step: &Step, quoted: &Quoted, origin: &Currency) -> StepBody {
         max_fee_per_gas: step.max_fee.to_string(),
         max_priority_fee_per_gas: step.tip.to_string(),
     };
-    let (name, action, description, check, deposit_address) = match step.kind {
-        StepKind::Approve => {
-            let description = format!("Allow the depository to take the {} you send", origin.symbol);
-            ("approve", "Confirm transaction in your wallet", description, None, None)
+    let amount = || format!("{} {}", quote.figures.input.formatted(origin.decimals), origin.symbol);
+    let (name, description) = match step.kind {
+        StepKind::Approve => ("approve", format!("Allow the {} you send to be taken", origin.symbol)),
+        StepKind::Deposit if quote.origin_swap.is_some() => {
+            ("deposit", format!("Swap {} for {} and deposit it for the transfer", amount(), currencies.deposit.symbol))
         }
-        StepKind::Deposit => {
-            let amount = quoted.quote.figures.input.formatted(origin.decimals);
-            let description = format!("Deposit {amount} {} for the transfer", origin.symbol);
-            let check = Check { endpoint: format!("/intents/status/v3?requestId={id}"), method: "GET" };
-            ("deposit", "Confirm transaction in your wallet", description, Some(check), Some(""))
-        }
+        StepKind::Deposit => ("deposit", format!("Deposit {} for the transfer", amount())),
+        StepKind::Swap => ("swap", format!("Exchange {} for {}", amount(), currencies.destination.symbol)),
+        StepKind::Send => ("send", format!("Send {} to {}", amount(), quote.ask.recipient.text())),
     };
+    let acts = step.kind != StepKind::Approve;
+    let check = || Check { endpoint: format!("/intents/status/v3?requestId={id}"), method: "GET" };
     StepBody {
         id: name,
-        action,
+        action: "Confirm transaction in your wallet",
         description,
         kind: "transaction",
-        items: vec![Item { status: "incomplete", data, check }],
+        items: vec![Item { status: "incomplete", data, check: acts.then(check) }],
         request_id: id.to_string(),
-        deposit_address,
+        deposit_address: acts.then_some(""),
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 use anyhow::{Result, bail};
+use domain::catalog::Currency;
 use domain::money::Amount;
-use evm::contracts::{Depository, Erc20, PriceFeed};
+use evm::contracts::{Depository, Erc20, PriceFeed, Purse};
 use evm::{At, NonceTag};
 use solver::{Site, Solver};
 use store::{Store, lanes};
@@ -115,8 +116,10 @@ async fn check_contracts(findings: &mut Findings, site: &Site) {
         ("approval proxy", chain.approval_proxy),
         ("multicall3", chain.multicall3),
     ];
+    let optional = [("purse", chain.purse), ("swap router", chain.dex.map(|dex| dex.swap_router))];
+    let optional = optional.into_iter().filter_map(|(name, address)| Some((name, address?)));
     let tokens = chain.tokens.iter().map(|token| (token.symbol.as_str(), token.address.evm().unwrap_or_default()));
-    for (name, address) in contracts.into_iter().chain(tokens).collect::<Vec<_>>() {
+    for (name, address) in contracts.into_iter().chain(optional).chain(tokens).collect::<Vec<_>>() {
         match site.nodes.code(address, At::Latest).await {
             Ok(code) if !code.is_empty() => findings.ok(format!("{name} {address}")),
             Ok(_) => findings.fail(format!("{name} {address} has no code"), "correct its address in the configuration"),
@@ -134,7 +137,7 @@ async fn check_contracts(findings: &mut Findings, site: &Site) {
 
 async fn check_feeds(findings: &mut Findings, site: &Site, settings: &ChainConfig) {
     let native = (settings.native.symbol.as_str(), &settings.native.feed);
-    let tokens = settings.tokens.iter().map(|token| (token.symbol.as_str(), &token.feed));
+    let tokens = settings.tokens.iter().filter_map(|token| Some((token.symbol.as_str(), token.feed.as_ref()?)));
     let now = site.nodes.head().await.map_or(0, |head| head.time);
     for (symbol, feed) in std::iter::once(native).chain(tokens).collect::<Vec<_>>() {
         let call = PriceFeed::latestRoundDataCall {}.abi_encode().into();
@@ -182,7 +185,7 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, site: &Site) {
             findings.fail(format!("wallet {wallet} is quarantined: {why}"), "make sure nothing else uses its key");
         }
     }
-    for token in &site.chain.tokens {
+    for token in site.chain.tokens.iter().filter(|token| token.held) {
         let Some(address) = token.address.evm() else { continue };
         let read = async |call: Vec<u8>| {
             let answer = site.nodes.call(address, call.into(), At::Latest).await.unwrap_or_default();
@@ -201,6 +204,21 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, site: &Site) {
                 let what = format!("wallet {wallet} may not move the treasury's {}", token.symbol);
                 findings.warn(what, "approve it from the treasury for as much as it may have under way");
             }
+            if let Some(purse) = site.chain.purse {
+                check_limit(findings, site, purse, wallet, token).await;
+            }
         }
+    }
+}
+
+/// What a wallet may still spend through the purse: it runs down with every fill that goes that way.
+async fn check_limit(findings: &mut Findings, site: &Site, purse: Address, filler: Address, token: &Currency) {
+    let Some(address) = token.address.evm() else { return };
+    let call = Purse::limitCall { treasury: site.treasury, filler, token: address }.abi_encode();
+    let answer = site.nodes.call(purse, call.into(), At::Latest).await.unwrap_or_default();
+    if answer.len() != 32 || U256::from_be_slice(&answer).is_zero() {
+        let what = format!("wallet {filler} may not spend the treasury's {} through the purse", token.symbol);
+        findings
+            .warn(what, "set its limit there from the treasury; swaps, calls and gas top-ups in it wait until then");
     }
 }

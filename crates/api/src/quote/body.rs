@@ -1,0 +1,370 @@
+//! The body of a quote request: every member, checked, as an `Ask`.
+//!
+//! Members we do not know are ignored. Members that would change where money goes and are not offered are refused.
+
+use alloy_primitives::{Address, Bytes, U256};
+use domain::account::{Account, Vm};
+use domain::catalog::Catalog;
+use domain::fees::AppFee;
+use domain::ids::ChainId;
+use domain::money::{Amount, UsdMicros};
+use domain::quote::{Ask, Call, CurrencyKey, Trade, Wishes};
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::error::ApiError;
+use crate::quote::sponsor;
+
+/// What the client asks for. Members we do not know are ignored.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuoteBody {
+    /// The sender on the origin chain.
+    user: String,
+    /// Who receives the output; the user unless said.
+    recipient: Option<String>,
+    origin_chain_id: u64,
+    destination_chain_id: u64,
+    /// The zero address is the native currency.
+    origin_currency: String,
+    destination_currency: String,
+    /// Smallest units: of the input, or of the output where the trade type fixes that.
+    amount: String,
+    /// `EXACT_INPUT` unless said, `EXACT_OUTPUT` or `EXPECTED_OUTPUT`.
+    trade_type: Option<String>,
+    /// Calls that the router makes on the destination with what arrives.
+    txs: Option<Vec<TxBody>>,
+    /// The most gas those calls may take.
+    #[schema(value_type = Option<u64>)]
+    txs_gas_limit: Option<Value>,
+    /// Where refunds go; the user unless said.
+    refund_to: Option<String>,
+    /// Basis points, as text; a number is taken too.
+    #[schema(value_type = Option<String>)]
+    slippage_tolerance: Option<Value>,
+    /// Checked, and without effect: no order is filled after its deadline.
+    #[schema(value_type = Option<String>)]
+    late_payment_slippage_tolerance: Option<Value>,
+    referrer: Option<String>,
+    referrer_address: Option<String>,
+    /// False for a plain transfer to the depository with the order id appended.
+    explicit_deposit: Option<bool>,
+    /// Seconds after which the deposit is refunded instead of filled.
+    ttl: Option<u32>,
+    /// Adds the solver's signature of the order.
+    include_protocol_data: Option<bool>,
+    /// Fees for integrators, in basis points of the input.
+    app_fees: Option<Vec<AppFeeBody>>,
+    /// Delivers some of the destination's gas currency beside the output.
+    topup_gas: Option<bool>,
+    /// Worth of it, in millionths of a dollar.
+    #[schema(value_type = Option<String>)]
+    topup_gas_amount: Option<Value>,
+    /// What buying an exact output leaves over stays with the solver.
+    enable_true_exact_output: Option<bool>,
+    /// Lets a trade through that loses much to the pools.
+    override_price_impact: Option<bool>,
+    /// The origin currency must be depositable as it is.
+    disable_origin_swaps: Option<bool>,
+    force_solver_execution: Option<bool>,
+    /// Gas of a smart account; without effect, because nobody but the user submits.
+    #[schema(value_type = Option<u64>)]
+    origin_gas_overhead: Option<Value>,
+    subsidize_fees: Option<bool>,
+    sponsored_fee_components: Option<Vec<String>>,
+    #[schema(value_type = Option<String>)]
+    max_subsidization_amount: Option<Value>,
+    /// `input:output`, for stablecoins, with `subsidizeFees`.
+    fixed_rate: Option<String>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    authorization_list: Option<Vec<Value>>,
+    use_deposit_address: Option<bool>,
+    strict: Option<bool>,
+    recovery_address: Option<String>,
+    use_permit: Option<bool>,
+    #[schema(value_type = Option<u64>)]
+    permit_expiry: Option<Value>,
+}
+
+/// A call on the destination, made by the router.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = DestinationCall)]
+pub struct TxBody {
+    to: Option<String>,
+    #[schema(value_type = Option<String>)]
+    value: Option<Value>,
+    data: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = AppFee)]
+pub struct AppFeeBody {
+    recipient: String,
+    /// Basis points, as text.
+    #[schema(value_type = String)]
+    fee: Value,
+}
+
+/// What a referrer may be at most: it is stored with every quote.
+const MAX_REFERRER: usize = 128;
+const MAX_CALLS: usize = 16;
+/// Of all calls together: they are stored, hashed and sent.
+const MAX_CALL_DATA: usize = 16 * 1024;
+const MAX_APP_FEES: usize = 8;
+const DEFAULT_TOP_UP: UsdMicros = UsdMicros(2_000_000);
+const MAX_TOP_UP: UsdMicros = UsdMicros(100_000_000);
+
+fn bad(field: &'static str, problem: impl Into<String>) -> ApiError {
+    ApiError::Parameter { field, problem: problem.into() }
+}
+
+impl QuoteBody {
+    pub fn wants_signature(&self) -> bool {
+        self.include_protocol_data == Some(true)
+    }
+
+    pub fn into_ask(self, catalog: &Catalog) -> Result<Ask, ApiError> {
+        self.refuse_what_is_not_offered()?;
+        let (origin, destination) = (ChainId(self.origin_chain_id), ChainId(self.destination_chain_id));
+        // An unknown chain is said first: without it no address can be read.
+        for (field, chain) in [("originChainId", origin), ("destinationChainId", destination)] {
+            if catalog.chain(chain).is_none() {
+                return Err(solver::QuoteError::UnsupportedChain { field, chain }.into());
+            }
+        }
+        if self.force_solver_execution == Some(true) && origin == destination {
+            return Err(ApiError::NotOffered { field: "forceSolverExecution" });
+        }
+        let account = |field: &'static str, chain: ChainId, text: &str| {
+            let vm = catalog.chain(chain).map_or(Vm::Evm, |chain| chain.vm);
+            Account::parse(vm, text).map_err(|error| ApiError::Address { field, problem: error.to_string() })
+        };
+        let currency = |field: &'static str, chain: ChainId, text: &str| match account(field, chain, text) {
+            Ok(address) => Ok(CurrencyKey { chain, address }),
+            Err(_) if field == "originCurrency" => Err(solver::QuoteError::InvalidInputCurrency { chain }.into()),
+            Err(_) => Err(ApiError::from(solver::QuoteError::InvalidOutputCurrency { chain })),
+        };
+        let user = account("user", origin, &self.user)?;
+        let recipient = match &self.recipient {
+            Some(text) => account("recipient", destination, text)?,
+            None => user.clone(),
+        };
+        if let Some(text) = &self.referrer_address {
+            account("referrerAddress", origin, text)?;
+        }
+        let amount = self.amount.parse::<Amount>().map_err(|error| bad("amount", error.to_string()))?;
+        if amount.is_zero() {
+            return Err(bad("amount", "must be more than zero"));
+        }
+        if self.referrer.as_ref().is_some_and(|referrer| referrer.len() > MAX_REFERRER) {
+            return Err(bad("referrer", format!("must be at most {MAX_REFERRER} bytes")));
+        }
+        if self.ttl == Some(0) {
+            return Err(bad("ttl", "must be more than zero"));
+        }
+        let trade = self.trade()?;
+        self.late_payment_slippage_tolerance.as_ref().map(slippage).transpose()?;
+        if let Some(value) = given(self.origin_gas_overhead.as_ref()) {
+            whole(value).ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
+        }
+        let wishes = self.wishes(trade)?;
+        Ok(Ask {
+            trade,
+            refund_to: self.refund_to.as_deref().map(|text| account("refundTo", origin, text)).transpose()?,
+            origin: currency("originCurrency", origin, &self.origin_currency)?,
+            destination: currency("destinationCurrency", destination, &self.destination_currency)?,
+            user,
+            recipient,
+            amount,
+            slippage_bps: self.slippage_tolerance.as_ref().map(slippage).transpose()?,
+            referrer: self.referrer,
+            explicit_deposit: self.explicit_deposit.unwrap_or(true),
+            ttl_secs: self.ttl,
+            wishes,
+        })
+    }
+
+    fn trade(&self) -> Result<Trade, ApiError> {
+        match self.trade_type.as_deref() {
+            None | Some("EXACT_INPUT") => Ok(Trade::ExactInput),
+            Some("EXACT_OUTPUT") => Ok(Trade::ExactOutput),
+            Some("EXPECTED_OUTPUT") => Ok(Trade::ExpectedOutput),
+            Some(_) => Err(bad("tradeType", "must be EXACT_INPUT, EXACT_OUTPUT or EXPECTED_OUTPUT")),
+        }
+    }
+
+    fn wishes(&self, trade: Trade) -> Result<Wishes, ApiError> {
+        let asked = sponsor::Asked {
+            subsidize: self.subsidize_fees == Some(true),
+            components: self.sponsored_fee_components.as_deref(),
+            cap: given(self.max_subsidization_amount.as_ref()),
+            fixed_rate: self.fixed_rate.as_deref().filter(|rate| !rate.is_empty()),
+        };
+        let (sponsor, fixed_rate) = asked.read()?;
+        Ok(Wishes {
+            app_fees: self.app_fees()?,
+            top_up: self.top_up()?,
+            calls: self.calls(trade)?,
+            calls_gas: self.calls_gas()?,
+            true_exact_output: self.enable_true_exact_output == Some(true),
+            no_origin_swap: self.disable_origin_swaps == Some(true),
+            any_impact: self.override_price_impact == Some(true),
+            sponsor,
+            fixed_rate,
+        })
+    }
+
+    fn app_fees(&self) -> Result<Vec<AppFee>, ApiError> {
+        let fees = self.app_fees.as_deref().unwrap_or_default();
+        if fees.len() > MAX_APP_FEES {
+            return Err(bad("appFees", format!("must be at most {MAX_APP_FEES}")));
+        }
+        let fee = |fee: &AppFeeBody| {
+            let recipient = evm_address(&fee.recipient);
+            let problem = || "must be 0x followed by 40 hexadecimal digits".to_owned();
+            let field = "appFees.recipient";
+            let recipient = recipient.ok_or_else(|| ApiError::Address { field, problem: problem() })?;
+            let bps = whole(&fee.fee).and_then(|bps| u16::try_from(bps).ok()).filter(|bps| *bps <= 10_000);
+            let bps = bps.ok_or_else(|| bad("appFees.fee", "must be a whole number of basis points, 0 to 10000"))?;
+            Ok(AppFee { recipient, bps })
+        };
+        fees.iter().map(fee).collect()
+    }
+
+    fn top_up(&self) -> Result<Option<UsdMicros>, ApiError> {
+        if self.topup_gas != Some(true) {
+            return Ok(None);
+        }
+        let Some(value) = given(self.topup_gas_amount.as_ref()) else { return Ok(Some(DEFAULT_TOP_UP)) };
+        let micros = whole(value).and_then(|micros| i64::try_from(micros).ok()).map(UsdMicros);
+        let problem = "must be millionths of a dollar, more than 0 and at most 100000000";
+        let micros = micros.filter(|micros| micros.0 > 0 && *micros <= MAX_TOP_UP);
+        micros.map(Some).ok_or_else(|| bad("topupGasAmount", problem))
+    }
+
+    fn calls(&self, trade: Trade) -> Result<Vec<Call>, ApiError> {
+        let txs = self.txs.as_deref().unwrap_or_default();
+        if txs.is_empty() {
+            return Ok(Vec::new());
+        }
+        if trade == Trade::ExpectedOutput {
+            return Err(ApiError::ExtraTxs { problem: "not with EXPECTED_OUTPUT" });
+        }
+        if txs.len() > MAX_CALLS {
+            return Err(bad("txs", format!("must be at most {MAX_CALLS}")));
+        }
+        let mut room = MAX_CALL_DATA;
+        let call = |tx: &TxBody| {
+            let to = tx.to.as_deref().and_then(evm_address);
+            let to = to.ok_or_else(|| bad("txs.to", "must be 0x followed by 40 hexadecimal digits"))?;
+            let value = match given(tx.value.as_ref()) {
+                None => Amount::ZERO,
+                Some(value) => units(value).ok_or_else(|| bad("txs.value", "must be a whole number"))?,
+            };
+            let data: Option<Bytes> = tx.data.as_deref().map_or(Some(Bytes::new()), |text| text.parse().ok());
+            let data = data.ok_or_else(|| bad("txs.data", "must be hexadecimal"))?;
+            let left = room.checked_sub(data.len());
+            room = left.ok_or_else(|| bad("txs", format!("must have at most {MAX_CALL_DATA} bytes of data")))?;
+            Ok(Call { to, value, data })
+        };
+        txs.iter().map(call).collect()
+    }
+
+    fn calls_gas(&self) -> Result<Option<u64>, ApiError> {
+        let Some(value) = given(self.txs_gas_limit.as_ref()) else { return Ok(None) };
+        let gas = whole(value).filter(|gas| *gas > 0);
+        gas.map(Some).ok_or_else(|| bad("txsGasLimit", "must be a whole number, more than zero"))
+    }
+
+    /// Each of these changes where money goes, so none is passed over in silence.
+    fn refuse_what_is_not_offered(&self) -> Result<(), ApiError> {
+        let text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let list = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        let asked = [
+            ("authorizationList", list(&self.authorization_list)),
+            ("useDepositAddress", self.use_deposit_address == Some(true)),
+            ("strict", self.strict == Some(true)),
+            ("recoveryAddress", text(&self.recovery_address)),
+            ("usePermit", self.use_permit == Some(true)),
+            ("permitExpiry", given(self.permit_expiry.as_ref()).is_some()),
+        ];
+        match asked.into_iter().find(|(_, asked)| *asked) {
+            Some((field, _)) => Err(ApiError::NotOffered { field }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn given(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null())
+}
+
+fn evm_address(text: &str) -> Option<Address> {
+    Account::parse(Vm::Evm, text).ok()?.evm()
+}
+
+/// A number or its decimal text, without sign, fraction or leading zero.
+pub fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => u64::try_from(text.parse::<Amount>().ok()?.units()).ok(),
+        Value::Number(number) => number.as_u64(),
+        _ => None,
+    }
+}
+
+/// An amount as text, decimal or hexadecimal, or as a number: wallets write a value in all three ways.
+fn units(value: &Value) -> Option<Amount> {
+    let hexadecimal = value.as_str().and_then(|text| text.strip_prefix("0x"));
+    match hexadecimal {
+        Some(digits) if (1..=64).contains(&digits.len()) => {
+            let digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(digits)?;
+            U256::from_str_radix(digits, 16).ok().map(Amount::new)
+        }
+        Some(_) => None,
+        None => match value {
+            Value::String(text) => text.parse().ok(),
+            other => whole(other).map(|units| Amount::new(U256::from(units))),
+        },
+    }
+}
+
+fn slippage(value: &Value) -> Result<u16, ApiError> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err(ApiError::Slippage),
+    };
+    let digits = !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&bps| digits && bps <= 10_000).ok_or(ApiError::Slippage)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn slippage_is_a_whole_number_of_basis_points() {
+        assert_eq!(slippage(&json!("0")).ok(), Some(0));
+        assert_eq!(slippage(&json!("10000")).ok(), Some(10_000));
+        assert_eq!(slippage(&json!(50)).ok(), Some(50));
+        for bad in ["", "10001", "-1", "+5", "1.5", "0x1", "５"] {
+            assert!(slippage(&json!(bad)).is_err(), "{bad}");
+        }
+        for bad in [json!(-1), json!(1.5), json!(1e3), json!(true), json!([])] {
+            assert!(slippage(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_call_has_its_value_in_any_of_three_forms() {
+        for (value, read) in [(json!("0x10"), Some(16)), (json!("16"), Some(16)), (json!(16), Some(16))] {
+            assert_eq!(units(&value).map(|units| units.units()), read.map(U256::from), "{value}");
+        }
+        for bad in [json!("0x"), json!("-1"), json!(-1), json!(1.5), json!("0xg"), json!({})] {
+            assert_eq!(units(&bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a quote says about who pays its fees: what the caller may ask for, and how it is shown.
+
+use domain::catalog::Currency;
+use domain::fixed_rate::FixedRate;
+use domain::money::{Amount, OutOfRange, Price, Signed, UsdMicros};
+use domain::sponsorship::{Bucket, Component, SponsorAsk, Sponsorship};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::error::ApiError;
+use crate::quote::body::whole;
+use crate::wire::AmountBody;
+
+/// What a body says about sponsorship, as it came.
+pub struct Asked<'a> {
+    pub subsidize: bool,
+    pub components: Option<&'a [String]>,
+    pub cap: Option<&'a Value>,
+    pub fixed_rate: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    pub fn read(self) -> Result<(Option<SponsorAsk>, Option<FixedRate>), ApiError> {
+        let bad = |field, problem: &str| ApiError::Parameter { field, problem: problem.to_owned() };
+        let fixed_rate = self.fixed_rate.map(str::parse::<FixedRate>).transpose();
+        let fixed_rate = fixed_rate.map_err(|error| ApiError::FixedRate { problem: error.to_string() })?;
+        if !self.subsidize {
+            if fixed_rate.is_some() {
+                return Err(ApiError::FixedRate { problem: "needs subsidizeFees".to_owned() });
+            }
+            // Each has no effect alone, which the caller should hear.
+            if self.components.is_some_and(|list| !list.is_empty()) {
+                return Err(bad("sponsoredFeeComponents", "needs subsidizeFees"));
+            }
+            if self.cap.is_some() {
+                return Err(bad("maxSubsidizationAmount", "needs subsidizeFees"));
+            }
+            return Ok((None, None));
+        }
+        let components = match self.components {
+            None | Some([]) => Component::DEFAULT.to_vec(),
+            Some(names) => names
+                .iter()
+                .map(|name| Component::ALL.into_iter().find(|component| component.as_str() == name))
+                .collect::<Option<_>>()
+                .ok_or_else(|| bad("sponsoredFeeComponents", "must be of execution, swap, relay, app and rent"))?,
+        };
+        let micros = |value| whole(value).and_then(|micros| i64::try_from(micros).ok()).map(UsdMicros);
+        let cap = match self.cap {
+            None => None,
+            Some(value) => Some(
+                micros(value)
+                    .ok_or_else(|| bad("maxSubsidizationAmount", "must be millionths of a dollar, as decimal text"))?,
+            ),
+        };
+        let _ = SponsorAsk::new(components, cap);
+        // Whose balance it would be is known by the key.
+        Err(ApiError::KeyRequired { field: "subsidizeFees" })
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = FeeSponsorship)]
+pub struct SponsorshipBody<'a> {
+    quoted: PhaseBody<'a>,
+    sponsored_total: AmountBody<'a>,
+    user_pays_total: AmountBody<'a>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SponsorshipPhase)]
+pub struct PhaseBody<'a> {
+    selected_components: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_subsidization_amount: Option<String>,
+    cap_hit: bool,
+    components: ComponentsBody<'a>,
+    sponsored_total: AmountBody<'a>,
+    user_pays_total: AmountBody<'a>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SponsorshipComponents)]
+pub struct ComponentsBody<'a> {
+    execution: BucketBody<'a>,
+    swap: BucketBody<'a>,
+    relay: BucketBody<'a>,
+    app: BucketBody<'a>,
+    rent: BucketBody<'a>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SponsorshipBucket)]
+pub struct BucketBody<'a> {
+    selected: bool,
+    total: AmountBody<'a>,
+    sponsored: AmountBody<'a>,
+    user_pays: AmountBody<'a>,
+}
+
+impl<'a> SponsorshipBody<'a> {
+    pub fn new(sponsorship: &Sponsorship, currency: &'a Currency, price: Price) -> Result<Self, OutOfRange> {
+        let body = |amount: Signed| -> Result<AmountBody<'a>, OutOfRange> {
+            Ok(AmountBody::signed(currency, amount, price.usd_signed(amount, currency.decimals)?))
+        };
+        let cost = |amount: Amount| body(Signed::cost(amount));
+        let bucket = |component: Component| -> Result<BucketBody<'a>, OutOfRange> {
+            let Bucket { total, sponsored } = *sponsorship.bucket(component);
+            Ok(BucketBody {
+                selected: sponsorship.ask.selected().contains(&component),
+                total: body(total)?,
+                sponsored: cost(sponsored)?,
+                user_pays: body(sponsorship.bucket(component).user_pays()?)?,
+            })
+        };
+        let totals = || Ok((cost(sponsorship.sponsored_total()?)?, body(sponsorship.user_pays_total()?)?));
+        let (sponsored_total, user_pays_total) = totals()?;
+        let quoted = PhaseBody {
+            selected_components: sponsorship.ask.selected().iter().map(|component| component.as_str()).collect(),
+            max_subsidization_amount: sponsorship.ask.cap.map(|cap| cap.0.to_string()),
+            cap_hit: sponsorship.cap_hit,
+            components: ComponentsBody {
+                execution: bucket(Component::Execution)?,
+                swap: bucket(Component::Swap)?,
+                relay: bucket(Component::Relay)?,
+                app: bucket(Component::App)?,
+                rent: bucket(Component::Rent)?,
+            },
+            sponsored_total,
+            user_pays_total,
+        };
+        let (sponsored_total, user_pays_total) = totals()?;
+        Ok(Self { quoted, sponsored_total, user_pays_total })
+    }
+}

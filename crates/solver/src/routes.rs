@@ -1,0 +1,252 @@
+//! Which way a transfer goes: what the user deposits, what the solver pays out, and the pools on either side.
+//!
+//! What the solver holds is taken in and paid out as it is. What it does not hold is traded: by the user before the
+//! deposit, by the solver as part of the fill.
+
+use alloy::primitives::Address;
+use domain::catalog::Currency;
+use domain::money::{Amount, UsdMicros};
+use domain::pricing::{self, Fresh, Rates, Refusal, Side, Way};
+use domain::quote::{Ask, Prices, Quote, Trade};
+use domain::same_chain::{self, Place};
+use domain::swap::Exchange;
+use market::{Routes, Snapshot};
+
+use crate::quote::{QuoteError, address};
+use crate::solver::Solver;
+
+/// Ways through pools that are priced in full, on each side.
+const MOST_CHOICES: usize = 2;
+
+/// A currency to deposit or to pay out, and the market between it and what the caller named.
+#[derive(Clone, Copy, Debug)]
+struct Choice<'a> {
+    currency: &'a Currency,
+    market: Option<Routes<'a>>,
+}
+
+/// Both sides of a transfer at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    pub origin: Side<'a>,
+    pub destination: Side<'a>,
+    pub here: &'a Snapshot,
+    pub there: &'a Snapshot,
+    pub sponsor_available: UsdMicros,
+}
+
+impl Solver {
+    /// The best of the ways there are.
+    pub(crate) fn cross(&self, ask: Ask, scene: Scene<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
+        let deposits = deposits(&ask, scene)?;
+        let held = scene.destination.currency.held;
+        let direct = Choice { currency: scene.destination.currency, market: None };
+        if held {
+            match self.best(&ask, scene, &deposits, &[direct], fresh) {
+                // What we are out of may be bought.
+                Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.wishes.fixed_rate.is_none() => {
+                    match self.best(&ask, scene, &deposits, &payouts(&ask, scene), fresh) {
+                        Ok(quote) => return Ok(quote),
+                        Err(_) => return Err(Refusal::InsufficientLiquidity.into()),
+                    }
+                }
+                other => return other,
+            }
+        }
+        self.best(&ask, scene, &deposits, &payouts(&ask, scene), fresh)
+    }
+
+    fn best(
+        &self,
+        ask: &Ask,
+        scene: Scene<'_>,
+        deposits: &[Choice<'_>],
+        payouts: &[Choice<'_>],
+        fresh: Fresh,
+    ) -> Result<Quote, QuoteError> {
+        let mut best: Result<Quote, QuoteError> = Err(Refusal::NoRoute.into());
+        for deposit in deposits {
+            for payout in payouts {
+                let way = Way {
+                    origin: scene.origin,
+                    deposit: deposit.currency,
+                    payout: payout.currency,
+                    destination: scene.destination,
+                };
+                let quote = self.rates(ask, scene, deposit, payout).and_then(|rates| {
+                    pricing::price(ask.clone(), way, &rates, &self.terms, fresh).map_err(QuoteError::from)
+                });
+                best = better(best, quote);
+            }
+        }
+        best
+    }
+
+    fn rates<'a>(
+        &self,
+        ask: &Ask,
+        scene: Scene<'a>,
+        deposit: &'a Choice<'a>,
+        payout: &'a Choice<'a>,
+    ) -> Result<Rates<'a>, QuoteError> {
+        let Scene { origin, destination, here, there, sponsor_available } = scene;
+        let site = self.sites.get(&destination.chain.id).ok_or(Refusal::NoRoute)?;
+        let paid = address(payout.currency);
+        let wishes = &ask.wishes;
+        let routed = payout.market.is_some() || wishes.top_up.is_some() || !wishes.calls.is_empty();
+        if routed && !paid.is_zero() && destination.chain.purse.is_none() {
+            return Err(QuoteError::NoPurse { chain: destination.chain.id });
+        }
+        let gas = destination.chain.fill_gas;
+        let units = if routed {
+            wishes.calls_gas.unwrap_or(gas.routed_typical).max(gas.routed_typical)
+        } else if payout.currency.native && !self.is_contract(ask, destination) {
+            gas.native_typical
+        } else {
+            gas.erc20_typical
+        };
+        let market = |choice: &'a Choice<'a>| choice.market.as_ref().map(|market| market as &dyn Exchange);
+        Ok(Rates {
+            prices: Prices {
+                origin: here.price(address(origin.currency))?,
+                deposit: here.price(address(deposit.currency))?,
+                origin_native: here.price(Address::ZERO)?,
+                payout: there.price(paid)?,
+                destination: there.price(address(destination.currency))?,
+                destination_native: there.price(Address::ZERO)?,
+            },
+            origin_gas_price: here.gas_price(),
+            fill_cost: there.cost(units),
+            payable: site.payable(paid, there, routed),
+            payable_native: site.payable(Address::ZERO, there, routed),
+            deposit_need_bps: need_bps(deposit.currency, here),
+            payout_need_bps: need_bps(payout.currency, there),
+            origin_swap: market(deposit),
+            destination_swap: market(payout),
+            sponsor_available,
+        })
+    }
+
+    fn is_contract(&self, ask: &Ask, destination: Side<'_>) -> bool {
+        let chain = destination.chain.id;
+        ask.recipient.evm().is_some_and(|who| self.accounts.is_contract(chain, who))
+    }
+
+    /// What the user does alone.
+    pub(crate) fn stay(&self, ask: Ask, scene: Scene<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
+        let Scene { origin, destination, here, sponsor_available, .. } = scene;
+        let (from, to) = (address(origin.currency), address(destination.currency));
+        let market = here.exchange(from, to);
+        let (origin_price, native) = (here.price(from)?, here.price(Address::ZERO)?);
+        let destination_price = here.price(to)?;
+        let rates = same_chain::Rates {
+            prices: Prices {
+                origin: origin_price,
+                deposit: origin_price,
+                origin_native: native,
+                payout: destination_price,
+                destination: destination_price,
+                destination_native: native,
+            },
+            gas_price: here.gas_price(),
+            swap: market.as_ref().map(|market| market as &dyn Exchange),
+            sponsor_available,
+        };
+        let place = Place { chain: origin.chain, from: origin.currency, to: destination.currency };
+        Ok(same_chain::price(ask, place, &rates, &self.terms, fresh)?)
+    }
+}
+
+/// More out, or less in; a quote rather than a refusal, and of refusals the one that says most.
+fn better(best: Result<Quote, QuoteError>, other: Result<Quote, QuoteError>) -> Result<Quote, QuoteError> {
+    match (best, other) {
+        (Ok(best), Ok(other)) => {
+            let wins = match best.ask.trade {
+                Trade::ExactInput => other.figures.output > best.figures.output,
+                Trade::ExactOutput | Trade::ExpectedOutput => other.figures.input < best.figures.input,
+            };
+            Ok(if wins { other } else { best })
+        }
+        (Ok(quote), Err(_)) | (Err(_), Ok(quote)) => Ok(quote),
+        (Err(QuoteError::Refused(Refusal::NoRoute)), Err(other)) => Err(other),
+        (Err(best), Err(_)) => Err(best),
+    }
+}
+
+fn deposits<'a>(ask: &Ask, scene: Scene<'a>) -> Result<Vec<Choice<'a>>, QuoteError> {
+    let Scene { origin, here, .. } = scene;
+    if origin.currency.held {
+        return Ok(vec![Choice { currency: origin.currency, market: None }]);
+    }
+    if ask.wishes.no_origin_swap {
+        return Err(QuoteError::OriginSwapsDisabled);
+    }
+    let from = address(origin.currency);
+    let choices = origin.chain.held().filter_map(|currency| {
+        let market = here.exchange(from, address(currency))?;
+        Some(Choice { currency, market: Some(market) })
+    });
+    let input = about(ask, scene, origin.currency, here);
+    let worth = |choice: &Choice<'_>| {
+        let offer = choice.market?.sell(input?)?;
+        worth(choice.currency, offer.amount, here)
+    };
+    Ok(most(choices, worth))
+}
+
+fn payouts<'a>(ask: &Ask, scene: Scene<'a>) -> Vec<Choice<'a>> {
+    let Scene { destination, there, .. } = scene;
+    let to = address(destination.currency);
+    let choices = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
+    let choices = choices.filter_map(|currency| {
+        let market = there.exchange(address(currency), to)?;
+        Some(Choice { currency, market: Some(market) })
+    });
+    let worth = |choice: &Choice<'_>| {
+        let offer = choice.market?.sell(about(ask, scene, choice.currency, there)?)?;
+        worth(destination.currency, offer.amount, there)
+    };
+    most(choices, worth)
+}
+
+/// The ways that bring the most. What has no price yet comes last, and what has no market not at all.
+fn most<'a>(
+    choices: impl Iterator<Item = Choice<'a>>,
+    worth: impl Fn(&Choice<'a>) -> Option<UsdMicros>,
+) -> Vec<Choice<'a>> {
+    let mut ranked: Vec<_> = choices.filter_map(|choice| Some((worth(&choice)?, choice))).collect();
+    // Of equals the first: the native currency is first in the list.
+    ranked.sort_by_key(|(worth, _)| std::cmp::Reverse(*worth));
+    ranked.into_iter().take(MOST_CHOICES).map(|(_, choice)| choice).collect()
+}
+
+/// The transfer's worth in this currency, to compare ways by.
+fn about(ask: &Ask, scene: Scene<'_>, currency: &Currency, market: &Snapshot) -> Option<Amount> {
+    let (fixed, price) = match ask.trade {
+        Trade::ExactInput => (scene.origin.currency, scene.here.price(address(scene.origin.currency)).ok()?),
+        Trade::ExactOutput | Trade::ExpectedOutput => {
+            (scene.destination.currency, scene.there.price(address(scene.destination.currency)).ok()?)
+        }
+    };
+    if std::ptr::eq(fixed, currency) {
+        return Some(ask.amount);
+    }
+    let usd = price.usd_floor(ask.amount, fixed.decimals).ok()?;
+    market.price(address(currency)).ok()?.amount_floor(usd, currency.decimals).ok()
+}
+
+fn worth(currency: &Currency, amount: Amount, market: &Snapshot) -> Option<UsdMicros> {
+    market.price(address(currency)).ok()?.usd_floor(amount, currency.decimals).ok()
+}
+
+/// How much more of a currency we would like to hold, in basis points of what we would like.
+fn need_bps(currency: &Currency, snapshot: &Snapshot) -> i32 {
+    let Some(target) = currency.target.filter(|target| !target.is_zero()) else { return 0 };
+    let held = snapshot.held(address(currency)).units();
+    let part = |of: Amount| {
+        let bps = of.units().saturating_mul(alloy::primitives::U256::from(10_000u16)) / target.units();
+        i32::try_from(bps).unwrap_or(10_000).min(10_000)
+    };
+    let held = Amount::new(held);
+    if held > target { -part(held.saturating_sub(target)) } else { part(target.saturating_sub(held)) }
+}
