@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 
 use crate::account::{Account, Vm};
 use crate::ids::ChainId;
-use crate::money::Amount;
+use crate::money::{Amount, UsdMicros};
 
 /// The fee class of a currency: what a pair of them costs follows from both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +47,13 @@ pub struct FillGas {
     pub routed_typical: u64,
 }
 
+/// What a deposit of at least this worth waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tier {
+    pub from: UsdMicros,
+    pub confirmations: u32,
+}
+
 /// Where a chain's pools are traded on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dex {
@@ -86,6 +93,8 @@ pub struct Chain {
     pub block_time_millis: u64,
     /// Blocks that must stand on a deposit, its own included, before we pay against it.
     pub confirmations: u32,
+    /// More of them for deposits worth more.
+    pub tiers: Vec<Tier>,
     pub fill_gas: FillGas,
     /// Hidden from listings unless this id is asked for.
     pub private_id: Option<String>,
@@ -94,6 +103,12 @@ pub struct Chain {
 impl Chain {
     pub fn currencies(&self) -> impl Iterator<Item = &Currency> {
         std::iter::once(&self.native).chain(&self.tokens)
+    }
+
+    /// Blocks that must stand on a deposit of this worth.
+    pub fn confirmations_for(&self, worth: UsdMicros) -> u32 {
+        let tiers = self.tiers.iter().filter(|tier| tier.from <= worth).map(|tier| tier.confirmations);
+        tiers.max().unwrap_or_default().max(self.confirmations)
     }
 
     /// What the solver takes in and pays out.

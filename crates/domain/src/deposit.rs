@@ -8,7 +8,6 @@ use crate::fail::FailReason;
 use crate::ids::ChainId;
 use crate::money::{Amount, OutOfRange, Ratio, Signed};
 use crate::quote::{Bound, Quote};
-use crate::sponsorship::Sponsorship;
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,8 +109,10 @@ const LAST_FILL_BEFORE_DEADLINE_SECS: i64 = 600;
 /// A deposit of less than this share of the quoted amount must come from the quoted wallet to count.
 const QUALIFYING_BPS: u16 = 9_000;
 
-/// An exchange at the quoted rate is for the quoted amount: beyond this share of it, the rate would be a free bet.
-const MOST_EXCHANGED_BPS: u16 = 11_000;
+/// An exchange at the quoted rate is for the quoted amount: this much beyond it, the rate would be a free bet.
+const MOST_EXCHANGED_BPS: u16 = 1_000;
+/// What is for the quoted amount alone keeps no more than this beyond it.
+const MOST_CAPPED_BPS: u16 = 10;
 
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     let stranger = |reason| Ok(Verdict::Stranger { reason });
@@ -136,8 +137,11 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     if let Some(reason) = too_late(quote, deposit.block_time) {
         return refund(reason);
     }
-    let most = quoted.mul_floor(Ratio::bps(MOST_EXCHANGED_BPS))?;
-    if terms.exchange && deposit.amount > most {
+    // What was quoted for one amount at a market's price is not stretched to another; what is bought exactly or paid for
+    // by somebody else is for the quoted amount alone.
+    let market = terms.exchange || quote.destination_swap.is_some();
+    let most_bps = if is_capped(quote) { MOST_CAPPED_BPS } else { MOST_EXCHANGED_BPS };
+    if (market || is_capped(quote)) && deposit.amount > quoted.mul_floor(Ratio::bps_more(most_bps))? {
         return refund(FailReason::Slippage);
     }
     let output = paid_for(quote, deposit.amount)?;
@@ -163,9 +167,7 @@ pub fn too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
 /// shrink with the deposit: else a tiny one would have us pay for its fill.
 fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     let (figures, fees) = (&quote.figures, &quote.figures.fees);
-    // What a sponsor or an integrator stands for is the quoted amount and no more; so is what is bought exactly.
-    let capped = figures.sponsorship.is_some() || figures.fixed.is_some() || bought_exactly(quote);
-    if deposited == figures.deposit || (capped && deposited > figures.deposit) {
+    if deposited == figures.deposit || (is_capped(quote) && deposited > figures.deposit) {
         return Ok(figures.paid);
     }
     let part = Ratio::new(deposited.units(), figures.deposit.units())?;
@@ -175,10 +177,15 @@ fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     } else {
         Signed::cost(shares.size().mul_ceil(part)?)
     };
-    let sponsored = figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+    let sponsored = figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), |paid| paid.sponsored_part(part))?;
     let taken = Signed::cost(fees.fixed()?).checked_add(shares)?.checked_sub(Signed::cost(sponsored))?;
     let left = taken.taken_from(deposited).unwrap_or(Amount::ZERO);
     figures.paid.mul_floor(Ratio::new(left.units(), figures.exchanged.units())?)
+}
+
+/// What a sponsor or an integrator stands for is the quoted amount and no more; so is what is bought exactly.
+fn is_capped(quote: &Quote) -> bool {
+    quote.figures.sponsorship.is_some() || quote.figures.fixed.is_some() || bought_exactly(quote)
 }
 
 fn bought_exactly(quote: &Quote) -> bool {
@@ -187,7 +194,7 @@ fn bought_exactly(quote: &Quote) -> bool {
 
 /// Whether what is paid out still brings the order's minimum. Through a pool that is estimated at the quoted rate: less
 /// in moves it less, so the rate can only be better.
-fn reaches_minimum(quote: &Quote, paid: Amount) -> Result<bool, OutOfRange> {
+pub fn reaches_minimum(quote: &Quote, paid: Amount) -> Result<bool, OutOfRange> {
     let figures = &quote.figures;
     match &quote.destination_swap {
         None => Ok(paid >= figures.minimum),

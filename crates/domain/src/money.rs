@@ -212,6 +212,16 @@ impl Ratio {
         Self::new(self.den, self.num)
     }
 
+    pub fn times(self, by: Self) -> Result<Self, OutOfRange> {
+        let num = self.num.checked_mul(by.num).ok_or(OutOfRange)?;
+        Self::new(num, self.den.checked_mul(by.den).ok_or(OutOfRange)?)
+    }
+
+    /// The smaller of two.
+    pub fn min(self, other: Self) -> Self {
+        if wide(self.num, other.den) <= wide(other.num, self.den) { self } else { other }
+    }
+
     /// The exact decimal to at most eighteen places, rounded down: `rate` on the wire.
     pub fn decimal(self) -> String {
         let scaled = wide(self.num, pow10(18)) / U512::from(self.den);

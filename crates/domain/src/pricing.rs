@@ -56,8 +56,13 @@ pub struct Rates<'a> {
     /// like: negative where we hold too much.
     pub deposit_need_bps: i32,
     pub payout_need_bps: i32,
+    /// What pools would give for the deposit in the payout currency, where there are such pools.
+    pub hedge: Option<Ratio>,
     pub origin_swap: Option<&'a dyn Exchange>,
     pub destination_swap: Option<&'a dyn Exchange>,
+    /// Both the origin and the destination currency are priced by feeds: what pools take of them can be told, and made
+    /// good by a sponsor. A pool's own price is anybody's to set.
+    pub losses_known: bool,
     /// What the caller's sponsor can spend.
     pub sponsor_available: UsdMicros,
 }
@@ -72,7 +77,7 @@ pub struct Fresh {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("the amount does not cover the fees of {fees}, in the smallest unit of the input currency")]
+    #[error("the amount does not cover the fees of {fees}, in the smallest unit of the currency they are taken in")]
     AmountTooLow { fees: Amount },
     #[error("the amount is worth less than $0.05")]
     Dust,
@@ -124,16 +129,19 @@ pub struct Way<'a> {
     pub destination: Side<'a>,
 }
 
-/// How long a rate between two assets stands, where the caller does not say.
-const EXCHANGE_TTL_SECS: u32 = 600;
+/// How long a price that depends on a market stands at the most.
+const MARKET_TTL_SECS: u32 = 600;
 /// What is set aside for a pool to move before an exact output is bought, where the caller does not say.
 const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
 
 pub fn price(mut ask: Ask, way: Way<'_>, rates: &Rates<'_>, terms: &Terms, fresh: Fresh) -> Result<Quote, Refusal> {
     let pair = Pair::of(way.origin.currency, way.destination.currency);
     let exchange = Pair::of(way.deposit, way.payout);
-    if exchange.is_exchange() || ask.wishes.fixed_rate.is_some() {
-        ask.ttl_secs = ask.ttl_secs.or(Some(EXCHANGE_TTL_SECS));
+    // Whatever depends on a market stands for this long at the most, whatever the caller would like.
+    let wishes = &ask.wishes;
+    let at_market = exchange.is_exchange() || rates.destination_swap.is_some() || !wishes.calls.is_empty();
+    if at_market || wishes.fixed_rate.is_some() || wishes.top_up.is_some() {
+        ask.ttl_secs = Some(ask.ttl_secs.unwrap_or(MARKET_TTL_SECS).min(MARKET_TTL_SECS));
     }
     let deal = Deal::new(&ask, way, rates, terms, pair, exchange)?;
     let deal_figures = deal.solve()?;
@@ -161,7 +169,7 @@ pub fn price(mut ask: Ask, way: Way<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         origin_gas: gas_cost(user_gas(way.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
         slippage_bps,
         prices: rates.prices,
-        time_estimate_secs: time_estimate(way.origin.chain, way.destination.chain),
+        time_estimate_secs: time_estimate(way.origin.chain, way.destination.chain, deal.worth(deposit)?),
     };
     let deadline = fresh.now.plus(terms.order_lifetime).secs();
     let key = |chain: &Chain, currency: &Currency| CurrencyKey { chain: chain.id, address: currency.address.clone() };
@@ -238,7 +246,8 @@ impl<'a> Deal<'a> {
         exchange: Pair,
     ) -> Result<Self, Refusal> {
         let prices = &rates.prices;
-        let market_rate = exchange.rate((way.deposit, prices.deposit), (way.payout, prices.payout))?;
+        let feeds = exchange.rate((way.deposit, prices.deposit), (way.payout, prices.payout))?;
+        let market_rate = exchange.bounded(feeds, rates.hedge, terms)?;
         let rate = match ask.wishes.fixed_rate {
             None => market_rate,
             Some(fixed) => {
@@ -287,14 +296,18 @@ impl<'a> Deal<'a> {
     /// From what is paid in to what arrives.
     fn forward(&self, input: Amount) -> Result<Solved, Refusal> {
         let dry = Refusal::InsufficientLiquidity;
-        let sold = self.rates.origin_swap.map(|market| market.sell(input).ok_or(dry)).transpose()?;
+        let sold = self.rates.origin_swap.map(|market| market.sell(input).ok_or_else(|| self.no_offer(input)));
+        let sold = sold.transpose()?;
         let deposit = sold.as_ref().map_or(input, |offer| offer.amount);
         let origin_loss = self.origin_loss(input, deposit)?;
         let mut split = self.split(deposit, origin_loss)?;
         let sell = |paid: Amount| self.rates.destination_swap.map(|market| market.sell(paid).ok_or(dry)).transpose();
         let mut paid = split.exchanged.mul_floor(self.rate)?;
+        if paid.is_zero() {
+            return Err(self.too_low(&split));
+        }
         let mut bought = sell(paid)?;
-        if let (Some(offer), true) = (&bought, self.sponsors(Component::Swap)) {
+        if let (Some(offer), true) = (&bought, self.sponsors_losses()) {
             // What the sponsor makes good is estimated at what the pools take without it.
             let loss = origin_loss.checked_add(self.destination_loss(paid, offer.amount)?)?;
             split = self.split(deposit, loss)?;
@@ -330,8 +343,11 @@ impl<'a> Deal<'a> {
     fn backward(&self, output: Amount) -> Result<Solved, Refusal> {
         let headroom = Ratio::bps_more(self.ask.slippage_bps.unwrap_or(EXACT_OUTPUT_HEADROOM_BPS));
         let bought = self.buy_output(output)?;
-        // A pool may move before the fill; what is left over of this goes to the recipient.
-        let paid = bought.as_ref().map_or(Ok(output), |offer| offer.amount.mul_ceil(headroom))?;
+        // A pool may move before the fill; what is left over of this goes to the recipient. Wrapping stays at par.
+        let most = |offer: &Offer| {
+            if offer.path.is_wrapping() { Ok(offer.amount) } else { offer.amount.mul_ceil(headroom) }
+        };
+        let paid = bought.as_ref().map_or(Ok(output), most)?;
         let loss = match &bought {
             Some(offer) => self.destination_loss(offer.amount, output)?,
             None => Amount::ZERO,
@@ -362,9 +378,7 @@ impl<'a> Deal<'a> {
             input,
             deposit,
             split,
-            origin_swap: sold
-                .map(|offer| input.mul_ceil(headroom).map(|most| swap(offer, deposit, most)))
-                .transpose()?,
+            origin_swap: sold.map(|offer| most(&offer).map(|most| swap(offer, deposit, most))).transpose()?,
             destination_swap: bought.map(|offer| swap(offer, output, paid)),
             paid,
             output,
@@ -400,13 +414,14 @@ impl<'a> Deal<'a> {
         least(guess, pays).ok_or(Refusal::OutOfRange)
     }
 
-    fn sponsors(&self, component: Component) -> bool {
-        self.ask.wishes.sponsor.as_ref().is_some_and(|sponsor| sponsor.selected().contains(&component))
+    fn sponsors_losses(&self) -> bool {
+        let sponsor = self.ask.wishes.sponsor.as_ref().filter(|_| self.rates.losses_known);
+        sponsor.is_some_and(|sponsor| sponsor.selected().contains(&Component::Swap))
     }
 
     /// What the origin's pools take, in the deposit's currency.
     fn origin_loss(&self, input: Amount, deposit: Amount) -> Result<Amount, Refusal> {
-        if self.rates.origin_swap.is_none() || !self.sponsors(Component::Swap) {
+        if self.rates.origin_swap.is_none() || !self.sponsors_losses() {
             return Ok(Amount::ZERO);
         }
         let (prices, from, to) = (&self.rates.prices, self.way.origin.currency, self.way.deposit);
@@ -416,7 +431,7 @@ impl<'a> Deal<'a> {
 
     /// What the destination's pools take, in the deposit's currency.
     fn destination_loss(&self, paid: Amount, output: Amount) -> Result<Amount, Refusal> {
-        if !self.sponsors(Component::Swap) {
+        if !self.sponsors_losses() {
             return Ok(Amount::ZERO);
         }
         let (spent, got) = self.destination_worth(paid, output)?;
@@ -446,6 +461,22 @@ impl<'a> Deal<'a> {
         match destination {
             Some((paid, output)) => check_impact(self.destination_worth(paid, output)?, self.terms),
             None => Ok(()),
+        }
+    }
+
+    fn worth(&self, deposit: Amount) -> Result<UsdMicros, OutOfRange> {
+        self.rates.prices.deposit.usd_floor(deposit, self.way.deposit.decimals)
+    }
+
+    /// A pool gives nothing for next to nothing, which is not for lack of liquidity.
+    fn no_offer(&self, input: Amount) -> Refusal {
+        let prices = &self.rates.prices;
+        let worth = prices.origin.usd_floor(input, self.way.origin.currency.decimals);
+        let fees = self.charge.fees(Amount::ZERO).and_then(|fees| fees.fixed());
+        let cost = fees.and_then(|fees| prices.deposit.usd_ceil(fees, self.way.deposit.decimals));
+        match (worth, fees, cost) {
+            (Ok(worth), Ok(fees), Ok(cost)) if worth < cost => Refusal::AmountTooLow { fees },
+            _ => Refusal::InsufficientLiquidity,
         }
     }
 
@@ -555,8 +586,8 @@ pub(crate) fn user_gas(currency: &Currency, swaps: bool) -> u64 {
 }
 
 /// The confirmations we ask for, the block that carries the fill, and the moment in between.
-fn time_estimate(origin: &Chain, destination: &Chain) -> u32 {
-    let confirming = origin.block_time_millis.saturating_mul(origin.confirmations.into());
+fn time_estimate(origin: &Chain, destination: &Chain, worth: UsdMicros) -> u32 {
+    let confirming = origin.block_time_millis.saturating_mul(origin.confirmations_for(worth).into());
     let millis = confirming.saturating_add(destination.block_time_millis);
     u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX).max(1)
 }

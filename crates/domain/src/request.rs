@@ -56,6 +56,10 @@ pub enum Event {
     Found {
         refund: bool,
     },
+    /// The user's own transaction, on one chain and without a deposit, is in a block.
+    Executed {
+        success: bool,
+    },
 }
 
 /// Money that has to go out.
@@ -137,6 +141,8 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillMined => Step::to(State::Success).then(),
             FillVoid { .. } => done,
             Found { refund } => found(refund),
+            Executed { success: true } => Step::to(State::Success).then(),
+            Executed { success: false } => Step::to(State::Failed).because(FailReason::TransactionReverted).then(),
             RefundVoid => done,
             CannotFill { .. } | RefundMined | RefundImpossible { .. } => impossible,
         },
@@ -150,7 +156,7 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillVoid { reason } | CannotFill { reason } => refund(reason),
             Found { refund } => found(refund),
             RefundVoid => done,
-            DepositLost | RefundMined | RefundImpossible { .. } => impossible,
+            DepositLost | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
         },
         State::Submitted => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
@@ -159,11 +165,13 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillVoid { reason } => refund(reason),
             Found { refund } => found(refund),
             RefundVoid => done,
-            CannotFill { .. } | RefundMined | RefundImpossible { .. } => impossible,
+            CannotFill { .. } | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
         },
         State::Success => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             FillSent | FillMined | Found { .. } => done,
+            // Sent twice, or in another block.
+            Executed { .. } => done,
             // The chain took back a success and then failed it: the recipient is still owed.
             FillVoid { .. } => Step::to(State::Success).due(Due::FillAgain).then(),
             CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
@@ -180,18 +188,19 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             }
             FillVoid { .. } | CannotFill { .. } => done,
             Found { refund } => found(refund),
-            FillSent | FillMined => impossible,
+            FillSent | FillMined | Executed { .. } => impossible,
         },
         State::Refunded => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => done,
             RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
-            FillSent | FillMined => impossible,
+            FillSent | FillMined | Executed { .. } => impossible,
         },
         State::Failed => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => done,
             Found { refund } => found(refund),
+            Executed { .. } => done,
             FillSent | FillMined | RefundMined => impossible,
         },
     }
@@ -259,6 +268,8 @@ mod tests {
             Event::RefundVoid,
             Event::RefundImpossible { reason: RefundFailReason::AmountTooLowToRefund },
             Event::CannotFill { reason },
+            Event::Executed { success: true },
+            Event::Executed { success: false },
         ]
     }
 
@@ -281,6 +292,7 @@ mod tests {
                 let detail = match event {
                     Event::DepositGone { fill_decided } => format!(" (payment decided: {fill_decided})"),
                     Event::Found { refund } => format!(" (refund: {refund})"),
+                    Event::Executed { success } => format!(" (success: {success})"),
                     _ => String::new(),
                 };
                 table +=
@@ -333,7 +345,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_terminal_state_stays_and_no_request_is_both_filled_and_refunded(
-            picks in proptest::collection::vec(0usize..12, 0..60),
+            picks in proptest::collection::vec(0usize..14, 0..60),
         ) {
             let (mut state, mut filled, mut refunded) = (State::Waiting, false, false);
             for event in picks.into_iter().map(|at| events()[at]) {

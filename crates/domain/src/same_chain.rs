@@ -51,12 +51,18 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         Operation::Swap | Operation::Bridge => Some(rates.swap.ok_or(Refusal::NoRoute)?),
         Operation::Send | Operation::Wrap | Operation::Unwrap => None,
     };
-    let deal = Deal { ask: &ask, place, rates, terms, charge, market };
-    let Solved { input, split, swap, output, minimum, slippage_bps } = deal.solve(pair)?;
-    let worth = rates.prices.origin.usd_floor(input, place.from.decimals)?;
+    let worth = match ask.trade {
+        Trade::ExactInput => rates.prices.origin.usd_floor(ask.amount, place.from.decimals)?,
+        Trade::ExactOutput | Trade::ExpectedOutput => {
+            rates.prices.destination.usd_floor(ask.amount, place.to.decimals)?
+        }
+    };
+    // Before the market is asked: of next to nothing a pool makes nothing, or a fantastic price.
     if market.is_some() && worth < DUST {
         return Err(Refusal::Dust);
     }
+    let deal = Deal { ask: &ask, place, rates, terms, charge, market };
+    let Solved { input, split, swap, output, minimum, slippage_bps } = deal.solve(pair)?;
     let figures = Figures {
         operation,
         input,

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::money::{Amount, OutOfRange, Price, Signed, UsdMicros};
+use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Component {
@@ -112,6 +112,12 @@ impl Sponsorship {
 
     pub fn sponsored_total(&self) -> Result<Amount, OutOfRange> {
         self.buckets.iter().try_fold(Amount::ZERO, |sum, bucket| sum.checked_add(bucket.sponsored))
+    }
+
+    /// What the sponsor pays when only a part of the deposit came: gas and the flat fee stay, shares shrink with it.
+    pub fn sponsored_part(&self, part: Ratio) -> Result<Amount, OutOfRange> {
+        let [execution, shares @ ..] = &self.buckets;
+        shares.iter().try_fold(execution.sponsored, |sum, bucket| sum.checked_add(bucket.sponsored.mul_floor(part)?))
     }
 
     pub fn user_pays_total(&self) -> Result<Signed, OutOfRange> {

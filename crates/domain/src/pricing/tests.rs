@@ -56,6 +56,7 @@ fn chain(id: u64, name: &str) -> Chain {
         dex: Some(Dex { swap_router: Address::repeat_byte(0xd4), wrapped: Address::repeat_byte(4) }),
         block_time_millis: 2_000,
         confirmations: 1,
+        tiers: Vec::new(),
         fill_gas: FillGas {
             native_limit: 40_000,
             erc20_limit: 120_000,
@@ -176,12 +177,26 @@ struct Case {
     needs: (i32, i32),
     sponsor: i64,
     terms: Terms,
+    hedge: Option<Ratio>,
+    ttl: Option<u32>,
 }
 
 impl Case {
     fn new(amount: u128, from: usize, to: usize) -> Self {
         let (payable, wishes, needs, sponsor) = (u128::MAX >> 1, Wishes::default(), (0, 0), i64::MAX);
-        Self { trade: Trade::ExactInput, amount, from, to, payable, wishes, needs, sponsor, terms: terms() }
+        Self {
+            trade: Trade::ExactInput,
+            amount,
+            from,
+            to,
+            payable,
+            wishes,
+            needs,
+            sponsor,
+            terms: terms(),
+            hedge: None,
+            ttl: None,
+        }
     }
 
     fn quote(self) -> Result<Quote, Refusal> {
@@ -202,11 +217,14 @@ impl Case {
             payable_native: Amount::new(U256::from(self.payable)),
             deposit_need_bps: self.needs.0,
             payout_need_bps: self.needs.1,
+            hedge: self.hedge,
+            losses_known: true,
             origin_swap: (!from.held).then_some(&sells as &dyn Exchange),
             destination_swap: (!to.held).then_some(&buys as &dyn Exchange),
             sponsor_available: UsdMicros(self.sponsor),
         };
-        price(ask(self.trade, self.amount, from, to, self.wishes), way, &rates, &self.terms, fresh())
+        let ask = Ask { ttl_secs: self.ttl, ..ask(self.trade, self.amount, from, to, self.wishes) };
+        price(ask, way, &rates, &self.terms, fresh())
     }
 }
 
@@ -288,6 +306,31 @@ fn ether_is_exchanged_for_dollars_at_the_feeds_less_the_spread() {
     assert_eq!(figures.output.to_string(), "2996499999");
     assert_eq!(quote.ask.ttl_secs, Some(600));
     assert!(quote.terms.as_ref().unwrap().exchange);
+}
+
+#[test]
+fn no_rate_is_better_than_what_a_pool_would_give_us() {
+    let with = |dollars: u64| {
+        let hedge = Ratio::new(U256::from(dollars) * U256::from(1_000_000), U256::from(ETHER)).ok();
+        Case { hedge, ..Case::new(ETHER, 0, 1) }.quote().unwrap().figures.output
+    };
+    let feeds = quote(ETHER, 0, 1, u128::MAX >> 1).unwrap().figures.output;
+    assert_eq!(with(3_100), feeds, "the feeds are lower");
+    // The pool gives $2,970: that is what is left once the spread of five basis points is off.
+    let fees = Case::new(ETHER, 0, 1).quote().unwrap().figures;
+    let bounded = fees.exchanged.mul_floor(
+        Ratio::new(U256::from(2_970_000_000u64) * U256::from(10_000), U256::from(ETHER) * U256::from(9_995)).unwrap(),
+    );
+    assert_eq!(with(2_970), bounded.unwrap());
+}
+
+#[test]
+fn what_depends_on_a_market_stands_for_ten_minutes_at_the_most() {
+    let with = |case: Case, ttl| Case { ttl, ..case }.quote().unwrap().ask.ttl_secs;
+    assert_eq!(with(Case::new(ETHER, 0, 1), Some(604_000)), Some(600));
+    assert_eq!(with(Case::new(ETHER, 0, 1), Some(60)), Some(60));
+    assert_eq!(with(Case::new(250_000_000, 1, 3), None), Some(600));
+    assert_eq!(with(Case::new(250_000_000, 1, 1), Some(604_000)), Some(604_000), "a bridge is worth itself");
 }
 
 #[test]
