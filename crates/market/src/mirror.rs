@@ -44,6 +44,7 @@ pub(crate) struct Mirror {
     reading: bool,
     sampling: bool,
     sampled: u64,
+    discovered: bool,
     discover_after: Instant,
 }
 
@@ -71,6 +72,7 @@ impl Mirror {
             reading: false,
             sampling: false,
             sampled: 0,
+            discovered: false,
             discover_after: Instant::now(),
         })
     }
@@ -89,7 +91,7 @@ impl Mirror {
 
     /// No pool at all: for a head at which nothing is known for sure.
     pub fn nothing(&self) -> Arc<Pools> {
-        Arc::new(self.pools.with(Vec::new()))
+        Arc::new(self.pools.with(Vec::new()).partial(true))
     }
 
     /// The pools at a head, from the answers to [`Self::calls`]. May be dropped while it waits.
@@ -139,8 +141,9 @@ impl Mirror {
                 }
             }
         }
-        let next = self.pools.with(pools);
-        if !self.pools.is_same(next.all()) {
+        let partial = !self.discovered || pools.len() < self.entries.len();
+        let next = self.pools.with(pools).partial(partial);
+        if !self.pools.is_same(&next) {
             self.pools = Arc::new(next);
         }
         self.pools.clone()
@@ -190,7 +193,7 @@ impl Mirror {
         let now = Instant::now();
         match done {
             Done::Discovered(Ok(keys)) => {
-                (self.reading, self.discover_after) = (false, now + DISCOVERY);
+                (self.reading, self.discovered, self.discover_after) = (false, true, now + DISCOVERY);
                 for key in keys.into_iter().filter(|key| !self.dropped.contains(&key.address)) {
                     self.entries.entry(key.address).or_insert(Entry { key, known: None, load_after: now });
                 }

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, U256, U512};
 
 use crate::step::{Fixed, step};
 use crate::tick::{self, HIGHEST_PRICE, LOWEST_PRICE, Tick};
 
 /// Ticks and words that one quote may pass. A trade beyond costs more gas than a block likes, and is no offer.
-const MOST_STEPS: usize = 512;
+const MOST_STEPS: usize = 128;
 
 /// Ticks in a word of the chain's bitmap.
 const WORD: i32 = 256;
@@ -93,8 +93,11 @@ impl Pool {
 
     /// How much of a token the liquidity at the current price stands for, were it spread over all prices.
     pub fn depth(&self, token: Address) -> U256 {
-        let liquidity = U256::from(self.liquidity);
-        if token == self.key.token0 { (liquidity << 96) / self.sqrt_price } else { (liquidity * self.sqrt_price) >> 96 }
+        let liquidity = U512::from(self.liquidity);
+        let price = U512::from(self.sqrt_price);
+        let depth: U512 = if token == self.key.token0 { (liquidity << 96) / price } else { (liquidity * price) >> 96 };
+        // A pool that claims more than can be counted is no measure of anything.
+        U256::checked_from_limbs_slice(depth.as_limbs()).unwrap_or_default()
     }
 
     /// Nothing that either quote depends on differs.

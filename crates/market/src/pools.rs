@@ -33,6 +33,8 @@ pub struct Pools {
     tokens: Vec<PoolToken>,
     /// By token 0, token 1 and fee.
     pools: Vec<Pool>,
+    /// Some pools there are were not read yet, or not at this block.
+    partial: bool,
 }
 
 impl Pools {
@@ -43,13 +45,23 @@ impl Pools {
         let mut tokens: Vec<_> = dex.tokens.iter().map(token).collect();
         tokens.sort_by_key(|token| token.address);
         tokens.dedup_by_key(|token| token.address);
-        Self { wrapped: Some(dex.wrapped), tokens, pools: Vec::new() }
+        Self { wrapped: Some(dex.wrapped), tokens, pools: Vec::new(), partial: true }
     }
 
     /// The same tokens with these pools.
     pub fn with(&self, mut pools: Vec<Pool>) -> Self {
         pools.sort_by_key(|pool| (pool.key().token0, pool.key().token1, pool.key().fee));
-        Self { wrapped: self.wrapped, tokens: self.tokens.clone(), pools }
+        Self { wrapped: self.wrapped, tokens: self.tokens.clone(), pools, partial: false }
+    }
+
+    /// The same, where more pools are known to exist.
+    pub(crate) fn partial(self, partial: bool) -> Self {
+        Self { partial, ..self }
+    }
+
+    /// Whether a way may exist that is not in here: what cannot be traded now may be in a moment.
+    pub fn is_partial(&self) -> bool {
+        self.partial
     }
 
     pub fn all(&self) -> &[Pool] {
@@ -78,8 +90,9 @@ impl Pools {
         &self.pools[first..first + count]
     }
 
-    pub(crate) fn is_same(&self, other: &[Pool]) -> bool {
-        self.pools.len() == other.len() && self.pools.iter().zip(other).all(|(a, b)| a.is_same(b))
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let alike = self.partial == other.partial && self.pools.len() == other.pools.len();
+        alike && self.pools.iter().zip(&other.pools).all(|(a, b)| a.is_same(b))
     }
 }
 
@@ -91,7 +104,7 @@ pub(crate) mod tests {
     /// Tokens 1 to 4 with 18 decimals, of which the first is the wrapped one and the second has a feed.
     pub(crate) fn pools(pools: Vec<Pool>) -> Pools {
         let known = |byte| PoolToken { address: token(byte), decimals: 18, fed: byte == 2 };
-        Pools { wrapped: Some(token(1)), tokens: (1..5).map(known).collect(), pools: Vec::new() }.with(pools)
+        Pools { wrapped: Some(token(1)), tokens: (1..5).map(known).collect(), ..Pools::default() }.with(pools)
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum MarketError {
     NoSnapshot { chain: ChainId },
     #[error("chain {chain} has not produced a block we could read for {} seconds", age.as_secs())]
     Stale { chain: ChainId, age: Duration },
+    #[error("the pools of chain {chain} have not been read yet")]
+    NoPools { chain: ChainId },
     #[error("there is no current price for {currency} on chain {chain}")]
     NoPrice { chain: ChainId, currency: Address },
 }
@@ -63,9 +65,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn check_age(&self) -> Result<(), MarketError> {
+    pub fn check_age(&self) -> Result<(), MarketError> {
         let age = self.received.elapsed();
         if age > self.max_age { Err(MarketError::Stale { chain: self.chain, age }) } else { Ok(()) }
+    }
+
+    /// Whether every pool there is was read at this block.
+    pub fn check_pools(&self) -> Result<(), MarketError> {
+        if self.pools.is_partial() { Err(MarketError::NoPools { chain: self.chain }) } else { Ok(()) }
     }
 
     /// What its feed says or, for a token without one, its pools.
@@ -77,6 +84,11 @@ impl Snapshot {
     pub(crate) fn feed(&self, currency: Address) -> Option<Price> {
         let quoted = self.prices.get(&currency)?;
         (quoted.age_secs <= quoted.max_age_secs).then_some(quoted.price)
+    }
+
+    /// Whether a feed prices it, now.
+    pub fn has_feed(&self, currency: Address) -> bool {
+        self.feed(currency).is_some()
     }
 
     /// What a unit of gas costs in a block like this one.
