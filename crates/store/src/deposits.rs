@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 use domain::deposit::State;
 use domain::fail::FailReason;
-use domain::ids::{ChainId, OrderId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
@@ -32,6 +32,8 @@ pub struct Deposit {
     pub sender: Address,
     pub currency: Address,
     pub amount: Amount,
+    /// The block with which enough stand on it.
+    pub ripe_at: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ pub struct Stored {
 macro_rules! columns {
     () => {
         "deposit_id, state, chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id, \
-         depositor, payer, sender, currency, amount, refused, claim"
+         depositor, payer, sender, currency, amount, refused, claim, coalesce(ripe_at, block_number)"
     };
 }
 
@@ -71,6 +73,7 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
             sender: row.address(12)?,
             currency: row.address(13)?,
             amount: row.amount(14)?,
+            ripe_at: row.uint(17)?,
         },
         refused: row.opt_text(15)?.map(str::parse).transpose().map_err(|_| unknown(15, "a reason"))?,
     })
@@ -80,8 +83,8 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
 pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit, now: Timestamp) -> Result<Option<DepositId>, StoreError> {
     let row = tx.row(
         "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,
-         depositor, payer, sender, currency, amount, state, seen_at, claim)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'seen', $14, $15)
+         depositor, payer, sender, currency, amount, state, seen_at, claim, ripe_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'seen', $14, $15, $16)
          on conflict (chain_id, tx_hash, ordinal) do nothing returning deposit_id",
         &[
             deposit.chain.0.try_into()?,
@@ -99,6 +102,7 @@ pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit, now: Timestamp) -> Result<Opti
             deposit.amount.to_string().into(),
             now.millis().into(),
             deposit.claim.map(|id| id.0).into(),
+            deposit.ripe_at.try_into()?,
         ],
     )?;
     row.map(|row| row.int(0).map(DepositId)).transpose()
@@ -124,7 +128,7 @@ pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Resu
     tx.execute(
         "update deposit set state = $2, log_index = $3, block_number = $4, block_hash = $5, block_time = $6,
          order_id = $7, depositor = $8, payer = $9, sender = $10, currency = $11, amount = $12, claim = $13, refused = null,
-         return_due = 0
+         return_due = 0, ripe_at = $14
          where deposit_id = $1",
         &[
             id.0.into(),
@@ -140,6 +144,7 @@ pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Resu
             to.currency.into(),
             to.amount.to_string().into(),
             to.claim.map(|id| id.0).into(),
+            to.ripe_at.try_into()?,
         ],
     )?;
     Ok(())
@@ -219,6 +224,29 @@ pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, state: State, up_to: u64, most: i64
     );
     let args = [chain.0.try_into()?, state.as_str().into(), up_to.try_into()?, Value::Int(most)];
     tx.rows(sql, &args)?.iter().map(from_row).collect()
+}
+
+/// Deposits on which enough blocks stand by now, oldest first. What was set aside is not among them.
+pub fn to_confirm(tx: &mut Tx<'_>, chain: ChainId, number: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " from deposit where chain_id = $1 and state = 'seen' and block_number <= $2
+          and coalesce(ripe_at, block_number) <= $2 and refused is null order by block_number, deposit_id limit $3"
+    );
+    tx.rows(sql, &[chain.0.try_into()?, number.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// Requests that wait for a deposit which a reorg took away, and have waited since before this time.
+pub fn lost(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp, most: i64) -> Result<Vec<RequestId>, StoreError> {
+    tx.rows(
+        "select distinct r.request_id from deposit d join request r on r.order_id = d.order_id
+         where d.chain_id = $1 and d.state = 'gone' and r.state = 'waiting' and r.updated_at < $2 limit $3",
+        &[chain.0.try_into()?, before.millis().into(), Value::Int(most)],
+    )?
+    .iter()
+    .map(|row| row.b256(0).map(RequestId))
+    .collect()
 }
 
 /// Deposits above a block that a reorg took away.

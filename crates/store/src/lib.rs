@@ -3,6 +3,7 @@
 //! A unit of work is a closure over [`Tx`]; it runs on the store's own threads and reaches the database and nothing
 //! else. There are no repository traits and no in-memory twin: tests run on the real engines.
 
+pub mod audit;
 pub mod blocks;
 mod columns;
 pub mod deposits;
@@ -16,11 +17,16 @@ mod lock;
 mod migrate;
 mod options;
 pub mod payments;
+pub mod payouts;
+pub mod records;
 pub mod requests;
+pub mod risk;
 mod row;
 pub mod settlements;
+pub mod trace;
 mod tx;
 mod value;
+pub mod vault;
 
 pub use dialect::Dialect;
 pub use engine::{QuoteRow, Stats, Store};

@@ -17,6 +17,8 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "0001_init", sql: include_str!("../migrations/0001_init.sql") },
     Migration { version: 2, name: "0002_transfers", sql: include_str!("../migrations/0002_transfers.sql") },
+    Migration { version: 3, name: "0003_records", sql: include_str!("../migrations/0003_records.sql") },
+    Migration { version: 4, name: "0004_payouts", sql: include_str!("../migrations/0004_payouts.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -20,6 +20,9 @@ pub enum Purpose {
     Refund,
     /// A deposit that pays for no order, back to whom it names; its subject is the deposit's row.
     Return,
+    /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. Nothing of ours moves
+    /// but gas.
+    Payout,
 }
 
 impl Purpose {
@@ -28,6 +31,7 @@ impl Purpose {
             Self::Fill => "fill",
             Self::Refund => "refund",
             Self::Return => "return",
+            Self::Payout => "payout",
         }
     }
 
@@ -36,6 +40,7 @@ impl Purpose {
             "fill" => Ok(Self::Fill),
             "refund" => Ok(Self::Refund),
             "return" => Ok(Self::Return),
+            "payout" => Ok(Self::Payout),
             _ => Err(unknown(index, "a purpose")),
         }
     }
@@ -78,6 +83,9 @@ pub struct Stored {
     pub fees: Fees,
     pub attempts: u32,
     pub attempted_at: Timestamp,
+    /// It was given up: the last attempt only uses up the nonce. An earlier one may still be mined.
+    pub cancelled: bool,
+    pub created_at: Timestamp,
     pub block_number: Option<u64>,
 }
 
@@ -85,7 +93,7 @@ macro_rules! columns {
     () => {
         "p.payment_id, p.state, p.purpose, p.subject, p.request_id, p.order_id, p.chain_id, p.wallet, p.nonce, \
          p.target, p.value, p.data, p.gas, p.currency, p.amount, a.max_fee, a.max_tip, a.ordinal, a.created_at, \
-         p.block_number, p.recipient from payment p join attempt a on a.payment_id = p.payment_id and a.ordinal = \
+         p.block_number, p.recipient, a.cancels, p.created_at from payment p join attempt a on a.payment_id = p.payment_id and a.ordinal = \
          (select max(b.ordinal) from attempt b where b.payment_id = p.payment_id)"
     };
 }
@@ -116,6 +124,8 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
         attempts: row.u32(17)?,
         attempted_at: Timestamp::from_millis(row.int(18)?),
         block_number: row.opt_uint(19)?,
+        cancelled: row.int(21)? != 0,
+        created_at: Timestamp::from_millis(row.int(22)?),
     })
 }
 
@@ -146,7 +156,7 @@ pub fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) ->
     )?;
     let Some(row) = row else { return Ok(None) };
     let id = PaymentId(row.int(0)?);
-    attempt(tx, id, 1, fees, now)?;
+    attempt(tx, id, Attempt { ordinal: 1, fees, cancels: false }, now)?;
     Ok(Some(Stored {
         id,
         state: State::Decided,
@@ -154,15 +164,33 @@ pub fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) ->
         fees,
         attempts: 1,
         attempted_at: now,
+        cancelled: false,
+        created_at: now,
         block_number: None,
     }))
 }
 
-/// Offers the payment again with other fees.
-pub fn attempt(tx: &mut Tx<'_>, id: PaymentId, ordinal: u32, fees: Fees, now: Timestamp) -> Result<(), StoreError> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub ordinal: u32,
+    pub fees: Fees,
+    /// Only uses up the nonce.
+    pub cancels: bool,
+}
+
+/// Offers the payment again with other fees, or gives it up.
+pub fn attempt(tx: &mut Tx<'_>, id: PaymentId, attempt: Attempt, now: Timestamp) -> Result<(), StoreError> {
+    let Attempt { ordinal, fees, cancels } = attempt;
     tx.execute(
-        "insert into attempt (payment_id, ordinal, max_fee, max_tip, created_at) values ($1, $2, $3, $4, $5)",
-        &[id.0.into(), ordinal.into(), fees.max_fee.try_into()?, fees.max_tip.try_into()?, now.millis().into()],
+        "insert into attempt (payment_id, ordinal, max_fee, max_tip, created_at, cancels) values ($1, $2, $3, $4, $5, $6)",
+        &[
+            id.0.into(),
+            ordinal.into(),
+            fees.max_fee.try_into()?,
+            fees.max_tip.try_into()?,
+            now.millis().into(),
+            Value::Int(cancels.into()),
+        ],
     )?;
     Ok(())
 }

@@ -9,7 +9,8 @@ use domain::request::{Next, State};
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{Row, StoreError, Tx, Value};
+use crate::records::Direction;
+use crate::{Row, StoreError, Tx, Value, records};
 
 /// A transfer as it stands. A quote nobody has acted on reads as one that waits.
 #[derive(Clone, Debug)]
@@ -22,11 +23,13 @@ pub struct Request {
     pub details: Option<String>,
     pub quote: Quote,
     pub updated_at: Timestamp,
+    /// The request whose order this one's deposit named without paying for it.
+    pub parent: Option<RequestId>,
 }
 
 macro_rules! columns {
     () => {
-        "request_id, order_id, state, fail_reason, refund_fail_reason, details, quote, updated_at"
+        "request_id, order_id, state, fail_reason, refund_fail_reason, details, quote, updated_at, parent_id"
     };
 }
 
@@ -40,6 +43,7 @@ fn from_row(row: &Row) -> Result<Request, StoreError> {
         details: row.opt_text(5)?.map(str::to_owned),
         quote: quote(row, 6)?,
         updated_at: Timestamp::from_millis(row.int(7)?),
+        parent: row.opt_b256(8)?.map(RequestId),
     })
 }
 
@@ -69,6 +73,7 @@ pub fn find(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreErro
                 details: None,
                 quote: quote(&row, 2)?,
                 updated_at: Timestamp::from_millis(row.int(1)?),
+                parent: None,
             })
         })
         .transpose()
@@ -82,7 +87,8 @@ pub fn lock(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreErro
 
 /// The request of an order, held until the unit ends. The first to ask turns the quote into a request.
 pub fn lock_order(tx: &mut Tx<'_>, id: OrderId) -> Result<Option<Request>, StoreError> {
-    let sql = concat!("select ", columns!(), " from request where order_id = $1 {for_update}");
+    // Nothing can be deposited for a child: the id in its order's place is its deposit's.
+    let sql = concat!("select ", columns!(), " from request where order_id = $1 and parent_id is null {for_update}");
     if let Some(row) = tx.row(sql, &[id.0.into()])? {
         return from_row(&row).map(Some);
     }
@@ -96,6 +102,55 @@ pub fn lock_order(tx: &mut Tx<'_>, id: OrderId) -> Result<Option<Request>, Store
         tx.execute("delete from quote where order_id = $1", &[id.0.into()])?;
     }
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// A deposit that names an order without paying for it, as a request of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Child {
+    pub id: RequestId,
+    /// The deposit's own key, which stands where others have their order.
+    pub order: OrderId,
+    pub parent: RequestId,
+    pub reason: FailReason,
+}
+
+/// Opens a child, or opens it again after a reorg.
+pub fn open_child(tx: &mut Tx<'_>, child: &Child, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into request (request_id, order_id, state, fail_reason, quote, created_at, updated_at, parent_id)
+         select $1, $2, 'refunding', $3, quote, $4, $4, request_id from request where request_id = $5
+         on conflict (request_id) do update set state = 'refunding', fail_reason = excluded.fail_reason,
+         updated_at = excluded.updated_at",
+        &[
+            child.id.0.into(),
+            child.order.0.into(),
+            child.reason.as_str().into(),
+            now.millis().into(),
+            child.parent.0.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The children of a request, oldest first.
+pub fn children(tx: &mut Tx<'_>, parent: RequestId) -> Result<Vec<RequestId>, StoreError> {
+    tx.rows(
+        "select request_id from request where parent_id = $1 order by created_at, request_id limit 200",
+        &[parent.0.into()],
+    )?
+    .iter()
+    .map(|row| row.b256(0).map(RequestId))
+    .collect()
+}
+
+/// Ends a child whose deposit is no longer there.
+pub fn close_child(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update request set state = 'failed', fail_reason = $2, updated_at = $3
+         where request_id = $1 and parent_id is not null and state = 'refunding'",
+        &[id.0.into(), reason.as_str().into(), now.millis().into()],
+    )?;
+    Ok(())
 }
 
 /// Writes what a step decided. A reason once given stays, unless the step names another.
@@ -123,6 +178,12 @@ pub struct Hashes {
 }
 
 pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
+    if request.quote.terms.is_none() {
+        return alone(tx, request);
+    }
+    if request.parent.is_some() {
+        return of_child(tx, request);
+    }
     let deposits = tx.rows(
         "select d.tx_hash from deposit_use u join deposit d on d.deposit_id = u.deposit_id
          where u.order_id = $1 and d.state <> 'gone' order by d.deposit_id",
@@ -139,6 +200,23 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
     )?;
     let column = |rows: &[Row]| rows.iter().map(|row| row.b256(0)).collect::<Result<_, StoreError>>();
     Ok(Hashes { deposits: column(&deposits)?, payments: column(&payments)? })
+}
+
+/// The deposit that paid for nothing, and its return.
+fn of_child(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
+    let records = records::of_request(tx, request.id)?;
+    let of = |direction| {
+        let records = records.iter().filter(move |record| record.direction == direction && !record.gone);
+        records.map(|record| record.tx).collect()
+    };
+    Ok(Hashes { deposits: of(Direction::In), payments: of(Direction::Out) })
+}
+
+/// What a user did alone is both what was paid and what arrived.
+fn alone(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
+    let records = records::of_request(tx, request.id)?;
+    let hashes: Vec<_> = records.iter().filter(|record| !record.gone).map(|record| record.tx).collect();
+    Ok(Hashes { deposits: hashes.clone(), payments: hashes })
 }
 
 /// Deletes quotes that nobody acted on in time, in one small batch. Says whether there may be more. Quotes expire in the

@@ -1,0 +1,168 @@
+//! What an audit reads: pages of rows, in order, from one snapshot.
+
+use alloy_primitives::{Address, B256};
+use domain::ids::{ChainId, OrderId};
+use domain::money::Amount;
+
+use crate::payments::Purpose;
+use crate::vault::amount;
+use crate::{Row, StoreError, Tx, Value};
+
+/// A deposit as the database has it, with what an audit compares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deposit {
+    pub tx: B256,
+    pub ordinal: u32,
+    pub block_number: u64,
+    pub block_hash: B256,
+    pub claim: Option<OrderId>,
+    pub depositor: Address,
+    pub currency: Address,
+    pub amount: Amount,
+}
+
+/// The lowest block with a deposit.
+pub fn first_block(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, StoreError> {
+    let sql = "select min(block_number) from deposit where chain_id = $1 and state <> 'gone'";
+    tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(None), |row| row.opt_uint(0))
+}
+
+/// Deposits behind a place, up to a block, in the order of their blocks.
+pub fn deposits(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    (first, last): (u64, u64),
+    most: i64,
+) -> Result<Vec<Deposit>, StoreError> {
+    let sql = "select tx_hash, ordinal, block_number, block_hash, claim, depositor, currency, amount from deposit
+         where chain_id = $1 and block_number >= $2 and block_number <= $3 and state <> 'gone'
+         order by block_number, deposit_id limit $4";
+    let args = [chain.0.try_into()?, first.try_into()?, last.try_into()?, Value::Int(most)];
+    tx.rows(sql, &args)?
+        .iter()
+        .map(|row| {
+            Ok(Deposit {
+                tx: row.b256(0)?,
+                ordinal: row.u32(1)?,
+                block_number: row.uint(2)?,
+                block_hash: row.b256(3)?,
+                claim: row.opt_order_id(4)?,
+                depositor: row.address(5)?,
+                currency: row.address(6)?,
+                amount: row.amount(7)?,
+            })
+        })
+        .collect()
+}
+
+/// A payment that has left our hands.
+#[derive(Clone, Debug)]
+pub struct Payment {
+    pub id: i64,
+    pub purpose: Purpose,
+    pub order: OrderId,
+    pub chain: ChainId,
+    pub wallet: Address,
+    pub nonce: u64,
+    pub target: Address,
+    pub recipient: Address,
+    pub currency: Address,
+    pub amount: Amount,
+    pub state: String,
+    pub tx: Option<B256>,
+    pub block_hash: Option<B256>,
+}
+
+/// Payments behind one, in order, whatever became of them.
+pub fn payments(tx: &mut Tx<'_>, after: i64, most: i64) -> Result<Vec<Payment>, StoreError> {
+    let sql =
+        "select payment_id, purpose, order_id, chain_id, wallet, nonce, target, recipient, currency, amount, state,
+         tx_hash, block_hash from payment where payment_id > $1 order by payment_id limit $2";
+    tx.rows(sql, &[after.into(), Value::Int(most)])?.iter().map(payment).collect()
+}
+
+fn payment(row: &Row) -> Result<Payment, StoreError> {
+    Ok(Payment {
+        id: row.int(0)?,
+        purpose: Purpose::of(row, 1)?,
+        order: row.order_id(2)?,
+        chain: ChainId(row.uint(3)?),
+        wallet: row.address(4)?,
+        nonce: row.uint(5)?,
+        target: row.address(6)?,
+        recipient: row.address(7)?,
+        currency: row.address(8)?,
+        amount: row.amount(9)?,
+        state: row.text(10)?.to_owned(),
+        tx: row.opt_b256(11)?,
+        block_hash: row.opt_b256(12)?,
+    })
+}
+
+/// Orders with more than one fill or refund that is not void.
+pub fn settled_twice(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, u64)>, StoreError> {
+    let sql = "select order_id, count(*) from payment where purpose in ('fill', 'refund', 'return')
+         and state <> 'void' and state <> 'reverted' group by order_id having count(*) > 1 limit $1";
+    tx.rows(sql, &[Value::Int(most)])?.iter().map(|row| Ok((row.order_id(0)?, row.uint(1)?))).collect()
+}
+
+/// Settled orders whose settlement is not a payment of theirs.
+pub fn settled_by_nothing(tx: &mut Tx<'_>, most: i64) -> Result<Vec<OrderId>, StoreError> {
+    let sql = "select s.order_id from settlement s where not exists (select 1 from payment p
+         where p.payment_id = s.payment_id and p.order_id = s.order_id and p.state <> 'void') limit $1";
+    tx.rows(sql, &[Value::Int(most)])?.iter().map(|row| row.order_id(0)).collect()
+}
+
+/// The nonces of a wallet that are known: how many, the lowest, and the highest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nonces {
+    pub count: u64,
+    pub lowest: Option<u64>,
+    pub highest: Option<u64>,
+    /// Of those in a block.
+    pub mined: u64,
+}
+
+pub fn nonces(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<Nonces, StoreError> {
+    let sql = "select count(*), min(nonce), max(nonce),
+         cast(coalesce(sum(case when block_number is null then 0 else 1 end), 0) as bigint)
+         from payment where chain_id = $1 and wallet = $2";
+    let row = tx.row(sql, &[chain.0.try_into()?, wallet.into()])?;
+    row.map_or(Ok(Nonces::default()), |row| {
+        Ok(Nonces { count: row.uint(0)?, lowest: row.opt_uint(1)?, highest: row.opt_uint(2)?, mined: row.uint(3)? })
+    })
+}
+
+/// What payouts take out of a deposit beyond what the deposit says of itself, or the other way round.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    pub deposit: B256,
+    pub amount: Amount,
+    pub reimbursed: Amount,
+    pub refunded: Amount,
+    pub claimed: Amount,
+}
+
+/// Booked deposits behind a key, in the order of their keys.
+pub fn promises(tx: &mut Tx<'_>, after: B256, most: i64) -> Result<Vec<Promise>, StoreError> {
+    let sql = "select deposit_key, amount, reimbursed, refunded, claimed from vault_deposit where deposit_key > $1
+         order by deposit_key limit $2";
+    tx.rows(sql, &[after.into(), Value::Int(most)])?
+        .iter()
+        .map(|row| {
+            Ok(Promise {
+                deposit: row.b256(0)?,
+                amount: amount(row, 1)?,
+                reimbursed: amount(row, 2)?,
+                refunded: amount(row, 3)?,
+                claimed: amount(row, 4)?,
+            })
+        })
+        .collect()
+}
+
+/// What payouts take out of a deposit: reimbursed and refunded.
+pub fn taken(tx: &mut Tx<'_>, deposit: B256) -> Result<Vec<(i64, Amount)>, StoreError> {
+    let sql = "select kind, amount from payout_deposit where deposit_key = $1";
+    tx.rows(sql, &[deposit.into()])?.iter().map(|row| Ok((row.int(0)?, amount(row, 1)?))).collect()
+}

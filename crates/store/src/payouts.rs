@@ -1,0 +1,310 @@
+//! Payouts: what the allocator means to pay out of a depository, what it signed, and how far it got.
+
+use alloy_primitives::{Address, B256};
+use domain::ids::ChainId;
+use domain::money::Amount;
+use domain::time::Timestamp;
+
+use crate::columns::unknown;
+use crate::vault::{amount, word};
+use crate::{Row, StoreError, Tx, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PayoutId(pub i64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A deposit, back to whom it belongs.
+    Refund = 1,
+    /// What was too much of a deposit.
+    Excess = 2,
+    /// Settled deposits, to the treasury.
+    Batch = 3,
+}
+
+impl Kind {
+    fn of(row: &Row, index: usize) -> Result<Self, StoreError> {
+        match row.int(index)? {
+            1 => Ok(Self::Refund),
+            2 => Ok(Self::Excess),
+            3 => Ok(Self::Batch),
+            _ => Err(unknown(index, "a kind of payout")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Reserved and not signed, or to be signed again.
+    Intended,
+    Signed,
+    /// A final block shows its nonce used.
+    Executed,
+    /// It fails on the chain: a person has to look.
+    Parked,
+}
+
+impl State {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Intended => "intended",
+            Self::Signed => "signed",
+            Self::Executed => "executed",
+            Self::Parked => "parked",
+        }
+    }
+
+    fn of(row: &Row, index: usize) -> Result<Self, StoreError> {
+        match row.text(index)? {
+            "intended" => Ok(Self::Intended),
+            "signed" => Ok(Self::Signed),
+            "executed" => Ok(Self::Executed),
+            "parked" => Ok(Self::Parked),
+            _ => Err(unknown(index, "a state")),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payout {
+    pub nonce: B256,
+    pub kind: Kind,
+    pub subject: B256,
+    pub chain: ChainId,
+    pub currency: Address,
+    pub recipient: Address,
+    pub amount: Amount,
+}
+
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub id: PayoutId,
+    pub state: State,
+    pub payout: Payout,
+    pub note: Option<String>,
+}
+
+macro_rules! columns {
+    () => {
+        "payout_id, state, nonce, kind, subject, chain_id, currency, recipient, amount, note from payout"
+    };
+}
+
+fn from_row(row: &Row) -> Result<Stored, StoreError> {
+    Ok(Stored {
+        id: PayoutId(row.int(0)?),
+        state: State::of(row, 1)?,
+        payout: Payout {
+            nonce: row.b256(2)?,
+            kind: Kind::of(row, 3)?,
+            subject: row.b256(4)?,
+            chain: ChainId(row.uint(5)?),
+            currency: row.address(6)?,
+            recipient: row.address(7)?,
+            amount: amount(row, 8)?,
+        },
+        note: row.opt_text(9)?.map(str::to_owned),
+    })
+}
+
+/// Reserves a payout and what it takes out of each deposit. `None` means that there is one for the same.
+pub fn insert(
+    tx: &mut Tx<'_>,
+    payout: &Payout,
+    parts: &[(B256, Amount)],
+    state: State,
+    now: Timestamp,
+) -> Result<Option<PayoutId>, StoreError> {
+    let row = tx.row(
+        "insert into payout (nonce, kind, subject, chain_id, currency, recipient, amount, state, created_at, updated_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) on conflict do nothing returning payout_id",
+        &[
+            payout.nonce.into(),
+            Value::Int(payout.kind as i64),
+            payout.subject.into(),
+            payout.chain.0.try_into()?,
+            payout.currency.into(),
+            payout.recipient.into(),
+            word(payout.amount),
+            state.as_str().into(),
+            now.into(),
+        ],
+    )?;
+    let Some(row) = row else { return Ok(None) };
+    let id = row.int(0)?;
+    for (key, part) in parts {
+        tx.execute(
+            "insert into payout_deposit (payout_id, deposit_key, kind, amount) values ($1, $2, $3, $4)",
+            &[id.into(), key.into(), Value::Int(payout.kind as i64), word(*part)],
+        )?;
+    }
+    Ok(Some(PayoutId(id)))
+}
+
+/// The payout, held until the unit ends.
+pub fn lock(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<Stored>, StoreError> {
+    let sql = concat!("select ", columns!(), " where payout_id = $1 {for_update}");
+    tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// What is reserved or signed on a chain and not known to be executed, oldest first.
+pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Stored>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " where chain_id = $1 and state in ('intended', 'signed') order by payout_id limit $2"
+    );
+    tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// Payouts behind one, in order, whatever became of them.
+pub fn after(tx: &mut Tx<'_>, id: PayoutId, most: i64) -> Result<Vec<Stored>, StoreError> {
+    let sql = concat!("select ", columns!(), " where payout_id > $1 order by payout_id limit $2");
+    tx.rows(sql, &[id.0.into(), Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// What a payout takes out of which deposit, by key.
+pub fn parts(tx: &mut Tx<'_>, id: PayoutId) -> Result<Vec<(B256, Amount)>, StoreError> {
+    let sql = "select deposit_key, amount from payout_deposit where payout_id = $1 order by deposit_key";
+    tx.rows(sql, &[id.0.into()])?.iter().map(|row| Ok((row.b256(0)?, amount(row, 1)?))).collect()
+}
+
+pub fn set_state(
+    tx: &mut Tx<'_>,
+    id: PayoutId,
+    state: State,
+    note: Option<&str>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update payout set state = $2, note = $3, updated_at = $4 where payout_id = $1",
+        &[id.0.into(), state.as_str().into(), note.into(), now.into()],
+    )?;
+    Ok(())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    pub ordinal: u32,
+    pub issued: u64,
+    pub expiration: u64,
+    pub struct_hash: B256,
+    /// None between the decision to sign and the signature.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// The one signature of a payout that may still be good.
+pub fn live(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<Signature>, StoreError> {
+    let sql = "select ordinal, issued, expiration, struct_hash, signature from payout_signature
+               where payout_id = $1 and live = 1";
+    tx.row(sql, &[id.0.into()])?.as_ref().map(signature).transpose()
+}
+
+fn signature(row: &Row) -> Result<Signature, StoreError> {
+    Ok(Signature {
+        ordinal: row.u32(0)?,
+        issued: row.uint(1)?,
+        expiration: row.uint(2)?,
+        struct_hash: row.b256(3)?,
+        bytes: row.opt_bytes(4)?.map(<[u8]>::to_vec),
+    })
+}
+
+/// How many signatures were decided for a payout.
+pub fn signatures(tx: &mut Tx<'_>, id: PayoutId) -> Result<u32, StoreError> {
+    let sql = "select cast(coalesce(max(ordinal), 0) as bigint) from payout_signature where payout_id = $1";
+    tx.row(sql, &[id.0.into()])?.map_or(Ok(0), |row| row.u32(0))
+}
+
+/// Decides to sign. The index refuses a second one while the first is live.
+pub fn decide(tx: &mut Tx<'_>, id: PayoutId, signature: &Signature, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into payout_signature (payout_id, ordinal, issued, expiration, struct_hash, created_at)
+         values ($1, $2, $3, $4, $5, $6)",
+        &[
+            id.0.into(),
+            signature.ordinal.into(),
+            signature.issued.try_into()?,
+            signature.expiration.try_into()?,
+            signature.struct_hash.into(),
+            now.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn signed(tx: &mut Tx<'_>, id: PayoutId, ordinal: u32, bytes: &[u8]) -> Result<(), StoreError> {
+    tx.execute(
+        "update payout_signature set signature = $3 where payout_id = $1 and ordinal = $2 and live = 1",
+        &[id.0.into(), ordinal.into(), bytes.into()],
+    )?;
+    Ok(())
+}
+
+/// A final block shows that the signature cannot be used any more.
+pub fn expire(tx: &mut Tx<'_>, id: PayoutId) -> Result<(), StoreError> {
+    tx.execute("update payout_signature set live = 0 where payout_id = $1", &[id.0.into()])?;
+    Ok(())
+}
+
+/// The payout that a request of this hash was signed for.
+pub fn of_request(tx: &mut Tx<'_>, struct_hash: B256) -> Result<Option<PayoutId>, StoreError> {
+    let row = tx.row("select payout_id from payout_signature where struct_hash = $1", &[struct_hash.into()])?;
+    row.map(|row| row.int(0).map(PayoutId)).transpose()
+}
+
+pub fn has_nonce(tx: &mut Tx<'_>, nonce: B256) -> Result<bool, StoreError> {
+    Ok(tx.row("select payout_id from payout where nonce = $1", &[nonce.into()])?.is_some())
+}
+
+/// What was first signed for in a currency since a moment. Signing the same payout again does not take more out.
+pub fn signed_since(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    currency: Address,
+    since: Timestamp,
+) -> Result<Vec<(Timestamp, Amount)>, StoreError> {
+    tx.rows(
+        "select s.created_at, p.amount from payout_signature s join payout p on p.payout_id = s.payout_id
+         where s.created_at > $1 and s.ordinal = 1 and p.chain_id = $2 and p.currency = $3",
+        &[since.into(), chain.0.try_into()?, currency.into()],
+    )?
+    .iter()
+    .map(|row| Ok((row.time(0)?, amount(row, 1)?)))
+    .collect()
+}
+
+/// What live signatures may still take out of a depository.
+pub fn promised(tx: &mut Tx<'_>, chain: ChainId, currency: Address) -> Result<Vec<Amount>, StoreError> {
+    tx.rows(
+        "select p.amount from payout p join payout_signature s on s.payout_id = p.payout_id and s.live = 1
+         where p.chain_id = $1 and p.currency = $2 and p.state in ('intended', 'signed', 'parked')",
+        &[chain.0.try_into()?, currency.into()],
+    )?
+    .iter()
+    .map(|row| amount(row, 0))
+    .collect()
+}
+
+/// Something left a depository that we have not signed for.
+pub fn stranger(tx: &mut Tx<'_>, chain: ChainId, struct_hash: B256, hash: B256, block: u64) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into vault_stranger (chain_id, struct_hash, tx_hash, block_number) values ($1, $2, $3, $4)
+         on conflict do nothing",
+        &[chain.0.try_into()?, struct_hash.into(), hash.into(), block.try_into()?],
+    )?;
+    Ok(())
+}
+
+/// Payouts that `recover` found on the chain and the book has not taken over yet.
+pub fn imported(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
+    let sql = "select count(*) from payment p where p.chain_id = $1 and p.purpose = 'payout'
+         and p.state in ('decided', 'sent', 'mined', 'final')
+         and not exists (select 1 from payout o where o.nonce = p.subject)";
+    tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
+}
+
+pub fn strangers(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
+    let sql = "select count(*) from vault_stranger where chain_id = $1";
+    tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
+}

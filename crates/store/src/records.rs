@@ -1,0 +1,168 @@
+//! Transactions that belong to a request, as listings show them.
+
+use alloy_primitives::{Address, B256, Bytes};
+use domain::ids::{ChainId, RequestId};
+use domain::money::Amount;
+use domain::time::Timestamp;
+
+use crate::columns::unknown;
+use crate::{Row, StoreError, Tx, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The user's.
+    In,
+    /// Ours.
+    Out,
+}
+
+impl Direction {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "in",
+            Self::Out => "out",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::In, Self::Out].into_iter().find(|direction| direction.as_str() == text)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub request: RequestId,
+    pub direction: Direction,
+    pub chain: ChainId,
+    pub tx: B256,
+    pub sender: Address,
+    /// None for the creation of a contract.
+    pub target: Option<Address>,
+    pub value: Amount,
+    pub data: Bytes,
+    /// Everything paid for inclusion. None until its receipt has been read.
+    pub fee: Option<Amount>,
+    pub block_number: u64,
+    pub block_hash: B256,
+    pub block_time: Timestamp,
+    pub succeeded: bool,
+    /// A reorg took its block away.
+    pub gone: bool,
+}
+
+/// Keeps a transaction. One that is known already has moved to another block at the most.
+pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into transaction_record (request_id, chain_id, tx_hash, direction, sender, target, value, data, fee,
+         block_number, block_hash, block_time, succeeded)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         on conflict (request_id, chain_id, tx_hash, direction) do update set
+         fee = coalesce(excluded.fee, transaction_record.fee), block_number = excluded.block_number,
+         block_hash = excluded.block_hash, block_time = excluded.block_time, succeeded = excluded.succeeded, gone = 0",
+        &[
+            record.request.0.into(),
+            record.chain.0.try_into()?,
+            record.tx.into(),
+            record.direction.as_str().into(),
+            record.sender.into(),
+            record.target.into(),
+            record.value.to_string().into(),
+            record.data.to_vec().into(),
+            record.fee.map(|fee| fee.to_string()).into(),
+            record.block_number.try_into()?,
+            record.block_hash.into(),
+            record.block_time.millis().into(),
+            Value::Int(record.succeeded.into()),
+        ],
+    )?;
+    Ok(())
+}
+
+/// In the order they became known.
+pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<Record>, StoreError> {
+    tx.rows(
+        "select request_id, direction, chain_id, tx_hash, sender, target, value, data, fee, block_number, block_hash,
+         block_time, succeeded, gone from transaction_record where request_id = $1 order by record_id limit 1000",
+        &[request.0.into()],
+    )?
+    .iter()
+    .map(from_row)
+    .collect()
+}
+
+fn from_row(row: &Row) -> Result<Record, StoreError> {
+    Ok(Record {
+        request: RequestId(row.b256(0)?),
+        direction: Direction::parse(row.text(1)?).ok_or(unknown(1, "a direction"))?,
+        chain: ChainId(row.uint(2)?),
+        tx: row.b256(3)?,
+        sender: row.address(4)?,
+        target: row.opt_address(5)?,
+        value: row.amount(6)?,
+        data: row.bytes(7)?.to_vec().into(),
+        fee: row.opt_text(8)?.map(|text| text.parse().map_err(|_| unknown(8, "an amount"))).transpose()?,
+        block_number: row.uint(9)?,
+        block_hash: row.b256(10)?,
+        block_time: Timestamp::from_millis(row.int(11)?),
+        succeeded: row.int(12)? != 0,
+        gone: row.int(13)? != 0,
+    })
+}
+
+/// The transaction belongs to a child from here on, and to its parent as well if it `stays`.
+pub fn hand_down(
+    tx: &mut Tx<'_>,
+    parent: RequestId,
+    child: RequestId,
+    chain: ChainId,
+    hash: B256,
+    stays: bool,
+) -> Result<(), StoreError> {
+    let args = || Ok::<_, StoreError>([parent.0.into(), chain.0.try_into()?, hash.into()]);
+    let [parent, chain, hash] = args()?;
+    tx.execute(
+        "insert into transaction_record (request_id, chain_id, tx_hash, direction, sender, target, value, data, fee,
+         block_number, block_hash, block_time, succeeded)
+         select $4, chain_id, tx_hash, direction, sender, target, value, data, fee, block_number, block_hash, block_time,
+         succeeded from transaction_record where request_id = $1 and chain_id = $2 and tx_hash = $3 and direction = 'in'
+         on conflict (request_id, chain_id, tx_hash, direction) do update set block_number = excluded.block_number,
+         block_hash = excluded.block_hash, block_time = excluded.block_time, gone = 0",
+        &[parent, chain, hash, child.0.into()],
+    )?;
+    if !stays {
+        tx.execute(
+            "delete from transaction_record where request_id = $1 and chain_id = $2 and tx_hash = $3 and direction = 'in'",
+            &args()?,
+        )?;
+    }
+    Ok(())
+}
+
+/// What stood in blocks above this one no longer does.
+pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<(), StoreError> {
+    tx.execute(
+        "update transaction_record set gone = 1 where chain_id = $1 and block_number > $2",
+        &[chain.0.try_into()?, block.try_into()?],
+    )?;
+    Ok(())
+}
+
+/// Transactions of a chain whose fee nobody has read yet.
+pub fn without_fee(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<B256>, StoreError> {
+    tx.rows(
+        "select tx_hash from transaction_record where chain_id = $1 and fee is null and gone = 0
+         order by record_id limit $2",
+        &[chain.0.try_into()?, Value::Int(most)],
+    )?
+    .iter()
+    .map(|row| row.b256(0))
+    .collect()
+}
+
+pub fn set_fee(tx: &mut Tx<'_>, chain: ChainId, hash: B256, fee: Amount) -> Result<(), StoreError> {
+    tx.execute(
+        "update transaction_record set fee = $3 where chain_id = $1 and tx_hash = $2 and fee is null",
+        &[chain.0.try_into()?, hash.into(), fee.to_string().into()],
+    )?;
+    Ok(())
+}

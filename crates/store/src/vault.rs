@@ -1,0 +1,390 @@
+//! The allocator's book of what is in the depositories, and of what proves that it may leave them.
+
+use alloy_primitives::{Address, B256, U256};
+use domain::ids::{ChainId, OrderId};
+use domain::money::Amount;
+use domain::quote::Quote;
+use domain::time::Timestamp;
+
+use crate::blocks::Cursor;
+use crate::columns::unknown;
+use crate::payments::Purpose;
+use crate::{Row, StoreError, Tx, Value};
+
+/// A final deposit, as the allocator itself read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deposit {
+    pub key: B256,
+    pub chain: ChainId,
+    pub tx: B256,
+    pub ordinal: u32,
+    pub block_number: u64,
+    pub block_hash: B256,
+    pub block_time: Timestamp,
+    pub order: Option<OrderId>,
+    pub return_key: B256,
+    pub depositor: Address,
+    pub payer: Address,
+    pub sender: Address,
+    pub currency: Address,
+    pub amount: Amount,
+}
+
+/// A deposit and what was promised out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub deposit: Deposit,
+    pub reimbursed: Amount,
+    pub refunded: Amount,
+    pub settled: bool,
+}
+
+impl Held {
+    /// What is not promised yet.
+    pub fn left(&self) -> Amount {
+        self.deposit.amount.saturating_sub(self.reimbursed).saturating_sub(self.refunded)
+    }
+}
+
+/// How an order ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Fill,
+    Refund,
+    /// Of a deposit that paid for no order, from our own funds.
+    Return,
+    /// The same, out of the depository.
+    Vault,
+}
+
+impl Ending {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fill => "fill",
+            Self::Refund => "refund",
+            Self::Return => "return",
+            Self::Vault => "vault",
+        }
+    }
+
+    fn of(row: &Row, index: usize) -> Result<Self, StoreError> {
+        match row.text(index)? {
+            "fill" => Ok(Self::Fill),
+            "refund" => Ok(Self::Refund),
+            "return" => Ok(Self::Return),
+            "vault" => Ok(Self::Vault),
+            _ => Err(unknown(index, "an ending")),
+        }
+    }
+}
+
+/// A transaction that settled a deposit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    pub key: B256,
+    /// For a return, the deposit's return key.
+    pub order: OrderId,
+    pub deposit: B256,
+    pub ending: Ending,
+    pub chain: ChainId,
+    pub tx: B256,
+}
+
+/// 32 bytes, big-endian: what constraints can compare.
+pub(crate) fn word(amount: Amount) -> Value {
+    Value::Bytes(amount.units().to_be_bytes_vec())
+}
+
+pub(crate) fn amount(row: &Row, index: usize) -> Result<Amount, StoreError> {
+    row.b256(index).map(|word| Amount::new(U256::from_be_bytes(word.0)))
+}
+
+macro_rules! columns {
+    () => {
+        "v.deposit_key, v.chain_id, v.tx_hash, v.ordinal, v.block_number, v.block_hash, v.block_time, v.order_id, \
+         v.return_key, v.depositor, v.payer, v.sender, v.currency, v.amount, v.reimbursed, v.refunded, v.settled \
+         from vault_deposit v"
+    };
+}
+
+fn from_row(row: &Row) -> Result<Held, StoreError> {
+    Ok(Held {
+        deposit: Deposit {
+            key: row.b256(0)?,
+            chain: ChainId(row.uint(1)?),
+            tx: row.b256(2)?,
+            ordinal: row.u32(3)?,
+            block_number: row.uint(4)?,
+            block_hash: row.b256(5)?,
+            block_time: row.time(6)?,
+            order: row.opt_order_id(7)?,
+            return_key: row.b256(8)?,
+            depositor: row.address(9)?,
+            payer: row.address(10)?,
+            sender: row.address(11)?,
+            currency: row.address(12)?,
+            amount: amount(row, 13)?,
+        },
+        reimbursed: amount(row, 14)?,
+        refunded: amount(row, 15)?,
+        settled: row.int(16)? == 1,
+    })
+}
+
+pub fn cursor(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<Cursor>, StoreError> {
+    let row = tx.row("select number, hash from vault_cursor where chain_id = $1", &[chain.0.try_into()?])?;
+    row.map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? })).transpose()
+}
+
+pub fn set_cursor(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into vault_cursor (chain_id, number, hash) values ($1, $2, $3)
+         on conflict (chain_id) do update set number = excluded.number, hash = excluded.hash",
+        &[chain.0.try_into()?, to.number.try_into()?, to.hash.into()],
+    )?;
+    Ok(())
+}
+
+/// Where the book of a chain may begin at the latest: below every deposit anyone knows of.
+pub fn first_deposit(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, StoreError> {
+    let row = tx.row("select min(block_number) from deposit where chain_id = $1", &[chain.0.try_into()?])?;
+    row.map_or(Ok(None), |row| row.opt_uint(0))
+}
+
+/// Books a deposit. `false` means that it is in the book.
+pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "insert into vault_deposit (deposit_key, chain_id, tx_hash, ordinal, block_number, block_hash, block_time,
+         order_id, return_key, depositor, payer, sender, currency, amount, reimbursed, refunded, claimed)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $15)
+         on conflict do nothing returning deposit_key",
+        &[
+            deposit.key.into(),
+            deposit.chain.0.try_into()?,
+            deposit.tx.into(),
+            deposit.ordinal.into(),
+            deposit.block_number.try_into()?,
+            deposit.block_hash.into(),
+            deposit.block_time.into(),
+            deposit.order.into(),
+            deposit.return_key.into(),
+            deposit.depositor.into(),
+            deposit.payer.into(),
+            deposit.sender.into(),
+            deposit.currency.into(),
+            word(deposit.amount),
+            word(Amount::ZERO),
+        ],
+    )?;
+    if row.is_some() {
+        let total = total(tx, deposit.chain, deposit.currency)?;
+        let deposited = total.deposited.checked_add(deposit.amount).map_err(|_| StoreError::OutOfRange("a total"))?;
+        set_total(tx, deposit.chain, deposit.currency, Total { deposited, ..total })?;
+    }
+    Ok(row.is_some())
+}
+
+/// Deposits and executed payouts of one currency up to the cursor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    pub deposited: Amount,
+    pub executed: Amount,
+}
+
+pub fn total(tx: &mut Tx<'_>, chain: ChainId, currency: Address) -> Result<Total, StoreError> {
+    let row = tx.row(
+        "select deposited, executed from vault_total where chain_id = $1 and currency = $2",
+        &[chain.0.try_into()?, currency.into()],
+    )?;
+    row.map_or(Ok(Total::default()), |row| Ok(Total { deposited: amount(&row, 0)?, executed: amount(&row, 1)? }))
+}
+
+pub fn set_total(tx: &mut Tx<'_>, chain: ChainId, currency: Address, total: Total) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into vault_total (chain_id, currency, deposited, executed) values ($1, $2, $3, $4)
+         on conflict (chain_id, currency) do update set deposited = excluded.deposited, executed = excluded.executed",
+        &[chain.0.try_into()?, currency.into(), word(total.deposited), word(total.executed)],
+    )?;
+    Ok(())
+}
+
+/// The deposit, held until the unit ends.
+pub fn lock(tx: &mut Tx<'_>, key: B256) -> Result<Option<Held>, StoreError> {
+    let sql = concat!("select ", columns!(), " where v.deposit_key = $1 {for_update}");
+    tx.row(sql, &[key.into()])?.as_ref().map(from_row).transpose()
+}
+
+pub fn find(tx: &mut Tx<'_>, key: B256) -> Result<Option<Held>, StoreError> {
+    let sql = concat!("select ", columns!(), " where v.deposit_key = $1");
+    tx.row(sql, &[key.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// A deposit and the transaction that the solver says settled it. Only ids are taken from the solver's tables.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub held: Held,
+    pub order: OrderId,
+    pub ending: Ending,
+    pub chain: ChainId,
+    pub tx: B256,
+}
+
+/// Deposits whose order, or whose return, has a final payment.
+pub fn claims(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Claim>, StoreError> {
+    let sql = "select s.order_id, p.purpose, p.chain_id, p.tx_hash, v.deposit_key from vault_deposit v
+         join deposit d on d.chain_id = v.chain_id and d.tx_hash = v.tx_hash and d.ordinal = v.ordinal
+         left join deposit_use u on u.deposit_id = d.deposit_id
+         join settlement s on s.order_id = coalesce(u.order_id, v.return_key)
+         join payment p on p.payment_id = s.payment_id and p.state = 'final' and p.tx_hash is not null
+         where v.chain_id = $1 and v.settled = 0 and p.purpose in ('fill', 'refund', 'return')
+         order by v.block_number limit $2";
+    let rows = tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?;
+    let mut claims = Vec::with_capacity(rows.len());
+    for row in rows {
+        let ending = match Purpose::of(&row, 1)? {
+            Purpose::Fill => Ending::Fill,
+            Purpose::Refund => Ending::Refund,
+            Purpose::Return => Ending::Return,
+            Purpose::Payout => Ending::Vault,
+        };
+        let Some(held) = find(tx, row.b256(4)?)? else { continue };
+        let (order, chain) = (row.order_id(0)?, ChainId(row.uint(2)?));
+        claims.push(Claim { held, order, ending, chain, tx: row.b256(3)? });
+    }
+    Ok(claims)
+}
+
+/// Deposits that the solver wants returned and cannot return from its own funds.
+pub fn unreturned(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " join deposit d on d.chain_id = v.chain_id and d.tx_hash = v.tx_hash and d.ordinal = v.ordinal
+         where v.chain_id = $1 and v.settled = 0 and d.return_due = 2
+         and not exists (select 1 from deposit_use u where u.deposit_id = d.deposit_id)
+         and not exists (select 1 from settlement s where s.order_id = v.return_key)
+         order by v.block_number limit $2"
+    );
+    tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// Settled deposits of which something is left to reimburse and that are in no batch yet, oldest first.
+pub fn reimbursable(tx: &mut Tx<'_>, chain: ChainId, currency: Address, most: i64) -> Result<Vec<Held>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " where v.chain_id = $1 and v.currency = $2 and v.settled = 1 and v.claimed < v.amount
+         and not exists (select 1 from payout_deposit m where m.deposit_key = v.deposit_key and m.kind = 3)
+         order by v.block_number limit $3"
+    );
+    tx.rows(sql, &[chain.0.try_into()?, currency.into(), Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// Notes how a deposit was settled. `false` means that the deposit, the order or the transaction is taken.
+pub fn settle(tx: &mut Tx<'_>, settlement: &Settlement, now: Timestamp) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "insert into vault_settlement (settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash, at)
+         values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning settlement_key",
+        &[
+            settlement.key.into(),
+            settlement.order.into(),
+            settlement.deposit.into(),
+            settlement.ending.as_str().into(),
+            settlement.chain.0.try_into()?,
+            settlement.tx.into(),
+            now.into(),
+        ],
+    )?;
+    Ok(row.is_some())
+}
+
+/// How a deposit was settled.
+pub fn settlement_of(tx: &mut Tx<'_>, deposit: B256) -> Result<Option<Settlement>, StoreError> {
+    let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from vault_settlement
+               where deposit_key = $1";
+    tx.row(sql, &[deposit.into()])?.as_ref().map(settlement).transpose()
+}
+
+/// How an order was settled.
+pub fn settlement_for(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Settlement>, StoreError> {
+    let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from vault_settlement
+               where order_id = $1";
+    tx.row(sql, &[order.into()])?.as_ref().map(settlement).transpose()
+}
+
+fn settlement(row: &Row) -> Result<Settlement, StoreError> {
+    Ok(Settlement {
+        key: row.b256(0)?,
+        order: row.order_id(1)?,
+        deposit: row.b256(2)?,
+        ending: Ending::of(row, 3)?,
+        chain: ChainId(row.uint(4)?),
+        tx: row.b256(5)?,
+    })
+}
+
+/// It goes back out of the depository.
+pub fn set_returning(tx: &mut Tx<'_>, key: B256) -> Result<(), StoreError> {
+    tx.execute("update vault_deposit set settled = 3 where deposit_key = $1", &[key.into()])?;
+    Ok(())
+}
+
+/// It went back: what was kept for gas may be reimbursed, and the solver waits for nobody any more.
+pub fn set_returned(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<(), StoreError> {
+    set_settled(tx, deposit.key)?;
+    tx.execute(
+        "update deposit set return_due = 0 where chain_id = $1 and tx_hash = $2 and ordinal = $3 and return_due = 2",
+        &[deposit.chain.0.try_into()?, deposit.tx.into(), deposit.ordinal.into()],
+    )?;
+    Ok(())
+}
+
+/// It may be reimbursed from now on.
+pub fn set_settled(tx: &mut Tx<'_>, key: B256) -> Result<(), StoreError> {
+    tx.execute("update vault_deposit set settled = 1, refusal = null where deposit_key = $1", &[key.into()])?;
+    Ok(())
+}
+
+/// No proof was good enough: it is set aside.
+pub fn refuse(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update vault_deposit set settled = 2, refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
+        &[key.into(), why.into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// Takes up again what was set aside before a moment.
+pub fn look_again(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update vault_deposit set settled = 0 where chain_id = $1 and settled = 2 and refused_at < $2",
+        &[chain.0.try_into()?, before.into()],
+    )?;
+    Ok(())
+}
+
+pub fn refusals(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
+    let sql = "select count(*) from vault_deposit where chain_id = $1 and settled = 2";
+    tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// Promises part of a deposit. The constraint refuses what is more than came in.
+pub fn promise(tx: &mut Tx<'_>, held: &Held, reimburse: Amount, refund: Amount) -> Result<(), StoreError> {
+    let add = |a: Amount, b: Amount| a.checked_add(b).map_err(|_| StoreError::OutOfRange("a promise"));
+    let (reimbursed, refunded) = (add(held.reimbursed, reimburse)?, add(held.refunded, refund)?);
+    tx.execute(
+        "update vault_deposit set reimbursed = $2, refunded = $3, claimed = $4 where deposit_key = $1",
+        &[held.deposit.key.into(), word(reimbursed), word(refunded), word(add(reimbursed, refunded)?)],
+    )?;
+    Ok(())
+}
+
+/// The quote of an order, from which it is built again: its hash has to be the order's id.
+pub fn quote_of(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Quote>, StoreError> {
+    let request = tx.row("select quote from request where order_id = $1", &[order.into()])?;
+    let row = match request {
+        Some(row) => Some(row),
+        None => tx.row("select body from quote where order_id = $1", &[order.into()])?,
+    };
+    row.map(|row| serde_json::from_str(row.text(0)?).map_err(|_| unknown(0, "a quote"))).transpose()
+}
