@@ -182,14 +182,20 @@ impl Chain {
         let from = Account::new(key);
         let request = json!({"from": from.address, "to": to, "value": value, "data": data});
         let gas: U256 = self.rpc("eth_estimateGas", json!([request, "pending"])).await?;
+        // State may move before it is mined.
+        self.submit_with(key, to, value, data, gas.to::<u64>() * 13 / 10).await
+    }
+
+    /// Like `submit`, also for what will revert.
+    pub async fn submit_with(&self, key: B256, to: Address, value: U256, data: Bytes, gas_limit: u64) -> Result<B256> {
+        let from = Account::new(key);
         let _turn = self.sending.lock().await;
         let nonce: U256 = self.rpc("eth_getTransactionCount", (from.address, "pending")).await?;
         let price: U256 = self.rpc("eth_gasPrice", json!([])).await?;
         let tx = TxEip1559 {
             chain_id: self.id,
             nonce: nonce.to(),
-            // State may move before it is mined.
-            gas_limit: gas.to::<u64>() * 13 / 10,
+            gas_limit,
             max_fee_per_gas: price.to::<u128>() * 3,
             max_priority_fee_per_gas: 1_000_000,
             to: TxKind::Call(to),

@@ -38,6 +38,7 @@ sol! {
         function setAllocator(address allocator) external;
         function allocator() external view returns (address);
         function callRequests(bytes32 id) external view returns (bool);
+        function usedNonces(uint256 nonce) external view returns (bool);
         function owner() external view returns (address);
 
         error AddressCannotBeZero();

@@ -4,8 +4,10 @@
 //! with the order id. Plain transfers are in `calldata`.
 
 use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::SolCall;
 use domain::ids::OrderId;
 
+use crate::contracts::Erc20;
 use crate::routed::{Calls, Ends, FromPurse, Message, Part};
 use crate::swap::Trade;
 
@@ -54,6 +56,12 @@ impl Fill<'_> {
             let through_router = trade.native_out || !self.calls.is_empty();
             let output_to = if through_router { self.router } else { self.recipient };
             trade.add_to(&mut calls, output_to, self.rest_to);
+            if trade.path.is_wrapping() && trade.native_in && output_to == self.router {
+                // A wrapped token that is made logs no transfer, and only that proves that the router was paid.
+                let amount = trade.wrapped_amount();
+                let proof = Erc20::transferCall { to: self.router, amount };
+                calls.call(trade.wrapped, U256::ZERO, proof.abi_encode());
+            }
         }
         // Before anything is paid by "all there is", and before the user's calls could spend it.
         calls.pay_native(self.recipient, Part::Exactly(self.top_up));

@@ -22,13 +22,15 @@ pub mod steps;
 pub mod swap;
 pub mod topics;
 pub mod watcher;
+pub mod witness;
 
 pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};
 pub use node::EndpointHealth;
-pub use nodes::{At, Endpoint, Nodes, NonceTag};
+pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
 pub use rpc::{Head, Receipt};
 pub use sender::{SendOutcome, Sent};
 pub use signer::{LocalSigner, SignedTx, TxFields};
 pub use topics::Topics;
-pub use watcher::{Block, SentTx, Watch};
+pub use watcher::{Block, NamedTx, SentTx, Watch};
+pub use witness::{Doubt, Execution, Witnessed};

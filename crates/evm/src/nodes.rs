@@ -50,7 +50,7 @@ pub enum At {
 }
 
 impl At {
-    fn param(self) -> Value {
+    pub(crate) fn param(self) -> Value {
         match self {
             Self::Latest => json!("latest"),
             Self::Pending => json!("pending"),
@@ -59,6 +59,19 @@ impl At {
             Self::Hash(hash) => json!({ "blockHash": hash }),
         }
     }
+}
+
+/// A transaction to be tried without being sent.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub from: Address,
+    pub to: Address,
+    pub value: U256,
+    pub data: Bytes,
+    /// What it would offer for gas; none makes gas free.
+    pub max_fee: Option<u128>,
+    /// The most gas it may take; none leaves that to the node.
+    pub gas: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,8 +240,16 @@ impl Nodes {
         self.first(|node| async move { node.ask("eth_call", (call, at.param())).await }).await
     }
 
-    pub async fn estimate_gas(&self, from: Address, to: Address, value: U256, data: Bytes) -> Result<u64, ChainError> {
-        let call = &json!({ "from": from, "to": to, "value": value, "input": data });
+    pub async fn estimate_gas(&self, attempt: Attempt) -> Result<u64, ChainError> {
+        let Attempt { from, to, value, data, max_fee, gas } = attempt;
+        let mut call = json!({ "from": from, "to": to, "value": value, "input": data });
+        if let Some(max_fee) = max_fee {
+            call["maxFeePerGas"] = json!(U256::from(max_fee));
+        }
+        if let Some(gas) = gas {
+            call["gas"] = json!(U256::from(gas));
+        }
+        let call = &call;
         let gas: U256 = self.first(|node| async move { node.ask("eth_estimateGas", (call,)).await }).await?;
         Ok(gas.saturating_to())
     }

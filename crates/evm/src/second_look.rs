@@ -31,7 +31,12 @@ impl Nodes {
     }
 }
 
-async fn search(node: &Node, first: u64, last: u64, watch: &Watch) -> Result<BTreeSet<(u64, B256)>, ChainError> {
+pub(crate) async fn search(
+    node: &Node,
+    first: u64,
+    last: u64,
+    watch: &Watch,
+) -> Result<BTreeSet<(u64, B256)>, ChainError> {
     let mut found = BTreeSet::new();
     let mut at = first;
     let mut longest = LONGEST;

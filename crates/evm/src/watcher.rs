@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use alloy::primitives::{Address, B256, BloomInput, Bytes, U256};
 use alloy::rpc::types::Log;
+use domain::ids::RequestId;
 use futures::StreamExt;
 use futures::stream;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use crate::errors::ChainError;
 use crate::extract::{Contradiction, SeenDeposit, extract};
 use crate::node::Node;
 use crate::rpc::{FullBlock, Head, Receipt, Tx};
+use crate::steps::Entry;
 use crate::topics::{TRANSFER, Topics};
 
 /// Receipts asked for at once.
@@ -26,12 +28,18 @@ pub struct Watch {
     pub depository: Address,
     /// Our wallets, whose transactions are followed.
     pub wallets: BTreeSet<Address>,
+    /// Where users' own transactions enter, which name a request.
+    pub entry: Option<Entry>,
     pub topics: Topics,
 }
 
 impl Watch {
     pub fn new(depository: Address, wallets: impl IntoIterator<Item = Address>) -> Self {
-        Self { depository, wallets: wallets.into_iter().collect(), topics: Topics::default() }
+        Self { depository, wallets: wallets.into_iter().collect(), entry: None, topics: Topics::default() }
+    }
+
+    pub fn with_entry(self, entry: Option<Entry>) -> Self {
+        Self { entry, ..self }
     }
 }
 
@@ -42,6 +50,20 @@ pub struct Block {
     pub deposits: Vec<SeenDeposit>,
     /// In the order of the block.
     pub sent: Vec<SentTx>,
+    /// In the order of the block.
+    pub named: Vec<NamedTx>,
+}
+
+/// A transaction that seems to name a request. Whether there is such a request, and whether this is what it asked for,
+/// is for the caller to find out; whether it succeeded, for its receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedTx {
+    pub request: RequestId,
+    pub hash: B256,
+    pub from: Address,
+    pub to: Address,
+    pub value: U256,
+    pub input: Bytes,
 }
 
 /// A mined transaction of one of our wallets, whether we know it or not.
@@ -64,7 +86,7 @@ pub struct SentTx {
 }
 
 impl SentTx {
-    fn new(tx: &Tx, receipt: Receipt) -> Self {
+    pub(crate) fn new(tx: &Tx, receipt: Receipt) -> Self {
         Self {
             from: tx.from,
             nonce: tx.nonce,
@@ -129,7 +151,8 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     for deposit in &mut deposits {
         deposit.fee = sent.iter().find(|sent| sent.hash == deposit.tx).map(|sent| sent.fee);
     }
-    let block = Block { head: block.head(), deposits, sent };
+    let named = named(&block, watch);
+    let block = Block { head: block.head(), deposits, sent, named };
     Ok(Some(Read { block, doubtful }))
 }
 
@@ -173,6 +196,20 @@ async fn receipts(node: &Node, block: &FullBlock, watch: &Watch) -> Result<Vec<S
     let asked: Vec<_> = asked.collect();
     let answers: Vec<_> = stream::iter(asked).buffered(RECEIPTS_AT_ONCE).collect().await;
     answers.into_iter().collect()
+}
+
+/// Transactions of a block that are looked at for a name: a block full of them is an attack, not a busy day.
+const MOST_NAMED: usize = 512;
+
+fn named(block: &FullBlock, watch: &Watch) -> Vec<NamedTx> {
+    let Some(entry) = watch.entry else { return Vec::new() };
+    let others = block.transactions.iter().filter(|tx| !watch.wallets.contains(&tx.from));
+    let named = others.filter_map(|tx| {
+        let to = tx.to?;
+        let request = entry.request_in(to, &tx.input)?;
+        Some(NamedTx { request, hash: tx.hash, from: tx.from, to, value: tx.value, input: tx.input.clone() })
+    });
+    named.take(MOST_NAMED).collect()
 }
 
 fn inconsistent(node: &Node, method: &'static str, block: B256, reason: &'static str) -> ChainError {

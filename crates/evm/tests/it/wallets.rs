@@ -4,7 +4,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 use devnet::{Account, Chain, Devnet};
 use evm::contracts::{Erc20, PriceFeed};
-use evm::{At, Nodes, NonceTag, Refusal, SendOutcome, SignedTx, calldata};
+use evm::{At, Attempt, Nodes, NonceTag, Refusal, SendOutcome, SignedTx, calldata};
 
 use crate::real::{chain, endpoint, fields, fresh_id, nodes, second_endpoint, signer, watch};
 
@@ -155,8 +155,10 @@ async fn several_reads_are_one_request_at_one_block() {
     assert!(!nodes.code(token.address, At::Latest).await.unwrap().is_empty());
     assert!(nodes.code(wallet.address, At::Latest).await.unwrap().is_empty());
     assert!(nodes.header(At::Finalized).await.unwrap().is_some_and(|it| it.number < head.number));
-    let gas =
-        nodes.estimate_gas(wallet.address, RECIPIENT, U256::from(1), calldata::native_fill(fresh_id())).await.unwrap();
+    let (value, data) = (U256::from(1), calldata::native_fill(fresh_id()));
+    let attempt =
+        Attempt { from: wallet.address, to: RECIPIENT, value, data, max_fee: Some(10_000_000_000), gas: Some(100_000) };
+    let gas = nodes.estimate_gas(attempt).await.unwrap();
     assert!((21_000..30_000).contains(&gas), "{gas}");
     let ids = nodes.chain_ids().await;
     assert!(ids.iter().all(|id| id.as_ref().is_ok_and(|id| *id == chain.id)));

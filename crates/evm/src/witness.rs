@@ -1,0 +1,227 @@
+//! What several nodes say alike: for whatever is signed on the strength of it.
+//!
+//! Every endpoint is asked, and an answer counts when as many as required gave the very same one. One that is down or
+//! lies therefore only matters when too few are left.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::rpc::types::Log;
+use alloy::sol_types::SolValue;
+use serde_json::{Value, json};
+
+use crate::contracts::Call;
+use crate::errors::{ChainError, Refusal};
+use crate::node::Node;
+use crate::nodes::{At, Nodes};
+use crate::rpc::{Head, Header, Receipt, Tx};
+use crate::second_look;
+use crate::watcher::{self, Block, SentTx, Watch};
+
+/// Blocks of logs asked for at once; fewer where a node finds that too much.
+const LONGEST: u64 = 1_000;
+
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{agree} of {asked} nodes agree on {what}, {need} have to{}", failed.as_ref().map_or(String::new(), |error| format!(" ({error})")))]
+pub struct Doubt {
+    pub what: &'static str,
+    pub agree: usize,
+    pub asked: usize,
+    pub need: usize,
+    /// What one of those that did not answer had to say.
+    pub failed: Option<Box<ChainError>>,
+}
+
+/// A mined transaction, and the block of the canonical chain it stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witnessed {
+    pub head: Head,
+    pub sent: SentTx,
+}
+
+/// A call that a depository made for its allocator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    pub block: u64,
+    pub tx: B256,
+    /// The hash of the request it was part of.
+    pub request: B256,
+    pub call: Call,
+}
+
+impl Nodes {
+    /// The header so many blocks below the newest that enough nodes have reached.
+    pub async fn witness_header(&self, need: usize, back: u64) -> Result<Head, Doubt> {
+        let asked = self.nodes().iter().map(|node| async { node.latest().await.map(|head| head.number) });
+        let answers = futures::future::join_all(asked).await;
+        let mut heights: Vec<u64> = answers.iter().filter_map(|answer| answer.as_ref().ok().copied()).collect();
+        heights.sort_unstable_by(|a, b| b.cmp(a));
+        let Some(height) = need.checked_sub(1).and_then(|index| heights.get(index)) else {
+            let failed = answers.into_iter().find_map(Result::err).map(Box::new);
+            return Err(Doubt { what: "the head", agree: heights.len(), asked: self.len(), need, failed });
+        };
+        self.witness_number(need, height.saturating_sub(back)).await
+    }
+
+    /// The canonical header of that number.
+    pub async fn witness_number(&self, need: usize, number: u64) -> Result<Head, Doubt> {
+        let number = &format!("{number:#x}");
+        let header = self.agree(need, "a header", |node| async move {
+            let header: Option<Header> = node.ask("eth_getBlockByNumber", (number, false)).await?;
+            Ok(header.map(|header| header.head()))
+        });
+        self.known(header.await?, need, "a header")
+    }
+
+    /// A block's deposits, by its hash.
+    pub async fn witness_block(&self, need: usize, hash: B256, watch: &Watch) -> Result<Block, Doubt> {
+        let block = self.agree(need, "a block", |node| async move {
+            Ok(watcher::read(&node, hash, watch).await?.map(|read| read.block))
+        });
+        self.known(block.await?, need, "a block")
+    }
+
+    /// The blocks from `first` to `last` that hold deposits. Meant for final blocks.
+    pub async fn witness_deposits(
+        &self,
+        need: usize,
+        (first, last): (u64, u64),
+        watch: &Watch,
+    ) -> Result<Vec<(u64, B256)>, Doubt> {
+        let found = self.agree(need, "which blocks hold deposits", |node| async move {
+            second_look::search(&node, first, last, watch).await
+        });
+        Ok(found.await?.into_iter().collect())
+    }
+
+    /// What the depository paid out in blocks from `first` to `last`, in order. Meant for final blocks.
+    pub async fn witness_executions(
+        &self,
+        need: usize,
+        (first, last): (u64, u64),
+        watch: &Watch,
+    ) -> Result<Vec<Execution>, Doubt> {
+        let filter = &json!({ "address": watch.depository, "topics": [watch.topics.call_executed] });
+        let what = "what the depository paid out";
+        self.agree(need, what, |node| async move {
+            let logs = logs_in(&node, first, last, filter).await?;
+            logs.iter().map(execution).collect::<Option<_>>().ok_or(ChainError::Undecodable("an executed call"))
+        })
+        .await
+    }
+
+    /// A transaction of the canonical chain with its receipt; none when the nodes agree that there is none.
+    pub async fn witness_tx(&self, need: usize, hash: B256) -> Result<Option<Witnessed>, Doubt> {
+        self.agree(need, "a transaction", |node| async move { transaction(&node, hash).await }).await
+    }
+
+    pub async fn witness_call(&self, need: usize, to: Address, data: Bytes, at: At) -> Result<Bytes, Doubt> {
+        let call = &json!({ "to": to, "input": data });
+        self.agree(need, "a call", |node| async move { node.ask("eth_call", (call, at.param())).await }).await
+    }
+
+    pub async fn witness_balance(&self, need: usize, who: Address, at: At) -> Result<U256, Doubt> {
+        self.agree(need, "a balance", |node| async move { node.ask("eth_getBalance", (who, at.param())).await }).await
+    }
+
+    /// A mined transaction as the first endpoint that knows it shows it.
+    pub async fn transaction(&self, hash: B256) -> Result<Option<Witnessed>, ChainError> {
+        self.first_known(move |node| async move { transaction(&node, hash).await }).await
+    }
+
+    /// How many transactions a wallet had made as of a block.
+    pub async fn nonce_at(&self, who: Address, at: At) -> Result<u64, ChainError> {
+        let nonce: Option<U256> = self
+            .first_known(
+                move |node| async move { node.ask("eth_getTransactionCount", (who, at.param())).await.map(Some) },
+            )
+            .await?;
+        Ok(nonce.unwrap_or_default().saturating_to())
+    }
+
+    fn known<T>(&self, answer: Option<T>, need: usize, what: &'static str) -> Result<T, Doubt> {
+        answer.ok_or(Doubt { what, agree: 0, asked: self.len(), need, failed: None })
+    }
+
+    /// The answer that at least `need` endpoints gave.
+    async fn agree<T, F, Fut>(&self, need: usize, what: &'static str, ask: F) -> Result<T, Doubt>
+    where
+        T: PartialEq,
+        F: Fn(Arc<Node>) -> Fut,
+        Fut: Future<Output = Result<T, ChainError>>,
+    {
+        let answers = futures::future::join_all(self.nodes().iter().cloned().map(ask)).await;
+        let mut failed = None;
+        let mut said: Vec<(T, usize)> = Vec::new();
+        for answer in answers {
+            match answer {
+                Ok(answer) => match said.iter_mut().find(|(other, _)| *other == answer) {
+                    Some((_, count)) => *count += 1,
+                    None => said.push((answer, 1)),
+                },
+                Err(error) => failed = Some(Box::new(error)),
+            }
+        }
+        let best = said.into_iter().max_by_key(|(_, count)| *count);
+        match best {
+            Some((answer, count)) if count >= need.max(1) => Ok(answer),
+            best => {
+                let agree = best.map_or(0, |(_, count)| count);
+                Err(Doubt { what, agree, asked: self.len(), need, failed })
+            }
+        }
+    }
+}
+
+async fn transaction(node: &Node, hash: B256) -> Result<Option<Witnessed>, ChainError> {
+    let (tx, receipt): (Option<Tx>, Option<Receipt>) = tokio::try_join!(
+        node.ask("eth_getTransactionByHash", (hash,)),
+        node.ask("eth_getTransactionReceipt", (hash,)),
+    )?;
+    let (Some(tx), Some(receipt)) = (tx, receipt) else { return Ok(None) };
+    let number = format!("{:#x}", receipt.block_number);
+    let header: Option<Header> = node.ask("eth_getBlockByNumber", (number, false)).await?;
+    let head = header.map(|header| header.head()).filter(|head| head.hash == receipt.block_hash);
+    let head = head.filter(|_| tx.hash == hash && receipt.transaction_hash == hash);
+    let head = head.ok_or_else(|| ChainError::Inconsistent {
+        host: node.host.clone(),
+        method: "eth_getTransactionReceipt",
+        block: receipt.block_hash,
+        reason: "a receipt that is not of the canonical chain",
+    })?;
+    Ok(Some(Witnessed { head, sent: SentTx::new(&tx, plain(receipt)) }))
+}
+
+/// Some nodes put the time into every log and others do not: no reason to disagree.
+fn plain(mut receipt: Receipt) -> Receipt {
+    for log in &mut receipt.logs {
+        log.block_timestamp = None;
+    }
+    receipt
+}
+
+fn execution(log: &Log) -> Option<Execution> {
+    let (request, call) = <(B256, Call)>::abi_decode_params(&log.data().data).ok()?;
+    Some(Execution { block: log.block_number?, tx: log.transaction_hash?, request, call })
+}
+
+async fn logs_in(node: &Node, first: u64, last: u64, filter: &Value) -> Result<Vec<Log>, ChainError> {
+    let (mut found, mut at, mut longest) = (Vec::new(), first, LONGEST);
+    // Every turn moves on or halves the length, which ends at one block.
+    while at <= last {
+        let end = last.min(at.saturating_add(longest - 1));
+        let mut filter = filter.clone();
+        filter["fromBlock"] = json!(format!("{at:#x}"));
+        filter["toBlock"] = json!(format!("{end:#x}"));
+        match node.ask::<Vec<Log>>("eth_getLogs", [filter]).await {
+            Ok(mut logs) => {
+                found.append(&mut logs);
+                at = end.saturating_add(1);
+            }
+            Err(ChainError::Refused { refusal: Refusal::TooMuch, .. }) if longest > 1 => longest /= 2,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
