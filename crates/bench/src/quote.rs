@@ -1,4 +1,4 @@
-//! Quotes: three kinds, on both databases, with nodes next door and far away, each group beside a floor measured in
+//! Quotes: several kinds, on both databases, with nodes next door and far away, each group beside a floor measured in
 //! the same minute.
 
 use std::net::SocketAddr;
@@ -90,7 +90,7 @@ async fn sample(address: SocketAddr, body: &str) -> Result<Vec<u8>> {
     Ok(answer.context("no quote")?.to_vec())
 }
 
-fn kinds(devnet: &Devnet) -> [(&'static str, String); 3] {
+fn kinds(devnet: &Devnet) -> [(&'static str, String); 5] {
     let (from, to) = (devnet.chain("base"), devnet.chain("optimism"));
     let token = |chain: &Chain, symbol: &str| chain.token(symbol).address.to_string();
     let body = |origin: &str, destination: &str, amount: &str| {
@@ -108,5 +108,8 @@ fn kinds(devnet: &Devnet) -> [(&'static str, String); 3] {
         ("native bridge", body(NATIVE, NATIVE, "100000000000000000")),
         ("USDC bridge", body(&usdc, &token(to, "USDC"), "250000000")),
         ("USDC to USDT", body(&usdc, &token(to, "USDT"), "250000000")),
+        ("ETH to USDC", body(NATIVE, &token(to, "USDC"), "100000000000000000")),
+        // Pools on both sides: bought from one on the destination with what one on the origin gives.
+        ("TAIL to TAIL", body(&token(from, "TAIL"), &token(to, "TAIL"), "5000000000000000000000")),
     ]
 }

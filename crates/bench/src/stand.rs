@@ -69,7 +69,9 @@ async fn served(service: &Service) -> Result<()> {
     for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
         let mut sites = solver.sites.values();
         if sites.all(|site| {
-            site.refusing().is_none() && *site.taken.borrow() > 0 && solver.market.current(site.id()).is_ok()
+            site.refusing().is_none()
+                && *site.taken.borrow() > 0
+                && solver.market.current(site.id()).is_ok_and(|market| market.check_pools().is_ok())
         }) {
             return Ok(());
         }
