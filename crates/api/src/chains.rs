@@ -152,6 +152,7 @@ impl ChainBody {
         let site = app.solver.sites.get(&chain.id);
         let refusing = site.and_then(|site| site.refusing());
         let mut solver_addresses = vec![text(app.solver.order_key.address())];
+        solver_addresses.extend(app.solver.attestation_key.as_ref().map(|key| text(key.address())));
         if let Some(site) = site {
             solver_addresses.push(text(site.treasury));
             solver_addresses.extend(site.addresses().into_iter().map(text));

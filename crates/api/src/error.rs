@@ -21,8 +21,8 @@ pub enum ApiError {
     Parameter { field: &'static str, problem: String },
     #[error("{field}: {problem}")]
     Address { field: &'static str, problem: String },
-    #[error("slippageTolerance must be an integer between 0 and 10000")]
-    Slippage,
+    #[error("{field} must be an integer between 0 and 10000")]
+    Slippage { field: &'static str },
     /// Asked for something that changes where money goes and is not offered: never passed over in silence.
     #[error("{field} is not offered")]
     NotOffered { field: &'static str },
@@ -36,6 +36,8 @@ pub enum ApiError {
     BodyTooLarge { most: usize },
     #[error("an API key is required for {field}")]
     KeyRequired { field: &'static str },
+    #[error("only the operator may see this: send its token as Authorization: Bearer")]
+    OperatorOnly,
     #[error("Request not found")]
     RequestNotFound,
     #[error("there is nothing at this path")]
@@ -59,11 +61,12 @@ impl ApiError {
             Self::Quote(error) => quote_parts(error),
             Self::Parameter { .. } | Self::Body(_) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
             Self::Address { .. } => (StatusCode::BAD_REQUEST, "INVALID_ADDRESS"),
-            Self::Slippage => (StatusCode::BAD_REQUEST, "INVALID_SLIPPAGE_TOLERANCE"),
+            Self::Slippage { .. } => (StatusCode::BAD_REQUEST, "INVALID_SLIPPAGE_TOLERANCE"),
             Self::NotOffered { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
             Self::ExtraTxs { .. } => (StatusCode::BAD_REQUEST, "EXTRA_TXS_NOT_SUPPORTED"),
             Self::FixedRate { .. } => (StatusCode::BAD_REQUEST, "INVALID_FIXED_RATE"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_PARAMETERS"),
+            Self::OperatorOnly => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
             Self::KeyRequired { .. } => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
             Self::NoSuchPath => (StatusCode::NOT_FOUND, "NOT_FOUND"),

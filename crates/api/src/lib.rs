@@ -2,6 +2,7 @@
 //!
 //! A handler parses, makes one call, renders. No rule about money is decided here.
 
+mod attestation;
 mod capacity;
 mod chains;
 mod currencies;
@@ -12,12 +13,14 @@ mod limits;
 mod liquidity;
 mod lives;
 pub mod openapi;
+mod operator;
 pub mod order_data;
 mod prices;
 mod quote;
 mod router;
 mod status;
 mod swap_sources;
+mod trace;
 mod transactions;
 mod wire;
 
@@ -28,6 +31,7 @@ use solver::Solver;
 
 pub use limits::{Limits, Network};
 pub use openapi::Addresses;
+pub use operator::OperatorToken;
 pub use router::router;
 
 /// What the routes share.
@@ -36,6 +40,8 @@ pub struct App {
     pub solver: Arc<Solver>,
     pub catalog: Arc<Catalog>,
     pub addresses: Addresses,
+    /// None where nobody may call as the operator.
+    pub operator: Option<OperatorToken>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// The metrics as they stand, in the text form Prometheus reads.

@@ -5,6 +5,8 @@ use axum::extract::State;
 mod body;
 mod response;
 mod sponsor;
+#[cfg(test)]
+mod tests;
 
 use crate::App;
 use crate::error::{ApiError, ErrorBody};

@@ -19,8 +19,8 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, capacity, chains, currencies, health, limits, liquidity, lives, prices, quote, status, swap_sources,
-    transactions,
+    App, attestation, capacity, chains, currencies, health, limits, liquidity, lives, operator, prices, quote, status,
+    swap_sources, trace, transactions,
 };
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
@@ -44,6 +44,9 @@ pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
         .routes(routes!(capacity::config))
         .routes(routes!(transactions::index))
         .routes(routes!(transactions::single))
+        .routes(routes!(attestation::signature))
+        .routes(routes!(trace::trace))
+        .routes(routes!(operator::risk))
         .routes(routes!(lives::lives))
 }
 

@@ -7,19 +7,21 @@ use std::time::Duration;
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result};
 use domain::account::Vm;
-use domain::catalog::{Catalog, Chain, Class, Currency, Dex, FillGas, Presentation};
+use domain::catalog::{Catalog, Chain, Class, Currency, Dex, FillGas, Presentation, Tier};
 use domain::ids::ChainId;
-use domain::money::{Amount, pow10};
+use domain::money::{Amount, UsdMicros, pow10};
 use domain::pair::ByClass;
 use domain::pricing::Terms;
 use evm::{Endpoint, LocalSigner, Nodes};
 use market::{Feed, Market, Watchlist};
+use solver::allocator::{Allocator, Desk};
 use solver::{Outside, Screen, Settings, Site, Solver};
 use store::payments::Stored;
+use store::risk::Limits;
 use store::{DatabaseUrl, Store};
 use tokio::sync::mpsc;
 
-use crate::config::{ChainConfig, ClassConfig, Config, FeedConfig, wei};
+use crate::config::{ChainConfig, ClassConfig, Config, EndpointConfig, Environment, FeedConfig, TierConfig, wei};
 
 /// Everything the service is made of, not yet running.
 #[derive(Debug)]
@@ -27,6 +29,7 @@ pub struct Parts {
     pub solver: Arc<Solver>,
     pub inboxes: BTreeMap<ChainId, Vec<mpsc::Receiver<Stored>>>,
     pub watchlists: Vec<(Nodes, Watchlist)>,
+    pub allocator: Option<Arc<Allocator>>,
 }
 
 pub fn database(config: &Config) -> Result<store::Options> {
@@ -41,7 +44,8 @@ pub fn database(config: &Config) -> Result<store::Options> {
 }
 
 pub fn catalog(config: &Config) -> Result<Catalog> {
-    Ok(Catalog::new(config.chains.iter().map(chain).collect())?)
+    let chains = config.chains.iter().map(|config| chain(config).with_context(|| format!("chain {}", config.name)));
+    Ok(Catalog::new(chains.collect::<Result<_>>()?)?)
 }
 
 pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
@@ -62,11 +66,46 @@ pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
         sites.insert(chain.id, Arc::new(site));
         inboxes.insert(chain.id, inbox);
     }
-    let terms = terms(config, order_key.address())?;
+    let terms = Arc::new(terms(config, order_key.address())?);
     let screen = Arc::new(screen(config)?);
     let accounts = Default::default();
-    let solver = Solver { catalog, store, market, terms, order_key, sites, screen, accounts, outside };
-    Ok(Parts { solver: Arc::new(solver), inboxes, watchlists })
+    let attestation_key = config.solver.attestation_key.as_ref().map(|source| key(config, source));
+    let attestation_key = attestation_key.transpose().context("solver.attestation_key")?;
+    let debug_refunds = config.environment == Environment::Testnet;
+    let solver = Solver {
+        catalog,
+        store,
+        market,
+        terms,
+        order_key,
+        attestation_key,
+        sites,
+        screen,
+        accounts,
+        debug_refunds,
+        outside,
+    };
+    let allocator = allocator(config, &solver)?.map(Arc::new);
+    Ok(Parts { solver: Arc::new(solver), inboxes, watchlists, allocator })
+}
+
+fn allocator(config: &Config, solver: &Solver) -> Result<Option<Allocator>> {
+    let Some(settings) = &config.allocator else { return Ok(None) };
+    let key = key(config, &settings.key).context("allocator.key")?;
+    let mut desks = Vec::new();
+    for chain in &config.chains {
+        let Some(site) = solver.sites.get(&ChainId(chain.id)) else { continue };
+        let nodes = match &chain.allocator_endpoints[..] {
+            [] => site.nodes.clone(),
+            own => nodes_at(config, chain, own).with_context(|| format!("chain {}", chain.name))?,
+        };
+        let caps = site.chain.currencies().filter_map(|currency| {
+            let cap = settings.caps.iter().find(|cap| cap.currency == currency.id)?;
+            Some(cap.amounts(currency.decimals).map(|cap| (currency.address.evm().unwrap_or_default(), cap)))
+        });
+        desks.push(Desk::new(site.clone(), nodes, settings.agreeing, caps.collect::<Result<_>>()?));
+    }
+    Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, desks)))
 }
 
 fn key(config: &Config, source: &crate::config::Source) -> Result<LocalSigner> {
@@ -85,13 +124,16 @@ fn screen(config: &Config) -> Result<Screen> {
 }
 
 pub fn nodes(config: &Config, chain: &ChainConfig) -> Result<Nodes> {
+    nodes_at(config, chain, &chain.endpoints)
+}
+
+fn nodes_at(config: &Config, chain: &ChainConfig, endpoints: &[EndpointConfig]) -> Result<Nodes> {
     let url = |text: &crate::config::Text| -> Result<url::Url> {
         let text = text.read(&config.folder)?;
         // The address itself may be a secret, so the error does not repeat it.
         url::Url::parse(text.expose()).ok().context("endpoints: not a URL")
     };
-    let endpoints = chain
-        .endpoints
+    let endpoints = endpoints
         .iter()
         .map(|endpoint| Ok(Endpoint { http: url(&endpoint.http)?, ws: endpoint.ws.as_ref().map(url).transpose()? }));
     let timeout = Duration::from_millis(config.limits.rpc_timeout_millis);
@@ -105,6 +147,11 @@ fn site_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
         finality: chain.finality_blocks,
         window: config.solver.lane_window,
         max_fee_cap: wei("max_fee_gwei", &chain.max_fee_gwei)?,
+        risk: Limits {
+            open: dollars("risk.open_usd", &chain.risk.open_usd)?,
+            per_minute: dollars("risk.per_minute_usd", &chain.risk.per_minute_usd)?,
+        },
+        lost_after_millis: i64::from(chain.risk.lost_after_secs).saturating_mul(1_000),
         bump_after: match chain.bump_after_millis {
             Some(millis) => Duration::from_millis(millis),
             None => solver::lanes::default_bump_after(Duration::from_millis(chain.block_time_millis)),
@@ -141,7 +188,7 @@ fn terms(config: &Config, solver: Address) -> Result<Terms> {
     Ok(Terms {
         solver,
         solver_chain: config.solver.chain.clone(),
-        flat_fee: fees.flat_usd.parse().context("fees.flat_usd: dollars in decimal text")?,
+        flat_fee: dollars("fees.flat_usd", &fees.flat_usd)?,
         relay_bps: ByClass { stable: fees.stable_bps, major: fees.major_bps, minor: fees.minor_bps },
         spread_bps: ByClass {
             stable: fees.stable_spread_bps,
@@ -154,6 +201,10 @@ fn terms(config: &Config, solver: Address) -> Result<Terms> {
         stable_slippage_bps: fees.stable_slippage_bps,
         order_lifetime: Duration::from_secs(fees.order_lifetime_secs),
     })
+}
+
+fn dollars(key: &str, text: &str) -> Result<UsdMicros> {
+    text.parse().with_context(|| format!("{key}: dollars in decimal text"))
 }
 
 fn class(class: ClassConfig) -> Class {
@@ -169,7 +220,11 @@ fn target(whole: Option<u64>, decimals: u8) -> Option<Amount> {
     whole.map(|whole| Amount::new(U256::from(whole).saturating_mul(pow10(decimals))))
 }
 
-fn chain(config: &ChainConfig) -> Chain {
+fn tier(config: &TierConfig) -> Result<Tier> {
+    Ok(Tier { from: dollars("tiers.from_usd", &config.from_usd)?, confirmations: config.confirmations })
+}
+
+fn chain(config: &ChainConfig) -> Result<Chain> {
     let id = ChainId(config.id);
     let native = Currency {
         chain: id,
@@ -199,7 +254,7 @@ fn chain(config: &ChainConfig) -> Chain {
         held: token.held,
         target: target(token.target, token.decimals),
     };
-    Chain {
+    Ok(Chain {
         id,
         name: config.name.clone(),
         vm: Vm::Evm,
@@ -221,6 +276,7 @@ fn chain(config: &ChainConfig) -> Chain {
         dex: config.dex.as_ref().map(|dex| Dex { swap_router: dex.swap_router, wrapped: dex.wrapped }),
         block_time_millis: config.block_time_millis,
         confirmations: config.confirmations,
+        tiers: config.tiers.iter().map(tier).collect::<Result<_>>()?,
         fill_gas: FillGas {
             native_limit: config.gas.native_limit,
             erc20_limit: config.gas.erc20_limit,
@@ -230,7 +286,7 @@ fn chain(config: &ChainConfig) -> Chain {
             routed_typical: config.gas.routed_typical,
         },
         private_id: config.private_id.clone(),
-    }
+    })
 }
 
 /// Without the slash that parsing puts behind a bare host: clients append paths by plain concatenation.

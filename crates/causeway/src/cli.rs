@@ -34,6 +34,14 @@ pub enum Command {
     Doctor(ConfigArgs),
     /// Import what our wallets sent since the database was saved, after restoring a backup.
     Recover(ConfigArgs),
+    /// Hold everything the database says against the chains; says what differs and exits 1 if anything does.
+    Audit {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Print the findings as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the OpenAPI document.
     Openapi {
         /// Where to write it; standard output unless given.

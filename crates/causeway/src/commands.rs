@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use domain::account::Vm;
 use store::Store;
 
+mod audit;
 #[cfg(feature = "dev")]
 mod dev;
 mod doctor;
@@ -39,6 +40,10 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Recover(args) => {
             telemetry::start_logging(cli.log_format, "warn");
             runtime.block_on(recover::run(&Config::load(&args.config)?))
+        }
+        Command::Audit { config, json } => {
+            telemetry::start_logging(cli.log_format, "error");
+            runtime.block_on(audit::run(&Config::load(&config.config)?, json))
         }
         Command::Openapi { output } => openapi(output.as_deref()),
         Command::OrderId { file, config } => order_id(&file, config.as_deref()),

@@ -11,8 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+mod allocator;
 mod secret;
 
+pub use allocator::{AllocatorConfig, CapConfig};
 pub use secret::{Secret, Source, Text};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +36,11 @@ pub struct Config {
     pub limits: LimitsConfig,
     #[serde(default)]
     pub screening: ScreeningConfig,
+    #[serde(default)]
+    pub operator: OperatorConfig,
+    /// Without it deposits stay in the depositories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<AllocatorConfig>,
     pub chains: Vec<ChainConfig>,
     /// Where the file was: relative paths in it start there.
     #[serde(skip)]
@@ -54,6 +61,9 @@ pub struct SolverConfig {
     pub chain: String,
     /// Signs order ids and nothing else.
     pub order_key: Source,
+    /// Signs what requests are, for third parties. Without one nothing is attested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attestation_key: Option<Source>,
     /// Holds the token inventory; its key is not needed here.
     pub treasury: Address,
     /// The wallets that send fills. Each is a lane on every chain.
@@ -140,6 +150,14 @@ pub struct ScreeningConfig {
     pub custodial: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OperatorConfig {
+    /// What the operator's own calls are made with. Without one nobody may make them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Source>,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainConfig {
@@ -162,6 +180,11 @@ pub struct ChainConfig {
     pub bump_after_millis: Option<u64>,
     pub tip_gwei: String,
     pub max_fee_gwei: String,
+    /// More confirmations for deposits worth more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierConfig>,
+    #[serde(default)]
+    pub risk: RiskConfig,
     #[serde(default)]
     pub gas: GasConfig,
     pub public: PublicConfig,
@@ -171,8 +194,34 @@ pub struct ChainConfig {
     pub dex: Option<DexConfig>,
     pub native: NativeConfig,
     pub endpoints: Vec<EndpointConfig>,
+    /// The nodes the allocator asks; the same unless given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocator_endpoints: Vec<EndpointConfig>,
     #[serde(default)]
     pub tokens: Vec<TokenConfig>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierConfig {
+    pub from_usd: String,
+    pub confirmations: u32,
+}
+
+/// What may be out against deposits that are not final.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RiskConfig {
+    pub open_usd: String,
+    pub per_minute_usd: String,
+    /// How long a deposit that a reorg took away may stay away before its request fails.
+    pub lost_after_secs: u32,
+}
+
+impl Default for RiskConfig {
+    fn default() -> Self {
+        Self { open_usd: "1000000".to_owned(), per_minute_usd: "250000".to_owned(), lost_after_secs: 600 }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -194,8 +243,8 @@ impl Default for GasConfig {
             erc20_limit: 150_000,
             native_typical: 22_280,
             erc20_typical: 65_000,
-            routed_limit: 500_000,
-            routed_typical: 160_000,
+            routed_limit: 900_000,
+            routed_typical: 150_000,
         }
     }
 }
@@ -380,6 +429,9 @@ impl Config {
         }
         for chain in &self.chains {
             chain.check().with_context(|| format!("chain {}", chain.name))?;
+        }
+        if let Some(allocator) = &self.allocator {
+            allocator.check(&self.chains)?;
         }
         Ok(())
     }

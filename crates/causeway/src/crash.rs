@@ -25,7 +25,7 @@ pub use armed::{VARIABLE, at};
 pub fn at(_: &'static str) {}
 
 /// Every point there is. The crash test runs through all of them.
-pub const POINTS: [&str; 7] = [
+pub const POINTS: [&str; 10] = [
     "deposit.committed",
     "payment.signed",
     "payment.sent_one_node",
@@ -33,4 +33,7 @@ pub const POINTS: [&str; 7] = [
     "bump.committed",
     "reorg.undone",
     "cursor.before",
+    "payout.intended",
+    "payout.signed",
+    "payout.sent",
 ];

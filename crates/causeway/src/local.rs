@@ -1,22 +1,27 @@
 //! The configuration of a service on the local network: complete, in a file, as an operator would write it.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use alloy::primitives::{Address, B256, hex};
+use alloy::primitives::{Address, B256, hex, keccak256};
 use anyhow::{Context, Result};
 use devnet::{Account, Chain, Devnet, Token};
 use url::Url;
 
 use crate::config::{
-    ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig, Environment, FeedConfig, FeesConfig,
-    GasConfig, LimitsConfig, NativeConfig, PublicConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
+    AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
+    Environment, FeedConfig, FeesConfig, GasConfig, LimitsConfig, NativeConfig, OperatorConfig, PublicConfig,
+    RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
 };
 
 /// Feeds follow the chain's own clock here, so any age is a sign of a frozen one.
 const FEED_AGE_SECS: u64 = 3_600;
+
+/// Not a secret: it is in every log of `dev`.
+pub const OPERATOR_TOKEN: &str = "local-operator-token";
 
 /// A service to be configured. Several may run on one network if each has its own wallets.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,8 @@ pub struct Local<'a> {
 pub fn config(local: Local<'_>) -> Result<Config> {
     let folder = local.folder;
     let order_key = key_file(folder, "order", local.orders.private_key)?;
+    // A key of its own, and the same at every start.
+    let attestation_key = keccak256([b"attestation".as_slice(), local.orders.private_key.as_slice()].concat());
     let fillers = local.fillers.iter().enumerate();
     let filler_keys = fillers.map(|(n, filler)| key_file(folder, &format!("filler-{n}"), filler.private_key));
     let base_url = Url::parse(&format!("http://127.0.0.1:{}", local.port))?;
@@ -49,6 +56,7 @@ pub fn config(local: Local<'_>) -> Result<Config> {
         solver: SolverConfig {
             chain: "base".to_owned(),
             order_key,
+            attestation_key: Some(key_file(folder, "attestation", attestation_key)?),
             treasury: local.treasury,
             filler_keys: filler_keys.collect::<Result<_>>()?,
             lane_window: 48,
@@ -56,6 +64,8 @@ pub fn config(local: Local<'_>) -> Result<Config> {
         fees: FeesConfig::default(),
         limits: LimitsConfig { rate_limits: local.rate_limits, ..LimitsConfig::default() },
         screening: ScreeningConfig::default(),
+        operator: OperatorConfig { token: Some(token_file(folder)?) },
+        allocator: Some(allocator(local.devnet, folder)?),
         chains: local.devnet.chains.iter().map(chain).collect(),
         folder: folder.to_owned(),
     })
@@ -75,6 +85,30 @@ fn key_file(folder: &Path, name: &str, key: B256) -> Result<Source> {
     let path = keys.join(name);
     private(&path)?.write_all(format!("0x{}\n", hex::encode(key)).as_bytes())?;
     Ok(Source { env: None, file: Some(path) })
+}
+
+/// The operator's token on the local network, where everyone is the operator.
+fn token_file(folder: &Path) -> Result<Source> {
+    let keys = folder.join("keys");
+    std::fs::create_dir_all(&keys)?;
+    let path = keys.join("operator-token");
+    private(&path)?.write_all(format!("{OPERATOR_TOKEN}\n").as_bytes())?;
+    Ok(Source { env: None, file: Some(path) })
+}
+
+/// Caps that nobody reaches by hand.
+fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
+    let tokens = devnet.chains.iter().flat_map(|chain| chain.tokens.iter().map(|token| token.symbol.to_lowercase()));
+    let currencies: BTreeSet<String> = tokens.chain(["eth".to_owned()]).collect();
+    let cap = |currency| CapConfig { currency, hour: "1000000".to_owned(), day: "10000000".to_owned() };
+    Ok(AllocatorConfig {
+        key: key_file(folder, "allocator", devnet.keys.allocator.private_key)?,
+        agreeing: 2,
+        batch_usd: "100".to_owned(),
+        batch_age_secs: 60,
+        validity_secs: 900,
+        caps: currencies.into_iter().map(cap).collect(),
+    })
 }
 
 /// A file only its owner can read.
@@ -98,6 +132,8 @@ fn chain(chain: &Chain) -> ChainConfig {
         bump_after_millis: None,
         tip_gwei: "0.01".to_owned(),
         max_fee_gwei: "500".to_owned(),
+        tiers: Vec::new(),
+        risk: RiskConfig::default(),
         gas: GasConfig::default(),
         public: PublicConfig {
             http_rpc_url: chain.rpc_url.clone(),
@@ -131,6 +167,7 @@ fn chain(chain: &Chain) -> ChainConfig {
             target: None,
             feed: feed(chain.native_feed),
         },
+        allocator_endpoints: Vec::new(),
         endpoints: vec![endpoint(&chain.rpc_url, &chain.ws_url), endpoint(&chain.second_rpc_url, &chain.second_ws_url)],
         tokens: chain.tokens.iter().map(token).collect(),
     }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use api::{Addresses, App, Limits};
+use anyhow::{Context, Result, bail, ensure};
+use api::{Addresses, App, Limits, OperatorToken};
 use solver::{Outside, Solver};
 use store::{Store, WorkerLock};
 use tokio::net::TcpListener;
@@ -51,10 +51,14 @@ impl Service {
             tasks.spawn(async move { stop.run_until_cancelled(refresh).await });
         }
         solver.start(parts.inboxes, &stop, &tasks);
+        if let Some(allocator) = &parts.allocator {
+            allocator.start(&solver, &stop, &tasks);
+        }
         let app = App {
             catalog: solver.catalog.clone(),
             solver: solver.clone(),
             addresses: addresses(config),
+            operator: operator(config)?,
             limits: limits(config)?.map(Arc::new),
             metrics,
         };
@@ -123,6 +127,14 @@ pub fn addresses(config: &Config) -> Addresses {
         base_url: assemble::plain(&config.base_url),
         testnet_base_url: config.testnet_base_url.as_ref().map(assemble::plain),
     }
+}
+
+fn operator(config: &Config) -> Result<Option<OperatorToken>> {
+    let Some(source) = &config.operator.token else { return Ok(None) };
+    let token = source.read(&config.folder).context("operator.token")?;
+    let token = token.expose().trim();
+    ensure!(token.len() >= 16, "operator.token: must be at least 16 characters");
+    Ok(Some(OperatorToken::new(token)))
 }
 
 fn limits(config: &Config) -> Result<Option<Limits>> {

@@ -47,6 +47,7 @@ pub fn advance(
             Outcome::Paid(payment) => paid.push(*payment),
             Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
             Outcome::Settled => dues::remove(tx, due.purpose, due.subject)?,
+            Outcome::CannotFill(reason) => next_event = Some(Event::CannotFill { reason }),
             Outcome::Worthless => {
                 next_event = Some(Event::RefundImpossible { reason: RefundFailReason::AmountTooLowToRefund });
             }
@@ -118,5 +119,6 @@ const fn rule(event: Event) -> &'static str {
         Event::RefundVoid => "refund-void",
         Event::RefundImpossible { .. } => "refund-impossible",
         Event::Found { .. } => "found-on-chain",
+        Event::Executed { .. } => "executed",
     }
 }

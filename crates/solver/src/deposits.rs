@@ -1,10 +1,11 @@
 //! Taking in deposits: what a block shows becomes a row, and where it pays for an order, a payment in the same commit.
 
-use alloy::primitives::{B256, keccak256};
+use alloy::primitives::{Address, B256, keccak256};
 use domain::deposit::{self, Facts, State, Verdict};
 use domain::fail::FailReason;
-use domain::ids::{OrderId, RequestId};
-use domain::money::Amount;
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::{Amount, UsdMicros};
+use domain::quote::Quote;
 use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
 use evm::{Head, Id, SeenDeposit};
@@ -12,12 +13,15 @@ use serde::Serialize;
 use store::deposits::{Deposit, DepositId, ReturnDue, Stored};
 use store::dues::Due;
 use store::payments::{Payment, Purpose, Stored as Paid};
+use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, requests, settlements};
+use store::{Tx, deposits, records, requests, settlements};
 use tracing::error;
 
 use crate::advance::advance;
+use crate::children;
 use crate::error::SolverError;
+use crate::follow::block_time;
 use crate::payments::{Outcome, Reason, pay};
 use crate::site::Site;
 use crate::solver::Means;
@@ -40,7 +44,7 @@ pub fn take_in(
         Some(id) => requests::lock_order(tx, OrderId(id))?,
         None => None,
     };
-    let deposit = as_row(site, head, seen, request.is_some());
+    let deposit = as_row(site, head, seen, request.as_ref());
     let stored = match deposits::insert(tx, &deposit, means.now)? {
         Some(id) => Stored { id, state: State::Seen, deposit, refused: None },
         None => {
@@ -62,14 +66,37 @@ pub fn take_in(
             Stored { id: known.id, state, deposit, refused: None }
         }
     };
+    if let Some(request) = &request {
+        records::put(tx, &record(site, head, seen, request.id))?;
+    }
     if !listed {
-        deposits::refuse(tx, stored.id, FailReason::OriginCurrencyMismatch)?;
+        refuse(tx, &stored, request.as_ref(), FailReason::OriginCurrencyMismatch, means)?;
         return Ok(Vec::new());
     }
-    if site.chain.confirmations > 1 {
+    if stored.deposit.ripe_at > head.number {
         return Ok(Vec::new());
     }
     confirm(tx, &stored, request.as_mut(), means)
+}
+
+/// The transaction as listings show it. What it cost its sender is read later, off this way.
+fn record(site: &Site, head: Head, seen: &SeenDeposit, request: RequestId) -> Record {
+    Record {
+        request,
+        direction: Direction::In,
+        chain: site.id(),
+        tx: seen.tx,
+        sender: seen.sender,
+        target: seen.to,
+        value: Amount::new(seen.value),
+        data: seen.input.clone(),
+        fee: seen.fee.map(Amount::new),
+        block_number: head.number,
+        block_hash: head.hash,
+        block_time: block_time(head),
+        succeeded: true,
+        gone: false,
+    }
 }
 
 /// Enough blocks stand on a deposit: it counts from here on.
@@ -81,15 +108,11 @@ pub fn confirm(
 ) -> Result<Vec<Paid>, SolverError> {
     let deposit = &stored.deposit;
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
-    let refuse = |tx: &mut Tx<'_>, reason| -> Result<Vec<Paid>, SolverError> {
-        deposits::refuse(tx, stored.id, reason)?;
-        Ok(Vec::new())
-    };
     // Held, not returned: what to do with it is for a person to decide.
     if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| means.screen.blocked.contains(who)) {
-        return refuse(tx, FailReason::BlockedWallet);
+        return refuse(tx, stored, None, FailReason::BlockedWallet, means);
     }
-    let Some(request) = request else { return refuse(tx, FailReason::OrphanedDepositRefund) };
+    let Some(request) = request else { return refuse(tx, stored, None, FailReason::OrphanedDepositRefund, means) };
     let facts = Facts {
         chain: deposit.chain,
         currency: deposit.currency,
@@ -99,17 +122,36 @@ pub fn confirm(
         block_time: deposit.block_time,
     };
     let event = match deposit::judge(&request.quote, &facts)? {
-        Verdict::Stranger { reason } => return refuse(tx, reason),
+        Verdict::Stranger { reason } => return refuse(tx, stored, Some(request), reason, means),
+        // A command, where such commands are taken: for trying out what a refund looks like.
+        Verdict::Fill { .. } if means.forces_refund(&request.quote) => {
+            Event::DepositRefused { reason: FailReason::ManualAdminRefund }
+        }
         Verdict::Fill { output } => Event::DepositAccepted { output },
         Verdict::Refund { reason } => Event::DepositRefused { reason },
     };
     if request.state == RequestState::Failed && deposits::of_order(tx, request.order_id)?.is_none() {
-        return refuse(tx, FailReason::OrderIsCancelled);
+        return refuse(tx, stored, Some(request), FailReason::OrderIsCancelled, means);
     }
     if !tie(tx, stored.id, request.order_id)? {
-        return refuse(tx, FailReason::DoubleSpend);
+        return refuse(tx, stored, Some(request), FailReason::DoubleSpend, means);
     }
     advance(tx, request, event, &Figures::of(deposit), means)
+}
+
+/// A deposit that pays for no order is sent back once it is final; one that names an order is a request of its own.
+fn refuse(
+    tx: &mut Tx<'_>,
+    stored: &Stored,
+    named: Option<&Request>,
+    reason: FailReason,
+    means: &Means,
+) -> Result<Vec<Paid>, SolverError> {
+    deposits::refuse(tx, stored.id, reason)?;
+    if let Some(parent) = named {
+        children::open(tx, parent, stored, reason, means)?;
+    }
+    Ok(Vec::new())
 }
 
 /// Makes the deposit the one that pays the order's input. One that is already tied, by an earlier sight, still is.
@@ -130,9 +172,11 @@ pub fn return_to_depositor(
 ) -> Result<Vec<Paid>, SolverError> {
     let (deposit, key) = (&stored.deposit, key(&stored.deposit));
     let reason = stored.refused.filter(|reason| is_returnable(*reason));
-    let nobody = site.cannot_receive(deposit.depositor) || means.screen.custodial.contains(&deposit.depositor);
+    let custodial = means.screen.custodial.contains(&deposit.depositor);
+    let nobody = site.cannot_receive(deposit.depositor) || custodial;
     let (Some(reason), false) = (reason, nobody) else {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+        children::cannot_return(tx, stored, custodial, means)?;
         return Ok(Vec::new());
     };
     if reason == FailReason::OrphanedDepositRefund {
@@ -153,7 +197,7 @@ pub fn return_to_depositor(
     let due = Due {
         purpose: Purpose::Return,
         subject: subject(stored.id),
-        request: RequestId(B256::ZERO),
+        request: requests::lock(tx, children::id(stored))?.map_or(RequestId(B256::ZERO), |child| child.id),
         order: OrderId(key),
         chain: deposit.chain,
         currency: deposit.currency,
@@ -173,8 +217,9 @@ pub fn return_to_depositor(
         }
         // One made by a database we no longer have may still turn out void.
         Outcome::Settled if !settlements::is_final(tx, due.order)? => Ok(Vec::new()),
-        Outcome::Settled | Outcome::Worthless => {
+        Outcome::Settled | Outcome::Worthless | Outcome::CannotFill(_) => {
             deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+            children::cannot_return(tx, stored, false, means)?;
             Ok(Vec::new())
         }
         Outcome::NotNow(_) => Ok(Vec::new()),
@@ -207,17 +252,23 @@ const fn is_returnable(reason: FailReason) -> bool {
 }
 
 /// A deposit's name in 32 bytes, the same in whatever block it stands.
-fn key(deposit: &Deposit) -> B256 {
+pub(crate) fn key(deposit: &Deposit) -> B256 {
+    return_key(deposit.chain, deposit.tx, deposit.ordinal)
+}
+
+/// What the return of a deposit carries where others carry an order's id.
+pub(crate) fn return_key(chain: ChainId, tx: B256, ordinal: u32) -> B256 {
     let mut bytes = Vec::with_capacity(44);
-    bytes.extend_from_slice(&deposit.chain.0.to_be_bytes());
-    bytes.extend_from_slice(deposit.tx.as_slice());
-    bytes.extend_from_slice(&deposit.ordinal.to_be_bytes());
+    bytes.extend_from_slice(&chain.0.to_be_bytes());
+    bytes.extend_from_slice(tx.as_slice());
+    bytes.extend_from_slice(&ordinal.to_be_bytes());
     keccak256(bytes)
 }
 
 /// A reorg took the deposit's block away.
 pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Paid>, SolverError> {
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Vanished)?)?;
+    children::vanish(tx, stored, means)?;
     let Some(order) = stored.deposit.order_id else { return Ok(Vec::new()) };
     let Some(mut request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
     let tied = deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == stored.id);
@@ -230,11 +281,14 @@ pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Pai
     advance(tx, &mut request, Event::DepositGone { fill_decided }, &Figures::of(&stored.deposit), means)
 }
 
-pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, known_order: bool) -> Deposit {
+pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, request: Option<&Request>) -> Deposit {
+    let amount = Amount::new(seen.amount);
+    let worth = request.map_or(UsdMicros::default(), |request| worth(&request.quote, site, seen.currency, amount));
+    let confirmations = u64::from(site.chain.confirmations_for(worth));
     let order_id = match seen.id {
         Id::Event(id) => Some(OrderId(id)),
         // Trailing bytes that only look like an id must not lock money under it.
-        Id::Calldata(id) => known_order.then_some(OrderId(id)),
+        Id::Calldata(id) => request.is_some().then_some(OrderId(id)),
         Id::None => None,
     };
     Deposit {
@@ -251,8 +305,17 @@ pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, known_order: b
         payer: seen.payer,
         sender: seen.sender,
         currency: seen.currency,
-        amount: Amount::new(seen.amount),
+        amount,
+        ripe_at: head.number.saturating_add(confirmations.saturating_sub(1)),
     }
+}
+
+/// What a deposit is worth at the price it was quoted with. What has no such price is worth the most there is.
+pub(crate) fn worth(quote: &Quote, site: &Site, currency: Address, amount: Amount) -> UsdMicros {
+    let quoted = quote.terms.as_ref().is_some_and(|terms| terms.deposit.address.evm() == Some(currency));
+    let token = site.chain.token(currency).filter(|_| quoted);
+    let worth = token.and_then(|token| quote.figures.prices.deposit.usd_floor(amount, token.decimals).ok());
+    worth.unwrap_or(UsdMicros(i64::MAX))
 }
 
 /// What the rules looked at, kept with the event.

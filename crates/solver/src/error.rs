@@ -2,7 +2,7 @@
 
 use domain::ids::ChainId;
 use domain::money::OutOfRange;
-use evm::ChainError;
+use evm::{ChainError, Doubt};
 use store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +11,8 @@ pub enum SolverError {
     Store(#[from] StoreError),
     #[error("chain")]
     Chain(#[from] ChainError),
+    #[error(transparent)]
+    Doubt(#[from] Doubt),
     #[error(transparent)]
     Request(#[from] domain::request::Impossible),
     #[error(transparent)]
@@ -33,7 +35,7 @@ impl SolverError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::Chain(_) => true,
+            Self::Chain(_) | Self::Doubt(_) => true,
             Self::Request(_)
             | Self::Payment(_)
             | Self::Deposit(_)

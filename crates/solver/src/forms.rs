@@ -3,7 +3,7 @@
 use alloy::primitives::{Address, Bytes};
 use domain::account::Account;
 use domain::catalog::Chain;
-use domain::money::Amount;
+use domain::money::{Amount, OutOfRange, Ratio};
 use domain::quote::{Bound, Quote, Swap};
 use evm::calldata;
 use evm::fills::{Fill, Funds};
@@ -29,9 +29,15 @@ pub struct Form {
 
 impl Form {
     /// None where the chain lacks a contract that the payment needs.
-    pub fn of(due: &Due, amount: Amount, site: &Site, to_contract: bool, quote: Option<&Quote>) -> Option<Self> {
-        match quote.filter(|quote| is_routed(quote)) {
-            Some(quote) => Self::routed(due, amount, site, quote),
+    pub fn of(
+        due: &Due,
+        amount: Amount,
+        site: &Site,
+        to_contract: bool,
+        quote: Option<(&Quote, Option<&Swap>)>,
+    ) -> Option<Self> {
+        match quote.filter(|(quote, _)| is_routed(quote)) {
+            Some((quote, swap)) => Self::routed(due, amount, site, quote, swap),
             None => Some(Self::plain(due, amount, site, to_contract)),
         }
     }
@@ -51,7 +57,7 @@ impl Form {
         form(due.recipient, amount, calldata::native_fill(id), gas.native_limit)
     }
 
-    fn routed(due: &Due, amount: Amount, site: &Site, quote: &Quote) -> Option<Self> {
+    fn routed(due: &Due, amount: Amount, site: &Site, quote: &Quote, swap: Option<&Swap>) -> Option<Self> {
         let recipient = quote.ask.recipient.evm()?;
         let (chain, currency) = (&site.chain, due.currency);
         let (funds, native) = if currency.is_zero() {
@@ -61,7 +67,7 @@ impl Form {
             let funds = FromPurse { purse, treasury: site.treasury, token: currency, amount: amount.units() };
             (Funds::Purse(funds), Amount::ZERO)
         };
-        let trade = match &quote.destination_swap {
+        let trade = match swap {
             None => None,
             Some(swap) => {
                 let native_out = quote.ask.destination.address == Account::from(Address::ZERO);
@@ -109,14 +115,31 @@ pub fn is_routed(quote: &Quote) -> bool {
 pub fn trade<'a>(chain: &Chain, swap: &'a Swap, funds: Amount, native_in: bool, native_out: bool) -> Option<Trade<'a>> {
     let dex = chain.dex?;
     let bound = match swap.bound {
-        Bound::LeastOutput(least) => swap::Bound::ExactInput { input: funds.units(), least_output: least.units() },
+        Bound::LeastOutput(_) => {
+            let least = least_output(swap, funds).ok()?;
+            swap::Bound::ExactInput { input: funds.units(), least_output: least.units() }
+        }
         Bound::MostInput(_) => swap::Bound::ExactOutput { output: swap.output.units(), most_input: funds.units() },
     };
     Some(Trade { path: &swap.path, native_in, native_out, bound, dex: dex.swap_router, wrapped: dex.wrapped })
 }
 
+/// The least that selling this much may bring: the quoted bound, and more where more is sold.
+pub fn least_output(swap: &Swap, sold: Amount) -> Result<Amount, OutOfRange> {
+    match swap.bound {
+        Bound::LeastOutput(least) if sold > swap.input => {
+            least.mul_floor(Ratio::new(sold.units(), swap.input.units())?)
+        }
+        Bound::LeastOutput(least) => Ok(least),
+        Bound::MostInput(_) => Ok(swap.output),
+    }
+}
+
+/// No chain takes a transaction that asks for more; one that asked would stand in its lane for ever.
+const MOST_GAS: u64 = 12_000_000;
+
 /// Generous: unused gas is free. What the caller's calls need was measured, and may change a little.
 fn gas_limit(chain: &Chain, quote: &Quote) -> u64 {
     let calls = quote.ask.wishes.calls_gas.unwrap_or_default();
-    chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4))
+    chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4)).min(MOST_GAS)
 }

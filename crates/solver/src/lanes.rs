@@ -5,13 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy::primitives::{Bytes, U256};
 use domain::payment::{self, State};
-use domain::request::Event;
+use domain::request::{Event, State as RequestState};
 use evm::{SignedTx, TxFields};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use metrics::counter;
-use store::payments::{Fees, Purpose, Stored};
+use store::payments::{Attempt, Fees, Purpose, Stored};
 use store::{Tx, payments, requests};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,13 @@ use crate::solver::{Means, Solver};
 const MOST: i64 = 256;
 /// Offers a payment may get; each is an eighth above the last, so this is plenty.
 const MOST_ATTEMPTS: u32 = 24;
+
+/// Gas of a transfer of nothing to oneself.
+const CANCEL_GAS: u64 = 21_000;
+/// How long a payment may stand that no node takes.
+const UNTAKEN: Duration = Duration::from_secs(300);
+/// A fill that is not mined this long before its order ends is given up.
+const LAST_MINUTES_SECS: i64 = 300;
 
 /// Sends what arrives in the inbox at once, and at every block looks again at what is still unmined.
 pub async fn run(
@@ -117,6 +125,18 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
     if wallet.signer.address() != payment.wallet {
         return Err(SolverError::Broken("a payment in another wallet's lane"));
     }
+    if stored.cancelled {
+        return Ok(wallet.signer.sign(&TxFields {
+            chain: payment.chain,
+            nonce: payment.nonce,
+            to: payment.wallet,
+            value: U256::ZERO,
+            data: Bytes::new(),
+            gas: CANCEL_GAS,
+            max_fee: stored.fees.max_fee.into(),
+            max_priority_fee: stored.fees.max_tip.into(),
+        }));
+    }
     Ok(wallet.signer.sign(&TxFields {
         chain: payment.chain,
         nonce: payment.nonce,
@@ -143,9 +163,11 @@ async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Resu
     }
     let bump_after = i64::try_from(site.settings.bump_after.as_millis()).unwrap_or(i64::MAX);
     let mut queue = unmined.clone();
-    if waited(head) >= bump_after
+    let cancels = head.cancelled || is_hopeless(solver, site, head).await?;
+    let due = waited(head) >= bump_after || (cancels && !head.cancelled);
+    if due
         && head.attempts < MOST_ATTEMPTS
-        && let Some(bumped) = bump(solver, site, head).await?
+        && let Some(bumped) = bump(solver, site, head, cancels).await?
     {
         queue[0] = bumped;
     }
@@ -157,8 +179,31 @@ async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Resu
     Ok(())
 }
 
+/// Whether a payment should be given up: a fill whose order is about to end, or one that no node has taken for so long
+/// that it stands in the way of all behind it. What is mined in the end decides.
+async fn is_hopeless(solver: &Arc<Solver>, site: &Arc<Site>, head: &Stored) -> Result<bool, SolverError> {
+    let age = solver.now().millis().saturating_sub(head.created_at.millis());
+    if head.state == State::Decided && age > i64::try_from(UNTAKEN.as_millis()).unwrap_or(i64::MAX) {
+        return Ok(true);
+    }
+    if head.payment.purpose != Purpose::Fill {
+        return Ok(false);
+    }
+    let id = head.payment.request;
+    let Some(request) = solver.store.read(move |tx| requests::find(tx, id)).await? else { return Ok(false) };
+    let deadline = request.quote.terms.as_ref().map_or(i64::MAX, |terms| i64::from(terms.deadline));
+    let time = solver.market.latest(site.id()).map_or(0, |snapshot| i64::try_from(snapshot.time).unwrap_or(i64::MAX));
+    let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);
+    Ok(open && time > deadline.saturating_sub(LAST_MINUTES_SECS))
+}
+
 /// Nodes take a replacement only if both fees are an eighth above what they hold.
-async fn bump(solver: &Arc<Solver>, site: &Arc<Site>, stored: &Stored) -> Result<Option<Stored>, SolverError> {
+async fn bump(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    stored: &Stored,
+    cancels: bool,
+) -> Result<Option<Stored>, SolverError> {
     let more = |fee: u64| fee.saturating_add(fee / 8).saturating_add(1);
     let current = solver.market.latest(site.id()).map_or(0, |snapshot| snapshot.max_fee());
     let max_fee = more(stored.fees.max_fee).max(u64::try_from(current).unwrap_or(u64::MAX));
@@ -176,14 +221,19 @@ async fn bump(solver: &Arc<Solver>, site: &Arc<Site>, stored: &Stored) -> Result
                 matches!(stored.state, State::Decided | State::Sent) && stored.attempts + 1 == ordinal
             });
             if open {
-                payments::attempt(tx, id, ordinal, fees, now)?;
+                payments::attempt(tx, id, Attempt { ordinal, fees, cancels }, now)?;
             }
             Ok::<_, SolverError>(open)
         })
         .await?;
+    if cancels && !stored.cancelled {
+        warn!(request.id = %stored.payment.request, chain.id = %site.id(), nonce = stored.payment.nonce, "giving up a payment");
+        counter!("causeway_cancels_total", "chain" => site.id().to_string()).increment(1);
+        solver.crash("cancel.committed");
+    }
     solver.crash("bump.committed");
     counter!("causeway_bumps_total", "chain" => site.id().to_string()).increment(1);
-    Ok(written.then(|| Stored { fees, attempts: ordinal, attempted_at: now, ..stored.clone() }))
+    Ok(written.then(|| Stored { fees, attempts: ordinal, attempted_at: now, cancelled: cancels, ..stored.clone() }))
 }
 
 /// How long a lane waits before it offers more, unless configured: a handful of blocks, and never less than a while.

@@ -5,8 +5,13 @@
 
 pub mod accounts;
 pub mod advance;
+pub mod allocator;
+pub mod alone;
+pub mod audit;
+pub mod children;
 pub mod deposits;
 pub mod error;
+pub mod fees;
 pub mod follow;
 pub mod forks;
 pub mod forms;
@@ -14,6 +19,7 @@ pub mod lanes;
 pub mod payments;
 pub mod quote;
 pub mod recover;
+pub mod reprice;
 pub mod routes;
 pub mod settle;
 pub mod site;

@@ -3,16 +3,20 @@
 use std::fmt;
 
 use alloy::primitives::{Address, U256};
+use domain::deposit;
+use domain::fail::FailReason;
 use domain::money::{Amount, Price, Ratio};
 use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
 use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
-use store::{Tx, dues, lanes, payments, settlements};
+use store::{Tx, deposits, dues, lanes, payments, risk, settlements};
 
+use crate::deposits::worth;
 use crate::error::SolverError;
 use crate::forms::Form;
+use crate::reprice::{Repriced, reprice};
 use crate::site::Site;
 use crate::solver::Means;
 
@@ -26,6 +30,8 @@ pub enum Outcome {
     Settled,
     /// A refund that costs more than it returns.
     Worthless,
+    /// The market no longer gives what the order asks for.
+    CannotFill(FailReason),
 }
 
 /// What a payment waits for.
@@ -41,6 +47,8 @@ pub enum Reason {
     LanesFull,
     /// No lane has the funds.
     Inventory,
+    /// Too much is out against deposits that are not final.
+    OverBudget,
     /// More than a return from our own funds may be.
     TooLarge,
     /// It failed on the chain too often to be tried again without somebody looking.
@@ -59,6 +67,7 @@ impl fmt::Display for Reason {
             Self::FeesTooHigh => f.write_str("gas costs more than the configured cap"),
             Self::LanesFull => f.write_str("every lane is full or quarantined"),
             Self::Inventory => f.write_str("no wallet has the funds"),
+            Self::OverBudget => f.write_str("too much is paid out against deposits that are not final yet"),
             Self::TooLarge => f.write_str("too large to be returned from our own funds"),
             Self::NeedsPerson => f.write_str("it failed on the chain twice; a person has to look at it"),
         }
@@ -69,7 +78,7 @@ impl fmt::Display for Reason {
 const fn most_voids(purpose: Purpose) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund => 2,
-        Purpose::Return => 1,
+        Purpose::Return | Purpose::Payout => 1,
     }
 }
 
@@ -85,9 +94,11 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     if settlements::outcome(tx, due.order)?.is_some() {
         return Ok(Outcome::Settled);
     }
-    if payments::voids(tx, due.purpose, due.subject)? >= most_voids(due.purpose) {
+    let voids = payments::voids(tx, due.purpose, due.subject)?;
+    if voids >= most_voids(due.purpose) {
         return not_now(Reason::NeedsPerson);
     }
+    let repeats = voids > 0;
     let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
     if let Some(why) = site.refusing() {
         return not_now(Reason::Refusing(why.to_string()));
@@ -96,6 +107,8 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     let Some(fees) = first_offer(site, snapshot) else { return not_now(Reason::FeesTooHigh) };
     let amount = match due.purpose {
         Purpose::Fill => due.amount,
+        // The allocator gives its own to the lanes.
+        Purpose::Payout => return Err(SolverError::Broken("a payout is never due")),
         Purpose::Refund | Purpose::Return => match refund_cost(site, snapshot, due.currency)? {
             None => return not_now(Reason::NoMarket),
             Some(cost) => due.amount.saturating_sub(cost),
@@ -104,7 +117,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     match due.purpose {
         Purpose::Refund | Purpose::Return if amount.is_zero() => return Ok(Outcome::Worthless),
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
-        Purpose::Fill | Purpose::Refund | Purpose::Return => {}
+        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Payout => {}
     }
     if due.purpose == Purpose::Return
         && amount > site.payable(due.currency, snapshot, false).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
@@ -112,8 +125,19 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         return not_now(Reason::TooLarge);
     }
     let to_contract = means.accounts.is_contract(due.chain, due.recipient);
-    let quote = quote.filter(|_| due.purpose == Purpose::Fill);
-    let Some(form) = Form::of(due, amount, site, to_contract, quote) else { return not_now(Reason::NoContract) };
+    let filled = quote.filter(|_| due.purpose == Purpose::Fill);
+    let (amount, swap) = match filled {
+        None => (amount, None),
+        // What was decided once and is paid again is not decided again.
+        Some(quote) if repeats => (amount, quote.destination_swap.clone()),
+        Some(quote) => match reprice(quote, amount, site, snapshot, means)? {
+            Repriced::Pay { amount, swap } => (amount, swap),
+            Repriced::Refund(reason) => return Ok(Outcome::CannotFill(reason)),
+            Repriced::Unknown => return not_now(Reason::NoMarket),
+        },
+    };
+    let filled = filled.map(|quote| (quote, swap.as_ref()));
+    let Some(form) = Form::of(due, amount, site, to_contract, filled) else { return not_now(Reason::NoContract) };
     let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;
     let lanes = lanes::lock(tx, due.chain)?;
     let free: Vec<&Lane> = lanes
@@ -127,12 +151,17 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     // Whatever is paid back leaves the wallet enough gas for the fills it may still have to send.
     let reserve = match due.purpose {
         Purpose::Fill => 0,
-        Purpose::Refund | Purpose::Return => site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit),
+        Purpose::Refund | Purpose::Return | Purpose::Payout => {
+            site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit)
+        }
     };
     let able = |lane: &&&Lane| can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
     let Some(lane) = free.iter().filter(able).min_by_key(|lane| lane.unmined) else {
         return not_now(Reason::Inventory);
     };
+    if !within_risk(tx, due, quote, means)? {
+        return not_now(Reason::OverBudget);
+    }
     let payment = Payment {
         purpose: due.purpose,
         subject: due.subject,
@@ -162,15 +191,28 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
 const fn room(purpose: Purpose, window: u64) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund => window,
-        Purpose::Return => window / 2,
+        Purpose::Return | Purpose::Payout => window / 2,
     }
+}
+
+/// Counts a payment against a deposit that a reorg could still take away. A return comes after finality anyway.
+fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<bool, SolverError> {
+    let (Some(quote), false) = (quote, due.purpose == Purpose::Return) else { return Ok(true) };
+    let Some(stored) = deposits::of_order(tx, due.order)? else { return Ok(true) };
+    let deposit = &stored.deposit;
+    if stored.state == deposit::State::Final {
+        return Ok(true);
+    }
+    let Some((site, _)) = means.on(deposit.chain) else { return Ok(false) };
+    let usd = worth(quote, site, deposit.currency, deposit.amount);
+    Ok(risk::take(tx, deposit.chain, due.order, usd, site.settings.risk, means.now)?)
 }
 
 fn not_now(reason: Reason) -> Result<Outcome, SolverError> {
     Ok(Outcome::NotNow(reason))
 }
 
-fn first_offer(site: &Site, snapshot: &Snapshot) -> Option<Fees> {
+pub(crate) fn first_offer(site: &Site, snapshot: &Snapshot) -> Option<Fees> {
     let max_fee = snapshot.max_fee();
     if max_fee > site.settings.max_fee_cap {
         return None;
@@ -179,7 +221,7 @@ fn first_offer(site: &Site, snapshot: &Snapshot) -> Option<Fees> {
 }
 
 /// What sending a refund costs, in the refunded currency. None when prices are not known.
-fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, SolverError> {
+pub(crate) fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, SolverError> {
     let gas = site.chain.fill_gas;
     let units = if currency.is_zero() { gas.native_typical } else { gas.erc20_typical };
     let wei = snapshot.cost(units);
@@ -193,7 +235,7 @@ fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -> Result<Op
 }
 
 /// Whether a wallet can pay: what was there at the snapshot's block, less everything that block does not know of.
-fn can_pay(
+pub(crate) fn can_pay(
     wallet: Address,
     form: &Form,
     fees: Fees,

@@ -87,7 +87,7 @@ pub struct Quoted {
 /// What the caller's calls may need, as long as they were not tried.
 const UNTRIED_CALLS_GAS: u64 = 1_000_000;
 /// The most gas a caller's calls may take of a fill.
-const MOST_CALLS_GAS: u64 = 10_000_000;
+const MOST_CALLS_GAS: u64 = 3_000_000;
 
 impl Solver {
     /// A promise: priced, and durable before it is answered.
@@ -119,11 +119,9 @@ impl Solver {
         let sponsor_available = UsdMicros::default();
         let scene = Scene { origin, destination, here: &here, there: &there, sponsor_available };
         let fresh = self.fresh();
-        let quote = if origin.chain.id == destination.chain.id {
-            self.stay(ask, scene, fresh)?
-        } else {
-            self.cross(ask, scene, fresh)?
-        };
+        let stays = origin.chain.id == destination.chain.id;
+        let quote = if stays { self.stay(ask, scene, fresh) } else { self.cross(ask, scene, fresh) };
+        let quote = quote.map_err(|error| scene.or_missing_pools(error, stays))?;
         let order_id = quote.order().map(|order| order.id());
         let planner = Planner { accounts: &self.accounts, site, origin, destination, market: &here };
         let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
@@ -132,7 +130,8 @@ impl Solver {
 
     /// Whether a native recipient is a contract decides how it is paid.
     fn learn(&self, ask: &Ask, destination: Side<'_>) {
-        let site = self.sites.get(&destination.chain.id).filter(|_| destination.currency.native);
+        let native = destination.currency.native || ask.wishes.top_up.is_some();
+        let site = self.sites.get(&destination.chain.id).filter(|_| native);
         if let (Some(site), Some(recipient)) = (site, ask.recipient.evm()) {
             self.accounts.learn_code(site, recipient);
         }
@@ -141,6 +140,7 @@ impl Solver {
     /// Calls on the destination are tried before they are promised: the one time a quote waits for a node.
     async fn try_calls(&self, mut ask: Ask) -> Result<Ask, QuoteError> {
         if ask.wishes.calls.is_empty() {
+            ask.wishes.calls_gas = None;
             return Ok(ask);
         }
         let limit = ask.wishes.calls_gas;
@@ -161,10 +161,20 @@ impl Solver {
             amount: draft.quote.figures.paid,
             since: self.now(),
         };
-        let form = Form::of(&due, due.amount, site, false, Some(&draft.quote));
+        let swap = draft.quote.destination_swap.as_ref();
+        let form = Form::of(&due, due.amount, site, false, Some((&draft.quote, swap)));
         let form = form.ok_or(QuoteError::NoPurse { chain: terms.payout.chain })?;
         let from = site.richest(self.market.latest(site.id()).as_deref());
-        let tried = site.nodes.estimate_gas(from, form.target, form.value.units(), form.data.clone()).await;
+        let attempt = evm::Attempt {
+            from,
+            to: form.target,
+            value: form.value.units(),
+            data: form.data.clone(),
+            // With a price: calls that behave when gas is free must not pass.
+            max_fee: self.market.latest(site.id()).map(|snapshot| snapshot.max_fee()),
+            gas: Some(form.gas),
+        };
+        let tried = site.nodes.estimate_gas(attempt).await;
         let needed = tried.map_err(|error| calls_failed(error, from, &form))?;
         if needed > limit.unwrap_or(MOST_CALLS_GAS).min(MOST_CALLS_GAS) {
             return Err(QuoteError::CallsGas { needed });
@@ -211,9 +221,12 @@ impl Solver {
             [("user", Some(&ask.user)), ("recipient", Some(&ask.recipient)), ("refundTo", ask.refund_to.as_ref())];
         let blocked =
             |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| self.screen.blocked.contains(&who));
-        match parties.into_iter().find(|(_, who)| blocked(*who)) {
-            Some((field, _)) => Err(QuoteError::Blocked { field }),
-            None => Ok(()),
+        if let Some((field, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
+            return Err(QuoteError::Blocked { field });
+        }
+        match ask.wishes.app_fees.iter().any(|fee| self.screen.blocked.contains(&fee.recipient)) {
+            true => Err(QuoteError::Blocked { field: "appFees.recipient" }),
+            false => Ok(()),
         }
     }
 
@@ -240,7 +253,8 @@ fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
     let deadline = deadline.unwrap_or(quote.created_at);
     QuoteRow {
         request_id: quote.id.0,
-        order_id: order_id.map(|id| id.0),
+        // What has no order is found by its own id, which nothing can be deposited under.
+        order_id: Some(order_id.map_or(quote.id.0, |id| id.0)),
         created_at: quote.created_at.millis(),
         expires_at: deadline.plus(KEPT_AFTER_DEADLINE).millis(),
         body: serde_json::to_string(quote).expect("a quote has no map with other keys than text"),

@@ -11,8 +11,9 @@ use alloy::sol_types::{SolCall, SolValue};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::State;
+use domain::quote::Quote;
 use domain::request::Event;
-use evm::contracts::Erc20;
+use evm::contracts::{Depository, Erc20, Purse};
 use evm::topics::NATIVE_PAID;
 use evm::{Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Mined, Payment, Purpose};
@@ -20,6 +21,7 @@ use store::{Tx, blocks, lanes, payments, requests, settlements};
 
 use crate::advance::advance;
 use crate::error::SolverError;
+use crate::forms::is_routed;
 use crate::site::Site;
 use crate::solver::{Means, Solver};
 
@@ -54,8 +56,12 @@ pub async fn recover(
         report.blocks += 1;
         for sent in block.sent {
             let (means, head) = (solver.means(), block.head);
-            let router = site.chain.router;
-            let import = solver.store.write(move |tx| import(tx, chain, router, head, &sent, &means)).await?;
+            let (router, depository) = (site.chain.router, site.chain.depository);
+            let unit = move |tx: &mut Tx<'_>| match payout(depository, &sent) {
+                Some(nonce) => import_payout(tx, chain, head, &sent, nonce, &means),
+                None => import(tx, chain, router, head, &sent, &means),
+            };
+            let import = solver.store.write(unit).await?;
             match import {
                 Import::Known => {}
                 Import::Settled => report.imported += 1,
@@ -106,7 +112,8 @@ fn import(
     let mut request = requests::lock_order(tx, order)?;
     let refund = request.as_ref().is_some_and(|request| request.quote.ask.origin.chain == chain);
     let purpose = if refund { Purpose::Refund } else { Purpose::Fill };
-    let (currency, recipient, amount) = paid(target, router, sent);
+    let quote = request.as_ref().filter(|_| !refund).map(|request| &request.quote);
+    let (currency, recipient, amount) = quote.and_then(quoted).unwrap_or_else(|| paid(target, router, sent));
     let payment = Payment {
         purpose,
         subject: order.0,
@@ -147,14 +154,75 @@ fn import(
     Ok(Import::Settled)
 }
 
+/// The nonce of the payout that a transaction of ours brought to the depository.
+fn payout(depository: Address, sent: &SentTx) -> Option<B256> {
+    let call = Depository::executeCall::abi_decode(&sent.input).ok().filter(|_| sent.to == Some(depository))?;
+    Some(B256::from(call.request.nonce))
+}
+
+/// A payout settles no order: which deposits it was for, the allocator's book reads from the depository itself.
+fn import_payout(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    head: Head,
+    sent: &SentTx,
+    nonce: B256,
+    means: &Means,
+) -> Result<Import, SolverError> {
+    if payments::at_nonce(tx, chain, sent.from, sent.nonce)?.is_some() {
+        return Ok(Import::Known);
+    }
+    let payment = Payment {
+        purpose: Purpose::Payout,
+        subject: nonce,
+        request: RequestId(B256::ZERO),
+        order: OrderId(calldata::trailing_id(&sent.input).unwrap_or_default()),
+        chain,
+        wallet: sent.from,
+        nonce: sent.nonce,
+        target: sent.to.unwrap_or_default(),
+        value: Amount::ZERO,
+        data: sent.input.clone(),
+        gas: sent.gas_used,
+        recipient: Address::ZERO,
+        currency: Address::ZERO,
+        amount: Amount::ZERO,
+    };
+    // The nonce lets only one of several succeed, so an earlier one that is still open here is the one that did not.
+    if let (true, Some(earlier)) = (sent.success, payments::live(tx, Purpose::Payout, nonce)?) {
+        payments::set_state(tx, earlier, State::Void, means.now)?;
+    }
+    let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
+    let stored = payments::insert(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, means.now)?;
+    let Some(stored) = stored else { return Ok(Import::Known) };
+    payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, means.now)?;
+    let mined = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
+    payments::set_mined(tx, stored.id, Some(mined))?;
+    Ok(Import::Settled)
+}
+
+/// What a fill spends and whom it pays, as its order has it: a routed one does not show that in its call.
+fn quoted(quote: &Quote) -> Option<(Address, Address, Amount)> {
+    let terms = quote.terms.as_ref().filter(|_| is_routed(quote))?;
+    Some((terms.payout.address.evm()?, quote.payee(terms).evm()?, quote.figures.paid))
+}
+
 /// What a transaction of ours paid, and to whom: its value, or what the token call says.
 fn paid(target: Address, router: Address, sent: &SentTx) -> (Address, Address, Amount) {
-    if !sent.value.is_zero() {
+    if !sent.value.is_zero() && !sent.input.starts_with(&Purse::spendCall::SELECTOR) {
         let through = (target == router).then(|| native_paid(router, sent)).flatten();
         let (to, amount) = through.unwrap_or((target, sent.value));
         return (Address::ZERO, to, Amount::new(amount));
     }
-    let call = Erc20::transferFromCall::abi_decode_raw(sent.input.get(4..).unwrap_or_default());
+    let arguments = sent.input.get(4..).unwrap_or_default();
+    if sent.input.starts_with(&Purse::spendCall::SELECTOR) {
+        // Whom it paid is between its calls and its order, which is not here any more.
+        let spent = Purse::spendCall::abi_decode_raw(arguments);
+        return spent.map_or((target, Address::ZERO, Amount::ZERO), |call| {
+            (call.token, call.refundTo, Amount::new(call.amount))
+        });
+    }
+    let call = Erc20::transferFromCall::abi_decode_raw(arguments);
     call.map_or((target, Address::ZERO, Amount::ZERO), |call| (target, call.to, Amount::new(call.amount)))
 }
 

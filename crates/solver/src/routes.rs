@@ -4,19 +4,22 @@
 //! deposit, by the solver as part of the fill.
 
 use alloy::primitives::Address;
-use domain::catalog::Currency;
-use domain::money::{Amount, UsdMicros};
+use domain::catalog::{Chain, Currency};
+use domain::money::{Amount, Ratio, UsdMicros, pow10};
 use domain::pricing::{self, Fresh, Rates, Refusal, Side, Way};
 use domain::quote::{Ask, Prices, Quote, Trade};
 use domain::same_chain::{self, Place};
 use domain::swap::Exchange;
-use market::{Routes, Snapshot};
+use market::{MarketError, Routes, Snapshot};
 
 use crate::quote::{QuoteError, address};
 use crate::solver::Solver;
 
 /// Ways through pools that are priced in full, on each side.
 const MOST_CHOICES: usize = 2;
+
+/// What a pool on the way of a fill takes of gas.
+const POOL_GAS: u64 = 110_000;
 
 /// A currency to deposit or to pay out, and the market between it and what the caller named.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,23 @@ pub struct Scene<'a> {
     pub sponsor_available: UsdMicros,
 }
 
+impl Scene<'_> {
+    /// That there is no way says little while there are pools we have not read.
+    pub fn or_missing_pools(&self, error: QuoteError, stays: bool) -> QuoteError {
+        let no_way = matches!(
+            error,
+            QuoteError::Refused(Refusal::NoRoute | Refusal::InsufficientLiquidity)
+                | QuoteError::Market(MarketError::NoPrice { .. })
+        );
+        let read = |pools: bool, market: &Snapshot| if pools { market.check_pools() } else { Ok(()) };
+        let origin = read(stays || !self.origin.currency.held, self.here);
+        match origin.and(read(!self.destination.currency.held, self.there)) {
+            Err(missing) if no_way => missing.into(),
+            _ => error,
+        }
+    }
+}
+
 impl Solver {
     /// The best of the ways there are.
     pub(crate) fn cross(&self, ask: Ask, scene: Scene<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
@@ -45,7 +65,7 @@ impl Solver {
             match self.best(&ask, scene, &deposits, &[direct], fresh) {
                 // What we are out of may be bought.
                 Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.wishes.fixed_rate.is_none() => {
-                    match self.best(&ask, scene, &deposits, &payouts(&ask, scene), fresh) {
+                    match self.best(&ask, scene, &deposits, &self.payouts(&ask, scene), fresh) {
                         Ok(quote) => return Ok(quote),
                         Err(_) => return Err(Refusal::InsufficientLiquidity.into()),
                     }
@@ -53,7 +73,26 @@ impl Solver {
                 other => return other,
             }
         }
-        self.best(&ask, scene, &deposits, &payouts(&ask, scene), fresh)
+        self.best(&ask, scene, &deposits, &self.payouts(&ask, scene), fresh)
+    }
+
+    /// What the solver could pay out for what was asked.
+    fn payouts<'a>(&self, ask: &Ask, scene: Scene<'a>) -> Vec<Choice<'a>> {
+        let Scene { destination, there, .. } = scene;
+        let Some(site) = self.sites.get(&destination.chain.id) else { return Vec::new() };
+        let to = address(destination.currency);
+        let choices = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
+        let choices = choices.filter_map(|currency| {
+            let market = there.exchange(address(currency), to)?;
+            Some(Choice { currency, market: Some(market) })
+        });
+        most(choices, |choice| {
+            let paid = about(ask, scene, choice.currency, there)?;
+            let offer = choice.market?.sell(paid)?;
+            // What there is enough of comes first, however little worse it is.
+            let enough = site.payable(address(choice.currency), there, true) >= paid;
+            Some((enough, worth(destination.currency, offer.amount, there)?))
+        })
     }
 
     fn best(
@@ -97,9 +136,15 @@ impl Solver {
         if routed && !paid.is_zero() && destination.chain.purse.is_none() {
             return Err(QuoteError::NoPurse { chain: destination.chain.id });
         }
+        // Wrapping leaves no trace of what reached the router: a fill that is to be proven has none before its calls.
+        let wraps = destination.chain.dex.is_some_and(|dex| dex.wrapped == address(destination.currency));
+        if payout.market.is_some() && paid.is_zero() && wraps && !wishes.calls.is_empty() {
+            return Err(Refusal::NoRoute.into());
+        }
         let gas = destination.chain.fill_gas;
         let units = if routed {
-            wishes.calls_gas.unwrap_or(gas.routed_typical).max(gas.routed_typical)
+            let pools = if payout.market.is_some() { POOL_GAS } else { 0 };
+            wishes.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(pools))
         } else if payout.currency.native && !self.is_contract(ask, destination) {
             gas.native_typical
         } else {
@@ -119,6 +164,11 @@ impl Solver {
             fill_cost: there.cost(units),
             payable: site.payable(paid, there, routed),
             payable_native: site.payable(Address::ZERO, there, routed),
+            hedge: about(ask, scene, deposit.currency, here).and_then(|amount| {
+                let origin = (origin.chain, deposit.currency, here);
+                hedge(origin, (destination.chain, payout.currency, there), amount)
+            }),
+            losses_known: here.has_feed(address(origin.currency)) && there.has_feed(address(destination.currency)),
             deposit_need_bps: need_bps(deposit.currency, here),
             payout_need_bps: need_bps(payout.currency, there),
             origin_swap: market(deposit),
@@ -194,29 +244,14 @@ fn deposits<'a>(ask: &Ask, scene: Scene<'a>) -> Result<Vec<Choice<'a>>, QuoteErr
     Ok(most(choices, worth))
 }
 
-fn payouts<'a>(ask: &Ask, scene: Scene<'a>) -> Vec<Choice<'a>> {
-    let Scene { destination, there, .. } = scene;
-    let to = address(destination.currency);
-    let choices = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
-    let choices = choices.filter_map(|currency| {
-        let market = there.exchange(address(currency), to)?;
-        Some(Choice { currency, market: Some(market) })
-    });
-    let worth = |choice: &Choice<'_>| {
-        let offer = choice.market?.sell(about(ask, scene, choice.currency, there)?)?;
-        worth(destination.currency, offer.amount, there)
-    };
-    most(choices, worth)
-}
-
 /// The ways that bring the most. What has no price yet comes last, and what has no market not at all.
-fn most<'a>(
+fn most<'a, R: Ord + Copy>(
     choices: impl Iterator<Item = Choice<'a>>,
-    worth: impl Fn(&Choice<'a>) -> Option<UsdMicros>,
+    rank: impl Fn(&Choice<'a>) -> Option<R>,
 ) -> Vec<Choice<'a>> {
-    let mut ranked: Vec<_> = choices.filter_map(|choice| Some((worth(&choice)?, choice))).collect();
+    let mut ranked: Vec<_> = choices.map(|choice| (rank(&choice), choice)).collect();
     // Of equals the first: the native currency is first in the list.
-    ranked.sort_by_key(|(worth, _)| std::cmp::Reverse(*worth));
+    ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     ranked.into_iter().take(MOST_CHOICES).map(|(_, choice)| choice).collect()
 }
 
@@ -237,6 +272,32 @@ fn about(ask: &Ask, scene: Scene<'_>, currency: &Currency, market: &Snapshot) ->
 
 fn worth(currency: &Currency, amount: Amount, market: &Snapshot) -> Option<UsdMicros> {
     market.price(address(currency)).ok()?.usd_floor(amount, currency.decimals).ok()
+}
+
+/// What pools would give for a deposit in the payout's asset, on the chain of either: what it would cost us to make good
+/// at once what we pay out. None where no pool trades the two, or they are one asset.
+pub fn hedge(
+    (origin, deposit, here): (&Chain, &Currency, &Snapshot),
+    (destination, payout, there): (&Chain, &Currency, &Snapshot),
+    amount: Amount,
+) -> Option<Ratio> {
+    if deposit.id == payout.id || amount.is_zero() {
+        return None;
+    }
+    // One asset has the same worth on both chains, and not always the same decimals.
+    let same = |amount: Amount, from: &Currency, to: &Currency| {
+        amount.mul_floor(Ratio::new(pow10(to.decimals), pow10(from.decimals)).ok()?).ok()
+    };
+    let at_origin = origin.currencies().find(|currency| currency.id == payout.id).and_then(|twin| {
+        let offer = here.exchange(address(deposit), address(twin))?.sell(amount)?;
+        same(offer.amount, twin, payout)
+    });
+    let at_destination = destination.currencies().find(|currency| currency.id == deposit.id).and_then(|twin| {
+        let offer = there.exchange(address(twin), address(payout))?.sell(same(amount, deposit, twin)?)?;
+        Some(offer.amount)
+    });
+    let best = at_origin.max(at_destination)?;
+    Ratio::new(best.units(), amount.units()).ok()
 }
 
 /// How much more of a currency we would like to hold, in basis points of what we would like.

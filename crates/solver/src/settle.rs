@@ -10,21 +10,24 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::deposit::{self, State as DepositState};
 use domain::fail::{FailReason, RefundFailReason};
-use domain::ids::ChainId;
+use domain::ids::{ChainId, RequestId};
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
-use domain::request::Event;
+use domain::request::{Event, State as RequestState};
+use domain::time::Timestamp;
 use evm::{Block, Head, SeenDeposit, SentTx};
 use metrics::counter;
 use serde::Serialize;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{Mined, PaymentId, Purpose, Stored};
+use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, dues, lanes, payments, requests, settlements};
+use store::{Tx, deposits, dues, lanes, payments, records, requests, risk, settlements};
 use tracing::{error, warn};
 
 use crate::advance::advance;
+use crate::alone::{self, Execution};
 use crate::error::{Chained, SolverError};
 use crate::follow::block_time;
 use crate::payments::{Outcome, Reason, pay};
@@ -45,12 +48,15 @@ const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
 #[derive(Clone, Debug)]
 enum Occasion {
     Deposit(SeenDeposit),
+    Executed(Execution),
     Mined(SentTx),
     DepositConfirmed(DepositId),
     DepositFinal(DepositId),
     Return(DepositId),
     PaymentFinal(PaymentId),
     Due(Due),
+    /// The deposit of a request has stayed away.
+    Lost(RequestId),
 }
 
 /// Takes in a block. Doing it twice is harmless.
@@ -63,14 +69,16 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
         solver.crash("deposit.committed");
     }
     take(solver, site, block.head, block.sent.iter().cloned().map(Occasion::Mined).collect()).await?;
+    let executed = alone::find(solver, site, block).await?;
+    take(solver, site, block.head, executed.into_iter().map(Occasion::Executed).collect()).await?;
     let (chain, number) = (site.id(), block.head.number);
-    let (confirmations, finality) = (u64::from(site.chain.confirmations), site.settings.finality);
+    let finality = site.settings.finality;
+    let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(site.settings.lost_after_millis));
     let ripe = solver
         .store
         .read(move |tx| {
             let mut ripe = Vec::new();
-            let deep = number.saturating_sub(confirmations.saturating_sub(1));
-            let seen = deposits::ripe(tx, chain, DepositState::Seen, deep, CONFIRMED)?;
+            let seen = deposits::to_confirm(tx, chain, number, CONFIRMED)?;
             ripe.extend(seen.into_iter().map(|stored| Occasion::DepositConfirmed(stored.id)));
             if let Some(last) = number.checked_sub(finality) {
                 let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, BATCH)?;
@@ -79,6 +87,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
                 ripe.extend(mined.into_iter().map(|stored| Occasion::PaymentFinal(stored.id)));
             }
             ripe.extend(dues::on(tx, chain, BATCH)?.into_iter().map(Occasion::Due));
+            ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(Occasion::Lost));
             // Last: what nobody waits for must not take the place of what somebody does.
             ripe.extend(deposits::to_return(tx, chain, RETURNS)?.into_iter().map(|stored| Occasion::Return(stored.id)));
             Ok::<_, SolverError>(ripe)
@@ -93,8 +102,12 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
 /// What quotes may not promise again: payments the block does not know of, and what is still due.
 fn committed(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
     let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
-    let out = payments::outstanding(tx, chain, block)?.into_iter().map(|payment| (payment.currency, payment.amount));
-    for (currency, amount) in out.chain(dues::amounts(tx, chain)?) {
+    let outstanding = payments::outstanding(tx, chain, block)?;
+    let tokens = outstanding.iter().filter(|payment| !payment.currency.is_zero());
+    let tokens = tokens.map(|payment| (payment.currency, payment.amount));
+    // Native currency also goes along with tokens.
+    let native = outstanding.iter().map(|payment| (Address::ZERO, payment.value));
+    for (currency, amount) in tokens.chain(native).chain(dues::amounts(tx, chain)?) {
         let sum = sums.entry(currency).or_default();
         *sum = sum.checked_add(amount)?;
     }
@@ -151,7 +164,7 @@ async fn set_aside(
     let Occasion::Deposit(seen) = occasion else { return Ok(()) };
     let (site, seen, now) = (site.clone(), seen.clone(), solver.now());
     let unit = move |tx: &mut Tx<'_>| {
-        let row = crate::deposits::as_row(&site, head, &seen, false);
+        let row = crate::deposits::as_row(&site, head, &seen, None);
         if let Some(id) = deposits::insert(tx, &row, now)? {
             deposits::refuse(tx, id, FailReason::Unknown)?;
         }
@@ -170,6 +183,7 @@ fn apply(
 ) -> Result<Vec<Stored>, SolverError> {
     match occasion {
         Occasion::Deposit(seen) => crate::deposits::take_in(tx, site, head, seen, means),
+        Occasion::Executed(done) => alone::take_in(tx, head, site, done, means),
         Occasion::Mined(sent) => mined(tx, site, head, sent, means),
         Occasion::DepositConfirmed(id) => {
             let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {
@@ -184,6 +198,9 @@ fn apply(
         Occasion::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
             deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
+            if let Some(order) = stored.deposit.order_id {
+                risk::release(tx, order)?;
+            }
             if stored.refused.is_some() {
                 deposits::set_return_due(tx, *id, ReturnDue::Yes)?;
             }
@@ -198,6 +215,12 @@ fn apply(
             None => Ok(Vec::new()),
         },
         Occasion::Due(due) => retry(tx, head, due, means),
+        Occasion::Lost(id) => match requests::lock(tx, *id)? {
+            Some(mut request) if deposits::of_order(tx, request.order_id)?.is_none() => {
+                advance(tx, &mut request, Event::DepositLost, &(), means)
+            }
+            Some(_) | None => Ok(Vec::new()),
+        },
     }
 }
 
@@ -221,7 +244,11 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
     // payment that arrived short is for a person to look at, never a reason to pay again.
     let (currency, owed) = owed(&stored, request.as_ref());
     let arrived = sent.paid(currency, stored.payment.recipient, site.chain.router);
-    let paid = ours && sent.success && !arrived.is_zero();
+    // Only a bare transfer of a token can succeed without paying: everything else we send reverts unless all of it
+    // happened. What left no trace was paid all the same, and must not be paid again.
+    let bare = stored.payment.target == stored.payment.currency;
+    let cancelled = is_cancel(&stored, sent);
+    let paid = ours && !cancelled && sent.success && (!bare || !arrived.is_zero());
     if paid && arrived < owed.units() {
         error!(chain.id = %chain, tx = %sent.hash, %arrived, %owed, "a payment arrived short: does the token take a fee?");
     }
@@ -230,6 +257,12 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
     payments::set_state(tx, stored.id, state, means.now)?;
     let record = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
     payments::set_mined(tx, stored.id, Some(record))?;
+    if ours
+        && !cancelled
+        && let Some(request) = &request
+    {
+        records::put(tx, &sent_record(site, head, sent, request.id, paid))?;
+    }
     if state != PaymentState::Mined {
         warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
         return Ok(Vec::new());
@@ -238,10 +271,32 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
     let event = match stored.payment.purpose {
         Purpose::Fill => Event::FillMined,
         Purpose::Refund => Event::RefundMined,
-        Purpose::Return => return Ok(Vec::new()),
+        // Of a deposit that has become a request of its own.
+        Purpose::Return if request.state == RequestState::Refunding => Event::RefundMined,
+        Purpose::Return | Purpose::Payout => return Ok(Vec::new()),
     };
     let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
     advance(tx, &mut request, event, &figures, means)
+}
+
+/// A transaction of ours as listings show it. One that moved nothing failed, whatever its receipt says.
+fn sent_record(site: &Site, head: Head, sent: &SentTx, request: RequestId, succeeded: bool) -> Record {
+    Record {
+        request,
+        direction: Direction::Out,
+        chain: site.id(),
+        tx: sent.hash,
+        sender: sent.from,
+        target: sent.to,
+        value: Amount::new(sent.value),
+        data: sent.input.clone(),
+        fee: Some(Amount::new(sent.fee)),
+        block_number: head.number,
+        block_hash: head.hash,
+        block_time: block_time(head),
+        succeeded,
+        gone: false,
+    }
 }
 
 /// What a payment must bring its recipient: what it spends or, where that is traded on the way, what it is traded for.
@@ -258,7 +313,12 @@ fn owed(stored: &Stored, request: Option<&Request>) -> (Address, Amount) {
 fn is_attempt(stored: &Stored, sent: &SentTx) -> bool {
     let Stored { payment, .. } = stored;
     let contents = (Some(payment.target), payment.value.units(), &payment.data);
-    contents == (sent.to, sent.value, &sent.input) as (Option<Address>, U256, &Bytes)
+    contents == (sent.to, sent.value, &sent.input) as (Option<Address>, U256, &Bytes) || is_cancel(stored, sent)
+}
+
+/// The transfer of nothing to itself that uses up the nonce of a payment that was given up.
+fn is_cancel(stored: &Stored, sent: &SentTx) -> bool {
+    stored.cancelled && sent.to == Some(sent.from) && sent.value.is_zero() && sent.input.is_empty()
 }
 
 fn foreign(tx: &mut Tx<'_>, site: &Site, sent: &SentTx) -> Result<(), SolverError> {
@@ -281,9 +341,13 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         return Ok(Vec::new());
     }
     settlements::free(tx, stored.payment.order, stored.id)?;
+    risk::release(tx, stored.payment.order)?;
     let event = match stored.payment.purpose {
+        Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
         Purpose::Fill => Event::FillVoid { reason: FailReason::TransactionReverted },
         Purpose::Refund => Event::RefundVoid,
+        // The allocator finds out by itself, from the depository's nonces.
+        Purpose::Payout => return Ok(Vec::new()),
         Purpose::Return => {
             crate::deposits::return_again(tx, &stored.payment)?;
             return Ok(Vec::new());
@@ -316,11 +380,12 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
             }
             Ok(Vec::new())
         }
+        (Outcome::CannotFill(reason), Some(request)) => advance(tx, request, Event::CannotFill { reason }, &(), means),
         (Outcome::Worthless, Some(request)) => {
             let reason = RefundFailReason::AmountTooLowToRefund;
             advance(tx, request, Event::RefundImpossible { reason }, &(), means)
         }
-        (Outcome::Settled, _) | (Outcome::Worthless, None) => {
+        (Outcome::Settled, _) | (Outcome::Worthless | Outcome::CannotFill(_), None) => {
             dues::remove(tx, due.purpose, due.subject)?;
             Ok(Vec::new())
         }

@@ -9,9 +9,11 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::catalog::Chain;
 use domain::ids::ChainId;
 use domain::money::Amount;
+use evm::steps::Entry;
 use evm::{LocalSigner, Nodes, Watch};
 use market::Snapshot;
 use store::payments::Stored;
+use store::risk::Limits;
 use tokio::sync::{mpsc, watch};
 
 #[derive(Clone, Debug)]
@@ -24,6 +26,10 @@ pub struct Settings {
     pub window: u64,
     /// The most a payment may offer per unit of gas, in wei. Above it the lane takes no new work.
     pub max_fee_cap: u128,
+    /// What may be out against deposits here that are not final.
+    pub risk: Limits,
+    /// How long a deposit that a reorg took away may stay away before its request fails.
+    pub lost_after_millis: i64,
     /// How long the head of a lane may stay unmined before it is offered more.
     pub bump_after: Duration,
 }
@@ -53,6 +59,12 @@ pub struct Site {
     committed: ArcSwap<BTreeMap<Address, Amount>>,
 }
 
+/// Where users' transactions enter a chain. Where nothing wraps the native currency, no transaction does.
+pub fn entry(chain: &Chain) -> Entry {
+    let wrapped = chain.dex.map_or(Address::ZERO, |dex| dex.wrapped);
+    Entry { router: chain.router, approval_proxy: chain.approval_proxy, wrapped }
+}
+
 impl Site {
     /// The site, and one inbox per wallet for its lane task.
     pub fn new(
@@ -70,6 +82,7 @@ impl Site {
             })
             .unzip();
         let watch = Watch::new(chain.depository, wallets.iter().map(|wallet| wallet.signer.address()));
+        let watch = watch.with_entry(Some(entry(&chain)));
         let site = Self {
             chain,
             nodes,

@@ -7,6 +7,7 @@ use alloy::primitives::Address;
 use domain::catalog::Catalog;
 use domain::ids::ChainId;
 use domain::pricing::Terms;
+use domain::quote::Quote;
 use domain::time::Timestamp;
 use evm::LocalSigner;
 use market::{Market, Snapshot};
@@ -41,12 +42,16 @@ pub struct Solver {
     pub catalog: Arc<Catalog>,
     pub store: Store,
     pub market: Arc<Market>,
-    pub terms: Terms,
+    pub terms: Arc<Terms>,
     /// Signs order ids and nothing else.
     pub order_key: LocalSigner,
+    /// Signs what requests are, for third parties; none where that is not offered.
+    pub attestation_key: Option<LocalSigner>,
     pub sites: BTreeMap<ChainId, Arc<Site>>,
     pub screen: Arc<Screen>,
     pub accounts: Arc<Accounts>,
+    /// Test deployments refund what asks for it.
+    pub debug_refunds: bool,
     pub outside: Outside,
 }
 
@@ -65,7 +70,7 @@ impl Solver {
         let of = |site: &Arc<Site>| (site.clone(), self.market.latest(site.id()));
         let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
         let (screen, accounts) = (self.screen.clone(), self.accounts.clone());
-        Means { sites, screen, accounts, now: self.now() }
+        Means { terms: self.terms.clone(), debug_refunds: self.debug_refunds, sites, screen, accounts, now: self.now() }
     }
 
     /// Starts the tasks of every chain. They end with the token; what is committed by then is sent after the next
@@ -82,6 +87,7 @@ impl Solver {
                 tasks.spawn(crate::lanes::run(self.clone(), site.clone(), lane, inbox, stop.clone()));
             }
             tasks.spawn(crate::follow::run(self.clone(), site.clone(), stop.clone()));
+            tasks.spawn(crate::fees::run(self.clone(), site.clone(), stop.clone()));
         }
         tasks.spawn(crate::quote::prune(self.clone(), stop.clone()));
     }
@@ -99,13 +105,22 @@ impl Solver {
 /// The sites and the snapshots paying goes by.
 #[derive(Clone, Debug)]
 pub struct Means {
+    pub terms: Arc<Terms>,
+    debug_refunds: bool,
     sites: BTreeMap<ChainId, (Arc<Site>, Option<Arc<Snapshot>>)>,
     pub screen: Arc<Screen>,
     pub accounts: Arc<Accounts>,
     pub now: Timestamp,
 }
 
+/// The referrer that asks for a refund instead of a fill.
+const FORCE_REFUND: &str = "debug-force-refund";
+
 impl Means {
+    pub fn forces_refund(&self, quote: &Quote) -> bool {
+        self.debug_refunds && quote.ask.referrer.as_deref() == Some(FORCE_REFUND)
+    }
+
     /// Whether any chain has payments that this database may not know of.
     pub fn any_refusing(&self) -> bool {
         self.sites.values().any(|(site, _)| site.refusing().is_some())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use alloy::primitives::{Address, Bytes, U256};
+use domain::catalog::Chain;
 use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::pricing::Side;
@@ -10,13 +11,13 @@ use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::swap::Path;
 use evm::calldata;
 use evm::routed::{Calls, Ends, Message, Part};
-use evm::steps::{Entry, Fee, send};
+use evm::steps::{Fee, send};
 use market::Snapshot;
 
 use crate::accounts::{Accounts, Holder, Holding};
 use crate::forms::trade;
 use crate::quote::address;
-use crate::site::Site;
+use crate::site::{Site, entry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
@@ -64,7 +65,7 @@ impl Planner<'_> {
         let user = quote.ask.user.evm()?;
         let act = match order {
             Some(order) => self.deposit(quote, order, user)?,
-            None => self.alone(quote, user)?,
+            None => self.alone(quote)?,
         };
         let token = address(self.origin.currency);
         let (spender, amount) = act.approval.unwrap_or_default();
@@ -95,11 +96,6 @@ impl Planner<'_> {
         resets.then(|| approve(U256::ZERO)).into_iter().chain([approve(amount)]).collect()
     }
 
-    fn entry(&self) -> Option<Entry> {
-        let chain = self.origin.chain;
-        Some(Entry { router: chain.router, approval_proxy: chain.approval_proxy, wrapped: chain.dex?.wrapped })
-    }
-
     fn deposit(&self, quote: &Quote, order: OrderId, user: Address) -> Option<Act> {
         let (chain, currency) = (self.origin.chain, self.origin.currency);
         let (token, amount) = (address(currency), quote.figures.input.units());
@@ -107,7 +103,7 @@ impl Planner<'_> {
         if let Some(swap) = &quote.origin_swap {
             let native_out = quote.terms.as_ref()?.deposit.address.evm()?.is_zero();
             let trade = trade(chain, swap, swap.funds(), currency.native, native_out)?;
-            let message = self.entry()?.origin_swap(chain.depository, &trade, user, order, quote.id);
+            let message = entry(chain).origin_swap(chain.depository, &trade, user, order, quote.id);
             let approval = (!currency.native).then(|| (chain.approval_proxy, swap.funds().units()));
             return act(message, approval);
         }
@@ -123,46 +119,53 @@ impl Planner<'_> {
         act(to_depository(U256::ZERO, data), Some((chain.depository, amount)))
     }
 
-    /// What needs no solver.
-    fn alone(&self, quote: &Quote, user: Address) -> Option<Act> {
-        let (chain, figures) = (self.origin.chain, &quote.figures);
-        let recipient = quote.ask.recipient.evm()?;
-        let token = address(self.origin.currency);
-        let (native_in, native_out) = (self.origin.currency.native, self.destination.currency.native);
-        if figures.operation == Operation::Send {
-            let message = if native_in && self.accounts.is_contract(chain.id, recipient) {
-                let mut calls = Calls::of(chain.router);
-                calls.pay_native(recipient, Part::Exactly(figures.input.units()));
-                let ends = Ends { refund_to: user, nft_recipient: user };
-                calls.with_native(figures.input.units(), ends, Bytes::copy_from_slice(quote.id.0.as_slice()))
-            } else {
-                send(token, recipient, figures.input.units(), quote.id)
-            };
-            return Some(Act { kind: StepKind::Send, message, approval: None });
-        }
-        let wrapping;
-        let swap = match &quote.origin_swap {
-            Some(swap) => swap,
-            None => {
-                let (input, output) = (figures.exchanged, figures.output);
-                let path = Path::wrapping(chain.dex?.wrapped);
-                wrapping = Swap { path, input, output, bound: Bound::LeastOutput(output) };
-                &wrapping
-            }
-        };
-        let fee = figures.input.saturating_sub(figures.exchanged).units();
-        let trade = trade(chain, swap, swap.funds(), native_in, native_out)?;
-        let treasury = Fee { amount: fee, recipient: self.site.treasury };
-        let message = self.entry()?.same_chain_swap(&trade, Some(treasury), user, recipient, quote.id);
-        let through_proxy = message.to == chain.approval_proxy;
-        let approval = through_proxy.then(|| (chain.approval_proxy, swap.funds().units().saturating_add(fee)));
-        Some(Act { kind: StepKind::Swap, message, approval })
+    fn alone(&self, quote: &Quote) -> Option<Act> {
+        let to_contract =
+            quote.ask.recipient.evm().is_some_and(|who| self.accounts.is_contract(self.origin.chain.id, who));
+        alone(quote, self.origin.chain, self.site.treasury, to_contract)
     }
 }
 
+/// What needs no solver, as a function of the quote: the same transaction is recognised on the chain by it.
+pub fn alone(quote: &Quote, chain: &Chain, treasury: Address, to_contract: bool) -> Option<Act> {
+    let figures = &quote.figures;
+    let (user, recipient) = (quote.ask.user.evm()?, quote.ask.recipient.evm()?);
+    let (token, wanted) = (quote.ask.origin.address.evm()?, quote.ask.destination.address.evm()?);
+    let (native_in, native_out) = (token.is_zero(), wanted.is_zero());
+    if figures.operation == Operation::Send {
+        let message = if native_in && to_contract {
+            let mut calls = Calls::of(chain.router);
+            calls.pay_native(recipient, Part::Exactly(figures.input.units()));
+            let ends = Ends { refund_to: user, nft_recipient: user };
+            calls.with_native(figures.input.units(), ends, Bytes::copy_from_slice(quote.id.0.as_slice()))
+        } else {
+            send(token, recipient, figures.input.units(), quote.id)
+        };
+        return Some(Act { kind: StepKind::Send, message, approval: None });
+    }
+    let wrapping;
+    let swap = match &quote.origin_swap {
+        Some(swap) => swap,
+        None => {
+            let (input, output) = (figures.exchanged, figures.output);
+            let path = Path::wrapping(chain.dex?.wrapped);
+            wrapping = Swap { path, input, output, bound: Bound::LeastOutput(output) };
+            &wrapping
+        }
+    };
+    let fee = figures.input.saturating_sub(figures.exchanged).units();
+    let trade = trade(chain, swap, swap.funds(), native_in, native_out)?;
+    let fee_taken = Fee { amount: fee, recipient: treasury };
+    let message = entry(chain).same_chain_swap(&trade, Some(fee_taken), user, recipient, quote.id);
+    let through_proxy = message.to == chain.approval_proxy;
+    let approval = through_proxy.then(|| (chain.approval_proxy, swap.funds().units().saturating_add(fee)));
+    Some(Act { kind: StepKind::Swap, message, approval })
+}
+
 /// The transaction that does it, and what must be allowed to whom before it.
-struct Act {
-    kind: StepKind,
-    message: Message,
-    approval: Option<(Address, U256)>,
+#[derive(Debug)]
+pub struct Act {
+    pub kind: StepKind,
+    pub message: Message,
+    pub approval: Option<(Address, U256)>,
 }

@@ -110,7 +110,7 @@ pub struct AppFeeBody {
 const MAX_REFERRER: usize = 128;
 const MAX_CALLS: usize = 16;
 /// Of all calls together: they are stored, hashed and sent.
-const MAX_CALL_DATA: usize = 16 * 1024;
+const MAX_CALL_DATA: usize = 4 * 1024;
 const MAX_APP_FEES: usize = 8;
 const DEFAULT_TOP_UP: UsdMicros = UsdMicros(2_000_000);
 const MAX_TOP_UP: UsdMicros = UsdMicros(100_000_000);
@@ -164,7 +164,9 @@ impl QuoteBody {
             return Err(bad("ttl", "must be more than zero"));
         }
         let trade = self.trade()?;
-        self.late_payment_slippage_tolerance.as_ref().map(slippage).transpose()?;
+        if let Some(value) = &self.late_payment_slippage_tolerance {
+            slippage("latePaymentSlippageTolerance", value)?;
+        }
         if let Some(value) = given(self.origin_gas_overhead.as_ref()) {
             whole(value).ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
         }
@@ -177,7 +179,11 @@ impl QuoteBody {
             user,
             recipient,
             amount,
-            slippage_bps: self.slippage_tolerance.as_ref().map(slippage).transpose()?,
+            slippage_bps: self
+                .slippage_tolerance
+                .as_ref()
+                .map(|value| slippage("slippageTolerance", value))
+                .transpose()?,
             referrer: self.referrer,
             explicit_deposit: self.explicit_deposit.unwrap_or(true),
             ttl_secs: self.ttl,
@@ -329,14 +335,14 @@ fn units(value: &Value) -> Option<Amount> {
     }
 }
 
-fn slippage(value: &Value) -> Result<u16, ApiError> {
+fn slippage(field: &'static str, value: &Value) -> Result<u16, ApiError> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        _ => return Err(ApiError::Slippage),
+        _ => return Err(ApiError::Slippage { field }),
     };
     let digits = !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|&bps| digits && bps <= 10_000).ok_or(ApiError::Slippage)
+    text.parse().ok().filter(|&bps| digits && bps <= 10_000).ok_or(ApiError::Slippage { field })
 }
 
 #[cfg(test)]
@@ -347,6 +353,7 @@ mod tests {
 
     #[test]
     fn slippage_is_a_whole_number_of_basis_points() {
+        let slippage = |value: &Value| slippage("slippageTolerance", value);
         assert_eq!(slippage(&json!("0")).ok(), Some(0));
         assert_eq!(slippage(&json!("10000")).ok(), Some(10_000));
         assert_eq!(slippage(&json!(50)).ok(), Some(50));

@@ -10,7 +10,7 @@ use solver::{Quoted, Step, StepKind};
 use utoipa::ToSchema;
 
 use crate::order_data::OrderData;
-use crate::quote::sponsor::SponsorshipBody;
+use crate::quote::sponsor::{self, SponsorshipBody};
 use crate::swap_sources::SOURCE;
 use crate::wire::{AmountBody, Impact, Usd};
 
@@ -217,7 +217,8 @@ impl<'a> Currencies<'a> {
     }
 }
 
-/// The figures of a quote in dollars, each at the price it was quoted with.
+/// The figures of a quote in dollars, each at the price it was quoted with. What is a sum is added up from what is
+/// shown, so that a reader who adds gets the same figure to the last digit.
 struct Dollars {
     input: UsdMicros,
     output: UsdMicros,
@@ -225,6 +226,7 @@ struct Dollars {
     relay: UsdMicros,
     app: UsdMicros,
     sponsored: UsdMicros,
+    /// Execution, relay and what rebalancing costs.
     relayer: UsdMicros,
 }
 
@@ -244,34 +246,36 @@ impl<'a> QuoteResponse<'a> {
         let figures = &quote.figures;
         let (fees, prices, deposit) = (&figures.fees, &figures.prices, currencies.deposit);
         let usd = |amount: Signed| prices.deposit.usd_signed(amount, deposit.decimals);
-        let body = |amount: Signed| Ok(AmountBody::signed(deposit, amount, usd(amount)?));
-        let cost = |amount: Amount| body(Signed::cost(amount));
-        let sponsored = figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+        let cost = |amount: Amount, usd: UsdMicros| AmountBody::new(deposit, amount, usd);
+        let sponsorship = figures.sponsorship.as_ref();
+        let sponsored_usd = |it: &Sponsorship| sponsor::sponsored_usd(it, prices.deposit, deposit.decimals);
+        let sponsored = sponsorship.map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
         let app = fees.app_total()?;
         let service = Signed::cost(fees.flat.checked_add(fees.relay)?).checked_add(fees.rebalance)?;
         let gas = fees.fill_gas.checked_add(fees.top_up)?;
         let relayer = service.checked_add(Signed::cost(gas))?;
+        let (execution, relay) = (usd(Signed::cost(fees.execution()?))?, usd(Signed::cost(fees.relay))?);
         let dollars = Dollars {
             input: prices.origin.usd_floor(figures.input, currencies.origin.decimals)?,
             output: prices.destination.usd_floor(figures.output, currencies.destination.decimals)?,
-            execution: usd(Signed::cost(fees.execution()?))?,
-            relay: usd(Signed::cost(fees.relay))?,
+            execution,
+            relay,
             app: usd(Signed::cost(app))?,
-            sponsored: usd(Signed::cost(sponsored))?,
-            relayer: usd(relayer)?,
+            sponsored: sponsorship.map_or(Ok(UsdMicros::default()), sponsored_usd)?,
+            relayer: execution.checked_add(relay)?.checked_add(usd(fees.rebalance)?)?,
         };
+        let gas_usd = usd(Signed::cost(gas))?;
         let native = &currencies.origin_chain.native;
         let origin_gas = prices.origin_native.usd_ceil(figures.origin_gas, native.decimals)?;
-        let sponsorship = figures.sponsorship.as_ref();
         Ok(Self {
             steps: quoted.steps.iter().map(|step| step_body(step, quoted, currencies)).collect(),
             fees: FeesBody {
                 gas: AmountBody::new(native, figures.origin_gas, origin_gas),
-                relayer: body(relayer)?,
-                relayer_gas: cost(gas)?,
-                relayer_service: body(service)?,
-                app: cost(app)?,
-                subsidized: cost(sponsored)?,
+                relayer: AmountBody::signed(deposit, relayer, dollars.relayer),
+                relayer_gas: cost(gas, gas_usd),
+                relayer_service: AmountBody::signed(deposit, service, dollars.relayer.checked_sub(gas_usd)?),
+                app: cost(app, dollars.app),
+                subsidized: cost(sponsored, dollars.sponsored),
             },
             fee_sponsorship: sponsorship.map(|it| SponsorshipBody::new(it, deposit, prices.deposit)).transpose()?,
             details: details(quoted, currencies, &dollars)?,

@@ -2,8 +2,8 @@
 
 use domain::catalog::Currency;
 use domain::fixed_rate::FixedRate;
-use domain::money::{Amount, OutOfRange, Price, Signed, UsdMicros};
-use domain::sponsorship::{Bucket, Component, SponsorAsk, Sponsorship};
+use domain::money::{OutOfRange, Price, Signed, UsdMicros};
+use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -102,23 +102,33 @@ pub struct BucketBody<'a> {
     user_pays: AmountBody<'a>,
 }
 
+/// What the sponsor pays, in dollars: the sum of what is shown for each bucket.
+pub fn sponsored_usd(sponsorship: &Sponsorship, price: Price, decimals: u8) -> Result<UsdMicros, OutOfRange> {
+    sum(sponsorship.buckets.iter().map(|bucket| price.usd_floor(bucket.sponsored, decimals)))
+}
+
+fn sum(mut parts: impl Iterator<Item = Result<UsdMicros, OutOfRange>>) -> Result<UsdMicros, OutOfRange> {
+    parts.try_fold(UsdMicros::default(), |sum, part| sum.checked_add(part?))
+}
+
 impl<'a> SponsorshipBody<'a> {
     pub fn new(sponsorship: &Sponsorship, currency: &'a Currency, price: Price) -> Result<Self, OutOfRange> {
-        let body = |amount: Signed| -> Result<AmountBody<'a>, OutOfRange> {
-            Ok(AmountBody::signed(currency, amount, price.usd_signed(amount, currency.decimals)?))
-        };
-        let cost = |amount: Amount| body(Signed::cost(amount));
+        let usd = |amount: Signed| price.usd_signed(amount, currency.decimals);
         let bucket = |component: Component| -> Result<BucketBody<'a>, OutOfRange> {
-            let Bucket { total, sponsored } = *sponsorship.bucket(component);
+            let bucket = sponsorship.bucket(component);
+            let (total, sponsored) = (usd(bucket.total)?, usd(Signed::cost(bucket.sponsored))?);
             Ok(BucketBody {
                 selected: sponsorship.ask.selected().contains(&component),
-                total: body(total)?,
-                sponsored: cost(sponsored)?,
-                user_pays: body(sponsorship.bucket(component).user_pays()?)?,
+                total: AmountBody::signed(currency, bucket.total, total),
+                sponsored: AmountBody::new(currency, bucket.sponsored, sponsored),
+                user_pays: AmountBody::signed(currency, bucket.user_pays()?, total.checked_sub(sponsored)?),
             })
         };
-        let totals = || Ok((cost(sponsorship.sponsored_total()?)?, body(sponsorship.user_pays_total()?)?));
-        let (sponsored_total, user_pays_total) = totals()?;
+        let charged = sum(sponsorship.buckets.iter().map(|bucket| usd(bucket.total)))?;
+        let sponsored = sponsored_usd(sponsorship, price, currency.decimals)?;
+        let sponsored_total = AmountBody::new(currency, sponsorship.sponsored_total()?, sponsored);
+        let user_pays = charged.checked_sub(sponsored)?;
+        let user_pays_total = AmountBody::signed(currency, sponsorship.user_pays_total()?, user_pays);
         let quoted = PhaseBody {
             selected_components: sponsorship.ask.selected().iter().map(|component| component.as_str()).collect(),
             max_subsidization_amount: sponsorship.ask.cap.map(|cap| cap.0.to_string()),
@@ -130,10 +140,9 @@ impl<'a> SponsorshipBody<'a> {
                 app: bucket(Component::App)?,
                 rent: bucket(Component::Rent)?,
             },
-            sponsored_total,
-            user_pays_total,
+            sponsored_total: sponsored_total.clone(),
+            user_pays_total: user_pays_total.clone(),
         };
-        let (sponsored_total, user_pays_total) = totals()?;
         Ok(Self { quoted, sponsored_total, user_pays_total })
     }
 }

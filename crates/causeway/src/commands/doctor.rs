@@ -10,6 +10,7 @@ use domain::catalog::Currency;
 use domain::money::Amount;
 use evm::contracts::{Depository, Erc20, PriceFeed, Purse};
 use evm::{At, NonceTag};
+use solver::allocator::Allocator;
 use solver::{Site, Solver};
 use store::{Store, lanes};
 
@@ -66,7 +67,7 @@ pub async fn run(path: &Path) -> Result<()> {
             .filter_map(|chain| Some((chain, parts.solver.sites.get(&domain::ids::ChainId(chain.id))?)))
         {
             println!("chain {} ({})", site.chain.name, site.id());
-            check_chain(&mut findings, &parts.solver, site, settings).await;
+            check_chain(&mut findings, &parts, site, settings).await;
         }
     }
     match findings.failures {
@@ -78,7 +79,8 @@ pub async fn run(path: &Path) -> Result<()> {
     }
 }
 
-async fn check_chain(findings: &mut Findings, solver: &Arc<Solver>, site: &Arc<Site>, settings: &ChainConfig) {
+async fn check_chain(findings: &mut Findings, parts: &assemble::Parts, site: &Arc<Site>, settings: &ChainConfig) {
+    let (solver, allocator) = (&parts.solver, parts.allocator.as_deref());
     let hosts = site.nodes.health().into_iter().map(|health| health.host);
     let mut answers = 0;
     for (host, answer) in hosts.zip(site.nodes.chain_ids().await) {
@@ -104,6 +106,7 @@ async fn check_chain(findings: &mut Findings, solver: &Arc<Solver>, site: &Arc<S
         }
     }
     check_contracts(findings, site).await;
+    check_allocator(findings, allocator, site).await;
     check_feeds(findings, site, settings).await;
     check_wallets(findings, solver, site).await;
 }
@@ -132,6 +135,39 @@ async fn check_contracts(findings: &mut Findings, site: &Site) {
             findings.ok(format!("the depository's allocator is {}", Address::from_slice(&answer[12..])));
         }
         _ => findings.fail("the depository does not name its allocator", "is it the right contract?"),
+    }
+}
+
+/// Whether what is deposited here can be paid out again.
+async fn check_allocator(findings: &mut Findings, allocator: Option<&Allocator>, site: &Site) {
+    let Some(allocator) = allocator else {
+        let mend = "set `[allocator]` to have the treasury repaid out of the depository";
+        return findings.warn("no allocator key: deposits stay in the depository", mend);
+    };
+    let Some(desk) = allocator.desk(site.id()) else { return };
+    let call = Depository::allocatorCall {}.abi_encode().into();
+    let named = site.nodes.call(site.chain.depository, call, At::Latest).await.unwrap_or_default();
+    if named.len() != 32 || Address::from_slice(&named[12..]) != allocator.address() {
+        let what = format!("`allocator.key` is that of {}, whom the depository does not name", allocator.address());
+        findings.fail(what, "correct the key, or let the depository's owner name it");
+    }
+    match desk.nodes.witness_header(desk.agreeing, site.settings.finality).await {
+        Ok(head) => {
+            findings.ok(format!("{} nodes agree on final block {}", desk.agreeing, head.number));
+            if let Err(error) =
+                desk.nodes.witness_balance(desk.agreeing, site.chain.depository, At::Hash(head.hash)).await
+            {
+                let mend = "the allocator needs nodes that keep the state of final blocks (`allocator_endpoints`)";
+                findings.fail(format!("the state of final block {}: {error}", head.number), mend);
+            }
+        }
+        Err(error) => findings.fail(error, "no payout is signed until they agree; look at `allocator_endpoints`"),
+    }
+    for currency in site.chain.held() {
+        if !currency.address.evm().is_some_and(|address| desk.caps.contains_key(&address)) {
+            let what = format!("{} has no cap, so deposits in it are not paid out", currency.symbol);
+            findings.warn(what, "list it in `allocator.caps`");
+        }
     }
 }
 

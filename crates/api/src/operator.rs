@@ -1,0 +1,84 @@
+//! What only the operator may see: it is asked for with a token from the configuration.
+
+use alloy_primitives::{B256, keccak256};
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use serde::Serialize;
+use store::risk;
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::error::{ApiError, ApiResult, ErrorBody};
+
+/// The operator's token, as its hash: what is compared tells nothing about what it was made of.
+#[derive(Clone, Copy, Debug)]
+pub struct OperatorToken(B256);
+
+impl OperatorToken {
+    pub fn new(token: &str) -> Self {
+        Self(keccak256(token))
+    }
+}
+
+/// Whoever called had the operator's token.
+#[derive(Debug)]
+pub struct Operator;
+
+impl FromRequestParts<App> for Operator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        match (given, app.operator) {
+            (Some(given), Some(OperatorToken(hash))) if keccak256(given) == hash => Ok(Self),
+            _ => Err(ApiError::OperatorOnly),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RiskResponse {
+    chains: Vec<ChainRisk>,
+}
+
+/// What is out against deposits on a chain that are not final, in dollars.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainRisk {
+    chain_id: u64,
+    name: String,
+    open_usd: String,
+    open_limit_usd: String,
+    /// Paid out in the current minute.
+    minute_usd: String,
+    minute_limit_usd: String,
+}
+
+/// Says what would be lost if the chains took back what is not final.
+#[utoipa::path(
+    get,
+    path = "/operator/risk",
+    responses(
+        (status = 200, description = "By chain", body = RiskResponse),
+        (status = 401, description = "The operator's token is needed", body = ErrorBody),
+    )
+)]
+pub async fn risk(_: Operator, app: State<App>) -> ApiResult<RiskResponse> {
+    let now = app.solver.now();
+    let used = app.solver.store.read(move |tx| risk::used(tx, now)).await?;
+    let chains = app.solver.sites.values().map(|site| {
+        let used = used.iter().find(|used| used.chain == site.id());
+        let limits = site.settings.risk;
+        ChainRisk {
+            chain_id: site.id().0,
+            name: site.chain.name.clone(),
+            open_usd: used.map(|used| used.open).unwrap_or_default().to_string(),
+            open_limit_usd: limits.open.to_string(),
+            minute_usd: used.map(|used| used.this_minute).unwrap_or_default().to_string(),
+            minute_limit_usd: limits.per_minute.to_string(),
+        }
+    });
+    Ok(Json(RiskResponse { chains: chains.collect() }))
+}

@@ -1,0 +1,196 @@
+//! `GET /requests/{id}/trace`: what was decided for a request, by which rule, with which numbers, and what is awaited.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use domain::catalog::Catalog;
+use domain::ids::{ChainId, RequestId};
+use domain::money::Amount;
+use domain::request::State as RequestState;
+use serde::Serialize;
+use serde_json::Value;
+use store::trace::{self, Trace};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::operator::Operator;
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TraceResponse {
+    request_id: String,
+    order_id: String,
+    /// The request whose order this one's deposit named, where it is a deposit that paid for none.
+    parent_id: Option<String>,
+    /// Requests of deposits that named this one's order without paying for it.
+    children: Vec<String>,
+    state: &'static str,
+    /// What happens next, and what that waits for.
+    awaits: String,
+    events: Vec<EventBody>,
+    deposits: Vec<DepositBody>,
+    payments: Vec<PaymentBody>,
+    due: Vec<DueBody>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TraceEvent)]
+pub struct EventBody {
+    /// Unix milliseconds.
+    at: i64,
+    state: String,
+    rule: String,
+    #[schema(value_type = Object)]
+    figures: Value,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TraceDeposit)]
+pub struct DepositBody {
+    chain_id: u64,
+    tx_hash: String,
+    block: u64,
+    /// The block with which enough stand on it.
+    confirmed_at: u64,
+    currency: String,
+    amount: String,
+    state: String,
+    /// Whether it is the one that pays for the order.
+    pays: bool,
+    refused: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TracePayment)]
+pub struct PaymentBody {
+    purpose: String,
+    chain_id: u64,
+    wallet: String,
+    nonce: u64,
+    currency: String,
+    amount: String,
+    state: String,
+    attempts: u64,
+    tx_hash: Option<String>,
+    block: Option<u64>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TraceDue)]
+pub struct DueBody {
+    purpose: String,
+    chain_id: u64,
+    currency: String,
+    amount: String,
+    /// Why it has not gone out.
+    reason: String,
+    needs_person: bool,
+    /// Unix milliseconds.
+    since: i64,
+}
+
+impl TraceResponse {
+    fn new(trace: Trace, catalog: &Catalog) -> Self {
+        let awaits = awaits(&trace, catalog);
+        let event =
+            |it: trace::Event| EventBody { at: it.at.millis(), state: it.state, rule: it.rule, figures: it.figures };
+        let deposit = |it: trace::Deposit| DepositBody {
+            chain_id: it.chain.0,
+            tx_hash: it.tx.to_string(),
+            block: it.block,
+            confirmed_at: it.ripe_at,
+            currency: format!("{:?}", it.currency),
+            amount: it.amount.to_string(),
+            state: it.state,
+            pays: it.pays,
+            refused: it.refused,
+        };
+        let payment = |it: trace::Payment| PaymentBody {
+            purpose: it.purpose,
+            chain_id: it.chain.0,
+            wallet: format!("{:?}", it.wallet),
+            nonce: it.nonce,
+            currency: format!("{:?}", it.currency),
+            amount: it.amount.to_string(),
+            state: it.state,
+            attempts: it.attempts,
+            tx_hash: it.tx.map(|tx| tx.to_string()),
+            block: it.block,
+        };
+        let due = |it: trace::Due| DueBody {
+            purpose: it.purpose,
+            chain_id: it.chain.0,
+            currency: format!("{:?}", it.currency),
+            amount: it.amount.to_string(),
+            reason: it.reason,
+            needs_person: it.parked,
+            since: it.since.millis(),
+        };
+        Self {
+            request_id: trace.request.id.to_string(),
+            order_id: trace.request.order_id.to_string(),
+            parent_id: trace.request.parent.map(|id| id.to_string()),
+            children: trace.children.iter().map(ToString::to_string).collect(),
+            state: trace.request.state.as_str(),
+            awaits,
+            events: trace.events.into_iter().map(event).collect(),
+            deposits: trace.deposits.into_iter().map(deposit).collect(),
+            payments: trace.payments.into_iter().map(payment).collect(),
+            due: trace.dues.into_iter().map(due).collect(),
+        }
+    }
+}
+
+/// One sentence for "why is it not done".
+fn awaits(trace: &Trace, catalog: &Catalog) -> String {
+    if let Some(due) = trace.dues.first() {
+        return format!("a {} on {}: {}", due.purpose, name(catalog, due.chain), due.reason);
+    }
+    let quote = &trace.request.quote;
+    match trace.request.state {
+        RequestState::Waiting => match (&quote.terms, trace.deposits.iter().find(|deposit| deposit.state == "seen")) {
+            (None, _) => format!("the user's own transaction on {}", name(catalog, quote.ask.origin.chain)),
+            (Some(_), Some(seen)) => {
+                format!("block {} on {}: a deposit is in block {}", seen.ripe_at, name(catalog, seen.chain), seen.block)
+            }
+            (Some(terms), None) => {
+                let (chain, currency) = (terms.deposit.chain, terms.deposit.address.text());
+                let amount: Amount = quote.figures.deposit;
+                format!("a deposit of {amount} of {currency} on {}", name(catalog, chain))
+            }
+        },
+        RequestState::Pending => "the fill to be sent".to_owned(),
+        RequestState::Submitted => format!("the fill to be mined on {}", name(catalog, quote.ask.destination.chain)),
+        RequestState::Refunding => format!("the refund to be mined on {}", name(catalog, quote.ask.origin.chain)),
+        RequestState::Success | RequestState::Refunded | RequestState::Failed => "nothing: it is over".to_owned(),
+    }
+}
+
+fn name(catalog: &Catalog, chain: ChainId) -> String {
+    catalog.chain(chain).map_or_else(|| format!("chain {chain}"), |chain| chain.name.clone())
+}
+
+/// Says what was decided for a request and why, and what it waits for.
+#[utoipa::path(
+    get,
+    path = "/requests/{requestId}/trace",
+    params(("requestId" = String, Path, description = "The request")),
+    responses(
+        (status = 200, description = "Its story", body = TraceResponse),
+        (status = 400, description = "Not a request id", body = ErrorBody),
+        (status = 401, description = "The operator's token is needed", body = ErrorBody),
+        (status = 404, description = "No such request", body = ErrorBody),
+    )
+)]
+pub async fn trace(_: Operator, app: State<App>, Path(id): Path<String>) -> ApiResult<TraceResponse> {
+    let id: RequestId = id.parse().map_err(|error: domain::ids::NotAnId| ApiError::Parameter {
+        field: "requestId",
+        problem: error.to_string(),
+    })?;
+    let trace = app.solver.store.read(move |tx| trace::of(tx, id)).await?;
+    let trace = trace.ok_or(ApiError::RequestNotFound)?;
+    Ok(Json(TraceResponse::new(trace, &app.catalog)))
+}

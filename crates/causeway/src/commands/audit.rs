@@ -1,0 +1,56 @@
+//! `causeway audit`: the database against the chains. It changes nothing and may run beside the service.
+
+use anyhow::{Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use solver::audit::{self, Check};
+use store::Store;
+
+use crate::assemble;
+use crate::config::Config;
+use crate::outside::outside;
+
+pub async fn run(config: &Config, as_json: bool) -> Result<()> {
+    let database = assemble::database(config)?;
+    let parts = assemble::parts(config, Store::open(&database)?, outside())?;
+    let sites: Vec<_> = parts.solver.sites.values().cloned().collect();
+    // On standard error, so that what is piped on is the result alone.
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg}  {pos} of {len}")?);
+    let nodes = tokio::runtime::Handle::current();
+    let shown = bar.clone();
+    let work = move || {
+        audit::run(&database, &sites, nodes, &move |chain, check, at, of| {
+            shown.set_message(format!("{chain} {check}"));
+            shown.set_length(of.max(at));
+            shown.set_position(at);
+        })
+    };
+    let checks = tokio::task::spawn_blocking(work).await??;
+    bar.finish_and_clear();
+    let differences: u64 = checks.iter().map(|check| check.different).sum();
+    if as_json {
+        println!("{}", serde_json::to_string_pretty(&json!({ "differences": differences, "checks": checks }))?);
+    } else {
+        checks.iter().for_each(print);
+    }
+    match differences {
+        0 => Ok(()),
+        1 => bail!("1 difference"),
+        n => bail!("{n} differences"),
+    }
+}
+
+fn print(check: &Check) {
+    let Check { chain, check: what, compared, different, differences } = check;
+    let mark = if *different == 0 { "ok  " } else { "FAIL" };
+    let chain = if chain.is_empty() { "all" } else { chain };
+    println!("{mark}  {chain}: {what} ({compared} compared)");
+    for difference in differences {
+        println!("      {difference}");
+    }
+    let unshown = different.saturating_sub(differences.len() as u64);
+    if unshown > 0 {
+        println!("      and {unshown} more");
+    }
+}

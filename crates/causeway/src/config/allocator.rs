@@ -1,0 +1,119 @@
+//! The allocator's part of the configuration: without it nothing is paid out of the depositories.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use anyhow::{Result, ensure};
+use domain::money::{Amount, UsdMicros};
+use serde::{Deserialize, Serialize};
+
+use super::{ChainConfig, Source};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllocatorConfig {
+    /// The key that the depositories name as their allocator. It signs payouts and nothing else.
+    pub key: Source,
+    /// How many nodes have to say the same before anything is signed.
+    #[serde(default = "default_agreeing")]
+    pub agreeing: usize,
+    /// A batch is made when it is worth this much,
+    #[serde(default = "default_batch_usd")]
+    pub batch_usd: String,
+    /// or when the oldest deposit in it has waited this long.
+    #[serde(default = "default_batch_age")]
+    pub batch_age_secs: u64,
+    /// How long a signature is good.
+    #[serde(default = "default_validity")]
+    pub validity_secs: u64,
+    /// What may be signed for. A currency without a cap is not paid out.
+    pub caps: Vec<CapConfig>,
+}
+
+fn default_agreeing() -> usize {
+    2
+}
+
+fn default_batch_usd() -> String {
+    "10000".to_owned()
+}
+
+fn default_batch_age() -> u64 {
+    3_600
+}
+
+fn default_validity() -> u64 {
+    900
+}
+
+/// In whole units of the currency, for each chain it is on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapConfig {
+    /// The `id` of a currency.
+    pub currency: String,
+    pub hour: String,
+    pub day: String,
+}
+
+impl AllocatorConfig {
+    pub fn check(&self, chains: &[ChainConfig]) -> Result<()> {
+        ensure!(self.agreeing > 0, "allocator.agreeing: must be at least 1");
+        ensure!((120..=1_800).contains(&self.validity_secs), "allocator.validity_secs: must be from 120 to 1800");
+        self.batch_usd()?;
+        for chain in chains {
+            let nodes =
+                if chain.allocator_endpoints.is_empty() { &chain.endpoints } else { &chain.allocator_endpoints };
+            ensure!(
+                chain.local || self.agreeing >= 2,
+                "allocator.agreeing: must be at least 2, since {} is not a local chain",
+                chain.name
+            );
+            ensure!(
+                nodes.len() >= self.agreeing,
+                "chain {}: {} nodes have to agree before a payout is signed, and it has {}",
+                chain.name,
+                self.agreeing,
+                nodes.len()
+            );
+        }
+        let mut seen = BTreeSet::new();
+        for cap in &self.caps {
+            ensure!(seen.insert(&cap.currency), "allocator.caps: {} is listed twice", cap.currency);
+            let listed = chains.iter().any(|chain| {
+                chain.native.id == cap.currency || chain.tokens.iter().any(|token| token.id == cap.currency)
+            });
+            ensure!(listed, "allocator.caps: {} is not the id of a currency", cap.currency);
+            cap.amounts(0)?;
+        }
+        Ok(())
+    }
+
+    pub fn batch_usd(&self) -> Result<UsdMicros> {
+        let usd = self.batch_usd.parse();
+        usd.map_err(|_| anyhow::anyhow!("allocator.batch_usd: must be dollars in decimal text"))
+    }
+
+    pub fn terms(&self) -> Result<solver::allocator::Terms> {
+        Ok(solver::allocator::Terms {
+            batch_usd: self.batch_usd()?,
+            batch_age: Duration::from_secs(self.batch_age_secs),
+            validity: Duration::from_secs(self.validity_secs),
+        })
+    }
+}
+
+impl CapConfig {
+    pub fn amounts(&self, decimals: u8) -> Result<solver::allocator::Cap> {
+        let amount = |key: &str, text: &str| -> Result<Amount> {
+            let whole = text.parse::<u64>().ok();
+            ensure!(whole.is_some(), "allocator.caps: {key} of {} must be whole units", self.currency);
+            let units = domain::money::pow10(decimals);
+            Ok(Amount::new(U256::from(whole.unwrap_or_default()).saturating_mul(units)))
+        };
+        let cap = solver::allocator::Cap { hour: amount("hour", &self.hour)?, day: amount("day", &self.day)? };
+        ensure!(cap.hour <= cap.day, "allocator.caps: {} may not be more in an hour than in a day", self.currency);
+        Ok(cap)
+    }
+}

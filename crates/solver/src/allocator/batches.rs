@@ -1,0 +1,141 @@
+//! Batches: settled deposits of one currency on one chain, paid to the treasury together once they are worth it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256};
+use domain::money::Amount;
+use domain::time::Timestamp;
+use store::payouts::{self, Kind, Payout, State};
+use store::vault::{self, Held};
+use store::{StoreError, Tx};
+use tracing::{info, warn};
+
+use super::{Allocator, Cap, Desk, identity};
+use crate::error::SolverError;
+use crate::solver::Solver;
+
+/// Deposits in one batch at the most: their keys travel in the calldata.
+pub const LARGEST: i64 = 128;
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
+    for (&currency, &cap) in &desk.caps {
+        if let Some((count, sum)) = batch(allocator, solver, desk, currency, cap).await? {
+            info!(chain.id = %desk.id(), %currency, count, %sum, "a batch of {count} deposits is to be reimbursed");
+            solver.crash("payout.intended");
+        }
+    }
+    Ok(())
+}
+
+async fn batch(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    currency: Address,
+    cap: Cap,
+) -> Result<Option<(usize, Amount)>, SolverError> {
+    let (chain, now) = (desk.id(), solver.now());
+    let read = move |tx: &mut Tx<'_>| {
+        let open = payouts::open(tx, chain, super::MOST)?;
+        let waiting = |stored: &payouts::Stored| stored.payout.currency == currency && stored.state == State::Intended;
+        // One at a time: what waits to be signed has its part of the cap.
+        if open.iter().any(waiting) {
+            return Ok((Vec::new(), Amount::ZERO));
+        }
+        let held = vault::reimbursable(tx, chain, currency, LARGEST)?;
+        Ok::<_, SolverError>((held, room(tx, chain, currency, cap, now)?))
+    };
+    let (held, room) = solver.store.read(read).await?;
+    let Some(oldest) = held.first().map(|held| held.deposit.block_time) else { return Ok(None) };
+    let (keys, sum) = choose(&held, room)?;
+    if keys.is_empty() {
+        warn!(chain.id = %chain, %currency, %room, "the cap leaves no room for the next payout");
+        return Ok(None);
+    }
+    let old = now.millis().saturating_sub(oldest.millis()) >= millis(allocator.terms.batch_age);
+    if !old && !is_worth_it(allocator, solver, desk, currency, sum) {
+        return Ok(None);
+    }
+    let recipient = allocator.treasury;
+    let unit = move |tx: &mut Tx<'_>| reserve(tx, chain, currency, recipient, &keys, now);
+    solver.store.write(unit).await
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What may still be signed for. Signing checks it again.
+pub fn room(
+    tx: &mut Tx<'_>,
+    chain: domain::ids::ChainId,
+    currency: Address,
+    cap: Cap,
+    now: Timestamp,
+) -> Result<Amount, SolverError> {
+    let before = |span: Duration| Timestamp::from_millis(now.millis().saturating_sub(millis(span)));
+    let (mut hour, mut day) = (Amount::ZERO, Amount::ZERO);
+    for (at, amount) in payouts::signed_since(tx, chain, currency, before(DAY))? {
+        day = day.checked_add(amount)?;
+        if at > before(HOUR) {
+            hour = hour.checked_add(amount)?;
+        }
+    }
+    Ok(cap.hour.saturating_sub(hour).min(cap.day.saturating_sub(day)))
+}
+
+/// The oldest that fit. One that is too large for now does not hold up the others.
+fn choose(held: &[Held], room: Amount) -> Result<(Vec<B256>, Amount), SolverError> {
+    let (mut keys, mut sum) = (Vec::new(), Amount::ZERO);
+    for held in held {
+        let more = sum.checked_add(held.left())?;
+        if more <= room && !held.left().is_zero() {
+            keys.push(held.deposit.key);
+            sum = more;
+        }
+    }
+    Ok((keys, sum))
+}
+
+/// The price only says when, never how much: the market's word is good enough.
+fn is_worth_it(allocator: &Allocator, solver: &Solver, desk: &Desk, currency: Address, sum: Amount) -> bool {
+    let (chain, listed) = (desk.id(), desk.site.chain.token(currency));
+    let snapshot = solver.market.latest(chain);
+    let price = snapshot.and_then(|snapshot| snapshot.price(currency).ok());
+    let worth = price.zip(listed).and_then(|(price, listed)| price.usd_floor(sum, listed.decimals).ok());
+    worth.is_some_and(|worth| worth >= allocator.terms.batch_usd)
+}
+
+/// Takes what is left of each deposit, in one unit: the promise is written before anything is signed.
+fn reserve(
+    tx: &mut Tx<'_>,
+    chain: domain::ids::ChainId,
+    currency: Address,
+    recipient: Address,
+    keys: &[B256],
+    now: Timestamp,
+) -> Result<Option<(usize, Amount)>, SolverError> {
+    let (mut parts, mut sum) = (Vec::new(), Amount::ZERO);
+    let mut keys = keys.to_vec();
+    keys.sort_unstable();
+    for key in &keys {
+        let held = vault::lock(tx, *key)?.ok_or(SolverError::Broken("a deposit left the book"))?;
+        let left = held.left();
+        if !held.settled || left.is_zero() || held.deposit.currency != currency || held.deposit.chain != chain {
+            return Ok(None);
+        }
+        vault::promise(tx, &held, left, Amount::ZERO)?;
+        sum = sum.checked_add(left)?;
+        parts.push((*key, left));
+    }
+    let subject = identity::batch_key(&keys);
+    let nonce = identity::nonce(Kind::Batch, subject);
+    let payout = Payout { nonce, kind: Kind::Batch, subject, chain, currency, recipient, amount: sum };
+    let inserted = payouts::insert(tx, &payout, &parts, State::Intended, now)?;
+    // Promises without their payout must not stay.
+    inserted.ok_or(SolverError::Store(StoreError::ManyRows(0)))?;
+    Ok(Some((parts.len(), sum)))
+}

@@ -1,0 +1,269 @@
+//! The book: every final deposit, and every payment that left the depository, as enough nodes tell it.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol_types::SolCall;
+use domain::ids::OrderId;
+use domain::money::Amount;
+use evm::contracts::{Depository, Erc20};
+use evm::{Block, Execution, Head, SeenDeposit};
+use store::Tx;
+use store::blocks::Cursor;
+use store::payouts::{self, Kind, Payout, State};
+use store::vault::{self, Deposit, Ending, Settlement};
+use tracing::error;
+
+use super::{Allocator, Desk, identity};
+use crate::deposits::return_key;
+use crate::error::SolverError;
+use crate::follow::block_time;
+use crate::solver::Solver;
+
+/// Blocks booked in one unit.
+const LONGEST: u64 = 1_000;
+/// Ranges booked in one round: a book that begins far back is caught up over several.
+const RANGES: usize = 50;
+
+/// Brings the book up to the last final block, and says which that is. None while it is still catching up.
+pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<Option<Head>, SolverError> {
+    let (chain, last) = (desk.id(), desk.last_final().await?);
+    let cursor = solver.store.read(move |tx| vault::cursor(tx, chain)).await?;
+    let mut next = match cursor {
+        Some(cursor) => {
+            let there = desk.nodes.witness_number(desk.agreeing, cursor.number).await?;
+            if there.hash != cursor.hash {
+                let finality = desk.site.settings.finality;
+                return Err(SolverError::DeepFork { chain, finality });
+            }
+            cursor.number + 1
+        }
+        None => begin(solver, desk, last).await?,
+    };
+    for _ in 0..RANGES {
+        if next > last.number {
+            // Nodes that fell behind: the book is ahead of what they call final, which is no basis for signing.
+            return Ok((next == last.number + 1).then_some(last));
+        }
+        let end = last.number.min(next.saturating_add(LONGEST - 1));
+        book(allocator, solver, desk, (next, end)).await?;
+        next = end + 1;
+    }
+    Ok((next == last.number + 1).then_some(last))
+}
+
+/// Where an empty book begins: below the first deposit anyone knows of.
+async fn begin(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<u64, SolverError> {
+    let chain = desk.id();
+    let known = solver.store.read(move |tx| vault::first_deposit(tx, chain)).await?;
+    let configured = desk.site.settings.start_block.map(|block| block + 1);
+    Ok([known, configured].into_iter().flatten().min().unwrap_or(last.number).min(last.number))
+}
+
+async fn book(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    (first, end): (u64, u64),
+) -> Result<(), SolverError> {
+    let (need, chain) = (desk.agreeing, desk.id());
+    let head = desk.nodes.witness_number(need, end).await?;
+    for (number, hash) in desk.nodes.witness_deposits(need, (first, end), &desk.watch).await? {
+        let block = desk.nodes.witness_block(need, hash, &desk.watch).await?;
+        if block.head.number != number {
+            return Err(SolverError::Broken("a block has another number than its logs say"));
+        }
+        let deposits = deposits(desk, &block);
+        // Booking a deposit twice changes nothing, so that a round may end anywhere.
+        let unit = move |tx: &mut Tx<'_>| {
+            for deposit in &deposits {
+                vault::insert(tx, deposit)?;
+            }
+            Ok::<_, SolverError>(())
+        };
+        solver.store.write(unit).await?;
+    }
+    let mut executed = Vec::new();
+    for execution in desk.nodes.witness_executions(need, (first, end), &desk.watch).await? {
+        let hash = execution.request;
+        let known = solver.store.read(move |tx| payouts::of_request(tx, hash)).await?.is_some();
+        let tail = if known { None } else { named(desk, &execution).await? };
+        executed.push((execution, tail));
+    }
+    let (now, treasury) = (solver.now(), allocator.treasury);
+    let cursor = Cursor { number: head.number, hash: head.hash };
+    let unit = move |tx: &mut Tx<'_>| {
+        // What went out is added up with the cursor, so that it is added once.
+        if vault::cursor(tx, chain)?.is_some_and(|cursor| cursor.number + 1 != first) {
+            return Err(SolverError::Broken("two allocators write one book"));
+        }
+        for (execution, tail) in &executed {
+            take_out(tx, chain, execution, tail.as_ref(), treasury, now)?;
+        }
+        Ok(vault::set_cursor(tx, chain, cursor)?)
+    };
+    solver.store.write(unit).await
+}
+
+/// The deposits of a block that count: in currencies we list.
+pub fn deposits(desk: &Desk, block: &Block) -> Vec<Deposit> {
+    let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && desk.site.chain.token(seen.currency).is_some();
+    block.deposits.iter().filter(listed).map(|seen| deposit(desk, block.head, seen)).collect()
+}
+
+fn deposit(desk: &Desk, head: Head, seen: &SeenDeposit) -> Deposit {
+    Deposit {
+        key: identity::deposit_key(&desk.site.chain.name, seen.tx, seen.log_index),
+        chain: desk.id(),
+        tx: seen.tx,
+        ordinal: seen.ordinal,
+        block_number: head.number,
+        block_hash: head.hash,
+        block_time: block_time(head),
+        order: seen.id.candidate().map(OrderId),
+        return_key: return_key(desk.id(), seen.tx, seen.ordinal),
+        depositor: seen.depositor,
+        payer: seen.payer,
+        sender: seen.sender,
+        currency: seen.currency,
+        amount: Amount::new(seen.amount),
+    }
+}
+
+/// What the transaction of a payout says it was for: the request, and the deposits whose keys follow it.
+struct Named {
+    nonce: B256,
+    keys: Vec<B256>,
+}
+
+/// The keys behind an `execute` are not signed; the nonce is, and it is their hash.
+async fn named(desk: &Desk, execution: &Execution) -> Result<Option<Named>, SolverError> {
+    let Some(seen) = desk.nodes.witness_tx(desk.agreeing, execution.tx).await? else { return Ok(None) };
+    let input = seen.sent.input;
+    let Ok(call) = Depository::executeCall::abi_decode(&input) else { return Ok(None) };
+    if call.request.struct_hash() != execution.request {
+        return Ok(None);
+    }
+    let tail = input.get(4 + call.abi_encoded_size()..).unwrap_or_default();
+    if tail.len() % 32 != 0 {
+        return Ok(None);
+    }
+    let keys = tail.chunks(32).map(B256::from_slice).collect();
+    Ok(Some(Named { nonce: B256::from(call.request.nonce), keys }))
+}
+
+/// Money left the depository. If the book does not know why, it is told by the chain, or everything stops.
+fn take_out(
+    tx: &mut Tx<'_>,
+    chain: domain::ids::ChainId,
+    execution: &Execution,
+    named: Option<&Named>,
+    treasury: Address,
+    now: domain::time::Timestamp,
+) -> Result<(), SolverError> {
+    let paid = Paid::of(execution);
+    if let Some(paid) = paid {
+        let total = vault::total(tx, chain, paid.currency)?;
+        let executed = total.executed.checked_add(paid.amount)?;
+        vault::set_total(tx, chain, paid.currency, vault::Total { executed, ..total })?;
+    }
+    if payouts::of_request(tx, execution.request)?.is_some() {
+        return Ok(());
+    }
+    if let (Some(paid), Some(named)) = (paid, named)
+        && adopt(tx, chain, paid, named, treasury, now)?
+    {
+        return Ok(());
+    }
+    error!(chain.id = %chain, tx = %execution.tx, "the depository paid out what this database has not signed for: nothing more is signed on chain {chain} until a person has looked");
+    payouts::stranger(tx, chain, execution.request, execution.tx, execution.block)?;
+    Ok(())
+}
+
+/// A payout that a lost database made: the chain says which deposits it was for, and they are booked as paid.
+fn adopt(
+    tx: &mut Tx<'_>,
+    chain: domain::ids::ChainId,
+    paid: Paid,
+    named: &Named,
+    treasury: Address,
+    now: domain::time::Timestamp,
+) -> Result<bool, SolverError> {
+    let Some((&subject, keys)) = named.keys.split_last() else { return Ok(false) };
+    let kind = if keys.is_empty() { Kind::Refund } else { Kind::Batch };
+    let fits = match kind {
+        Kind::Batch => identity::batch_key(keys) == subject && paid.to == treasury,
+        Kind::Refund | Kind::Excess => true,
+    };
+    if !fits || identity::nonce(kind, subject) != named.nonce {
+        return Ok(false);
+    }
+    let keys = if keys.is_empty() { std::slice::from_ref(&subject) } else { keys };
+    let (mut parts, mut sum) = (Vec::new(), Amount::ZERO);
+    let mut held = Vec::new();
+    for key in keys {
+        let Some(deposit) = vault::lock(tx, *key)? else { return Ok(false) };
+        let same = deposit.deposit.chain == chain && deposit.deposit.currency == paid.currency;
+        let part = if kind == Kind::Batch { deposit.left() } else { paid.amount };
+        if !same || part > deposit.left() {
+            return Ok(false);
+        }
+        sum = sum.checked_add(part)?;
+        parts.push((*key, part));
+        held.push((deposit, part));
+    }
+    if sum != paid.amount {
+        return Ok(false);
+    }
+    let payout = Payout {
+        nonce: named.nonce,
+        kind,
+        subject,
+        chain,
+        currency: paid.currency,
+        recipient: paid.to,
+        amount: paid.amount,
+    };
+    // One that was reserved here and executed elsewhere keeps its row; whether it was is found by its nonce.
+    if payouts::insert(tx, &payout, &parts, State::Executed, now)?.is_none() {
+        return Ok(true);
+    }
+    for (deposit, part) in held {
+        match kind {
+            Kind::Batch => vault::promise(tx, &deposit, part, Amount::ZERO)?,
+            Kind::Refund | Kind::Excess => {
+                vault::promise(tx, &deposit, Amount::ZERO, part)?;
+                vault::settle(tx, &returned(&deposit.deposit, named.nonce), now)?;
+            }
+        }
+        vault::set_settled(tx, deposit.deposit.key)?;
+    }
+    Ok(true)
+}
+
+/// A deposit that goes back out of the depository: its nonce stands for the transaction.
+pub fn returned(deposit: &Deposit, nonce: B256) -> Settlement {
+    let order = OrderId(deposit.return_key);
+    let key = identity::settlement_key(deposit.key, order);
+    Settlement { key, order, deposit: deposit.key, ending: Ending::Vault, chain: deposit.chain, tx: nonce }
+}
+
+/// One of the two call shapes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Paid {
+    currency: Address,
+    to: Address,
+    amount: Amount,
+}
+
+impl Paid {
+    fn of(execution: &Execution) -> Option<Self> {
+        let call = &execution.call;
+        if call.data.is_empty() {
+            return Some(Self { currency: Address::ZERO, to: call.to, amount: Amount::new(call.value) });
+        }
+        let transfer = Erc20::transferCall::abi_decode(&call.data).ok()?;
+        let exact = call.data.len() == 68 && call.value == U256::ZERO;
+        exact.then(|| Self { currency: call.to, to: transfer.to, amount: Amount::new(transfer.amount) })
+    }
+}

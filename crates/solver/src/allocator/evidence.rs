@@ -1,0 +1,262 @@
+//! Whether a deposit may be reimbursed: the transaction that is said to have settled it, read from the chain and held
+//! against the order (protocol 4.2, 4.3).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use alloy::sol_types::SolValue;
+use domain::account::Account;
+use domain::ids::{ChainId, OrderId};
+use domain::money::{Amount, Ratio};
+use domain::order::{Order, call_data};
+use domain::time::Timestamp;
+use evm::topics::CALL_MADE;
+use evm::{SentTx, Witnessed};
+use store::Tx;
+use store::vault::{self, Deposit, Ending, Settlement};
+use tracing::{debug, error, info};
+
+use super::{Allocator, Desk, MOST, book, identity};
+use crate::error::{Chained, SolverError};
+use crate::solver::Solver;
+
+#[derive(Debug)]
+pub enum Proof {
+    Good,
+    /// The payment is on the chain and may still change.
+    NotFinal,
+    /// What it lacks. The deposit is set aside for a while, and a person is told.
+    Bad(&'static str),
+}
+
+/// How long a bad proof is set aside: a node that lags must not cost us a deposit for ever.
+const SET_ASIDE_MILLIS: i64 = 3_600_000;
+
+/// Looks at what the solver says has been settled, and books what is proven.
+pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
+    let chain = desk.id();
+    let before = Timestamp::from_millis(solver.now().millis().saturating_sub(SET_ASIDE_MILLIS));
+    solver.store.write(move |tx| vault::look_again(tx, chain, before)).await?;
+    for claim in solver.store.read(move |tx| vault::claims(tx, chain, MOST)).await? {
+        let deposit = claim.held.deposit;
+        let settlement = Settlement {
+            key: identity::settlement_key(deposit.key, claim.order),
+            order: claim.order,
+            deposit: deposit.key,
+            ending: claim.ending,
+            chain: claim.chain,
+            tx: claim.tx,
+        };
+        let proof = match prove(allocator, solver, &deposit, &settlement).await {
+            Ok(Proof::NotFinal) => continue,
+            Ok(proof) => proof,
+            // A chain nobody can read keeps only those waiting that were settled on it.
+            Err(error) if error.is_transient() => {
+                debug!(chain.id = %chain, tx = %deposit.tx, error = %Chained(&error), "a deposit cannot be looked at now");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let now = solver.now();
+        let unit = move |tx: &mut Tx<'_>| {
+            let bad = match proof {
+                Proof::Good if vault::settle(tx, &settlement, now)? => {
+                    vault::set_settled(tx, settlement.deposit)?;
+                    return Ok::<_, SolverError>(None);
+                }
+                Proof::Good => "the order, the deposit or the transaction already counts for something else",
+                Proof::Bad(why) => why,
+                Proof::NotFinal => return Ok(None),
+            };
+            vault::refuse(tx, settlement.deposit, bad, now)?;
+            Ok(Some(bad))
+        };
+        match solver.store.write(unit).await? {
+            Some(why) => {
+                error!(chain.id = %chain, tx = %deposit.tx, settled.tx = %settlement.tx, "a deposit is not reimbursed: {why}");
+            }
+            None => info!(chain.id = %chain, tx = %deposit.tx, "a deposit is proven to be settled"),
+        }
+    }
+    Ok(())
+}
+
+/// Reads deposit and settlement from the chains and holds them against each other. An error means that nobody can say.
+pub async fn prove(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    deposit: &Deposit,
+    settlement: &Settlement,
+) -> Result<Proof, SolverError> {
+    let Some(origin) = allocator.desk(deposit.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
+    if !is_there(origin, deposit).await? {
+        return Ok(Proof::Bad("the deposit is not on the chain"));
+    }
+    let Some(desk) = allocator.desk(settlement.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
+    let seen = desk.nodes.witness_tx(desk.agreeing, settlement.tx).await?;
+    let Some(seen) = seen else { return Ok(Proof::Bad("the transaction that settled it is not on the chain")) };
+    if seen.head.number > desk.last_final().await?.number {
+        return Ok(Proof::NotFinal);
+    }
+    let order = match settlement.ending {
+        Ending::Fill | Ending::Refund => {
+            let id = settlement.order;
+            let quote = solver.store.read(move |tx| vault::quote_of(tx, id)).await?;
+            quote.and_then(|quote| quote.order())
+        }
+        Ending::Return | Ending::Vault => None,
+    };
+    Ok(judge(solver, desk, deposit, settlement, order.as_ref(), &seen).map_or_else(Proof::Bad, |()| Proof::Good))
+}
+
+/// Whether the deposit stands where the book says, and says what the book says.
+pub async fn is_there(desk: &Desk, deposit: &Deposit) -> Result<bool, SolverError> {
+    let number = desk.nodes.witness_number(desk.agreeing, deposit.block_number).await?;
+    if number.hash != deposit.block_hash {
+        return Ok(false);
+    }
+    let block = desk.nodes.witness_block(desk.agreeing, deposit.block_hash, &desk.watch).await?;
+    Ok(book::deposits(desk, &block).contains(deposit))
+}
+
+fn judge(
+    solver: &Solver,
+    desk: &Desk,
+    deposit: &Deposit,
+    settlement: &Settlement,
+    order: Option<&Order>,
+    seen: &Witnessed,
+) -> Result<(), &'static str> {
+    let chain = desk.id();
+    paid_by_us(desk, &seen.sent, settlement.order)?;
+    match settlement.ending {
+        Ending::Fill => {
+            let order = belongs(solver, deposit, settlement.order, order)?;
+            fill(order, &desk.site.chain.name, seen)
+        }
+        Ending::Refund => {
+            let order = belongs(solver, deposit, settlement.order, order)?;
+            refund(order, deposit, &desk.site.chain.name, seen)
+        }
+        Ending::Return => give_back(desk, deposit, settlement.order, chain, seen),
+        Ending::Vault => Err("a return out of the depository is proven by its nonce"),
+    }
+}
+
+/// Success, by one of our wallets, and with the id as the last bytes of the calldata.
+fn paid_by_us(desk: &Desk, sent: &SentTx, order: OrderId) -> Result<(), &'static str> {
+    if !sent.success {
+        return Err("the transaction that settled it failed");
+    }
+    if !desk.site.addresses().contains(&sent.from) {
+        return Err("the transaction that settled it is not from one of our wallets");
+    }
+    if sent.id() != Some(order.0) {
+        return Err("the transaction that settled it names another order");
+    }
+    Ok(())
+}
+
+/// The order the deposit names, as its hash proves, and taken on by our own key.
+fn belongs<'a>(
+    solver: &Solver,
+    deposit: &Deposit,
+    id: OrderId,
+    order: Option<&'a Order>,
+) -> Result<&'a Order, &'static str> {
+    if deposit.order != Some(id) {
+        return Err("the deposit names another order");
+    }
+    let order = order.ok_or("the order is not known")?;
+    if order.id() != id {
+        return Err("the stored quote is not the one of the order");
+    }
+    if order.solver != solver.order_key.address() {
+        return Err("the order was not taken on by us");
+    }
+    let [input] = &order.inputs[..] else { return Err("an order with other than one input") };
+    let chain = solver.catalog.chain(deposit.chain).ok_or("the chain is not configured")?;
+    if input.chain != chain.name || input.currency.evm() != Some(deposit.currency) {
+        return Err("the deposit is not in the order's currency");
+    }
+    Ok(order)
+}
+
+fn fill(order: &Order, chain: &str, seen: &Witnessed) -> Result<(), &'static str> {
+    let output = &order.output;
+    if output.chain != chain {
+        return Err("the fill is on another chain");
+    }
+    if seen.head.time > u64::from(output.deadline) {
+        return Err("the fill came after the order's deadline");
+    }
+    let router = contract(&output.extra_data)?;
+    // Two payments to one recipient are not met by one transfer.
+    let mut owed: BTreeMap<(Address, Address), Amount> = BTreeMap::new();
+    for payment in &output.payments {
+        let sum = owed.entry((evm(&payment.recipient)?, evm(&payment.currency)?)).or_default();
+        *sum = sum.checked_add(payment.minimum).map_err(|_| "amounts out of range")?;
+    }
+    for ((recipient, currency), minimum) in owed {
+        let paid = seen.sent.paid(currency, recipient, router);
+        if paid < minimum.units() || paid.is_zero() {
+            return Err("the fill paid less than the order's minimum");
+        }
+    }
+    called(&output.calls, router, &seen.sent)
+}
+
+/// Every call of the order was made, in order; others may be in between.
+fn called(calls: &[Vec<u8>], router: Address, sent: &SentTx) -> Result<(), &'static str> {
+    let mut wanted = calls.iter().peekable();
+    for log in sent.logs.iter().filter(|log| log.address() == router && log.topics() == [CALL_MADE]) {
+        type Made = (Address, alloy::primitives::Bytes, alloy::primitives::U256);
+        let Ok((to, data, value)) = Made::abi_decode_params(&log.data().data) else { continue };
+        if wanted.peek().is_some_and(|call| **call == call_data(to, &data, Amount::new(value))) {
+            wanted.next();
+        }
+    }
+    if wanted.next().is_some() { Err("the fill did not make the order's calls") } else { Ok(()) }
+}
+
+fn refund(order: &Order, deposit: &Deposit, chain: &str, seen: &Witnessed) -> Result<(), &'static str> {
+    let input = order.inputs.first().ok_or("an order without input")?;
+    let share = Ratio::new(deposit.amount.units(), input.amount.units()).map_err(|_| "an order of nothing")?;
+    for way in input.refunds.iter().filter(|way| way.chain == chain) {
+        let named = evm(&way.recipient)?;
+        let recipient = if named.is_zero() { deposit.depositor } else { named };
+        let paid = seen.sent.paid(evm(&way.currency)?, recipient, contract(&way.extra_data)?);
+        let least = way.minimum.mul_ceil(share).map_err(|_| "amounts out of range")?;
+        let in_time = seen.head.time <= u64::from(way.deadline);
+        if in_time && !paid.is_zero() && paid >= least.units() {
+            return Ok(());
+        }
+    }
+    Err("the refund did not pay whom the order names, in time")
+}
+
+/// A deposit that paid for no order, back to whom it names.
+fn give_back(
+    desk: &Desk,
+    deposit: &Deposit,
+    id: OrderId,
+    chain: ChainId,
+    seen: &Witnessed,
+) -> Result<(), &'static str> {
+    if id.0 != deposit.return_key || chain != deposit.chain {
+        return Err("the return is of another deposit");
+    }
+    let paid = seen.sent.paid(deposit.currency, deposit.depositor, desk.site.chain.router);
+    if paid.is_zero() { Err("the return did not pay the depositor") } else { Ok(()) }
+}
+
+fn evm(account: &Account) -> Result<Address, &'static str> {
+    account.evm().ok_or("not an address of this kind of chain")
+}
+
+/// The contract whose events count, as the order names it.
+fn contract(extra_data: &[u8]) -> Result<Address, &'static str> {
+    let word: [u8; 32] = extra_data.try_into().map_err(|_| "the order names no contract")?;
+    Ok(Address::from_word(word.into()))
+}

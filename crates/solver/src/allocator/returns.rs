@@ -1,0 +1,131 @@
+//! Deposits that pay for no order and are too large to be returned from our own funds, or that could not be: they go
+//! back out of the depository, to whom they name.
+
+use std::sync::Arc;
+
+use domain::deposit::{self as rules, Facts, Verdict};
+use domain::money::Amount;
+use store::Tx;
+use store::payouts::{self, Kind, Payout, State};
+use store::vault::{self, Deposit, Held};
+use tracing::{error, info};
+
+use super::{Allocator, Desk, MOST, book, evidence, identity};
+use crate::error::SolverError;
+use crate::payments::refund_cost;
+use crate::solver::Solver;
+
+pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
+    let chain = desk.id();
+    for held in solver.store.read(move |tx| vault::unreturned(tx, chain, MOST)).await? {
+        if !desk.caps.contains_key(&held.deposit.currency) {
+            continue;
+        }
+        let why = match plan(allocator, solver, desk, &held).await? {
+            Plan::Pay(amount) => {
+                let now = solver.now();
+                let payout = payout(&held.deposit, amount);
+                let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, now);
+                if solver.store.write(unit).await? {
+                    info!(chain.id = %chain, tx = %held.deposit.tx, %amount, "a deposit goes back out of the depository");
+                    solver.crash("payout.intended");
+                }
+                continue;
+            }
+            Plan::Later => continue,
+            Plan::Refuse(why) => why,
+        };
+        error!(chain.id = %chain, tx = %held.deposit.tx, "a deposit waits for a person to return it: {why}");
+        let (key, now) = (held.deposit.key, solver.now());
+        solver.store.write(move |tx| vault::refuse(tx, key, why, now)).await?;
+    }
+    Ok(())
+}
+
+enum Plan {
+    Pay(Amount),
+    Later,
+    Refuse(&'static str),
+}
+
+async fn plan(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, held: &Held) -> Result<Plan, SolverError> {
+    let deposit = &held.deposit;
+    let nobody = desk.site.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
+    if nobody || solver.screen.custodial.contains(&deposit.depositor) {
+        return Ok(Plan::Refuse("whom it names cannot be paid"));
+    }
+    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| solver.screen.blocked.contains(who)) {
+        return Ok(Plan::Refuse("it is from a blocked wallet"));
+    }
+    if !evidence::is_there(desk, deposit).await? {
+        return Ok(Plan::Refuse("it is not on the chain"));
+    }
+    match whose(solver, deposit).await? {
+        Whose::Nobodys => {}
+        Whose::Undecided => return Ok(Plan::Later),
+        Whose::TheOrders => return Ok(Plan::Refuse("it has paid for the order it names")),
+    }
+    let Some(snapshot) = solver.market.latest(desk.id()) else { return Ok(Plan::Later) };
+    let Some(cost) = refund_cost(&desk.site, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
+    // The depository's call costs about twice a transfer.
+    let amount = held.left().saturating_sub(cost).saturating_sub(cost);
+    Ok(if amount.is_zero() { Plan::Refuse("sending it costs more than it is") } else { Plan::Pay(amount) })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// It names no order that we know, could not have paid for it, or another one has.
+    Nobodys,
+    /// The order it names is not settled yet.
+    Undecided,
+    TheOrders,
+}
+
+async fn whose(solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverError> {
+    let Some(order) = deposit.order else { return Ok(Whose::Nobodys) };
+    let read =
+        move |tx: &mut Tx<'_>| Ok::<_, SolverError>((vault::quote_of(tx, order)?, vault::settlement_for(tx, order)?));
+    let (quote, settlement) = solver.store.read(read).await?;
+    let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
+        return Ok(Whose::Nobodys);
+    };
+    let facts = Facts {
+        chain: deposit.chain,
+        currency: deposit.currency,
+        amount: deposit.amount,
+        payer: deposit.payer,
+        sender: deposit.sender,
+        block_time: deposit.block_time,
+    };
+    Ok(match (rules::judge(&quote, &facts)?, settlement) {
+        (Verdict::Stranger { .. }, _) => Whose::Nobodys,
+        (Verdict::Fill { .. } | Verdict::Refund { .. }, None) => Whose::Undecided,
+        (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
+        (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
+    })
+}
+
+fn payout(deposit: &Deposit, amount: Amount) -> Payout {
+    Payout {
+        nonce: identity::nonce(Kind::Refund, deposit.key),
+        kind: Kind::Refund,
+        subject: deposit.key,
+        chain: deposit.chain,
+        currency: deposit.currency,
+        recipient: deposit.depositor,
+        amount,
+    }
+}
+
+fn reserve(tx: &mut Tx<'_>, payout: &Payout, now: domain::time::Timestamp) -> Result<bool, SolverError> {
+    let Some(held) = vault::lock(tx, payout.subject)? else { return Ok(false) };
+    // The row that excludes every other ending of this deposit.
+    if held.settled || !vault::settle(tx, &book::returned(&held.deposit, payout.nonce), now)? {
+        return Ok(false);
+    }
+    vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
+    vault::set_returning(tx, payout.subject)?;
+    let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, now)?;
+    inserted.ok_or(SolverError::Broken("a deposit goes back twice"))?;
+    Ok(true)
+}

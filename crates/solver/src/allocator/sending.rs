@@ -1,0 +1,167 @@
+//! Sending what was signed: a payment of a filler lane like every other, so that nonces, bumps, reorgs and crashes are
+//! nobody's business here.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::sol_types::SolCall;
+use domain::ids::{OrderId, RequestId};
+use domain::money::Amount;
+use evm::contracts::Depository;
+use evm::{At, ChainError, Refusal};
+use store::lanes::Lane;
+use store::payments::{Payment, Purpose};
+use store::payouts::{self, Kind, Signature, State, Stored};
+use store::{Tx, lanes, payments, settlements, vault};
+use tracing::{debug, warn};
+
+use super::outcome::MOST_VOIDS;
+use super::signing::request;
+use super::{Desk, MOST};
+use crate::error::SolverError;
+use crate::forms::Form;
+use crate::payments::{can_pay, first_offer};
+use crate::site::Site;
+use crate::solver::{Means, Solver};
+
+/// Gas of a payout, and what each key in its calldata adds.
+const GAS: u64 = 250_000;
+const GAS_PER_KEY: u64 = 1_500;
+/// A signature with less time left than this is not sent any more.
+const LEAST_SECS: u64 = 60;
+
+pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
+    let chain = desk.id();
+    let read = move |tx: &mut Tx<'_>| {
+        let mut ready = Vec::new();
+        for stored in payouts::open(tx, chain, MOST)? {
+            let waits =
+                stored.state == State::Signed && payments::live(tx, Purpose::Payout, stored.payout.nonce)?.is_none();
+            if let (true, Some(signature)) = (waits, payouts::live(tx, stored.id)?) {
+                ready.push((payouts::parts(tx, stored.id)?, stored, signature));
+            }
+        }
+        Ok::<_, SolverError>(ready)
+    };
+    let ready = solver.store.read(read).await?;
+    if ready.is_empty() {
+        return Ok(());
+    }
+    let time = desk.nodes.witness_header(desk.agreeing, 0).await?.time;
+    for (parts, stored, signature) in ready {
+        if signature.expiration < time.saturating_add(LEAST_SECS) {
+            continue;
+        }
+        let keys: Vec<B256> = parts.into_iter().map(|(key, _)| key).collect();
+        let Some(data) = calldata(&stored, &signature, &keys) else { continue };
+        if !would_pass(desk, &stored, &data).await? {
+            continue;
+        }
+        let gas = GAS.saturating_add(GAS_PER_KEY.saturating_mul(keys.len() as u64));
+        let means = solver.means();
+        let paid = solver.store.write(move |tx| pay(tx, &stored, &data, gas, &means)).await?;
+        if let Some(payment) = paid {
+            solver.hand_over(vec![payment]);
+            solver.crash("payout.sent");
+        }
+    }
+    Ok(())
+}
+
+/// The call, the keys of its deposits, and what it is known by: a database that was lost is rebuilt from these.
+fn calldata(stored: &Stored, signature: &Signature, keys: &[B256]) -> Option<Bytes> {
+    let bytes = signature.bytes.clone()?;
+    let request = request(&stored.payout, signature.expiration);
+    let mut data = Depository::executeCall { request, signature: bytes.into() }.abi_encode();
+    if stored.payout.kind == Kind::Batch {
+        data.extend_from_slice(&keys.concat());
+    }
+    data.extend_from_slice(stored.payout.subject.as_slice());
+    Some(data.into())
+}
+
+/// A payout that would fail now is not worth its gas; its signature may still be good later.
+async fn would_pass(desk: &Desk, stored: &Stored, data: &Bytes) -> Result<bool, SolverError> {
+    let from = desk.site.addresses().first().copied().unwrap_or_default();
+    let simulated = desk.site.nodes.simulate(from, desk.depository(), U256::ZERO, data.clone(), At::Latest).await;
+    match simulated {
+        Ok(_) => Ok(true),
+        Err(ChainError::Refused { refusal: Refusal::Reverted(data), .. }) => {
+            warn!(chain.id = %desk.id(), payout = stored.id.0, %data, "a payout would fail and is not sent");
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives the payout to a lane, once. None where no lane can take it now.
+fn pay(
+    tx: &mut Tx<'_>,
+    stored: &Stored,
+    data: &Bytes,
+    gas: u64,
+    means: &Means,
+) -> Result<Option<payments::Stored>, SolverError> {
+    let (chain, nonce) = (stored.payout.chain, stored.payout.nonce);
+    let signed = payouts::lock(tx, stored.id)?.is_some_and(|stored| stored.state == State::Signed);
+    let failed = payments::voids(tx, Purpose::Payout, nonce)? >= MOST_VOIDS;
+    if !signed || failed || payments::live(tx, Purpose::Payout, nonce)?.is_some() {
+        return Ok(None);
+    }
+    let Some((site, Some(snapshot))) = means.on(chain) else { return Ok(None) };
+    let Some(fees) = first_offer(site, snapshot).filter(|_| site.refusing().is_none()) else { return Ok(None) };
+    let target = site.chain.depository;
+    let form = Form {
+        target,
+        value: Amount::ZERO,
+        data: data.clone(),
+        gas,
+        currency: Address::ZERO,
+        amount: Amount::ZERO,
+        through_purse: false,
+    };
+    let outstanding = payments::outstanding(tx, chain, snapshot.block)?;
+    let reserve = site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit);
+    let lanes = lanes::lock(tx, chain)?;
+    let able = |lane: &&Lane| is_free(site, lane) && can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
+    let Some(lane) = lanes.iter().filter(able).min_by_key(|lane| lane.unmined) else {
+        debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now");
+        return Ok(None);
+    };
+    // A deposit that goes back is settled by this, so that nobody returns it from our own funds as well.
+    let returned = match stored.payout.kind {
+        Kind::Refund => vault::find(tx, stored.payout.subject)?.map(|held| OrderId(held.deposit.return_key)),
+        Kind::Batch | Kind::Excess => None,
+    };
+    let payment = Payment {
+        purpose: Purpose::Payout,
+        subject: nonce,
+        request: RequestId(B256::ZERO),
+        order: returned.unwrap_or(OrderId(stored.payout.subject)),
+        chain,
+        wallet: lane.wallet,
+        nonce: lanes::take_nonce(tx, chain, lane.wallet)?,
+        target,
+        value: Amount::ZERO,
+        data: data.clone(),
+        gas,
+        recipient: stored.payout.recipient,
+        // What leaves is the depository's, not ours.
+        currency: Address::ZERO,
+        amount: Amount::ZERO,
+    };
+    let paid = payments::insert(tx, &payment, fees, means.now)?;
+    let paid = paid.ok_or(SolverError::Broken("a payout is sent twice in one unit"))?;
+    match returned {
+        Some(order) if !settlements::take(tx, order, Purpose::Payout, paid.id)? => {
+            Err(SolverError::Broken("a deposit that goes back out of the depository was returned already"))
+        }
+        _ => Ok(Some(paid)),
+    }
+}
+
+/// Repayment leaves half of every lane to what was promised to users.
+fn is_free(site: &Site, lane: &Lane) -> bool {
+    let ours = site.wallets.iter().any(|wallet| wallet.signer.address() == lane.wallet);
+    ours && lane.quarantined.is_none() && lane.unmined < site.settings.window.div_ceil(2)
+}

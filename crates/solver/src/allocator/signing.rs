@@ -1,0 +1,265 @@
+//! Signing: everything is read and reckoned again first, and the decision is written before the key is used.
+//!
+//! The digest is fixed by that decision. Dying between it and the signature is harmless: signing again gives the same
+//! bytes.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::sol_types::SolCall;
+use domain::money::Amount;
+use evm::contracts::{Call, CallRequest, Depository, Erc20};
+use evm::{At, Head};
+use store::payouts::{self, Kind, Payout, PayoutId, Signature, State, Stored};
+use store::vault::{self, Ending};
+use store::{StoreError, Tx};
+use tracing::{error, info};
+
+use super::evidence::{Proof, is_there, prove};
+use super::outcome::is_used;
+use super::{Allocator, Desk, MOST, batches, identity};
+use crate::error::SolverError;
+use crate::solver::Solver;
+
+/// Why a payout is not signed.
+#[derive(Debug)]
+enum Stop {
+    /// Something is wrong with it, or with the depository: a person should look.
+    Refused(String),
+    /// It waits for its turn.
+    NotNow(&'static str),
+    Failed(SolverError),
+}
+
+impl<E: Into<SolverError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Refused(why.into()))
+}
+
+pub async fn sign(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(), SolverError> {
+    let chain = desk.id();
+    for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
+        if stored.state != State::Intended {
+            continue;
+        }
+        let why = match sign_one(allocator, solver, desk, last, &stored).await {
+            Ok(()) => continue,
+            // Nodes that are away now keep this one waiting, and not the others.
+            Err(Stop::Failed(SolverError::Doubt(doubt))) => format!("{doubt}"),
+            Err(Stop::Failed(error)) => return Err(error),
+            Err(Stop::NotNow(why)) => why.to_owned(),
+            Err(Stop::Refused(why)) => {
+                if stored.note.as_ref() != Some(&why) {
+                    error!(chain.id = %chain, payout = stored.id.0, "a payout is not signed: {why}");
+                }
+                why
+            }
+        };
+        if stored.note.as_ref() != Some(&why) {
+            let (id, now) = (stored.id, solver.now());
+            solver.store.write(move |tx| payouts::set_state(tx, id, State::Intended, Some(&why), now)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn sign_one(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    last: Head,
+    stored: &Stored,
+) -> Result<(), Stop> {
+    let (id, payout) = (stored.id, &stored.payout);
+    let decided = solver.store.read(move |tx| payouts::live(tx, id)).await?;
+    let signature = match decided {
+        // Decided by a process that died: whatever it may have signed, this gives the same.
+        Some(signature) => signature,
+        None => {
+            check(allocator, solver, desk, last, stored).await?;
+            decide(allocator, solver, desk, stored).await?
+        }
+    };
+    let request = request(payout, signature.expiration);
+    if request.struct_hash() != signature.struct_hash {
+        return refused("what was decided is not what the payout says");
+    }
+    let bytes = allocator.key.sign_digest(request.digest(desk.id().0, desk.depository())).as_bytes();
+    let (ordinal, now) = (signature.ordinal, solver.now());
+    let unit = move |tx: &mut Tx<'_>| {
+        payouts::signed(tx, id, ordinal, &bytes)?;
+        payouts::set_state(tx, id, State::Signed, None, now)
+    };
+    solver.store.write::<_, StoreError>(unit).await?;
+    info!(chain.id = %desk.id(), payout = id.0, amount = %payout.amount, "signed a payout");
+    solver.crash("payout.signed");
+    Ok(())
+}
+
+/// The two shapes there are, one call to a request, and never a failure that passes.
+pub fn request(payout: &Payout, expiration: u64) -> CallRequest {
+    let amount = payout.amount.units();
+    let call = if payout.currency.is_zero() {
+        Call { to: payout.recipient, data: Bytes::new(), value: amount, allowFailure: false }
+    } else {
+        let transfer = Erc20::transferCall { to: payout.recipient, amount }.abi_encode();
+        Call { to: payout.currency, data: transfer.into(), value: U256::ZERO, allowFailure: false }
+    };
+    CallRequest { calls: vec![call], nonce: U256::from_be_bytes(payout.nonce.0), expiration: U256::from(expiration) }
+}
+
+/// Nothing of a payout's row is believed: not its amount, not its recipient, not its nonce.
+async fn check(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    last: Head,
+    stored: &Stored,
+) -> Result<(), Stop> {
+    let (id, chain, payout) = (stored.id, desk.id(), &stored.payout);
+    let read = move |tx: &mut Tx<'_>| {
+        let parts = payouts::parts(tx, id)?;
+        Ok::<_, SolverError>((payouts::strangers(tx, chain)?, payouts::imported(tx, chain)?, parts))
+    };
+    let (strangers, imported, parts) = solver.store.read(read).await?;
+    if strangers > 0 {
+        return refused("the depository has paid out what this database has not signed for");
+    }
+    if imported > 0 {
+        return Err(Stop::NotNow("a payout of a database that was lost is not final yet"));
+    }
+    let keys: Vec<B256> = parts.iter().map(|(key, _)| *key).collect();
+    let subject = match (payout.kind, &keys[..]) {
+        (_, []) => return refused("it is for no deposit"),
+        (Kind::Batch, keys) => identity::batch_key(keys),
+        (Kind::Refund, [key]) => *key,
+        (Kind::Refund | Kind::Excess, _) => return refused("it is of no kind that is signed"),
+    };
+    if payout.chain != chain || payout.subject != subject || payout.nonce != identity::nonce(payout.kind, subject) {
+        return refused("its nonce is not that of its deposits");
+    }
+    let mut sum = Amount::ZERO;
+    for (key, part) in parts {
+        sum = sum.checked_add(part)?;
+        check_part(allocator, solver, desk, last, payout, key, part).await?;
+    }
+    if sum != payout.amount {
+        return refused(format!("it is for {} and its deposits for {sum}", payout.amount));
+    }
+    if payout.kind == Kind::Batch && payout.recipient != allocator.treasury {
+        return refused("a batch is paid to the treasury only");
+    }
+    if is_used(desk, payout.nonce, last).await? {
+        return Err(Stop::NotNow("it was paid out already"));
+    }
+    let named = ask(desk, desk.depository(), Depository::allocatorCall {}.abi_encode(), last).await?;
+    if Address::from_word(named.into()) != allocator.address() {
+        return refused(format!("the depository's allocator is not {}", allocator.address()));
+    }
+    solvent(solver, desk, last, payout).await
+}
+
+async fn check_part(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    last: Head,
+    payout: &Payout,
+    key: B256,
+    part: Amount,
+) -> Result<(), Stop> {
+    let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>((vault::find(tx, key)?, vault::settlement_of(tx, key)?));
+    let (Some(held), settlement) = solver.store.read(read).await? else {
+        return refused("one of its deposits is not in the book");
+    };
+    let deposit = &held.deposit;
+    if deposit.chain != payout.chain || deposit.currency != payout.currency {
+        return refused("one of its deposits is of another currency");
+    }
+    let promised = if payout.kind == Kind::Batch { held.reimbursed } else { held.refunded };
+    if promised != part {
+        return refused("the book promises another part of one of its deposits");
+    }
+    let Some(settlement) = settlement else { return refused("one of its deposits is not settled") };
+    match (payout.kind, settlement.ending) {
+        (Kind::Batch, Ending::Vault) => {
+            // What was kept for gas, once the rest has gone back.
+            if !is_used(desk, identity::nonce(Kind::Refund, key), last).await? {
+                return refused("one of its deposits has not gone back yet");
+            }
+        }
+        (Kind::Batch, _) => {
+            return match prove(allocator, solver, deposit, &settlement).await? {
+                Proof::Good => Ok(()),
+                Proof::NotFinal => Err(Stop::NotNow("a payment it is for is not final")),
+                Proof::Bad(why) => refused(why),
+            };
+        }
+        (Kind::Refund, Ending::Vault) if payout.recipient == deposit.depositor => {}
+        (Kind::Refund, Ending::Vault) => return refused("a deposit goes back to whom it names only"),
+        (Kind::Refund | Kind::Excess, _) => return refused("a deposit that was settled does not go back"),
+    }
+    if is_there(desk, deposit).await? { Ok(()) } else { refused("a deposit is not on the chain") }
+}
+
+/// The depository holds what it owes, and this is part of it.
+async fn solvent(solver: &Arc<Solver>, desk: &Desk, last: Head, payout: &Payout) -> Result<(), Stop> {
+    let (chain, currency) = (desk.id(), payout.currency);
+    let read = move |tx: &mut Tx<'_>| {
+        Ok::<_, SolverError>((vault::total(tx, chain, currency)?, payouts::promised(tx, chain, currency)?))
+    };
+    let (total, promised) = solver.store.read(read).await?;
+    let balance = if currency.is_zero() {
+        desk.nodes.witness_balance(desk.agreeing, desk.depository(), At::Hash(last.hash)).await?
+    } else {
+        let call = Erc20::balanceOfCall { owner: desk.depository() }.abi_encode();
+        U256::from_be_bytes(ask(desk, currency, call, last).await?)
+    };
+    let Ok(owed) = total.deposited.checked_sub(total.executed) else {
+        return refused("more has left the depository than came in");
+    };
+    if Amount::new(balance) < owed {
+        return refused(format!("the depository holds {balance} and owes {owed}"));
+    }
+    let mut out = payout.amount;
+    for live in promised {
+        out = out.checked_add(live)?;
+    }
+    if out > owed { refused(format!("signatures for {out} would be out, and {owed} is there")) } else { Ok(()) }
+}
+
+async fn ask(desk: &Desk, to: Address, call: Vec<u8>, last: Head) -> Result<[u8; 32], Stop> {
+    let answer = desk.nodes.witness_call(desk.agreeing, to, call.into(), At::Hash(last.hash)).await?;
+    answer.as_ref().try_into().map_err(|_| Stop::Refused(format!("{to} does not answer as it should")))
+}
+
+/// Writes down what is going to be signed, if the caps have room for it.
+async fn decide(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, stored: &Stored) -> Result<Signature, Stop> {
+    let Some(&cap) = desk.caps.get(&stored.payout.currency) else {
+        return Err(Stop::NotNow("its currency has no cap"));
+    };
+    let issued = desk.nodes.witness_header(desk.agreeing, 0).await?.time;
+    let expiration = issued.saturating_add(allocator.terms.validity.as_secs());
+    let struct_hash = request(&stored.payout, expiration).struct_hash();
+    let (id, payout, now): (PayoutId, Payout, _) = (stored.id, stored.payout.clone(), solver.now());
+    let unit = move |tx: &mut Tx<'_>| {
+        let state = payouts::lock(tx, id)?.map(|stored| stored.state);
+        if state != Some(State::Intended) || payouts::live(tx, id)?.is_some() {
+            return Ok(None);
+        }
+        let ordinal = payouts::signatures(tx, id)? + 1;
+        // Signing the same payout again takes nothing more out.
+        if ordinal == 1 && payout.amount > batches::room(tx, payout.chain, payout.currency, cap, now)? {
+            return Ok(None);
+        }
+        let signature = Signature { ordinal, issued, expiration, struct_hash, bytes: None };
+        payouts::decide(tx, id, &signature, now)?;
+        Ok::<_, SolverError>(Some(signature))
+    };
+    solver.store.write(unit).await?.ok_or(Stop::NotNow("the cap of its currency leaves no room"))
+}

@@ -1,0 +1,113 @@
+//! What users do alone on one chain, found there by the request it names.
+//!
+//! Anyone can name any request, so a transaction counts only if it is, to the byte, the one that was quoted. A stranger
+//! who sends it pays for it and it is done; a stranger's failure is nobody's.
+
+use std::sync::Arc;
+
+use domain::ids::OrderId;
+use domain::money::Amount;
+use domain::quote::Quote;
+use domain::request::{Event, State};
+use evm::{Block, Head, NamedTx};
+use serde::Serialize;
+use store::payments::Stored;
+use store::records::{Direction, Record};
+use store::{Tx, records, requests};
+
+use crate::advance::advance;
+use crate::error::SolverError;
+use crate::follow::block_time;
+use crate::site::Site;
+use crate::solver::{Means, Solver};
+use crate::steps;
+
+/// A quoted transaction that is in a block.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    tx: NamedTx,
+    success: bool,
+    fee: Amount,
+}
+
+/// Which of a block's transactions are what a quote asked for. Nearly every block has none and costs nothing.
+pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<Vec<Execution>, SolverError> {
+    if block.named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (named, of) = (block.named.clone(), site.clone());
+    let quoted = move |tx: &mut Tx<'_>| {
+        let mut quoted = Vec::new();
+        for named in &named {
+            let request = requests::find(tx, named.request)?;
+            let waits = |state| matches!(state, State::Waiting | State::Success | State::Failed);
+            if request.is_some_and(|request| waits(request.state) && is_quoted(&request.quote, &of, named)) {
+                quoted.push(named.clone());
+            }
+        }
+        Ok::<_, SolverError>(quoted)
+    };
+    let mut found = Vec::new();
+    for tx in solver.store.read(quoted).await? {
+        let receipt = site.nodes.receipt(tx.hash).await?.filter(|receipt| receipt.block_hash == block.head.hash);
+        // Announced before it was indexed; the block is read again.
+        let receipt = receipt.ok_or(SolverError::Broken("a transaction's receipt is not there yet"))?;
+        found.push(Execution { success: receipt.success(), fee: Amount::new(receipt.fee()), tx });
+    }
+    Ok(found)
+}
+
+/// Whether the recipient was known to be a contract when it was quoted changes how native currency is sent.
+fn is_quoted(quote: &Quote, site: &Site, named: &NamedTx) -> bool {
+    let here = quote.terms.is_none() && quote.ask.origin.chain == site.id();
+    let is = |to_contract| {
+        let act = steps::alone(quote, &site.chain, site.treasury, to_contract);
+        act.is_some_and(|act| {
+            (act.message.to, act.message.value, &act.message.data) == (named.to, named.value, &named.input)
+        })
+    };
+    here && (is(false) || is(true))
+}
+
+/// Takes in one of them.
+pub fn take_in(
+    tx: &mut Tx<'_>,
+    head: Head,
+    site: &Site,
+    done: &Execution,
+    means: &Means,
+) -> Result<Vec<Stored>, SolverError> {
+    // Such a request has no order; its own id stands in the order's place.
+    let Some(mut request) = requests::lock_order(tx, OrderId(done.tx.request.0))? else { return Ok(Vec::new()) };
+    if !done.success && request.quote.ask.user.evm() != Some(done.tx.from) {
+        return Ok(Vec::new());
+    }
+    records::put(
+        tx,
+        &Record {
+            request: request.id,
+            direction: Direction::In,
+            chain: site.id(),
+            tx: done.tx.hash,
+            sender: done.tx.from,
+            target: Some(done.tx.to),
+            value: Amount::new(done.tx.value),
+            data: done.tx.input.clone(),
+            fee: Some(done.fee),
+            block_number: head.number,
+            block_hash: head.hash,
+            block_time: block_time(head),
+            succeeded: done.success,
+            gone: false,
+        },
+    )?;
+    let figures = Figures { chain: site.id().0, tx: done.tx.hash, block: head.number };
+    advance(tx, &mut request, Event::Executed { success: done.success }, &figures, means)
+}
+
+#[derive(Serialize)]
+struct Figures {
+    chain: u64,
+    tx: alloy::primitives::B256,
+    block: u64,
+}

@@ -1,0 +1,114 @@
+//! The audit: everything the database says, held against the chains. It changes nothing, and works on one snapshot of
+//! the database while the service goes on.
+//!
+//! Each chain is looked at as of the last block that the snapshot has taken in. Rows are read in pages, so that the size
+//! of the database does not matter.
+
+mod books;
+mod payments;
+mod vaults;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use domain::ids::ChainId;
+use evm::{At, Head};
+use serde::Serialize;
+use store::{Store, Tx, blocks};
+use tokio::runtime::Handle;
+
+use crate::error::SolverError;
+use crate::site::Site;
+
+/// Differences that are spelled out for one check; beyond it they are only counted.
+const MOST_SHOWN: usize = 1_000;
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// Empty where it is about all of them.
+    pub chain: String,
+    pub check: &'static str,
+    /// How many things were compared.
+    pub compared: u64,
+    pub different: u64,
+    pub differences: Vec<String>,
+}
+
+impl Check {
+    fn new(chain: &str, check: &'static str) -> Self {
+        Self { chain: chain.to_owned(), check, compared: 0, different: 0, differences: Vec::new() }
+    }
+
+    fn differs(&mut self, how: String) {
+        self.different += 1;
+        if self.differences.len() < MOST_SHOWN {
+            self.differences.push(how);
+        }
+    }
+}
+
+/// Hears how far a check is: its chain, its name, and how much of how much.
+pub type Progress<'a> = &'a (dyn Fn(&str, &str, u64, u64) + Sync);
+
+struct Audit<'a, 'b> {
+    tx: &'a mut Tx<'b>,
+    sites: &'a [Arc<Site>],
+    nodes: Handle,
+    progress: Progress<'a>,
+    checks: Vec<Check>,
+}
+
+impl Audit<'_, '_> {
+    /// Waits for a node. The snapshot stands meanwhile.
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.nodes.block_on(answer)
+    }
+
+    fn site(&self, chain: ChainId) -> Option<Arc<Site>> {
+        self.sites.iter().find(|site| site.id() == chain).cloned()
+    }
+}
+
+/// Blocks the calling thread, which must not be one that drives the runtime behind `nodes`.
+pub fn run(
+    options: &store::Options,
+    sites: &[Arc<Site>],
+    nodes: Handle,
+    progress: Progress<'_>,
+) -> Result<Vec<Check>, SolverError> {
+    Store::snapshot(options, |tx| {
+        let mut audit = Audit { tx, sites, nodes, progress, checks: Vec::new() };
+        for site in sites {
+            let Some(at) = audit.stand(site)? else { continue };
+            audit.vault(site, at)?;
+            audit.nonces(site, at)?;
+        }
+        audit.payments()?;
+        audit.endings()?;
+        audit.promises()?;
+        audit.payouts()?;
+        Ok(audit.checks)
+    })
+}
+
+impl Audit<'_, '_> {
+    /// The block a chain is looked at: the last that the snapshot has taken in, if the chain still has it.
+    fn stand(&mut self, site: &Site) -> Result<Option<Head>, SolverError> {
+        let mut check = Check::new(&site.chain.name, "the last block taken in is on the chain");
+        let cursor = blocks::cursor(self.tx, site.id())?;
+        let Some(cursor) = cursor else {
+            self.checks.push(check);
+            return Ok(None);
+        };
+        check.compared = 1;
+        let head = self.wait(site.nodes.header(At::Number(cursor.number)))?;
+        let same = head.filter(|head| head.hash == cursor.hash);
+        if same.is_none() {
+            let now = head.map_or("none".to_owned(), |head| head.hash.to_string());
+            check.differs(format!("block {} is {} in the database, {now} on the chain", cursor.number, cursor.hash));
+        }
+        self.checks.push(check);
+        Ok(same)
+    }
+}

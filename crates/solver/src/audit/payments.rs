@@ -1,0 +1,151 @@
+//! What we sent: every payment against its receipt, and every nonce accounted for.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::Address;
+use domain::ids::ChainId;
+use domain::money::Amount;
+use evm::{At, Head, Witnessed};
+use store::audit::{self, Payment};
+use store::payments::Purpose;
+use store::{blocks, lanes, vault};
+
+use super::{Audit, Check};
+use crate::error::SolverError;
+use crate::site::Site;
+
+const PAGE: i64 = 500;
+
+impl Audit<'_, '_> {
+    pub(super) fn payments(&mut self) -> Result<(), SolverError> {
+        let mut checks: BTreeMap<ChainId, Check> = BTreeMap::new();
+        for site in self.sites {
+            checks.insert(site.id(), Check::new(&site.chain.name, "payments are on the chain and paid what they say"));
+        }
+        let mut after = 0;
+        loop {
+            let page = audit::payments(self.tx, after, PAGE)?;
+            let Some(last) = page.last().map(|payment| payment.id) else { break };
+            for payment in page {
+                let (Some(site), Some(check)) = (self.site(payment.chain), checks.get_mut(&payment.chain)) else {
+                    continue;
+                };
+                self.payment(&site, &payment, check)?;
+            }
+            (self.progress)("", "payments", u64::try_from(last).unwrap_or_default(), 0);
+            after = last;
+        }
+        self.checks.extend(checks.into_values());
+        Ok(())
+    }
+
+    fn payment(&mut self, site: &Site, payment: &Payment, check: &mut Check) -> Result<(), SolverError> {
+        let Some(hash) = payment.tx else {
+            if matches!(payment.state.as_str(), "mined" | "final") {
+                check.differs(format!("payment {} is {} and has no transaction", payment.id, payment.state));
+            }
+            return Ok(());
+        };
+        check.compared += 1;
+        let seen = self.wait(site.nodes.transaction(hash))?;
+        let differs = |check: &mut Check, how: &str| {
+            check.differs(format!("payment {} ({} of {}): {how}", payment.id, payment.purpose.as_str(), payment.order));
+        };
+        match (payment.state.as_str(), seen) {
+            ("mined" | "final" | "reverted" | "void", None) => {
+                differs(check, &format!("its transaction {hash} is not on the chain"));
+            }
+            // On its way, as far as the snapshot knows.
+            (_, None) => {}
+            ("mined" | "final", Some(seen)) => {
+                for how in self.wrong(site, payment, &seen)? {
+                    differs(check, &how);
+                }
+            }
+            ("reverted" | "void", Some(seen)) => {
+                if seen.sent.id() == Some(payment.order.0) && has_paid(site, payment, &seen) {
+                    differs(check, &format!("it is {} and transaction {hash} has paid", payment.state));
+                }
+            }
+            (_, Some(seen)) => {
+                let taken = blocks::cursor(self.tx, payment.chain)?.map_or(0, |cursor| cursor.number);
+                if seen.head.number <= taken {
+                    differs(check, &format!("it is {} and was mined in block {}", payment.state, seen.head.number));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is wrong with a payment that should have been made.
+    fn wrong(&mut self, site: &Site, payment: &Payment, seen: &Witnessed) -> Result<Vec<String>, SolverError> {
+        let (sent, mut wrong) = (&seen.sent, Vec::new());
+        if !sent.success {
+            wrong.push(format!("transaction {} failed", sent.hash));
+            return Ok(wrong);
+        }
+        if (sent.from, sent.nonce) != (payment.wallet, payment.nonce) {
+            wrong.push(format!("transaction {} is nonce {} of {}", sent.hash, sent.nonce, sent.from));
+        }
+        // A payout ends with its own key.
+        if payment.purpose != Purpose::Payout && sent.id() != Some(payment.order.0) {
+            wrong.push(format!("transaction {} names another order", sent.hash));
+        }
+        if payment.block_hash != Some(seen.head.hash) {
+            wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
+        }
+        // What the router calls with is not paid to anybody, and a payout is checked against its own figures.
+        if payment.purpose == Purpose::Payout || payment.recipient == site.chain.router {
+            return Ok(wrong);
+        }
+        let quote = match payment.purpose {
+            Purpose::Fill => vault::quote_of(self.tx, payment.order)?,
+            Purpose::Refund | Purpose::Return | Purpose::Payout => None,
+        };
+        let traded = quote.as_ref().filter(|quote| quote.destination_swap.is_some());
+        let (currency, owed) = match traded {
+            Some(quote) => (quote.ask.destination.address.evm().unwrap_or_default(), quote.figures.minimum),
+            None => (payment.currency, payment.amount),
+        };
+        let paid = Amount::new(sent.paid(currency, payment.recipient, site.chain.router));
+        let plain = payment.target == payment.currency || payment.target == payment.recipient;
+        if paid < owed || (plain && paid != owed) {
+            wrong.push(format!("it paid {paid}, and the database says {owed}"));
+        }
+        Ok(wrong)
+    }
+
+    /// Every nonce of every wallet belongs to a payment, and the chain has used as many as we know.
+    pub(super) fn nonces(&mut self, site: &Site, at: Head) -> Result<(), SolverError> {
+        let mut check = Check::new(&site.chain.name, "every nonce of our wallets belongs to a payment");
+        for lane in lanes::all(self.tx, site.id())? {
+            check.compared += 1;
+            let wallet: Address = lane.wallet;
+            let known = audit::nonces(self.tx, site.id(), wallet)?;
+            let lowest = known.lowest.unwrap_or(lane.next_nonce);
+            let spanned = lane.next_nonce.saturating_sub(lowest);
+            if known.count != spanned {
+                check.differs(format!(
+                    "wallet {wallet}: {} payments for the {spanned} nonces from {lowest} to {}",
+                    known.count, lane.next_nonce
+                ));
+            }
+            let used = self.wait(site.nodes.nonce_at(wallet, At::Number(at.number)))?;
+            if used != lowest.saturating_add(known.mined) {
+                check.differs(format!(
+                    "wallet {wallet}: the chain has used {used} nonces at block {}, the database knows of {}",
+                    at.number,
+                    lowest.saturating_add(known.mined)
+                ));
+            }
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+}
+
+fn has_paid(site: &Site, payment: &Payment, seen: &Witnessed) -> bool {
+    let bare = payment.target == payment.currency;
+    let arrived = seen.sent.paid(payment.currency, payment.recipient, site.chain.router);
+    seen.sent.success && (!bare || !arrived.is_zero())
+}

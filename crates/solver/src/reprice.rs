@@ -1,0 +1,117 @@
+//! A fill is priced again when it is made: the market may have moved since the quote, and whoever deposits chooses when.
+//!
+//! What is paid out is the quoted amount or what the market gives now, whichever is less; below the order's minimum the
+//! deposit goes back. So a quote is no option on the market, and a fill that a pool would revert is not sent.
+
+use alloy::primitives::Address;
+use domain::deposit::reaches_minimum;
+use domain::fail::FailReason;
+use domain::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
+use domain::pair::Pair;
+use domain::quote::{Bound, Quote, Swap};
+use domain::swap::Exchange;
+use market::Snapshot;
+
+use crate::forms::{is_routed, least_output};
+use crate::quote::address;
+use crate::routes::hedge;
+use crate::site::Site;
+use crate::solver::Means;
+
+#[derive(Debug)]
+pub enum Repriced {
+    /// So much is paid out, traded this way where it is traded.
+    Pay {
+        amount: Amount,
+        swap: Option<Swap>,
+    },
+    Refund(FailReason),
+    /// Prices are not known at the moment.
+    Unknown,
+}
+
+/// Gas may cost so many times what was quoted, and a dollar more, before a fill is not worth making.
+const MOST_GAS_TIMES: i64 = 3;
+const GAS_SLACK: UsdMicros = UsdMicros(1_000_000);
+
+pub fn reprice(
+    quote: &Quote,
+    quoted: Amount,
+    site: &Site,
+    there: &Snapshot,
+    means: &Means,
+) -> Result<Repriced, OutOfRange> {
+    let mut amount = quoted;
+    let exchanges = quote.terms.as_ref().is_some_and(|terms| terms.exchange) && quote.figures.fixed.is_none();
+    if exchanges {
+        match at_market(quote, quoted, site, there, means)? {
+            Some(now) => amount = amount.min(now),
+            None => return Ok(Repriced::Unknown),
+        }
+        if amount.is_zero() || !reaches_minimum(quote, amount)? {
+            return Ok(Repriced::Refund(FailReason::Slippage));
+        }
+    }
+    if is_routed(quote) && !affordable(quote, site, there, means)? {
+        return Ok(Repriced::Refund(FailReason::QuotedGasLimitExceeded));
+    }
+    let Some(swap) = &quote.destination_swap else { return Ok(Repriced::Pay { amount, swap: None }) };
+    let Some(terms) = &quote.terms else { return Ok(Repriced::Unknown) };
+    let (from, to) = (terms.payout.address.evm(), quote.ask.destination.address.evm());
+    let market = from.zip(to).and_then(|(from, to)| there.exchange(from, to));
+    let Some(market) = market.filter(|_| there.check_pools().is_ok()) else {
+        // Not all pools are known at this block: the quoted way is tried, and the chain keeps its bound.
+        return Ok(Repriced::Pay { amount, swap: Some(swap.clone()) });
+    };
+    let offer = match swap.bound {
+        Bound::LeastOutput(_) => {
+            let least = least_output(swap, amount)?;
+            market.sell(amount).filter(|offer| offer.amount >= least)
+        }
+        Bound::MostInput(_) => market.buy(swap.output).filter(|offer| offer.amount <= amount),
+    };
+    Ok(match offer {
+        Some(offer) => Repriced::Pay { amount, swap: Some(Swap { path: offer.path, ..swap.clone() }) },
+        None => Repriced::Refund(FailReason::Slippage),
+    })
+}
+
+/// What the market gives now for what this payment was quoted for.
+fn at_market(
+    quote: &Quote,
+    quoted: Amount,
+    site: &Site,
+    there: &Snapshot,
+    means: &Means,
+) -> Result<Option<Amount>, OutOfRange> {
+    let figures = &quote.figures;
+    let Some(terms) = &quote.terms else { return Ok(None) };
+    let Some((origin, Some(here))) = means.on(terms.deposit.chain) else { return Ok(None) };
+    let deposit = origin.chain.currency(&terms.deposit.address);
+    let payout = site.chain.currency(&terms.payout.address);
+    let (Some(deposit), Some(payout)) = (deposit, payout) else { return Ok(None) };
+    if here.check_age().is_err() || there.check_age().is_err() {
+        return Ok(None);
+    }
+    let (Ok(sold), Ok(bought)) = (here.price(address(deposit)), there.price(address(payout))) else { return Ok(None) };
+    let exchanged = quoted.mul_ceil(Ratio::new(figures.exchanged.units(), figures.paid.units())?)?;
+    let pair = Pair::of(deposit, payout);
+    let feeds = Price::exchange((sold, deposit.decimals), (bought, payout.decimals))?;
+    let hedge = hedge((&origin.chain, deposit, here), (&site.chain, payout, there), exchanged);
+    let rate = pair.bounded(feeds, hedge, &means.terms)?;
+    Ok(Some(exchanged.mul_floor(rate)?))
+}
+
+/// Whether the gas of a fill costs about what its quote said.
+fn affordable(quote: &Quote, site: &Site, there: &Snapshot, means: &Means) -> Result<bool, OutOfRange> {
+    let figures = &quote.figures;
+    let deposit = quote.terms.as_ref().and_then(|terms| {
+        let (origin, _) = means.on(terms.deposit.chain)?;
+        origin.chain.currency(&terms.deposit.address)
+    });
+    let (Some(deposit), Ok(native)) = (deposit, there.price(Address::ZERO)) else { return Ok(true) };
+    let units = quote.ask.wishes.calls_gas.unwrap_or_default().max(site.chain.fill_gas.routed_typical);
+    let now = native.usd_floor(there.cost(units), site.chain.native.decimals)?;
+    let quoted = figures.prices.deposit.usd_floor(figures.fees.fill_gas, deposit.decimals)?;
+    Ok(now.0 <= quoted.0.saturating_mul(MOST_GAS_TIMES).saturating_add(GAS_SLACK.0))
+}
