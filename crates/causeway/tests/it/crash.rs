@@ -9,6 +9,7 @@ use devnet::Chain;
 use serde_json::Value;
 
 use crate::process::Served;
+use crate::repayment;
 use crate::stand::{PATIENCE, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
@@ -56,13 +57,31 @@ async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
     }
 }
 
+/// What was deposited has left the depository for the treasury, and nothing more.
+async fn repaid_once(stand: &Stand, had: U256) -> Result<()> {
+    let base = stand.chain("base");
+    let deposited = U256::from(20_000_000_000_000_000u64);
+    // Money that is not owed, so that a second payout would have something to take.
+    let treasury = || base.balance(Address::ZERO, stand.treasury.address);
+    eventually("the deposit is repaid", || async { Ok(treasury().await? == had + deposited) }).await?;
+    base.set_balance(stand.depository, deposited).await?;
+    blocks_pass(base, 12).await?;
+    ensure!(treasury().await? == had + deposited, "repaid twice");
+    Ok(())
+}
+
 async fn crash_at(point: &'static str) -> Result<()> {
     let stand = Stand::alone(|config| {
         for chain in &mut config.chains {
             chain.bump_after_millis = Some(1_000);
         }
+        if point.starts_with("payout.") {
+            repayment::repaid(config);
+        }
     })
     .await?;
+    repayment::name_allocator(&stand).await?;
+    let had = stand.chain("base").balance(Address::ZERO, stand.treasury.address).await?;
     let arbitrum = stand.chain("arbitrum");
     let toml = stand.folder.path().join("dev.toml");
     let mut first = Served::start(&toml, Some(point))?;
@@ -83,6 +102,9 @@ async fn crash_at(point: &'static str) -> Result<()> {
     // Whatever would pay a second time has had every chance to.
     blocks_pass(destination, 6).await?;
     ensure!(destination.balance(Address::ZERO, recipient).await? == promised, "{point}: paid twice");
+    if point.starts_with("payout.") {
+        repaid_once(&stand, had).await?;
+    }
     ensure!(second.terminate().await?.success(), "{point}: the second one did not end in order");
     Ok(())
 }

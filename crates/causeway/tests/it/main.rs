@@ -5,13 +5,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
+mod alone;
+mod audit;
 mod catalogue;
 mod crash;
 mod dev;
 mod fuzz;
 mod http;
+mod parameters;
 mod process;
 mod reorg;
+mod repayment;
 mod restore;
+mod risk;
+mod routes;
 mod stand;
 mod transfer;

@@ -16,6 +16,7 @@ use evm::contracts::Purse;
 use serde_json::{Value, json};
 use store::Store;
 use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
 
 /// How long a condition may take on a busy machine before the test is called stuck.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,6 +65,15 @@ impl Stand {
         Ok(stand)
     }
 
+    /// On chains whose pools move by this test's own trades alone, for as long as it keeps the turn.
+    pub async fn trading() -> Result<(Self, MutexGuard<'static, ()>)> {
+        static TURN: Mutex<()> = Mutex::const_new(());
+        static DEVNET: OnceCell<Devnet> = OnceCell::const_new();
+        let turn = TURN.lock().await;
+        let devnet = DEVNET.get_or_try_init(start_in_background).await?;
+        Ok((Self::on(devnet, Engine::Sqlite, |_| ()).await?, turn))
+    }
+
     async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
         // `RUST_LOG` shows what the services of a failing test had to say.
         causeway::telemetry::start_logging(LogFormat::Text, "off");
@@ -75,11 +85,12 @@ impl Stand {
         let fillers = vec![new_account(), new_account()];
         let (orders, treasury) = (new_account(), new_account());
         let depository = new_account().address;
-        for chain in &devnet.chains {
+        let prepared = devnet.chains.iter().map(async |chain| {
             fund(chain, &treasury, &fillers).await?;
             let code: Bytes = chain.rpc("eth_getCode", (chain.contracts.depository, "latest")).await?;
-            chain.set_code(depository, code).await?;
-        }
+            chain.set_code(depository, code).await
+        });
+        futures::future::try_join_all(prepared).await?;
         let mut config = local::config(Local {
             devnet,
             folder: folder.path(),
@@ -95,6 +106,8 @@ impl Stand {
             chain.start_block = None;
             chain.contracts.depository = depository;
         }
+        // What a test deposits stays where it can be counted; those about repayment turn it on.
+        config.allocator = None;
         change(&mut config);
         local::write(&config, folder.path())?;
         let config = Config::load(&folder.path().join("dev.toml"))?;
@@ -244,6 +257,20 @@ where
 pub async fn blocks_pass(chain: &Chain, count: u64) -> Result<()> {
     let until = chain.block_number().await? + count;
     eventually("blocks pass", || async { Ok(chain.block_number().await? >= until) }).await
+}
+
+/// On a runtime that lasts as long as the process: those of tests come and go.
+async fn start_in_background() -> Result<Devnet> {
+    let (sender, receiver) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let options = devnet::Options { block_time: Duration::from_millis(200), ..devnet::Options::default() };
+            drop(sender.send(Devnet::start(options).await));
+            std::future::pending::<()>().await;
+        });
+    });
+    receiver.await?
 }
 
 async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<()> {

@@ -145,10 +145,11 @@ async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
     let value = U256::from(50_000_000_000_000_000u64);
     let quote =
         stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
-    execute(base, &quote, &user).await?;
-    execute(base, &quote, &user).await?;
+    let first = execute(base, &quote, &user).await?;
+    let second = execute(base, &quote, &user).await?;
     let left = base.balance(Address::ZERO, user.address).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    let status = stand.wait_for(request_id(&quote), "success").await?;
+    assert_eq!(status["inTxHashes"], json!([first]));
     eventually("the second deposit is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > left) })
         .await?;
     let back = base.balance(Address::ZERO, user.address).await? - left;
@@ -156,6 +157,13 @@ async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
     blocks_pass(base, 5).await?;
     assert_eq!(base.balance(Address::ZERO, user.address).await? - left, back);
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
+    // The second deposit is a request of its own, under the first.
+    let parent = request_id(&quote).parse()?;
+    let children = service.solver.store.read(move |tx| store::requests::children(tx, parent)).await?;
+    assert_eq!(children.len(), 1);
+    let child = stand.wait_for(&children[0].to_string(), "refund").await?;
+    assert_eq!((&child["failReason"], &child["inTxHashes"]), (&json!("DOUBLE_SPEND"), &json!([second])));
+    assert_eq!(child["txHashes"].as_array().map(Vec::len), Some(1));
     service.stop().await
 }
 

@@ -1,0 +1,256 @@
+//! What each member is by default and what a good value does.
+
+use alloy::primitives::U256;
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::{BASE, Desk, NATIVE, micros, step_ids, units, with};
+use crate::stand::{amount, new_account};
+
+#[tokio::test]
+async fn what_is_not_said_has_its_default() -> Result<()> {
+    let desk = Desk::open().await?;
+    let mut body = desk.plain();
+    body.as_object_mut().unwrap().remove("tradeType");
+    let quote = desk.quote(&body).await?;
+    let (details, user) = (&quote["details"], json!(desk.user.to_string().to_lowercase()));
+    let same = |said: &Value| said.as_str().is_some_and(|said| json!(said.to_lowercase()) == user);
+    ensure!(same(&details["sender"]) && same(&details["recipient"]), "{details}");
+    // The input is what is fixed.
+    ensure!(details["currencyIn"]["amount"] == "250000000" && details["currencyIn"]["minimumAmount"] == "250000000");
+    ensure!(amount(&details["currencyOut"]["amount"]) < amount(&details["currencyIn"]["amount"]));
+    ensure!(details["slippageTolerance"]["total"] == "50", "{details}");
+    ensure!(details["isFixedRate"] == false && details["fixedRateFee"].is_null());
+    ensure!(details["currencyGasTopup"].is_null());
+    ensure!(step_ids(&quote) == ["approve", "deposit"]);
+    ensure!(quote["feeSponsorship"].is_null() && quote["fees"]["subsidized"]["amount"] == "0");
+    ensure!(quote["fees"]["app"]["amount"] == "0");
+    let order = &quote["protocol"]["v2"];
+    ensure!(order["orderSignature"].is_null() && order["orderData"]["output"]["calls"] == json!([]));
+    ensure!(same(&order["orderData"]["output"]["payments"][0]["recipient"]));
+    ensure!(order["orderData"]["inputs"][0]["refunds"].as_array().unwrap().iter().all(|it| same(&it["recipient"])));
+    // Another pair is less sure of its price.
+    let other = desk.quote(&desk.ask("ETH", "USDC", &units(1, 18))).await?;
+    ensure!(other["details"]["slippageTolerance"]["total"] == "200");
+    // Null is as good as nothing, for whatever may be left out.
+    let optional = [
+        "recipient",
+        "tradeType",
+        "txs",
+        "txsGasLimit",
+        "refundTo",
+        "slippageTolerance",
+        "latePaymentSlippageTolerance",
+        "referrer",
+        "referrerAddress",
+        "explicitDeposit",
+        "ttl",
+        "includeProtocolData",
+        "appFees",
+        "topupGas",
+        "topupGasAmount",
+        "enableTrueExactOutput",
+        "overridePriceImpact",
+        "disableOriginSwaps",
+        "forceSolverExecution",
+        "originGasOverhead",
+        "subsidizeFees",
+        "sponsoredFeeComponents",
+        "maxSubsidizationAmount",
+        "fixedRate",
+        "authorizationList",
+        "useDepositAddress",
+        "strict",
+        "recoveryAddress",
+        "usePermit",
+        "permitExpiry",
+    ];
+    for member in optional {
+        body[member] = Value::Null;
+    }
+    let (nulls, again) = (desk.quote(&body).await?, desk.quote(&desk.plain()).await?);
+    ensure!(nulls["details"] == again["details"] && nulls["fees"] == again["fees"], "{nulls}");
+    desk.close().await
+}
+
+#[tokio::test]
+async fn who_is_paid_and_who_is_refunded() -> Result<()> {
+    let desk = Desk::open().await?;
+    let [recipient, refund] = [(); 2].map(|()| json!(new_account().address.to_string().to_lowercase()));
+    let body = with(&desk.plain(), json!({ "recipient": recipient, "refundTo": refund, "referrer": "r".repeat(128) }));
+    let quote = desk.quote(&with(&body, json!({ "referrerAddress": recipient, "ttl": 60 }))).await?;
+    let order = &quote["protocol"]["v2"]["orderData"];
+    ensure!(quote["details"]["recipient"] == recipient && order["output"]["payments"][0]["recipient"] == recipient);
+    let refunds = order["inputs"][0]["refunds"].as_array().unwrap();
+    ensure!(refunds.len() == 2 && refunds.iter().all(|to| to["recipient"] == refund), "{order}");
+    // An address is said back as it came, and read in either case.
+    let checksummed = json!(new_account().address);
+    let quote = desk.quote(&with(&body, json!({ "recipient": checksummed }))).await?;
+    ensure!(quote["details"]["recipient"] == checksummed);
+    desk.close().await
+}
+
+#[tokio::test]
+async fn the_trade_type_says_which_side_is_fixed() -> Result<()> {
+    let desk = Desk::open().await?;
+    for (from, to, fixed) in
+        [("USDC", "USDC", "250000000".to_owned()), ("TAIL", "USDC", units(10, 6)), ("USDC", "TAIL", units(900, 18))]
+    {
+        for trade in ["EXACT_OUTPUT", "EXPECTED_OUTPUT"] {
+            let quote = desk.quote(&with(&desk.ask(from, to, &fixed), json!({ "tradeType": trade }))).await?;
+            let (details, out) = (&quote["details"], &quote["details"]["currencyOut"]);
+            let (arrives, least) = (amount(&out["amount"]), amount(&out["minimumAmount"]));
+            let wanted: U256 = fixed.parse()?;
+            ensure!(details["currencyIn"]["amount"] == details["currencyIn"]["minimumAmount"]);
+            ensure!(micros(&details["currencyIn"]["amountUsd"])? > micros(&out["amountUsd"])?, "{details}");
+            if trade == "EXACT_OUTPUT" {
+                ensure!(arrives == wanted && least == arrives, "{details}");
+                ensure!(details["slippageTolerance"]["total"] == "0", "{details}");
+                ensure!(details["slippageTolerance"]["destination"]["value"] == "0", "{details}");
+            } else {
+                ensure!(arrives >= wanted && least < arrives, "{details}");
+            }
+        }
+    }
+    // Who keeps what buying an exact output leaves over is decided at the fill.
+    let body = with(&desk.ask("USDC", "TAIL", &units(900, 18)), json!({ "tradeType": "EXACT_OUTPUT" }));
+    let kept = desk.quote(&with(&body, json!({ "enableTrueExactOutput": true }))).await?;
+    ensure!(kept["details"]["currencyOut"]["amount"] == units(900, 18));
+    desk.close().await
+}
+
+#[tokio::test]
+async fn slippage_is_taken_off_the_minimum() -> Result<()> {
+    let desk = Desk::open().await?;
+    for (given, bps) in [(json!("0"), 0u32), (json!("100"), 100), (json!(125), 125), (json!("10000"), 10_000)] {
+        let body = with(&desk.plain(), json!({ "slippageTolerance": given, "latePaymentSlippageTolerance": given }));
+        let details = desk.quote(&body).await?["details"].clone();
+        let (out, least) =
+            (amount(&details["currencyOut"]["amount"]), amount(&details["currencyOut"]["minimumAmount"]));
+        ensure!(least == out * U256::from(10_000 - bps) / U256::from(10_000));
+        let told = &details["slippageTolerance"];
+        ensure!(
+            amount(&told["total"]) == U256::from(bps) && amount(&told["destination"]["value"]) == out - least,
+            "{told}"
+        );
+        ensure!(told["destination"]["percent"] == format!("{}.{:02}", bps / 100, bps % 100), "{told}");
+        ensure!(told["origin"]["value"] == "0");
+    }
+    desk.close().await
+}
+
+#[tokio::test]
+async fn a_plain_transfer_names_its_order_behind_the_arguments() -> Result<()> {
+    let desk = Desk::open().await?;
+    let quote = desk.quote(&with(&desk.plain(), json!({ "explicitDeposit": false }))).await?;
+    ensure!(step_ids(&quote) == ["deposit"]);
+    let (data, order) = (&quote["steps"][0]["items"][0]["data"], &quote["protocol"]["v2"]["orderId"]);
+    ensure!(data["to"] == desk.currency("USDC") && data["data"].as_str().unwrap().starts_with("0xa9059cbb"));
+    ensure!(data["data"].as_str().unwrap().ends_with(order.as_str().unwrap().trim_start_matches("0x")));
+    // A native deposit is the same either way.
+    for explicit in [true, false] {
+        let body = with(&desk.ask("ETH", "ETH", &units(1, 17)), json!({ "explicitDeposit": explicit }));
+        let data = desk.quote(&body).await?["steps"][0]["items"][0]["data"].clone();
+        ensure!(data["data"].as_str().unwrap().starts_with("0x49290c1c"), "{data}");
+    }
+    let signed = desk.quote(&with(&desk.plain(), json!({ "includeProtocolData": true }))).await?;
+    ensure!(signed["protocol"]["v2"]["orderSignature"].as_str().is_some_and(|text| text.len() == 132));
+    desk.close().await
+}
+
+#[tokio::test]
+async fn gas_is_delivered_beside_the_output() -> Result<()> {
+    let desk = Desk::open().await?;
+    let plain = desk.quote(&desk.plain()).await?;
+    for (changes, worth) in [
+        (json!({ "topupGas": true }), 2_000_000),
+        (json!({ "topupGas": true, "topupGasAmount": "500000" }), 500_000),
+        (json!({ "topupGas": true, "topupGasAmount": 750_000 }), 750_000),
+    ] {
+        let quote = desk.quote(&with(&desk.plain(), changes)).await?;
+        let topped = &quote["details"]["currencyGasTopup"];
+        ensure!(topped["currency"]["address"] == NATIVE && (worth - micros(&topped["amountUsd"])?).abs() <= 1);
+        let payments = quote["protocol"]["v2"]["orderData"]["output"]["payments"].as_array().unwrap();
+        ensure!(payments.len() == 2 && payments[1]["currency"] == NATIVE, "{payments:?}");
+        ensure!(payments[1]["minimumAmount"] == topped["amount"]);
+        // It is destination gas, and the user pays for it.
+        let gas = micros(&quote["fees"]["relayerGas"]["amountUsd"])?;
+        ensure!(gas >= worth + micros(&plain["fees"]["relayerGas"]["amountUsd"])?, "{quote}");
+    }
+    // Without `topupGas` the amount has nothing to act on.
+    for changes in [json!({ "topupGasAmount": "500000" }), json!({ "topupGas": false, "topupGasAmount": "x" })] {
+        let quote = desk.quote(&with(&desk.plain(), changes)).await?;
+        ensure!(quote["details"] == plain["details"], "{quote}");
+    }
+    desk.close().await
+}
+
+#[tokio::test]
+async fn what_has_no_bearing_here_is_ignored_whatever_it_is() -> Result<()> {
+    let desk = Desk::open().await?;
+    let plain = desk.quote(&desk.plain()).await?;
+    let members = [
+        "additionalData",
+        "useExternalLiquidity",
+        "useFallbacks",
+        "gasLimitForDepositSpecifiedTxs",
+        "subsidizeRent",
+        "includedSwapSources",
+        "excludedSwapSources",
+        "includedOriginSwapSources",
+        "includedDestinationSwapSources",
+        "depositFeePayer",
+        "maxRouteLength",
+        "useSharedAccounts",
+        "includeComputeUnitLimit",
+        "disableSwapProviderPreference",
+        "refundOnOrigin",
+        "protocolVersion",
+        "source",
+        "neverHeardOf",
+    ];
+    for value in [json!(true), json!(false), json!(7), json!("x"), json!(["x"]), json!({ "userPublicKey": "x" })] {
+        let all = members.iter().fold(desk.plain(), |body, member| with(&body, json!({ *member: value })));
+        let quote = desk.quote(&all).await?;
+        ensure!(quote["details"] == plain["details"] && quote["fees"] == plain["fees"], "{value}: {quote}");
+    }
+    // Known, checked, and without effect where nobody but the user submits.
+    for changes in [
+        json!({ "originGasOverhead": 300_000 }),
+        json!({ "originGasOverhead": "80000" }),
+        json!({ "forceSolverExecution": true }),
+        json!({ "overridePriceImpact": true, "disableOriginSwaps": true, "enableTrueExactOutput": true }),
+        json!({ "ttl": 1, "referrerAddress": desk.user }),
+    ] {
+        let quote = desk.quote(&with(&desk.plain(), changes.clone())).await?;
+        ensure!(quote["details"] == plain["details"], "{changes}: {quote}");
+    }
+    desk.close().await
+}
+
+/// Asked for in earnest it is refused; declined, or left empty, it is nothing.
+#[tokio::test]
+async fn what_is_not_offered_is_never_passed_over() -> Result<()> {
+    let desk = Desk::open().await?;
+    let authorization =
+        json!([{ "chainId": BASE, "address": desk.user, "nonce": 0, "yParity": 0, "r": "0x1", "s": "0x1" }]);
+    for (member, asked, declined) in [
+        ("useDepositAddress", json!(true), json!(false)),
+        ("strict", json!(true), json!(false)),
+        ("recoveryAddress", json!(desk.user), json!("")),
+        ("usePermit", json!(true), json!(false)),
+        ("permitExpiry", json!(600), Value::Null),
+        ("authorizationList", authorization, json!([])),
+    ] {
+        let body = |value: &Value| with(&desk.plain(), json!({ member: value }));
+        desk.refused(&body(&asked), 400, "UNSUPPORTED_EXECUTION_TYPE", member).await?;
+        desk.quote(&body(&declined)).await?;
+        let mut null = desk.plain();
+        null[member] = Value::Null;
+        desk.quote(&null).await?;
+    }
+    let forced = with(&desk.ask_here("ETH", "USDC", &units(1, 17)), json!({ "forceSolverExecution": true }));
+    desk.refused(&forced, 400, "UNSUPPORTED_EXECUTION_TYPE", "forceSolverExecution").await?;
+    desk.quote(&with(&forced, json!({ "forceSolverExecution": false }))).await?;
+    desk.close().await
+}

@@ -1,0 +1,156 @@
+//! What few callers ask for: app fees, calls on the destination, and what is done on one chain.
+
+use alloy::primitives::U256;
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::{Desk, micros, step_ids, units, with};
+use crate::stand::{amount, new_account};
+
+#[tokio::test]
+async fn app_fees_are_shares_of_the_input() -> Result<()> {
+    let desk = Desk::open().await?;
+    let plain = desk.quote(&desk.plain()).await?;
+    let recipient = new_account().address;
+    let fees = |list: &[&str]| list.iter().map(|fee| json!({ "recipient": recipient, "fee": fee })).collect::<Vec<_>>();
+    for (list, expected) in [(vec!["100"], 2_500_000u64), (vec!["0"], 0), (vec!["30", "20"], 1_250_000)] {
+        let quote = desk.quote(&with(&desk.plain(), json!({ "appFees": fees(&list) }))).await?;
+        ensure!(amount(&quote["fees"]["app"]["amount"]) == U256::from(expected), "{}", quote["fees"]);
+        let shown = micros(&quote["details"]["expandedPriceImpact"]["app"]["usd"])?;
+        ensure!(shown == -i64::try_from(expected)?, "{shown}");
+        let less =
+            amount(&plain["details"]["currencyOut"]["amount"]) - amount(&quote["details"]["currencyOut"]["amount"]);
+        ensure!(less == U256::from(expected), "{less}");
+    }
+    // Where the output is fixed, they come on top.
+    let exact = json!({ "tradeType": "EXACT_OUTPUT", "appFees": fees(&["100"]) });
+    let quote = desk.quote(&with(&desk.plain(), exact)).await?;
+    let (input, fee) = (amount(&quote["details"]["currencyIn"]["amount"]), amount(&quote["fees"]["app"]["amount"]));
+    ensure!(fee == (input / U256::from(100)) || fee == (input / U256::from(100)) + U256::ONE, "{input} {fee}");
+    for (list, field) in [
+        (json!([{ "recipient": "0x12", "fee": "1" }]), "appFees.recipient"),
+        (json!([{ "recipient": "900123", "fee": "1" }]), "appFees.recipient"),
+    ] {
+        desk.refused(&with(&desk.plain(), json!({ "appFees": list })), 400, "INVALID_ADDRESS", field).await?;
+    }
+    for (list, field) in [
+        (json!([{ "recipient": recipient, "fee": "10001" }]), "appFees.fee"),
+        (json!([{ "recipient": recipient, "fee": "-1" }]), "appFees.fee"),
+        (json!([{ "recipient": recipient, "fee": "1.5" }]), "appFees.fee"),
+        (json!([{ "recipient": recipient, "fee": true }]), "appFees.fee"),
+        (json!([{ "recipient": recipient }]), "fee"),
+        (json!([{ "fee": "1" }]), "recipient"),
+        (json!("100"), "appFees"),
+        (json!(fees(&["1"; 9])), "appFees"),
+        (json!(fees(&["10000"])), "appFees"),
+        (json!(fees(&["5000", "5000"])), "appFees"),
+    ] {
+        desk.refused(&with(&desk.plain(), json!({ "appFees": list })), 400, "INVALID_PARAMETERS", field).await?;
+    }
+    desk.close().await
+}
+
+/// Wraps what arrives: the router calls `deposit()` of the wrapped currency.
+#[tokio::test]
+async fn calls_are_tried_before_they_are_promised() -> Result<()> {
+    let desk = Desk::open().await?;
+    let (wrapped, ether) = (desk.currency("WETH"), units(1, 16));
+    let call = json!({ "to": wrapped, "value": ether, "data": "0xd0e30db0", "originalTxValue": ether });
+    let body = with(&desk.ask("USDC", "ETH", &ether), json!({ "tradeType": "EXACT_OUTPUT", "txs": [call] }));
+    let quote = desk.quote(&body).await?;
+    let output = &quote["protocol"]["v2"]["orderData"]["output"];
+    let router = desk.stand.chain("optimism").contracts.router.to_string().to_lowercase();
+    ensure!(output["payments"][0]["recipient"] == router && output["calls"].as_array().unwrap().len() == 1, "{output}");
+    ensure!(output["payments"][0]["minimumAmount"] == ether);
+    // A value may be a number or hexadecimal, and is nothing where it is not said.
+    for value in [json!("0x2386f26fc10000"), json!(1), json!(null)] {
+        let call = json!({ "to": wrapped, "value": value, "data": "0xd0e30db0" });
+        desk.quote(&with(&body, json!({ "txs": [call] }))).await?;
+    }
+    desk.quote(&with(&body, json!({ "txsGasLimit": 1_000_000 }))).await?;
+
+    // A call that reverts, with what it said.
+    let stolen = format!("0x23b872dd{:0>64}{:0>64}{:064x}", "11".repeat(20), "22".repeat(20), 5);
+    let call = json!({ "to": desk.currency("USDC"), "data": stolen });
+    let answer = desk.refused(&with(&body, json!({ "txs": [call] })), 400, "DESTINATION_TX_FAILED", "txs").await?;
+    ensure!(answer["errorData"].as_str().is_some_and(|data| data.starts_with("0x")), "{answer}");
+    ensure!(["from", "to", "data", "value"].iter().all(|it| answer["failedCallData"][it].is_string()), "{answer}");
+    let short = with(&body, json!({ "txsGasLimit": 1 }));
+    desk.refused(&short, 400, "DESTINATION_TX_FAILED", "txsGasLimit").await?;
+
+    let call = |value: &str| json!([{ "to": wrapped, "value": value, "data": "0xd0e30db0" }]);
+    for (changes, error, said) in [
+        (json!({ "txs": call("10000000000000001") }), "INVALID_EXTRA_TXS", "txs"),
+        (
+            json!({ "destinationCurrency": desk.currency("USDC"), "amount": "5000000", "txs": call("1") }),
+            "INVALID_EXTRA_TXS",
+            "txs",
+        ),
+        (json!({ "tradeType": "EXPECTED_OUTPUT" }), "EXTRA_TXS_NOT_SUPPORTED", "txs"),
+        (json!({ "destinationChainId": super::BASE }), "EXTRA_TXS_NOT_SUPPORTED", "txs"),
+        (json!({ "useDepositAddress": true }), "UNSUPPORTED_EXECUTION_TYPE", "useDepositAddress"),
+        (json!({ "txs": [{ "value": "1" }] }), "INVALID_PARAMETERS", "txs.to"),
+        (json!({ "txs": [{ "to": "0x12" }] }), "INVALID_PARAMETERS", "txs.to"),
+        (json!({ "txs": [{ "to": wrapped, "value": "-1" }] }), "INVALID_PARAMETERS", "txs.value"),
+        (json!({ "txs": [{ "to": wrapped, "data": "0xzz" }] }), "INVALID_PARAMETERS", "txs.data"),
+        (
+            json!({ "txs": [{ "to": wrapped, "data": format!("0x{}", "00".repeat(16_385)) }] }),
+            "INVALID_PARAMETERS",
+            "txs",
+        ),
+        (json!({ "txs": vec![json!({ "to": wrapped }); 17] }), "INVALID_PARAMETERS", "txs"),
+        (json!({ "txs": { "to": wrapped } }), "INVALID_PARAMETERS", "txs"),
+        (json!({ "txs": "0x" }), "INVALID_PARAMETERS", "txs"),
+        (json!({ "txsGasLimit": 0 }), "INVALID_PARAMETERS", "txsGasLimit"),
+        (json!({ "txsGasLimit": "many" }), "INVALID_PARAMETERS", "txsGasLimit"),
+    ] {
+        desk.refused(&with(&body, changes), 400, error, said).await?;
+    }
+    desk.close().await
+}
+
+#[tokio::test]
+async fn on_one_chain_the_user_acts_alone() -> Result<()> {
+    let desk = Desk::open().await?;
+    let somebody = new_account().address;
+    let fee = json!([{ "recipient": somebody, "fee": "100" }]);
+    // Same currency, another owner: nothing is taken, whatever is asked.
+    let send = with(&desk.ask_here("USDC", "USDC", "1000000"), json!({ "recipient": somebody, "appFees": fee }));
+    let quote = desk.quote(&send).await?;
+    ensure!(quote["details"]["operation"] == "send" && step_ids(&quote) == ["send"], "{quote}");
+    ensure!(quote["details"]["currencyOut"]["amount"] == "1000000" && quote["fees"]["app"]["amount"] == "0");
+    ensure!(quote["protocol"].is_null());
+    // Wrapping is for any size, and collects the integrator's share only.
+    for (from, to, operation) in [("ETH", "WETH", "wrap"), ("WETH", "ETH", "unwrap")] {
+        let quote = desk.quote(&desk.ask_here(from, to, "1")).await?;
+        ensure!(quote["details"]["operation"] == operation && quote["details"]["currencyOut"]["amount"] == "1");
+        let quote = desk.quote(&with(&desk.ask_here(from, to, "10000"), json!({ "appFees": fee }))).await?;
+        ensure!(quote["details"]["currencyOut"]["amount"] == "9900", "{quote}");
+    }
+    // A swap has the service's share, and a floor.
+    for (from, to, enough, dust) in [
+        ("ETH", "USDC", units(1, 17), units(1, 13)),
+        ("ETH", "USDC", units(2, 13), "1".to_owned()),
+        ("USDC", "USDT", "50001".to_owned(), "49999".to_owned()),
+        ("USDC", "TAIL", "1000000".to_owned(), "1".to_owned()),
+        ("TAIL", "USDC", units(100, 18), units(2, 18)),
+        ("TAIL", "ETH", units(100, 18), "1".to_owned()),
+    ] {
+        let quote = desk.quote(&desk.ask_here(from, to, &enough)).await?;
+        ensure!(quote["details"]["operation"] == "swap" && step_ids(&quote).last() == Some(&"swap"), "{quote}");
+        ensure!(quote["details"]["route"]["origin"]["router"] == "uniswap-v3" && quote["protocol"].is_null());
+        desk.refused(&desk.ask_here(from, to, &dust), 400, "AMOUNT_TOO_LOW", "").await?;
+    }
+    for trade in ["EXACT_OUTPUT", "EXPECTED_OUTPUT"] {
+        let fixed = |amount: &str| with(&desk.ask_here("ETH", "USDC", amount), json!({ "tradeType": trade }));
+        ensure!(
+            amount(&desk.quote(&fixed("5000000")).await?["details"]["currencyOut"]["amount"]) >= U256::from(5_000_000)
+        );
+        desk.refused(&fixed("1"), 400, "AMOUNT_TOO_LOW", "").await?;
+    }
+    // What needs a solver has none here.
+    let swap = desk.ask_here("ETH", "USDC", &units(1, 17));
+    desk.refused(&desk.ask_here("USDC", "USDC", "1"), 400, "UNSUPPORTED_ROUTE", "").await?;
+    desk.refused(&with(&swap, json!({ "topupGas": true })), 400, "UNSUPPORTED_ROUTE", "topupGas").await?;
+    desk.close().await
+}

@@ -1,0 +1,456 @@
+//! The solver is repaid out of the depositories: exactly, once, and only for what the chains prove.
+
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, U256};
+use anyhow::{Result, ensure};
+use causeway::config::{AllocatorConfig, CapConfig, Config, Source};
+use causeway::outside::outside;
+use causeway::service::Service;
+use devnet::{Account, Chain, Fault};
+use domain::ids::ChainId;
+use domain::money::Amount;
+use evm::calldata;
+use serde_json::Value;
+use solver::allocator::identity;
+use store::payouts::{self, Kind, Payout, State};
+use store::{StoreError, Tx, vault};
+
+use crate::process::causeway;
+use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+const ETHER: u64 = 1_000_000_000_000_000_000;
+
+/// Pays every settled deposit back at once, unless the test has other ideas.
+pub fn allocator(config: &Config) -> AllocatorConfig {
+    let cap = |currency: &str| CapConfig {
+        currency: currency.to_owned(),
+        hour: "1000000".to_owned(),
+        day: "1000000".to_owned(),
+    };
+    AllocatorConfig {
+        key: Source { env: None, file: Some(config.folder.join("keys/allocator")) },
+        agreeing: 2,
+        batch_usd: "1000000".to_owned(),
+        batch_age_secs: 0,
+        validity_secs: 900,
+        caps: vec![cap("eth"), cap("usdc")],
+    }
+}
+
+pub fn repaid(config: &mut Config) {
+    config.allocator = Some(allocator(config));
+    for chain in &mut config.chains {
+        chain.finality_blocks = 5;
+    }
+}
+
+/// A stand's depository is a copy of the code without its storage: it is told who its allocator is.
+pub async fn name_allocator(stand: &Stand) -> Result<()> {
+    for chain in &stand.devnet.chains {
+        let who = stand.devnet.keys.allocator.address.into_word();
+        let slot = B256::with_last_byte(2);
+        let _: Value = chain.rpc("anvil_setStorageAt", (stand.depository, slot, who)).await?;
+    }
+    Ok(())
+}
+
+pub async fn stand(engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Stand> {
+    let stand = Stand::with(engine, |config| {
+        repaid(config);
+        change(config);
+    })
+    .await?;
+    name_allocator(&stand).await?;
+    Ok(stand)
+}
+
+/// A transfer from base to optimism that has arrived. Zero is the native currency.
+async fn transfer(stand: &Stand, user: &Account, symbol: &str, value: u64) -> Result<Value> {
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let token = |chain: &Chain| if symbol == "ETH" { Address::ZERO } else { chain.token(symbol).address };
+    let recipient = new_account().address;
+    let body = ask(user.address, recipient, (BASE, token(base)), (OPTIMISM, token(optimism)), U256::from(value));
+    let quote = stand.quote(&body).await?;
+    execute(base, &quote, user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    ensure!(
+        optimism.balance(token(optimism), recipient).await?
+            >= amount(&quote["details"]["currencyOut"]["minimumAmount"])
+    );
+    Ok(quote)
+}
+
+async fn held(stand: &Stand, currency: Address) -> Result<U256> {
+    stand.chain("base").balance(currency, stand.depository).await
+}
+
+async fn all_payouts(service: &Service) -> Result<Vec<payouts::Stored>> {
+    Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
+}
+
+async fn repays(engine: Engine) -> Result<()> {
+    let stand = stand(engine, |_| ()).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let usdc = base.token("USDC").address;
+    let user = base.fresh_user().await?;
+    let treasury = stand.treasury.address;
+    let had = (base.balance(Address::ZERO, treasury).await?, base.balance(usdc, treasury).await?);
+    transfer(&stand, &user, "ETH", ETHER / 20).await?;
+    transfer(&stand, &user, "USDC", 70_000_000).await?;
+    transfer(&stand, &user, "ETH", ETHER / 50).await?;
+    eventually("everything is repaid", || async {
+        Ok(held(&stand, Address::ZERO).await?.is_zero() && held(&stand, usdc).await?.is_zero())
+    })
+    .await?;
+    let sum = U256::from(ETHER / 20 + ETHER / 50);
+    ensure!(base.balance(Address::ZERO, treasury).await? == had.0 + sum);
+    ensure!(base.balance(usdc, treasury).await? == had.1 + U256::from(70_000_000u64));
+    eventually("the book knows", || async {
+        Ok(all_payouts(&service).await?.iter().all(|payout| payout.state == State::Executed))
+    })
+    .await?;
+    service.stop().await
+}
+
+#[tokio::test]
+async fn settled_deposits_reach_the_treasury_exactly_on_sqlite() -> Result<()> {
+    repays(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn settled_deposits_reach_the_treasury_exactly_on_postgres() -> Result<()> {
+    repays(Engine::Postgres).await
+}
+
+/// A refund and a return were paid from our own funds; both deposits come back whole.
+#[tokio::test]
+async fn refunds_and_returns_are_reimbursed_like_fills() -> Result<()> {
+    let stand = stand(Engine::Sqlite, |_| ()).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let usdc = base.token("USDC").address;
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let had = base.balance(usdc, stand.treasury.address).await?;
+    let there = stand.chain("optimism").token("USDC").address;
+    let body = ask(user.address, recipient, (BASE, usdc), (OPTIMISM, there), U256::from(90_000_000u64));
+    let quote = stand.quote(&body).await?;
+    let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
+    let short = calldata::implicit_deposit(stand.depository, U256::from(40_000_000u64), order);
+    base.send(user.private_key, usdc, U256::ZERO, short).await?;
+    stand.wait_for(request_id(&quote), "refund").await?;
+    let stray = calldata::implicit_deposit(
+        stand.depository,
+        U256::from(30_000_000u64),
+        domain::ids::OrderId(B256::repeat_byte(0xee)),
+    );
+    base.send(user.private_key, usdc, U256::ZERO, stray).await?;
+    let back = || async { base.balance(usdc, user.address).await };
+    eventually("the stray deposit is returned", || async { Ok(back().await? > U256::from(9_990_000_000u64)) }).await?;
+    eventually("both are reimbursed", || async { Ok(held(&stand, usdc).await?.is_zero()) }).await?;
+    let users = U256::from(10_000_000_000u64) - back().await?;
+    // All that the treasury has gained is what the users were charged for gas.
+    ensure!(base.balance(usdc, stand.treasury.address).await? == had + users);
+    service.stop().await
+}
+
+/// A deposit that is more than our own funds may return goes back out of the depository.
+#[tokio::test]
+async fn a_large_stray_deposit_goes_back_out_of_the_depository() -> Result<()> {
+    let stand = stand(Engine::Sqlite, |_| ()).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let user = base.fresh_user().await?;
+    // Our wallets hold fifty each, and a return may take a tenth of what one can pay.
+    let value = U256::from(20u64) * U256::from(ETHER);
+    let data = calldata::deposit_native(user.address, domain::ids::OrderId(B256::repeat_byte(0xdd)));
+    base.send(user.private_key, stand.depository, value, data).await?;
+    let had = base.balance(Address::ZERO, user.address).await?;
+    let treasury = base.balance(Address::ZERO, stand.treasury.address).await?;
+    eventually("it is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > had) }).await?;
+    let back = base.balance(Address::ZERO, user.address).await? - had;
+    ensure!(back < value && back > value - U256::from(ETHER / 1_000), "{back}");
+    // What was kept for gas is repaid to us, and nothing stays.
+    eventually("the rest is repaid", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
+    ensure!(base.balance(Address::ZERO, stand.treasury.address).await? == treasury + value - back);
+    service.stop().await
+}
+
+/// Three lies in the solver's tables and one in the allocator's own: none is signed for.
+#[tokio::test]
+async fn forged_rows_are_refused() -> Result<()> {
+    // Filled while nobody repays, so that there is time to lie.
+    let stand = stand(Engine::Sqlite, |_| ()).await?;
+    let mut unpaid = stand.config.clone();
+    unpaid.allocator = None;
+    let service = Service::start(&unpaid, outside()).await?;
+    stand.wait_until_served().await?;
+    let base = stand.chain("base");
+    let user = base.fresh_user().await?;
+    let mut orders = Vec::new();
+    for _ in 0..4 {
+        let quote = transfer(&stand, &user, "ETH", ETHER / 100).await?;
+        orders.push(quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse::<B256>()?);
+    }
+    blocks_pass(stand.chain("optimism"), 10).await?;
+    let at = orders.clone();
+    let forge = move |tx: &mut Tx<'_>| {
+        // A fill that never was; one that was another order's; a quote that promises less.
+        let hash = "update payment set tx_hash = $2 where order_id = $1";
+        tx.execute(hash, &[at[0].into(), B256::repeat_byte(0xaa).into()])?;
+        let other = tx.row("select tx_hash from payment where order_id = $1", &[at[3].into()])?.unwrap().b256(0)?;
+        tx.execute(hash, &[at[1].into(), other.into()])?;
+        let quote = tx.row("select quote from request where order_id = $1", &[at[2].into()])?.unwrap();
+        let mut quote: Value = serde_json::from_str(quote.text(0)?).unwrap();
+        quote["figures"]["minimum"] = "1".into();
+        tx.execute("update request set quote = $2 where order_id = $1", &[at[2].into(), quote.to_string().into()])?;
+        // A deposit that never was, under a filled order.
+        let copied = tx.execute(
+            "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,
+             depositor, payer, sender, currency, amount, state, seen_at, claim)
+             select chain_id, $2, ordinal, log_index, block_number, block_hash, block_time, order_id, depositor, payer,
+             sender, currency, '1000000000000000000', state, seen_at, claim from deposit where order_id = $1",
+            &[at[3].into(), B256::repeat_byte(0xbb).into()],
+        )?;
+        assert_eq!(copied, 1);
+        Ok::<_, StoreError>(())
+    };
+    service.solver.store.write(forge).await?;
+    service.stop().await?;
+
+    let treasury = base.balance(Address::ZERO, stand.treasury.address).await?;
+    let service = stand.serve().await?;
+    eventually("the honest one is repaid", || async {
+        Ok(base.balance(Address::ZERO, stand.treasury.address).await? > treasury)
+    })
+    .await?;
+    let reasons = |tx: &mut Tx<'_>| {
+        let rows = tx.rows("select refusal from vault_deposit where settled = 2 order by block_number", &[])?;
+        rows.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, StoreError>>()
+    };
+    eventually("the others are refused", || async { Ok(service.solver.store.read(reasons).await?.len() == 3) }).await?;
+    let expected = [
+        "the transaction that settled it is not on the chain",
+        "the transaction that settled it names another order",
+        "the stored quote is not the one of the order",
+    ];
+    ensure!(service.solver.store.read(reasons).await? == expected);
+    // A payout to somebody else, as if the allocator itself had decided on it.
+    let thief = new_account().address;
+    let steal = move |tx: &mut Tx<'_>| {
+        let key = tx.row("select deposit_key from vault_deposit where settled = 2 limit 1", &[])?.unwrap().b256(0)?;
+        let held = vault::lock(tx, key)?.unwrap();
+        vault::promise(tx, &held, held.deposit.amount, Amount::ZERO)?;
+        let payout = forged(&held, thief);
+        payouts::insert(tx, &payout, &[(key, payout.amount)], State::Intended, outside_now())?;
+        Ok::<_, StoreError>(())
+    };
+    service.solver.store.write(steal).await?;
+    eventually("it says why not", || async {
+        Ok(all_payouts(&service).await?.iter().any(|payout| payout.payout.recipient == thief && payout.note.is_some()))
+    })
+    .await?;
+    blocks_pass(base, 10).await?;
+    ensure!(base.balance(Address::ZERO, thief).await?.is_zero());
+    ensure!(base.balance(Address::ZERO, stand.treasury.address).await? == treasury + U256::from(ETHER / 100));
+    ensure!(held(&stand, Address::ZERO).await? == U256::from(3 * (ETHER / 100)));
+    service.stop().await
+}
+
+fn outside_now() -> domain::time::Timestamp {
+    (outside().clock)()
+}
+
+fn forged(held: &vault::Held, thief: Address) -> Payout {
+    let subject = identity::batch_key(&[held.deposit.key]);
+    Payout {
+        nonce: identity::nonce(Kind::Batch, subject),
+        kind: Kind::Batch,
+        subject,
+        chain: ChainId(BASE),
+        currency: Address::ZERO,
+        recipient: thief,
+        amount: held.deposit.amount,
+    }
+}
+
+/// More than came in cannot be promised, whoever asks.
+#[tokio::test]
+async fn the_database_itself_refuses_to_promise_too_much() -> Result<()> {
+    let stand = stand(Engine::Sqlite, |config| {
+        if let Some(allocator) = &mut config.allocator {
+            allocator.batch_age_secs = 100_000;
+        }
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let user = stand.chain("base").fresh_user().await?;
+    transfer(&stand, &user, "ETH", ETHER / 100).await?;
+    eventually("it is booked as settled", || async {
+        let held = service.solver.store.read(|tx| vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)).await?;
+        Ok(held.len() == 1)
+    })
+    .await?;
+    let promise = |tx: &mut Tx<'_>| {
+        let held = vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)?.remove(0);
+        let more = Amount::new(held.deposit.amount.units() + U256::from(1));
+        vault::promise(tx, &held, more, Amount::ZERO)
+    };
+    ensure!(service.solver.store.write(promise).await.is_err());
+    // Nor is what may be promised paid to anybody but the treasury, whatever the row says.
+    let thief = new_account().address;
+    let steal = move |tx: &mut Tx<'_>| {
+        let held = vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)?.remove(0);
+        vault::promise(tx, &held, held.deposit.amount, Amount::ZERO)?;
+        let payout = forged(&held, thief);
+        payouts::insert(tx, &payout, &[(held.deposit.key, payout.amount)], State::Intended, outside_now())?;
+        Ok::<_, StoreError>(())
+    };
+    service.solver.store.write(steal).await?;
+    let refused =
+        |payout: &payouts::Stored| payout.note.as_ref().is_some_and(|note| note.contains("the treasury only"));
+    eventually("it says why not", || async { Ok(all_payouts(&service).await?.iter().any(refused)) }).await?;
+    service.stop().await
+}
+
+/// An hour's cap is for an hour: what does not fit waits.
+#[tokio::test]
+async fn caps_hold_back_what_is_too_much() -> Result<()> {
+    let stand = stand(Engine::Sqlite, |config| {
+        if let Some(allocator) = &mut config.allocator {
+            for cap in &mut allocator.caps {
+                cap.hour = "100".to_owned();
+                cap.day = "120".to_owned();
+            }
+        }
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let usdc = base.token("USDC").address;
+    let user = base.fresh_user().await?;
+    for value in [60_000_000, 50_000_000, 30_000_000] {
+        transfer(&stand, &user, "USDC", value).await?;
+    }
+    // Whichever go first, the one that would break the cap stays.
+    eventually("what fits is repaid", || async {
+        let held = held(&stand, usdc).await?;
+        Ok([50_000_000u64, 60_000_000].map(U256::from).contains(&held))
+    })
+    .await?;
+    blocks_pass(base, 15).await?;
+    ensure!(held(&stand, usdc).await? >= U256::from(50_000_000u64));
+    let signed = all_payouts(&service).await?;
+    let sum = signed.iter().fold(U256::ZERO, |sum, payout| sum + payout.payout.amount.units());
+    ensure!(sum <= U256::from(100_000_000u64), "{sum}");
+    service.stop().await
+}
+
+/// With one of two nodes on a fork of its own, or blind, nothing is signed; once it is honest again, everything is.
+#[tokio::test]
+async fn nodes_that_disagree_get_no_signature() -> Result<()> {
+    let stand = Stand::alone(repaid).await?;
+    name_allocator(&stand).await?;
+    let base = stand.chain("base");
+    let service = stand.serve().await?;
+    let user = base.fresh_user().await?;
+    for lie in [Fault { wrong_block_hash: true, ..Fault::default() }, Fault { hide_logs: true, ..Fault::default() }] {
+        base.faults.set(lie);
+        let treasury = base.balance(Address::ZERO, stand.treasury.address).await?;
+        transfer(&stand, &user, "ETH", ETHER / 100).await?;
+        blocks_pass(base, 20).await?;
+        // The book stands still: that is what keeps anything from being signed.
+        let book = service.solver.store.read(|tx| vault::cursor(tx, ChainId(BASE))).await?;
+        let height = base.block_number().await?;
+        ensure!(book.is_none_or(|book| book.number + 15 < height), "{book:?} at {height}");
+        ensure!(held(&stand, Address::ZERO).await? == U256::from(ETHER / 100));
+        ensure!(all_payouts(&service).await?.iter().all(|payout| payout.state == State::Executed));
+        base.faults.clear();
+        eventually("it is repaid", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
+        ensure!(base.balance(Address::ZERO, stand.treasury.address).await? == treasury + U256::from(ETHER / 100));
+        eventually("the book knows", || async {
+            Ok(all_payouts(&service).await?.iter().all(|payout| payout.state == State::Executed))
+        })
+        .await?;
+    }
+    service.stop().await
+}
+
+/// A signature that nobody could use in time is replaced, under the same nonce, and pays once.
+#[tokio::test]
+async fn an_expired_signature_is_replaced_under_the_same_nonce() -> Result<()> {
+    let stand = Stand::alone(repaid).await?;
+    name_allocator(&stand).await?;
+    let base = stand.chain("base");
+    // Paused: what is signed cannot be executed. The flag shares the slot of the guardian.
+    let slot = B256::with_last_byte(3);
+    let paused = B256::from(U256::from(1) << 160);
+    let _: Value = base.rpc("anvil_setStorageAt", (stand.depository, slot, paused)).await?;
+    let service = stand.serve().await?;
+    let user = base.fresh_user().await?;
+    transfer(&stand, &user, "ETH", ETHER / 100).await?;
+    eventually("it is signed", || async {
+        Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Signed))
+    })
+    .await?;
+    let nonce = all_payouts(&service).await?[0].payout.nonce;
+    let count = || async {
+        let read = |tx: &mut Tx<'_>| payouts::signatures(tx, payouts::PayoutId(1));
+        anyhow::Ok(service.solver.store.read(read).await?)
+    };
+    blocks_pass(base, 15).await?;
+    ensure!(count().await? == 1, "signed again before the first could expire");
+    base.advance_time(Duration::from_secs(1_000)).await?;
+    let _: Value = base.rpc("anvil_setStorageAt", (stand.depository, slot, B256::ZERO)).await?;
+    eventually("it is paid", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
+    ensure!(count().await? == 2);
+    let payouts = all_payouts(&service).await?;
+    ensure!(payouts.len() == 1 && payouts[0].payout.nonce == nonce, "{payouts:?}");
+    service.stop().await
+}
+
+/// A backup from before the payout: what was repaid is found on the chain, and is not repaid again.
+#[tokio::test]
+async fn a_restored_backup_does_not_repay_what_was_repaid() -> Result<()> {
+    let stand = stand(Engine::Sqlite, |_| ()).await?;
+    let (toml, folder) = (stand.folder.path().join("dev.toml"), stand.folder.path());
+    let mut patient = stand.config.clone();
+    if let Some(allocator) = &mut patient.allocator {
+        allocator.batch_age_secs = 100_000;
+    }
+    let service = Service::start(&patient, outside()).await?;
+    stand.wait_until_served().await?;
+    let base = stand.chain("base");
+    let user = base.fresh_user().await?;
+    let treasury = || base.balance(Address::ZERO, stand.treasury.address);
+    let had = treasury().await?;
+    transfer(&stand, &user, "ETH", ETHER / 100).await?;
+    transfer(&stand, &user, "ETH", ETHER / 50).await?;
+    blocks_pass(base, 10).await?;
+    service.stop().await?;
+    std::fs::copy(folder.join("causeway.db"), folder.join("backup.db"))?;
+
+    let service = stand.serve().await?;
+    let repaid = had + U256::from(ETHER / 100 + ETHER / 50);
+    eventually("both are repaid", || async { Ok(treasury().await? == repaid) }).await?;
+    service.stop().await?;
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.join(format!("causeway.db{suffix}")));
+    }
+    std::fs::copy(folder.join("backup.db"), folder.join("causeway.db"))?;
+    // Money that is not owed, so that a second payout would have something to take.
+    base.set_balance(stand.depository, U256::from(ETHER)).await?;
+
+    let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
+    ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
+    let service = stand.serve().await?;
+    transfer(&stand, &user, "ETH", ETHER / 200).await?;
+    eventually("the new one is repaid", || async { Ok(treasury().await? >= repaid + U256::from(ETHER / 200)) }).await?;
+    blocks_pass(base, 20).await?;
+    ensure!(treasury().await? == repaid + U256::from(ETHER / 200), "repaid twice");
+    ensure!(all_payouts(&service).await?.len() == 2);
+    service.stop().await
+}

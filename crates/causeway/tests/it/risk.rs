@@ -1,0 +1,188 @@
+//! What we stand to lose to a reorg, and how that is bounded: tiers, the budget, deposits that stay away.
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Result, ensure};
+use causeway::config::{Config, TierConfig};
+use causeway::local::OPERATOR_TOKEN;
+use serde_json::Value;
+
+use crate::stand::{Engine, Stand, ask, blocks_pass, eventually, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+const ARBITRUM: u64 = 42161;
+
+fn usdc(dollars: u64) -> U256 {
+    U256::from(dollars * 1_000_000)
+}
+
+async fn operator(stand: &Stand, path: &str) -> Result<(u16, Value)> {
+    let client = reqwest::Client::new();
+    let response = client.get(stand.url(path)).bearer_auth(OPERATOR_TOKEN).send().await?;
+    Ok((response.status().as_u16(), response.json().await?))
+}
+
+/// The more a deposit is worth, the more blocks must stand on it.
+#[tokio::test]
+async fn a_large_deposit_waits_longer_than_a_small_one() -> Result<()> {
+    let change = |config: &mut Config| {
+        let tier = TierConfig { from_usd: "1000".to_owned(), confirmations: 8 };
+        config.chains.iter_mut().for_each(|chain| chain.tiers = vec![tier.clone()]);
+    };
+    let stand = Stand::with(Engine::Sqlite, change).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let user = base.fresh_user().await?;
+    let quote = |value| {
+        let body = ask(user.address, new_account().address, (BASE, here), (OPTIMISM, there), value);
+        let stand = &stand;
+        async move { stand.quote(&body).await }
+    };
+    let (large, small) = (quote(usdc(2_000)).await?, quote(usdc(20)).await?);
+    let estimate = |quote: &Value| quote["details"]["timeEstimate"].as_u64().unwrap_or_default();
+    ensure!(estimate(&large) > estimate(&small), "the wait is part of the estimate");
+    let deposited = base.receipt(execute(base, &large, &user).await?).await?.block_number.unwrap_or_default();
+    execute(base, &small, &user).await?;
+    stand.wait_for(request_id(&small), "success").await?;
+    // While it waits, its story says for which block.
+    let (code, trace) = operator(&stand, &format!("/requests/{}/trace", request_id(&large))).await?;
+    ensure!(code == 200 && trace["deposits"][0]["confirmedAt"] == deposited + 7, "{trace}");
+    stand.wait_for(request_id(&large), "success").await?;
+    ensure!(base.block_number().await? >= deposited + 7, "filled before its confirmations");
+    service.stop().await
+}
+
+/// What does not fit under the budget waits until what is out is final, and says so.
+async fn over_budget(engine: Engine) -> Result<()> {
+    let change = |config: &mut Config| {
+        for chain in &mut config.chains {
+            chain.risk.open_usd = "100".to_owned();
+            chain.finality_blocks = 40;
+        }
+    };
+    let stand = Stand::with(engine, change).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let user = base.fresh_user().await?;
+    let mut quotes = Vec::new();
+    for _ in 0..2 {
+        let body = ask(user.address, new_account().address, (BASE, here), (OPTIMISM, there), usdc(60));
+        let quote = stand.quote(&body).await?;
+        execute(base, &quote, &user).await?;
+        quotes.push(quote);
+    }
+    stand.wait_for(request_id(&quotes[0]), "success").await?;
+    let trace = format!("/requests/{}/trace", request_id(&quotes[1]));
+    eventually("the second waits for the budget", || async {
+        let (_, trace) = operator(&stand, &trace).await?;
+        Ok(trace["due"][0]["reason"].as_str().is_some_and(|reason| reason.contains("not final")))
+    })
+    .await?;
+    let (_, risk) = operator(&stand, "/operator/risk").await?;
+    let chain = risk["chains"].as_array().and_then(|chains| chains.iter().find(|chain| chain["chainId"] == BASE));
+    ensure!(chain.is_some_and(|chain| chain["openUsd"] == "60.000000"), "{risk}");
+    ensure!(stand.get("/operator/risk").await?.0 == 401, "not for everyone");
+    // The first deposit becomes final, and the second fits.
+    stand.wait_for(request_id(&quotes[1]), "success").await?;
+    service.stop().await
+}
+
+#[tokio::test]
+async fn what_is_out_against_young_deposits_is_bounded_on_sqlite() -> Result<()> {
+    over_budget(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn what_is_out_against_young_deposits_is_bounded_on_postgres() -> Result<()> {
+    over_budget(Engine::Postgres).await
+}
+
+/// A deposit that a reorg removes before it is filled, and that stays away, fails its request.
+#[tokio::test]
+async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
+    let change = |config: &mut Config| {
+        for chain in &mut config.chains {
+            chain.confirmations = 6;
+            chain.risk.lost_after_secs = 1;
+        }
+    };
+    let stand = Stand::alone(change).await?;
+    let service = stand.serve().await?;
+    let arbitrum = stand.chain("arbitrum");
+    let user = arbitrum.fresh_user().await?;
+    blocks_pass(arbitrum, 2).await?;
+    let body = ask(
+        user.address,
+        new_account().address,
+        (ARBITRUM, Address::ZERO),
+        (BASE, Address::ZERO),
+        U256::from(10u64.pow(16)),
+    );
+    let quote = stand.quote(&body).await?;
+    let deposit = arbitrum.receipt(execute(arbitrum, &quote, &user).await?).await?;
+    let trace = format!("/requests/{}/trace", request_id(&quote));
+    eventually("the deposit is seen", || async {
+        Ok(operator(&stand, &trace).await?.1["deposits"][0]["state"] == "seen")
+    })
+    .await?;
+    arbitrum.reorg(arbitrum.block_number().await? - deposit.block_number.unwrap_or_default() + 1, &[]).await?;
+    let status = stand.wait_for(request_id(&quote), "failure").await?;
+    ensure!(status["failReason"] == "DEPOSIT_REORGED", "{status}");
+    service.stop().await
+}
+
+/// A fill that the chain does not take before its order ends is given up: its nonce is used for nothing, which is proof
+/// that it will never pay, and the deposit goes back.
+#[tokio::test]
+async fn a_fill_that_is_not_mined_in_time_is_given_up() -> Result<()> {
+    let change = |config: &mut Config| {
+        config.fees.order_lifetime_secs = 660;
+        for chain in &mut config.chains {
+            chain.bump_after_millis = Some(600_000);
+            chain.finality_blocks = 4;
+        }
+    };
+    let stand = Stand::alone(change).await?;
+    let service = stand.serve().await?;
+    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let value = U256::from(10u64.pow(16));
+    let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
+    let quote = stand.quote(&body).await?;
+    arbitrum.pause_mining().await;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "submitted").await?;
+    let left = base.balance(Address::ZERO, user.address).await?;
+    // From here on blocks are too dear for what the fill offers, and the order is about to end.
+    arbitrum.set_base_fee(20_000_000_000);
+    arbitrum.resume_mining().await;
+    arbitrum.advance_time(std::time::Duration::from_secs(420)).await?;
+    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    ensure!(status["failReason"] == "TRANSACTION_NOT_INCLUDED", "{status}");
+    ensure!(base.balance(Address::ZERO, user.address).await? > left);
+    ensure!(arbitrum.balance(Address::ZERO, recipient).await?.is_zero());
+    service.stop().await
+}
+
+/// Test deployments refund what asks for it, so that integrators can try what a refund looks like.
+#[tokio::test]
+async fn a_refund_can_be_asked_for() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), usdc(20));
+    body["referrer"] = serde_json::json!("debug-force-refund");
+    let quote = stand.quote(&body).await?;
+    let had = base.balance(here, user.address).await?;
+    execute(base, &quote, &user).await?;
+    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    ensure!(status["failReason"] == "MANUAL_ADMIN_REFUND", "{status}");
+    ensure!(optimism.balance(there, recipient).await?.is_zero());
+    let back = base.balance(here, user.address).await?;
+    ensure!(back < had && back > had - usdc(1), "{back} of {had}");
+    service.stop().await
+}
