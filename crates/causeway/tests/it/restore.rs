@@ -21,14 +21,30 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     let value = U256::from(30_000_000_000_000_000u64);
     let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
 
-    // The backup holds the quote and nothing of what follows.
+    // Fills that are more than a transfer: bought in a pool, and with gas beside the tokens.
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let tail = optimism.token("TAIL").address;
+    let buyer = new_account().address;
+    let swapped = ask(user.address, buyer, (BASE, Address::ZERO), (OPTIMISM, tail), value);
+    let mut topped = ask(user.address, buyer, (BASE, here), (OPTIMISM, there), U256::from(40_000_000u64));
+    topped["topupGas"] = json!(true);
+
+    // The backup holds the quotes and nothing of what follows.
     let service = stand.serve().await?;
     let quote = stand.quote(&body).await?;
+    let mut more = vec![stand.quote(&swapped).await?, stand.quote(&topped).await?];
     service.stop().await?;
     std::fs::copy(&database, &backup)?;
     let service = stand.serve().await?;
     execute(base, &quote, &user).await?;
     stand.wait_for(request_id(&quote), "success").await?;
+    // And the same of which the backup will not even know the quotes.
+    more.push(stand.quote(&swapped).await?);
+    more.push(stand.quote(&topped).await?);
+    for quote in &more {
+        execute(base, quote, &user).await?;
+        stand.wait_for(request_id(quote), "success").await?;
+    }
     // Two more of which the backup will not even know the quotes: to a contract through the router, and by plain transfer.
     let contract = new_account().address;
     optimism.set_code(contract, vec![0x00].into()).await?;
@@ -38,7 +54,6 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     eventually("the recipient is known to be a contract", || async { Ok(known()) }).await?;
     let routed = stand.quote(&lost).await?;
     execute(base, &routed, &user).await?;
-    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let mut plain = ask(user.address, contract, (BASE, here), (OPTIMISM, there), U256::from(50_000_000u64));
     plain["explicitDeposit"] = json!(false);
     let plain = stand.quote(&plain).await?;
@@ -48,7 +63,13 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     }
     service.stop().await?;
     let arrived = || async {
-        anyhow::Ok((optimism.balance(Address::ZERO, contract).await?, optimism.balance(there, contract).await?))
+        let mut balances = Vec::new();
+        for who in [contract, buyer] {
+            for currency in [Address::ZERO, there, tail] {
+                balances.push(optimism.balance(currency, who).await?);
+            }
+        }
+        anyhow::Ok(balances)
     };
     let left = || async {
         anyhow::Ok((base.balance(Address::ZERO, user.address).await?, base.balance(here, user.address).await?))
@@ -86,7 +107,7 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
 
     let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
-    ensure!(String::from_utf8_lossy(&recovered.stdout).contains("imported 3 payments"));
+    ensure!(String::from_utf8_lossy(&recovered.stdout).contains("imported 7 payments"));
     let served = Served::start(&toml, None)?;
     stand.wait_until_served().await?;
     stand.wait_for(request_id(&quote), "success").await?;
