@@ -1,7 +1,8 @@
 //! A fill is priced again when it is made: the market may have moved since the quote, and whoever deposits chooses when.
 //!
-//! What is paid out is the quoted amount or what the market gives now, whichever is less; below the order's minimum the
-//! deposit goes back. So a quote is no option on the market, and a fill that a pool would revert is not sent.
+//! What is paid out is the quoted amount or, where the market has moved against it by more than was charged for the
+//! exchange, what the market gives now; below the order's minimum the deposit goes back. So a quote is no option on the
+//! market, and a fill that a pool would revert is not sent.
 
 use alloy::primitives::Address;
 use domain::deposit::reaches_minimum;
@@ -30,6 +31,9 @@ pub enum Repriced {
     Unknown,
 }
 
+/// A move that is no move: pools round.
+const LEAST_MOVE_BPS: u16 = 2;
+
 /// Gas may cost so many times what was quoted, and a dollar more, before a fill is not worth making.
 const MOST_GAS_TIMES: i64 = 3;
 const GAS_SLACK: UsdMicros = UsdMicros(1_000_000);
@@ -45,7 +49,8 @@ pub fn reprice(
     let exchanges = quote.terms.as_ref().is_some_and(|terms| terms.exchange) && quote.figures.fixed.is_none();
     if exchanges {
         match at_market(quote, quoted, site, there, means)? {
-            Some(now) => amount = amount.min(now),
+            Some(now) if now < least_at_market(quote, quoted, site, means)? => amount = now,
+            Some(_) => {}
             None => return Ok(Repriced::Unknown),
         }
         if amount.is_zero() || !reaches_minimum(quote, amount)? {
@@ -74,6 +79,18 @@ pub fn reprice(
         Some(offer) => Repriced::Pay { amount, swap: Some(Swap { path: offer.path, ..swap.clone() }) },
         None => Repriced::Refund(FailReason::Slippage),
     })
+}
+
+/// What was charged for the exchange pays for small moves: only below it is the market's price taken instead.
+fn least_at_market(quote: &Quote, quoted: Amount, site: &Site, means: &Means) -> Result<Amount, OutOfRange> {
+    let terms = quote.terms.as_ref();
+    let deposit = terms.and_then(|terms| means.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address));
+    let payout = terms.and_then(|terms| site.chain.currency(&terms.payout.address));
+    let charged = deposit.zip(payout).map_or(0, |(deposit, payout)| {
+        let pair = Pair::of(deposit, payout);
+        pair.spread_bps(&means.terms).saturating_add(pair.relay_bps(&means.terms))
+    });
+    quoted.mul_floor(Ratio::bps(10_000u16.saturating_sub(charged.max(LEAST_MOVE_BPS))))
 }
 
 /// What the market gives now for what this payment was quoted for.

@@ -19,7 +19,7 @@ use crate::solver::Solver;
 const MOST_CHOICES: usize = 2;
 
 /// What a pool on the way of a fill takes of gas.
-const POOL_GAS: u64 = 110_000;
+const POOL_GAS: u64 = 150_000;
 
 /// A currency to deposit or to pay out, and the market between it and what the caller named.
 #[derive(Clone, Copy, Debug)]
@@ -135,11 +135,6 @@ impl Solver {
         let routed = payout.market.is_some() || wishes.top_up.is_some() || !wishes.calls.is_empty();
         if routed && !paid.is_zero() && destination.chain.purse.is_none() {
             return Err(QuoteError::NoPurse { chain: destination.chain.id });
-        }
-        // Wrapping leaves no trace of what reached the router: a fill that is to be proven has none before its calls.
-        let wraps = destination.chain.dex.is_some_and(|dex| dex.wrapped == address(destination.currency));
-        if payout.market.is_some() && paid.is_zero() && wraps && !wishes.calls.is_empty() {
-            return Err(Refusal::NoRoute.into());
         }
         let gas = destination.chain.fill_gas;
         let units = if routed {
