@@ -45,6 +45,8 @@ impl Stand {
             treasury: keys.treasury.address,
             fillers: &keys.fillers,
         })?;
+        // Nothing is deposited, so nothing is paid out; and one node alone could not agree with another.
+        config.allocator = None;
         for chain in &mut config.chains {
             chain.endpoints.remove(0);
             // From the head: nothing was ever deposited, and walking up to it would be measured too.

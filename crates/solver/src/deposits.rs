@@ -211,7 +211,7 @@ pub fn return_to_depositor(
             Ok(vec![*payment])
         }
         Outcome::NotNow(reason @ (Reason::NeedsPerson | Reason::TooLarge)) => {
-            error!(chain.id = %deposit.chain, tx = %deposit.tx, "a deposit waits for a person to return it: {reason}");
+            error!(chain.id = %deposit.chain, tx = %deposit.tx, "a deposit is left to the allocator to return, or to a person where there is none: {reason}");
             deposits::set_return_due(tx, stored.id, ReturnDue::Parked)?;
             Ok(Vec::new())
         }

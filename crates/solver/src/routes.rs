@@ -269,8 +269,8 @@ fn worth(currency: &Currency, amount: Amount, market: &Snapshot) -> Option<UsdMi
     market.price(address(currency)).ok()?.usd_floor(amount, currency.decimals).ok()
 }
 
-/// What pools would give for a deposit in the payout's asset, on the chain of either: what it would cost us to make good
-/// at once what we pay out. None where no pool trades the two, or they are one asset.
+/// What pools would give for a deposit in the payout's asset, on the chain it came to or else on the other: what it would
+/// cost us to make good at once what we pay out. None where no pool trades the two, or they are one asset.
 pub fn hedge(
     (origin, deposit, here): (&Chain, &Currency, &Snapshot),
     (destination, payout, there): (&Chain, &Currency, &Snapshot),
@@ -287,11 +287,12 @@ pub fn hedge(
         let offer = here.exchange(address(deposit), address(twin))?.sell(amount)?;
         same(offer.amount, twin, payout)
     });
-    let at_destination = destination.currencies().find(|currency| currency.id == deposit.id).and_then(|twin| {
+    let at_destination = || {
+        let twin = destination.currencies().find(|currency| currency.id == deposit.id)?;
         let offer = there.exchange(address(twin), address(payout))?.sell(same(amount, deposit, twin)?)?;
         Some(offer.amount)
-    });
-    let best = at_origin.max(at_destination)?;
+    };
+    let best = at_origin.or_else(at_destination)?;
     Ratio::new(best.units(), amount.units()).ok()
 }
 

@@ -272,7 +272,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         Purpose::Fill => Event::FillMined,
         Purpose::Refund => Event::RefundMined,
         // Of a deposit that has become a request of its own.
-        Purpose::Return if request.state == RequestState::Refunding => Event::RefundMined,
+        Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
         Purpose::Return | Purpose::Payout => return Ok(Vec::new()),
     };
     let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };

@@ -119,15 +119,15 @@ pub struct Nonces {
     pub count: u64,
     pub lowest: Option<u64>,
     pub highest: Option<u64>,
-    /// Of those in a block.
+    /// Of those in a block that is taken in.
     pub mined: u64,
 }
 
-pub fn nonces(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<Nonces, StoreError> {
+pub fn nonces(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, taken: u64) -> Result<Nonces, StoreError> {
     let sql = "select count(*), min(nonce), max(nonce),
-         cast(coalesce(sum(case when block_number is null then 0 else 1 end), 0) as bigint)
+         cast(coalesce(sum(case when block_number <= $3 then 1 else 0 end), 0) as bigint)
          from payment where chain_id = $1 and wallet = $2";
-    let row = tx.row(sql, &[chain.0.try_into()?, wallet.into()])?;
+    let row = tx.row(sql, &[chain.0.try_into()?, wallet.into(), taken.try_into()?])?;
     row.map_or(Ok(Nonces::default()), |row| {
         Ok(Nonces { count: row.uint(0)?, lowest: row.opt_uint(1)?, highest: row.opt_uint(2)?, mined: row.uint(3)? })
     })

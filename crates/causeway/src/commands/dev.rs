@@ -99,7 +99,8 @@ async fn with_chains(
 /// The first quote pasted should work: wait until every chain is read and takes payments.
 async fn ready(service: &Service) {
     let solver = &service.solver;
-    let served = |site: &solver::Site| site.refusing().is_none() && solver.market.current(site.id()).is_ok();
+    let read = |site: &solver::Site| solver.market.current(site.id()).and_then(|market| market.check_pools()).is_ok();
+    let served = |site: &solver::Site| site.refusing().is_none() && *site.taken.borrow() > 0 && read(site);
     for _ in 0..200 {
         if solver.sites.values().all(|site| served(site)) {
             return;

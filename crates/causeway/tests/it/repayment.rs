@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, U256};
-use anyhow::{Result, ensure};
+use alloy::primitives::{Address, B256, U256, hex};
+use alloy::sol_types::SolCall;
+use anyhow::{Context, Result, ensure};
 use causeway::config::{AllocatorConfig, CapConfig, Config, Source};
 use causeway::outside::outside;
 use causeway::service::Service;
@@ -11,7 +12,8 @@ use devnet::{Account, Chain, Fault};
 use domain::ids::ChainId;
 use domain::money::Amount;
 use evm::calldata;
-use serde_json::Value;
+use evm::contracts::Erc20;
+use serde_json::{Value, json};
 use solver::allocator::identity;
 use store::payouts::{self, Kind, Payout, State};
 use store::{StoreError, Tx, vault};
@@ -21,6 +23,7 @@ use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute,
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
+const ARBITRUM: u64 = 42161;
 const ETHER: u64 = 1_000_000_000_000_000_000;
 
 /// Pays every settled deposit back at once, unless the test has other ideas.
@@ -177,6 +180,102 @@ async fn a_large_stray_deposit_goes_back_out_of_the_depository() -> Result<()> {
     eventually("the rest is repaid", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
     ensure!(base.balance(Address::ZERO, stand.treasury.address).await? == treasury + value - back);
     service.stop().await
+}
+
+/// A second deposit under a filled order, too large for our own funds: a request of its own, refunded by the depository.
+#[tokio::test]
+async fn a_large_second_deposit_is_refunded_out_of_the_depository() -> Result<()> {
+    let stand = stand(Engine::Sqlite, |_| ()).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let user = base.fresh_user().await?;
+    let quote = transfer(&stand, &user, "ETH", ETHER / 50).await?;
+    let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
+    let value = U256::from(20u64) * U256::from(ETHER);
+    base.send(user.private_key, stand.depository, value, calldata::deposit_native(user.address, order)).await?;
+    let had = base.balance(Address::ZERO, user.address).await?;
+    eventually("it is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > had) }).await?;
+    let child = |tx: &mut Tx<'_>| {
+        let row = tx.row("select state from request where parent_id is not null", &[])?;
+        row.map(|row| row.text(0).map(str::to_owned)).transpose()
+    };
+    eventually("its request says so", || async {
+        let state: Option<String> = service.solver.store.read::<_, StoreError>(child).await?;
+        Ok(state.as_deref() == Some("refunded"))
+    })
+    .await?;
+    ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
+    eventually("nothing stays", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
+    service.stop().await
+}
+
+/// Fills that trade, call or bring gas are proven by other logs than plain ones; deposits that were traded for, by theirs.
+#[tokio::test]
+async fn fills_through_the_router_are_proven_too() -> Result<()> {
+    let stand = Stand::alone(|config| {
+        repaid(config);
+        let cap = |currency: &str| CapConfig {
+            currency: currency.to_owned(),
+            hour: "1000000".to_owned(),
+            day: "1000000".to_owned(),
+        };
+        if let Some(allocator) = &mut config.allocator {
+            allocator.caps.extend(["weth", "usdt", "dai"].map(cap));
+        }
+    })
+    .await?;
+    name_allocator(&stand).await?;
+    let service = stand.serve().await?;
+    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let user = base.fresh_user().await?;
+    let (tail, usdc) = (base.token("TAIL").address, base.token("USDC").address);
+    let there = |symbol: &str| arbitrum.token(symbol).address;
+    let third = new_account().address;
+    let value = U256::from(5_000_000u64);
+    let transfer = Erc20::transferCall { to: third, amount: value }.abi_encode();
+    let wrap = json!({ "to": there("WETH"), "value": "1000000000000000", "data": "0xd0e30db0" });
+    let pay = json!({ "to": there("USDC"), "value": "0", "data": format!("0x{}", hex::encode(transfer)) });
+    let dollars = U256::from(50_000_000u64);
+    let ether = U256::from(ETHER / 50);
+    let cases = [
+        (usdc, there("TAIL"), dollars, json!({})),
+        (usdc, there("USDC"), dollars, json!({ "topupGas": true })),
+        (usdc, there("USDC"), dollars, json!({ "txs": [pay] })),
+        (Address::ZERO, Address::ZERO, ether, json!({ "txs": [wrap] })),
+        (tail, there("USDC"), U256::from(10u64).pow(U256::from(21)), json!({})),
+    ];
+    for (from, to, amount, more) in cases {
+        let mut body = ask(user.address, new_account().address, (BASE, from), (ARBITRUM, to), amount);
+        for (name, value) in more.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
+        // Pools are read after all else.
+        let known = || async { Ok(stand.post("/quote/v2", &body).await?.0 == 200) };
+        eventually("there is a quote", known).await.with_context(|| body.to_string())?;
+        let quote = stand.quote(&body).await?;
+        execute(base, &quote, &user).await?;
+        stand.wait_for(request_id(&quote), "success").await?;
+    }
+    let currencies: Vec<_> = base.tokens.iter().map(|token| token.address).chain([Address::ZERO]).collect();
+    let empty = || async {
+        for currency in &currencies {
+            if !held(&stand, *currency).await?.is_zero() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    let repaid = eventually("everything is repaid", empty).await;
+    let refused = |tx: &mut Tx<'_>| {
+        let rows = tx.rows("select refusal from vault_deposit where refusal is not null", &[])?;
+        rows.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, StoreError>>()
+    };
+    repaid.with_context(|| format!("{:?}", futures::executor::block_on(service.solver.store.read(refused))))?;
+    service.stop().await?;
+    let toml = stand.folder.path().join("dev.toml");
+    let audit = causeway().args(["audit", "--config"]).arg(&toml).output()?;
+    ensure!(audit.status.success(), "{}", String::from_utf8_lossy(&audit.stdout));
+    Ok(())
 }
 
 /// Three lies in the solver's tables and one in the allocator's own: none is signed for.
@@ -346,6 +445,16 @@ async fn caps_hold_back_what_is_too_much() -> Result<()> {
     let signed = all_payouts(&service).await?;
     let sum = signed.iter().fold(U256::ZERO, |sum, payout| sum + payout.payout.amount.units());
     ensure!(sum <= U256::from(100_000_000u64), "{sum}");
+    // Nor does a stranger's deposit above all caps keep others from being repaid.
+    let whale = base.fresh_user().await?;
+    let much = U256::from(300u64) * U256::from(ETHER);
+    base.set_balance(whale.address, much + U256::from(ETHER)).await?;
+    let stray = calldata::deposit_native(whale.address, domain::ids::OrderId(B256::repeat_byte(0xdd)));
+    base.send(whale.private_key, stand.depository, much, stray).await?;
+    let refusals = || service.solver.store.read(|tx| vault::refusals(tx, ChainId(BASE)));
+    eventually("it is left to a person", || async { Ok(refusals().await? == 1) }).await?;
+    transfer(&stand, &user, "ETH", ETHER / 100).await?;
+    eventually("the rest is repaid", || async { Ok(held(&stand, Address::ZERO).await? == much) }).await?;
     service.stop().await
 }
 

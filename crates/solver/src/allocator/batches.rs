@@ -39,14 +39,20 @@ async fn batch(
 ) -> Result<Option<(usize, Amount)>, SolverError> {
     let (chain, now) = (desk.id(), solver.now());
     let read = move |tx: &mut Tx<'_>| {
-        let open = payouts::open(tx, chain, super::MOST)?;
-        let waiting = |stored: &payouts::Stored| stored.payout.currency == currency && stored.state == State::Intended;
-        // One at a time: what waits to be signed has its part of the cap.
-        if open.iter().any(waiting) {
-            return Ok((Vec::new(), Amount::ZERO));
+        let (mut room, mut waiting) = (room(tx, chain, currency, cap, now)?, false);
+        for open in payouts::open(tx, chain, super::MOST)? {
+            if open.payout.currency != currency || open.state != State::Intended {
+                continue;
+            }
+            match open.payout.kind {
+                // One at a time.
+                Kind::Batch => waiting = true,
+                // What goes back to somebody has its part of the cap before we have ours.
+                Kind::Refund | Kind::Excess => room = room.saturating_sub(open.payout.amount),
+            }
         }
-        let held = vault::reimbursable(tx, chain, currency, LARGEST)?;
-        Ok::<_, SolverError>((held, room(tx, chain, currency, cap, now)?))
+        let held = if waiting { Vec::new() } else { vault::reimbursable(tx, chain, currency, LARGEST)? };
+        Ok::<_, SolverError>((held, room))
     };
     let (held, room) = solver.store.read(read).await?;
     let Some(oldest) = held.first().map(|held| held.deposit.block_time) else { return Ok(None) };

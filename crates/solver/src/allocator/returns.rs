@@ -18,10 +18,10 @@ use crate::solver::Solver;
 pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
     let chain = desk.id();
     for held in solver.store.read(move |tx| vault::unreturned(tx, chain, MOST)).await? {
-        if !desk.caps.contains_key(&held.deposit.currency) {
-            continue;
-        }
+        let Some(&cap) = desk.caps.get(&held.deposit.currency) else { continue };
         let why = match plan(allocator, solver, desk, &held).await? {
+            // Anyone can deposit as much as they like under no order: it must not stand in the way of the rest.
+            Plan::Pay(amount) if amount > cap.hour => "it is more than the cap of its currency allows in an hour",
             Plan::Pay(amount) => {
                 let now = solver.now();
                 let payout = payout(&held.deposit, amount);

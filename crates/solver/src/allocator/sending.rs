@@ -12,12 +12,13 @@ use evm::{At, ChainError, Refusal};
 use store::lanes::Lane;
 use store::payments::{Payment, Purpose};
 use store::payouts::{self, Kind, Signature, State, Stored};
-use store::{Tx, lanes, payments, settlements, vault};
+use store::{Tx, deposits, lanes, payments, requests, settlements, vault};
 use tracing::{debug, warn};
 
 use super::outcome::MOST_VOIDS;
 use super::signing::request;
 use super::{Desk, MOST};
+use crate::children;
 use crate::error::SolverError;
 use crate::forms::Form;
 use crate::payments::{can_pay, first_offer};
@@ -129,14 +130,14 @@ fn pay(
         return Ok(None);
     };
     // A deposit that goes back is settled by this, so that nobody returns it from our own funds as well.
-    let returned = match stored.payout.kind {
-        Kind::Refund => vault::find(tx, stored.payout.subject)?.map(|held| OrderId(held.deposit.return_key)),
-        Kind::Batch | Kind::Excess => None,
+    let (returned, child) = match stored.payout.kind {
+        Kind::Refund => going_back(tx, stored.payout.subject)?,
+        Kind::Batch | Kind::Excess => (None, None),
     };
     let payment = Payment {
         purpose: Purpose::Payout,
         subject: nonce,
-        request: RequestId(B256::ZERO),
+        request: child.unwrap_or(RequestId(B256::ZERO)),
         order: returned.unwrap_or(OrderId(stored.payout.subject)),
         chain,
         wallet: lane.wallet,
@@ -158,6 +159,17 @@ fn pay(
         }
         _ => Ok(Some(paid)),
     }
+}
+
+/// The name under which a deposit is returned, and the request it has become, if it has.
+fn going_back(tx: &mut Tx<'_>, key: B256) -> Result<(Option<OrderId>, Option<RequestId>), SolverError> {
+    let Some(held) = vault::find(tx, key)? else { return Ok((None, None)) };
+    let deposit = deposits::find(tx, held.deposit.chain, held.deposit.tx, held.deposit.ordinal)?;
+    let child = match deposit {
+        Some(deposit) => requests::lock(tx, children::id(&deposit))?.map(|child| child.id),
+        None => None,
+    };
+    Ok((Some(OrderId(held.deposit.return_key)), child))
 }
 
 /// Repayment leaves half of every lane to what was promised to users.

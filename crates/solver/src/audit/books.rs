@@ -5,8 +5,8 @@ use alloy::sol_types::SolCall;
 use domain::money::Amount;
 use evm::At;
 use evm::contracts::Depository;
+use store::audit;
 use store::payouts::{self, PayoutId, State};
-use store::{audit, blocks};
 
 use super::{Audit, Check};
 use crate::error::SolverError;
@@ -73,9 +73,8 @@ impl Audit<'_, '_> {
                     check.differs(format!("payout {id} is of {} and its parts of {sum}", payout.amount));
                 }
                 let (Some(site), State::Executed) = (self.site(payout.chain), stored.state) else { continue };
-                let Some(at) = blocks::cursor(self.tx, payout.chain)? else { continue };
                 let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(payout.nonce.0) }.abi_encode();
-                let asked = site.nodes.call(site.chain.depository, call.into(), At::Number(at.number));
+                let asked = site.nodes.call(site.chain.depository, call.into(), At::Latest);
                 let used = Depository::usedNoncesCall::abi_decode_returns(&self.wait(asked)?);
                 if used != Ok(true) {
                     check.differs(format!("payout {id} counts as executed and its nonce is not used on the chain"));

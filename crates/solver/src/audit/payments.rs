@@ -6,6 +6,8 @@ use alloy::primitives::Address;
 use domain::ids::ChainId;
 use domain::money::Amount;
 use evm::{At, Head, Witnessed};
+use futures::StreamExt;
+use futures::stream;
 use store::audit::{self, Payment};
 use store::payments::Purpose;
 use store::{blocks, lanes, vault};
@@ -15,6 +17,8 @@ use crate::error::SolverError;
 use crate::site::Site;
 
 const PAGE: i64 = 500;
+/// Transactions asked for at once.
+const AT_ONCE: usize = 16;
 
 impl Audit<'_, '_> {
     pub(super) fn payments(&mut self) -> Result<(), SolverError> {
@@ -26,11 +30,13 @@ impl Audit<'_, '_> {
         loop {
             let page = audit::payments(self.tx, after, PAGE)?;
             let Some(last) = page.last().map(|payment| payment.id) else { break };
-            for payment in page {
+            // Many at once: an audit is mostly waiting for nodes.
+            let seen = self.read(&page)?;
+            for (payment, seen) in page.into_iter().zip(seen) {
                 let (Some(site), Some(check)) = (self.site(payment.chain), checks.get_mut(&payment.chain)) else {
                     continue;
                 };
-                self.payment(&site, &payment, check)?;
+                self.payment(&site, &payment, seen, check)?;
             }
             (self.progress)("", "payments", u64::try_from(last).unwrap_or_default(), 0);
             after = last;
@@ -39,7 +45,31 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    fn payment(&mut self, site: &Site, payment: &Payment, check: &mut Check) -> Result<(), SolverError> {
+    /// The transaction of each payment, where it has one.
+    fn read(&self, page: &[Payment]) -> Result<Vec<Option<Witnessed>>, SolverError> {
+        let asked: Vec<_> = page
+            .iter()
+            .map(|payment| {
+                let (site, hash) = (self.site(payment.chain), payment.tx);
+                async move {
+                    match (site, hash) {
+                        (Some(site), Some(hash)) => site.nodes.transaction(hash).await,
+                        _ => Ok(None),
+                    }
+                }
+            })
+            .collect();
+        let answers = self.wait(stream::iter(asked).buffered(AT_ONCE).collect::<Vec<_>>());
+        Ok(answers.into_iter().collect::<Result<_, _>>()?)
+    }
+
+    fn payment(
+        &mut self,
+        site: &Site,
+        payment: &Payment,
+        seen: Option<Witnessed>,
+        check: &mut Check,
+    ) -> Result<(), SolverError> {
         let Some(hash) = payment.tx else {
             if matches!(payment.state.as_str(), "mined" | "final") {
                 check.differs(format!("payment {} is {} and has no transaction", payment.id, payment.state));
@@ -47,7 +77,6 @@ impl Audit<'_, '_> {
             return Ok(());
         };
         check.compared += 1;
-        let seen = self.wait(site.nodes.transaction(hash))?;
         let differs = |check: &mut Check, how: &str| {
             check.differs(format!("payment {} ({} of {}): {how}", payment.id, payment.purpose.as_str(), payment.order));
         };
@@ -121,7 +150,7 @@ impl Audit<'_, '_> {
         for lane in lanes::all(self.tx, site.id())? {
             check.compared += 1;
             let wallet: Address = lane.wallet;
-            let known = audit::nonces(self.tx, site.id(), wallet)?;
+            let known = audit::nonces(self.tx, site.id(), wallet, at.number)?;
             let lowest = known.lowest.unwrap_or(lane.next_nonce);
             let spanned = lane.next_nonce.saturating_sub(lowest);
             if known.count != spanned {

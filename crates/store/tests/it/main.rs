@@ -7,6 +7,7 @@ mod database;
 mod locks;
 mod migrations;
 mod outages;
+mod payouts;
 mod quotes;
 mod reads;
 mod units;

@@ -1,0 +1,155 @@
+//! The allocator's rules that the database itself keeps, whatever the code above it does.
+
+use alloy_primitives::{Address, B256, U256};
+use domain::ids::{ChainId, OrderId};
+use domain::money::Amount;
+use domain::time::Timestamp;
+use store::payouts::{self, Kind, Payout, PayoutId, Signature, State};
+use store::vault::{self, Deposit, Ending, Settlement};
+use store::{Store, StoreError, Tx};
+
+use crate::database::Database;
+
+crate::on_both_engines! {
+    no_more_is_promised_than_came_in
+    a_deposit_is_in_one_batch_and_goes_back_once
+    a_payout_has_one_live_signature_of_half_an_hour_at_most
+    an_order_a_deposit_and_a_transaction_settle_once
+    totals_count_a_deposit_once
+}
+
+const CHAIN: ChainId = ChainId(1);
+const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+fn amount(units: u64) -> Amount {
+    Amount::new(U256::from(units))
+}
+
+fn deposit(n: u8, units: u64) -> Deposit {
+    Deposit {
+        key: B256::repeat_byte(n),
+        chain: CHAIN,
+        tx: B256::repeat_byte(n),
+        ordinal: 0,
+        block_number: n.into(),
+        block_hash: B256::ZERO,
+        block_time: NOW,
+        order: None,
+        return_key: B256::repeat_byte(n ^ 0xff),
+        depositor: Address::ZERO,
+        payer: Address::ZERO,
+        sender: Address::ZERO,
+        currency: Address::ZERO,
+        amount: amount(units),
+    }
+}
+
+async fn write<T: Send + 'static>(
+    store: &Store,
+    unit: impl Fn(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    store.write(unit).await
+}
+
+async fn booked(database: &Database) -> anyhow::Result<Store> {
+    let store = database.open().await?;
+    // Amounts of unlike lengths as numbers: bytes compare as they should only at full width.
+    write(&store, |tx| {
+        vault::insert(tx, &deposit(1, 1_000))?;
+        vault::insert(tx, &deposit(2, 70))
+    })
+    .await?;
+    Ok(store)
+}
+
+async fn no_more_is_promised_than_came_in(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    let promise = |n: u8, reimburse: u64, refund: u64| {
+        write(&store, move |tx| {
+            let held = vault::lock(tx, B256::repeat_byte(n))?.unwrap();
+            vault::promise(tx, &held, amount(reimburse), amount(refund))
+        })
+    };
+    assert!(promise(1, 900, 101).await.is_err());
+    assert!(promise(2, 71, 0).await.is_err());
+    promise(1, 900, 0).await?;
+    assert!(promise(1, 0, 101).await.is_err());
+    promise(1, 0, 100).await?;
+    assert!(promise(1, 1, 0).await.is_err());
+    let held = write(&store, |tx| vault::find(tx, B256::repeat_byte(1))).await?.unwrap();
+    assert_eq!((held.reimbursed, held.refunded, held.left()), (amount(900), amount(100), Amount::ZERO));
+    Ok(())
+}
+
+fn payout(kind: Kind, n: u8) -> Payout {
+    let (nonce, subject) = (B256::repeat_byte(n), B256::repeat_byte(n));
+    let (currency, recipient) = (Address::ZERO, Address::ZERO);
+    Payout { nonce, kind, subject, chain: CHAIN, currency, recipient, amount: amount(70) }
+}
+
+async fn insert(store: &Store, payout: Payout, key: u8) -> Result<Option<PayoutId>, StoreError> {
+    let parts = [(B256::repeat_byte(key), payout.amount)];
+    write(store, move |tx| payouts::insert(tx, &payout, &parts, State::Intended, NOW)).await
+}
+
+async fn a_deposit_is_in_one_batch_and_goes_back_once(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    assert!(insert(&store, payout(Kind::Batch, 10), 2).await?.is_some());
+    assert!(insert(&store, payout(Kind::Batch, 10), 1).await?.is_none(), "the nonce is taken");
+    assert!(insert(&store, payout(Kind::Batch, 11), 2).await.is_err(), "it is in a batch");
+    assert!(insert(&store, payout(Kind::Refund, 12), 2).await?.is_some());
+    assert!(insert(&store, payout(Kind::Refund, 13), 2).await.is_err(), "it goes back already");
+    Ok(())
+}
+
+fn signature(ordinal: u32, expiration: u64) -> Signature {
+    let struct_hash = B256::from(U256::from(expiration) + U256::from(ordinal));
+    Signature { ordinal, issued: 10_000, expiration, struct_hash, bytes: None }
+}
+
+async fn a_payout_has_one_live_signature_of_half_an_hour_at_most(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    let id = insert(&store, payout(Kind::Batch, 10), 2).await?.unwrap();
+    let decide = |signature: Signature| write(&store, move |tx| payouts::decide(tx, id, &signature, NOW));
+    assert!(decide(signature(1, 11_801)).await.is_err(), "too long");
+    assert!(decide(signature(1, 10_000)).await.is_err(), "over before it begins");
+    decide(signature(1, 11_800)).await?;
+    assert!(decide(signature(2, 11_000)).await.is_err(), "the first is live");
+    write(&store, move |tx| payouts::expire(tx, id)).await?;
+    decide(signature(2, 11_000)).await?;
+    assert_eq!(write(&store, move |tx| payouts::live(tx, id)).await?.map(|live| live.ordinal), Some(2));
+    let signed = move |tx: &mut Tx<'_>| payouts::signed_since(tx, CHAIN, Address::ZERO, Timestamp::from_millis(0));
+    assert_eq!(write(&store, signed).await?, [(NOW, amount(70))], "signing again takes nothing more out");
+    Ok(())
+}
+
+async fn an_order_a_deposit_and_a_transaction_settle_once(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    let settle = |n: u8, order: u8, deposit: u8, tx_hash: u8| {
+        let settlement = Settlement {
+            key: B256::repeat_byte(n),
+            order: OrderId(B256::repeat_byte(order)),
+            deposit: B256::repeat_byte(deposit),
+            ending: Ending::Fill,
+            chain: CHAIN,
+            tx: B256::repeat_byte(tx_hash),
+        };
+        write(&store, move |tx| vault::settle(tx, &settlement, NOW))
+    };
+    assert!(settle(1, 1, 1, 1).await?);
+    for (what, n, order, deposit, tx) in
+        [("settlement", 1, 2, 2, 2), ("order", 2, 1, 2, 2), ("deposit", 2, 2, 1, 2), ("transaction", 2, 2, 2, 1)]
+    {
+        assert!(!settle(n, order, deposit, tx).await?, "{what}");
+    }
+    assert!(settle(2, 2, 2, 2).await?);
+    Ok(())
+}
+
+async fn totals_count_a_deposit_once(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    assert!(!write(&store, |tx| vault::insert(tx, &deposit(1, 1_000))).await?);
+    let total = write(&store, |tx| vault::total(tx, CHAIN, Address::ZERO)).await?;
+    assert_eq!((total.deposited, total.executed), (amount(1_070), Amount::ZERO));
+    Ok(())
+}
