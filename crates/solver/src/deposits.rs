@@ -15,7 +15,7 @@ use store::dues::Due;
 use store::payments::{Payment, Purpose, Stored as Paid};
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, records, requests, settlements};
+use store::{Tx, deposits, payouts, records, requests, settlements, vault};
 use tracing::error;
 
 use crate::advance::advance;
@@ -179,6 +179,14 @@ pub fn return_to_depositor(
         children::cannot_return(tx, stored, custodial, means)?;
         return Ok(Vec::new());
     };
+    // A database that was lost may have had it returned out of the depository: what it signed for is read first.
+    if payouts::imported(tx, deposit.chain)? > 0 {
+        return Ok(Vec::new());
+    }
+    if vault::goes_back(tx, key)? {
+        deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+        return Ok(Vec::new());
+    }
     if reason == FailReason::OrphanedDepositRefund {
         // The order of a deposit we do not know may have been filled by a database we no longer have: while any chain
         // has payments we have not imported, nobody can say.

@@ -28,8 +28,6 @@ const MOST: i64 = 256;
 /// Offers a payment may get; each is an eighth above the last, so this is plenty.
 const MOST_ATTEMPTS: u32 = 24;
 
-/// Gas of a transfer of nothing to oneself.
-const CANCEL_GAS: u64 = 21_000;
 /// How long a payment may stand that no node takes.
 const UNTAKEN: Duration = Duration::from_secs(300);
 /// A fill that is not mined this long before its order ends is given up.
@@ -132,7 +130,8 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
             to: payment.wallet,
             value: U256::ZERO,
             data: Bytes::new(),
-            gas: CANCEL_GAS,
+            // Some chains count data into gas, so that even a transfer of nothing takes more than the usual 21,000.
+            gas: site.chain.fill_gas.native_limit,
             max_fee: stored.fees.max_fee.into(),
             max_priority_fee: stored.fees.max_tip.into(),
         }));
@@ -165,8 +164,10 @@ async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Resu
     let mut queue = unmined.clone();
     let cancels = head.cancelled || is_hopeless(solver, site, head).await?;
     let due = waited(head) >= bump_after || (cancels && !head.cancelled);
+    // Giving up needs room of its own: whatever is to be given up has used up its offers.
+    let most = if cancels { 2 * MOST_ATTEMPTS } else { MOST_ATTEMPTS };
     if due
-        && head.attempts < MOST_ATTEMPTS
+        && head.attempts < most
         && let Some(bumped) = bump(solver, site, head, cancels).await?
     {
         queue[0] = bumped;
@@ -207,7 +208,8 @@ async fn bump(
     let more = |fee: u64| fee.saturating_add(fee / 8).saturating_add(1);
     let current = solver.market.latest(site.id()).map_or(0, |snapshot| snapshot.max_fee());
     let max_fee = more(stored.fees.max_fee).max(u64::try_from(current).unwrap_or(u64::MAX));
-    if u128::from(max_fee) > site.settings.max_fee_cap {
+    let cap = if cancels { site.settings.max_fee_cap.saturating_mul(2) } else { site.settings.max_fee_cap };
+    if u128::from(max_fee) > cap {
         return Ok(None);
     }
     let fees = Fees { max_fee, max_tip: more(stored.fees.max_tip).min(max_fee) };

@@ -198,7 +198,10 @@ fn apply(
         Occasion::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
             deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
-            if let Some(order) = stored.deposit.order_id {
+            // Only the deposit that pays for the order: anybody's dust becomes final too.
+            if let Some(order) = stored.deposit.order_id
+                && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == *id)
+            {
                 risk::release(tx, order)?;
             }
             if stored.refused.is_some() {
@@ -361,14 +364,17 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
 fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<Stored>, SolverError> {
     let mut request = requests::lock(tx, due.request)?;
     let Some(due) = dues::find(tx, due.purpose, due.subject)? else { return Ok(Vec::new()) };
-    if let (Purpose::Fill, Some(request)) = (due.purpose, &mut request)
+    let open = request.as_ref().is_some_and(|request| !request.state.is_terminal());
+    if let (Purpose::Fill, true, Some(request)) = (due.purpose, open, &mut request)
         && let Some(reason) = deposit::too_late(&request.quote, block_time(head))
     {
         return advance(tx, request, Event::CannotFill { reason }, &(), means);
     }
     match (pay(tx, &due, request.as_ref().map(|request| &request.quote), means)?, &mut request) {
         (Outcome::Paid(payment), _) => Ok(vec![*payment]),
-        (Outcome::NotNow(Reason::Inventory), Some(request)) if due.purpose == Purpose::Fill && waited(&due, means) => {
+        (Outcome::NotNow(Reason::Inventory), Some(request))
+            if due.purpose == Purpose::Fill && open && waited(&due, means) =>
+        {
             let reason = FailReason::SolverBalanceTooLow;
             advance(tx, request, Event::CannotFill { reason }, &(), means)
         }

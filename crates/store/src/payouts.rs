@@ -141,6 +141,23 @@ pub fn insert(
     Ok(Some(PayoutId(id)))
 }
 
+/// Whether this very payout is in the book already.
+pub fn is_reserved(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    nonce: B256,
+    currency: Address,
+    recipient: Address,
+    amount: Amount,
+) -> Result<bool, StoreError> {
+    let known = tx.row(
+        "select payout_id from payout where chain_id = $1 and nonce = $2 and currency = $3 and recipient = $4
+         and amount = $5",
+        &[chain.0.try_into()?, nonce.into(), currency.into(), recipient.into(), word(amount)],
+    )?;
+    Ok(known.is_some())
+}
+
 /// The payout, held until the unit ends.
 pub fn lock(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<Stored>, StoreError> {
     let sql = concat!("select ", columns!(), " where payout_id = $1 {for_update}");
@@ -152,7 +169,9 @@ pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Stored>, S
     let sql = concat!(
         "select ",
         columns!(),
-        " where chain_id = $1 and state in ('intended', 'signed') order by payout_id limit $2"
+        // Batches first: returns are as many as anybody likes to make, and must not stand before them.
+        " where chain_id = $1 and state in ('intended', 'signed') order by case when kind = 3 then 0 else 1 end, payout_id
+          limit $2"
     );
     tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
@@ -275,11 +294,11 @@ pub fn signed_since(
 }
 
 /// What live signatures may still take out of a depository.
-pub fn promised(tx: &mut Tx<'_>, chain: ChainId, currency: Address) -> Result<Vec<Amount>, StoreError> {
+pub fn promised(tx: &mut Tx<'_>, chain: ChainId, currency: Address, but: PayoutId) -> Result<Vec<Amount>, StoreError> {
     tx.rows(
         "select p.amount from payout p join payout_signature s on s.payout_id = p.payout_id and s.live = 1
-         where p.chain_id = $1 and p.currency = $2 and p.state in ('intended', 'signed', 'parked')",
-        &[chain.0.try_into()?, currency.into()],
+         where p.chain_id = $1 and p.currency = $2 and p.state in ('intended', 'signed', 'parked') and p.payout_id <> $3",
+        &[chain.0.try_into()?, currency.into(), but.0.into()],
     )?
     .iter()
     .map(|row| amount(row, 0))

@@ -299,6 +299,17 @@ pub fn settle(tx: &mut Tx<'_>, settlement: &Settlement, now: Timestamp) -> Resul
 }
 
 /// How a deposit was settled.
+/// Whether a deposit has gone back, or goes back, out of the depository: then nobody else returns it.
+pub fn goes_back(tx: &mut Tx<'_>, return_key: B256) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select v.deposit_key from vault_deposit v left join vault_settlement s on s.deposit_key = v.deposit_key
+         where v.return_key = $1 and (v.settled = 3 or s.outcome = 'vault' or exists
+         (select 1 from payout_deposit p where p.deposit_key = v.deposit_key and p.kind = 1))",
+        &[return_key.into()],
+    )?;
+    Ok(row.is_some())
+}
+
 pub fn settlement_of(tx: &mut Tx<'_>, deposit: B256) -> Result<Option<Settlement>, StoreError> {
     let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from vault_settlement
                where deposit_key = $1";

@@ -405,7 +405,11 @@ async fn the_database_itself_refuses_to_promise_too_much() -> Result<()> {
         let held = vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)?.remove(0);
         vault::promise(tx, &held, held.deposit.amount, Amount::ZERO)?;
         let payout = forged(&held, thief);
-        payouts::insert(tx, &payout, &[(held.deposit.key, payout.amount)], State::Intended, outside_now())?;
+        let id = payouts::insert(tx, &payout, &[(held.deposit.key, payout.amount)], State::Intended, outside_now())?;
+        // Not even if it looks as if that had been decided before a crash.
+        let (issued, expiration, struct_hash) = (4_000_000_000, 4_000_000_900, B256::repeat_byte(7));
+        let decided = payouts::Signature { ordinal: 1, issued, expiration, struct_hash, bytes: None };
+        payouts::decide(tx, id.expect("it is new"), &decided, outside_now())?;
         Ok::<_, StoreError>(())
     };
     service.solver.store.write(steal).await?;

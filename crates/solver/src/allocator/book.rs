@@ -198,6 +198,10 @@ fn adopt(
     if !fits || identity::nonce(kind, subject) != named.nonce {
         return Ok(false);
     }
+    // One that was reserved here and executed elsewhere keeps its row.
+    if payouts::is_reserved(tx, chain, named.nonce, paid.currency, paid.to, paid.amount)? {
+        return Ok(true);
+    }
     let keys = if keys.is_empty() { std::slice::from_ref(&subject) } else { keys };
     let (mut parts, mut sum) = (Vec::new(), Amount::ZERO);
     let mut held = Vec::new();
@@ -224,7 +228,6 @@ fn adopt(
         recipient: paid.to,
         amount: paid.amount,
     };
-    // One that was reserved here and executed elsewhere keeps its row; whether it was is found by its nonce.
     if payouts::insert(tx, &payout, &parts, State::Executed, now)?.is_none() {
         return Ok(true);
     }
@@ -234,6 +237,7 @@ fn adopt(
             Kind::Refund | Kind::Excess => {
                 vault::promise(tx, &deposit, Amount::ZERO, part)?;
                 vault::settle(tx, &returned(&deposit.deposit, named.nonce), now)?;
+                vault::set_returned(tx, &deposit.deposit)?;
             }
         }
         vault::set_settled(tx, deposit.deposit.key)?;

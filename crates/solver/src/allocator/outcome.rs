@@ -21,6 +21,9 @@ use crate::solver::Solver;
 /// Transactions of one payout that may fail before a person has to look.
 pub const MOST_VOIDS: u64 = 3;
 
+/// Signatures of one payout that may run out unused: its recipient does not take it.
+const MOST_SIGNATURES: u32 = 3;
+
 pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(), SolverError> {
     let chain = desk.id();
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
@@ -38,7 +41,8 @@ pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(
                 return Ok(());
             }
             payouts::expire(tx, stored.id)?;
-            if payments::voids(tx, Purpose::Payout, stored.payout.nonce)? >= MOST_VOIDS {
+            let hopeless = payouts::signatures(tx, stored.id)? >= MOST_SIGNATURES;
+            if hopeless || payments::voids(tx, Purpose::Payout, stored.payout.nonce)? >= MOST_VOIDS {
                 error!(chain.id = %chain, payout = stored.id.0, "a payout failed again and again and waits for a person");
                 return Ok(payouts::set_state(tx, stored.id, State::Parked, Some("it fails on the chain"), now)?);
             }

@@ -81,6 +81,11 @@ enum Whose {
     TheOrders,
 }
 
+/// Whether a deposit pays for no order there is.
+pub async fn is_nobodys(solver: &Arc<Solver>, deposit: &Deposit) -> Result<bool, SolverError> {
+    Ok(matches!(whose(solver, deposit).await?, Whose::Nobodys))
+}
+
 async fn whose(solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverError> {
     let Some(order) = deposit.order else { return Ok(Whose::Nobodys) };
     let read =

@@ -17,7 +17,7 @@ use tracing::{error, info};
 
 use super::evidence::{Proof, is_there, prove};
 use super::outcome::is_used;
-use super::{Allocator, Desk, MOST, batches, identity};
+use super::{Allocator, Desk, MOST, batches, identity, returns};
 use crate::error::SolverError;
 use crate::solver::Solver;
 
@@ -77,13 +77,19 @@ async fn sign_one(
 ) -> Result<(), Stop> {
     let (id, payout) = (stored.id, &stored.payout);
     let decided = solver.store.read(move |tx| payouts::live(tx, id)).await?;
+    // Whatever the rows say was decided: the key is used for nothing that does not pass now.
+    check(allocator, solver, desk, last, stored).await?;
     let signature = match decided {
         // Decided by a process that died: whatever it may have signed, this gives the same.
-        Some(signature) => signature,
-        None => {
-            check(allocator, solver, desk, last, stored).await?;
-            decide(allocator, solver, desk, stored).await?
+        Some(signature) => {
+            let time = desk.nodes.witness_header(desk.agreeing, 0).await?.time;
+            let most = time.saturating_add(allocator.terms.validity.as_secs());
+            if signature.expiration > most {
+                return refused("what was decided would be good for longer than anything we sign");
+            }
+            signature
         }
+        None => decide(allocator, solver, desk, stored).await?,
     };
     let request = request(payout, signature.expiration);
     if request.struct_hash() != signature.struct_hash {
@@ -161,7 +167,7 @@ async fn check(
     if Address::from_word(named.into()) != allocator.address() {
         return refused(format!("the depository's allocator is not {}", allocator.address()));
     }
-    solvent(solver, desk, last, payout).await
+    solvent(solver, desk, last, stored).await
 }
 
 async fn check_part(
@@ -200,7 +206,12 @@ async fn check_part(
                 Proof::Bad(why) => refused(why),
             };
         }
-        (Kind::Refund, Ending::Vault) if payout.recipient == deposit.depositor => {}
+        // One that an order was filled or refunded for is that order's, whatever the rows say.
+        (Kind::Refund, Ending::Vault) if payout.recipient == deposit.depositor => {
+            if !returns::is_nobodys(solver, deposit).await? {
+                return refused("a deposit that pays for an order does not go back");
+            }
+        }
         (Kind::Refund, Ending::Vault) => return refused("a deposit goes back to whom it names only"),
         (Kind::Refund | Kind::Excess, _) => return refused("a deposit that was settled does not go back"),
     }
@@ -208,10 +219,11 @@ async fn check_part(
 }
 
 /// The depository holds what it owes, and this is part of it.
-async fn solvent(solver: &Arc<Solver>, desk: &Desk, last: Head, payout: &Payout) -> Result<(), Stop> {
+async fn solvent(solver: &Arc<Solver>, desk: &Desk, last: Head, stored: &Stored) -> Result<(), Stop> {
+    let (id, payout) = (stored.id, &stored.payout);
     let (chain, currency) = (desk.id(), payout.currency);
     let read = move |tx: &mut Tx<'_>| {
-        Ok::<_, SolverError>((vault::total(tx, chain, currency)?, payouts::promised(tx, chain, currency)?))
+        Ok::<_, SolverError>((vault::total(tx, chain, currency)?, payouts::promised(tx, chain, currency, id)?))
     };
     let (total, promised) = solver.store.read(read).await?;
     let balance = if currency.is_zero() {
