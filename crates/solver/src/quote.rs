@@ -10,6 +10,7 @@ use domain::account::Account;
 use domain::catalog::{Chain, Currency};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, UsdMicros};
+use domain::order::Order;
 use domain::pricing::{Fresh, Refusal, Side};
 use domain::quote::{Ask, CurrencyKey, Quote};
 use domain::time::Timestamp;
@@ -78,6 +79,7 @@ pub struct Attempt {
 pub struct Quoted {
     pub quote: Quote,
     /// None for what the user does alone on one chain.
+    pub order: Option<Order>,
     pub order_id: Option<OrderId>,
     pub steps: Vec<Step>,
     /// What the user holds of the origin currency, where that is known.
@@ -122,10 +124,11 @@ impl Solver {
         let stays = origin.chain.id == destination.chain.id;
         let quote = if stays { self.stay(ask, scene, fresh) } else { self.cross(ask, scene, fresh) };
         let quote = quote.map_err(|error| scene.or_missing_pools(error, stays))?;
-        let order_id = quote.order().map(|order| order.id());
+        let order = quote.order();
+        let order_id = order.as_ref().map(Order::id);
         let planner = Planner { accounts: &self.accounts, site, origin, destination, market: &here };
         let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
-        Ok(Quoted { quote, order_id, steps: plan.steps, balance: plan.balance })
+        Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance })
     }
 
     /// Whether a native recipient is a contract decides how it is paid.

@@ -289,12 +289,12 @@ impl<'a> QuoteResponse<'a> {
 }
 
 fn protocol<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, signature: Option<[u8; 65]>) -> Option<Protocol<'a>> {
-    let (order, order_id) = (quoted.quote.order()?, quoted.order_id?);
+    let (order, order_id) = (quoted.order.as_ref()?, quoted.order_id?);
     Some(Protocol {
         v2: ProtocolV2 {
             order_id: order_id.to_string(),
             hub_type: "onchain",
-            order_data: OrderData::from(&order),
+            order_data: OrderData::from(order),
             payment_details: PaymentDetails {
                 chain_id: &currencies.origin_chain.name,
                 depository: format!("0x{}", hex::encode(currencies.origin_chain.depository)),

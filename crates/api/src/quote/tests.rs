@@ -145,8 +145,9 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
         now: Timestamp::from_secs(1_790_000_000),
     };
     let quote = price(ask, way, &rates, &terms(), fresh).unwrap();
-    let order_id = quote.order().map(|order| order.id());
-    let quoted = Quoted { quote, order_id, steps: Vec::new(), balance: None };
+    let order = quote.order();
+    let order_id = order.as_ref().map(domain::order::Order::id);
+    let quoted = Quoted { quote, order, order_id, steps: Vec::new(), balance: None };
     serde_json::to_value(QuoteResponse::new(&quoted, &catalog, None).unwrap()).unwrap()
 }
 
