@@ -11,6 +11,8 @@ pub enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
+    /// Another amount is set aside.
+    Change,
     Post,
     Void,
 }
@@ -22,11 +24,26 @@ pub struct Impossible {
     event: Event,
 }
 
+impl State {
+    pub const ALL: [Self; 3] = [Self::Open, Self::Posted, Self::Voided];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Posted => "posted",
+            Self::Voided => "voided",
+        }
+    }
+}
+
 pub fn step(state: State, event: Event) -> Result<State, Impossible> {
     match (state, event) {
+        (State::Open, Event::Change) => Ok(State::Open),
         (State::Open | State::Posted, Event::Post) => Ok(State::Posted),
         (State::Open | State::Voided, Event::Void) => Ok(State::Voided),
-        (State::Posted, Event::Void) | (State::Voided, Event::Post) => Err(Impossible { state, event }),
+        (State::Posted, Event::Void | Event::Change) | (State::Voided, Event::Post | Event::Change) => {
+            Err(Impossible { state, event })
+        }
     }
 }
 
@@ -40,6 +57,7 @@ mod tests {
             let ended = step(State::Open, first).unwrap();
             assert_eq!(step(ended, first), Ok(ended));
             assert!(step(ended, second).is_err());
+            assert!(step(ended, Event::Change).is_err());
         }
     }
 }

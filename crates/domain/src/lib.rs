@@ -10,6 +10,7 @@ pub mod fees;
 pub mod fixed_rate;
 pub mod hold;
 pub mod ids;
+pub mod ledger;
 pub mod money;
 pub mod order;
 pub mod pair;

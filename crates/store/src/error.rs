@@ -56,6 +56,15 @@ pub enum StoreError {
     ManyRows(usize),
     #[error("{0} does not fit a bigint")]
     OutOfRange(&'static str),
+    /// A cause moves money once. Something else under its name is a mistake of ours, never a repetition.
+    #[error("the ledger already has {0}, with other content")]
+    EntryDiffers(String),
+    #[error("the ledger has no hold {0}")]
+    NoHold(String),
+    #[error("more than was set aside would leave by {0}")]
+    HoldExceeded(String),
+    #[error(transparent)]
+    Hold(#[from] domain::hold::Impossible),
     #[error("sql: {0}")]
     Dialect(String),
 }

@@ -13,6 +13,7 @@ mod engine;
 mod error;
 pub mod events;
 pub mod lanes;
+pub mod ledger;
 mod lock;
 mod migrate;
 mod options;

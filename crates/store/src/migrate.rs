@@ -19,6 +19,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "0002_transfers", sql: include_str!("../migrations/0002_transfers.sql") },
     Migration { version: 3, name: "0003_records", sql: include_str!("../migrations/0003_records.sql") },
     Migration { version: 4, name: "0004_payouts", sql: include_str!("../migrations/0004_payouts.sql") },
+    Migration { version: 5, name: "0005_ledger", sql: include_str!("../migrations/0005_ledger.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -4,6 +4,7 @@
 
 mod crash;
 mod database;
+mod ledger;
 mod locks;
 mod migrations;
 mod outages;

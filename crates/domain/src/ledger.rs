@@ -1,0 +1,438 @@
+//! The app ledger: what an integrator's balance is, why it moves, and how much of it may be used for what.
+//!
+//! It is kept in millionths of a USDC. Every entry moves money between one wallet's account and one of the house's, so
+//! debits equal credits by its very form. An entry is named after its cause and written once. Money that is only set
+//! aside is a [`Hold`]: it moves nothing until it ends, and it ends once (`hold.rs`).
+
+use std::fmt;
+
+use alloy_primitives::{Address, B256};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::RequestId;
+
+/// Millionths of a USDC. Signed: an account may owe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UsdcMicros(pub i64);
+
+/// No single entry moves more: ten billion USDC.
+pub const LARGEST: UsdcMicros = UsdcMicros(10_000_000_000_000_000);
+
+/// An account that owes more than this gets nothing new sponsored, at a fixed rate or filled ahead of its deposit.
+pub const DEBT_LIMIT: UsdcMicros = UsdcMicros(-50_000_000);
+
+impl UsdcMicros {
+    pub const ZERO: Self = Self(0);
+
+    pub fn plus(self, rhs: Self) -> Self {
+        Self(self.0.saturating_add(rhs.0))
+    }
+
+    pub fn minus(self, rhs: Self) -> Self {
+        Self(self.0.saturating_sub(rhs.0))
+    }
+
+    pub fn negated(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+/// The accounts on the other side of the integrators'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum House {
+    /// What reached us on chain for app balances, and left again by claims.
+    Treasury,
+    /// Fees: sponsored ones come in, those of apps go out.
+    Fees,
+    /// What fixed rates cost or bring against the market.
+    Rates,
+    /// What fast fills paid out and deposits brought back.
+    FastFills,
+}
+
+/// The names under which movements are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Context {
+    BalanceTopup,
+    PayFees,
+    SetPendingAmount,
+    UnsetPendingAmount,
+    ResetPendingAmount,
+    FastFillReduceBalance,
+    FastFillIncreaseBalance,
+    Claim,
+    ExecuteTransactionRequest,
+    FixedRateAccounting,
+    IntegratorFixedBpsAccounting,
+}
+
+/// Why money moves, by the row that is the reason. One cause moves money once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// A transfer to the treasury that names an account, final on its chain.
+    Funding { receipt: i64 },
+    /// One recipient's share of the app fees of a transfer. `place` is its place among the recipients.
+    AppFee { payment: i64, place: u32 },
+    /// The fees of a transfer that its sponsor pays.
+    Sponsorship { payment: i64 },
+    /// What a fixed rate cost or brought, whichever way the market stood.
+    FixedRate { payment: i64 },
+    /// The deposit of a fast fill brought more than was counted on.
+    FastFillSurplus { deposit: i64 },
+    /// The deposit of a fast fill brought less. It may push the balance below zero.
+    FastFillShortage { deposit: i64 },
+    /// The deposit of a fast fill never came. It may push the balance below zero.
+    FastFillLoss { hold: HoldId },
+    /// It came after all.
+    FastFillReturn { hold: HoldId },
+    /// Paid out to the owner.
+    Claim { hold: HoldId },
+}
+
+/// Which way a cause may move a wallet's balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+    Either,
+}
+
+impl Cause {
+    /// The id of its entry.
+    pub fn id(self) -> String {
+        match self {
+            Self::Funding { receipt } => format!("topup:{receipt}"),
+            Self::AppFee { payment, place } => format!("app-fee:{payment}/{place}"),
+            Self::Sponsorship { payment } => format!("sponsorship:{payment}"),
+            Self::FixedRate { payment } => format!("fixed-rate:{payment}"),
+            Self::FastFillSurplus { deposit } => format!("surplus:{deposit}"),
+            Self::FastFillShortage { deposit } => format!("shortage:{deposit}"),
+            Self::FastFillLoss { hold } => format!("loss:{hold}"),
+            Self::FastFillReturn { hold } => format!("return:{hold}"),
+            Self::Claim { hold } => format!("paid:{hold}"),
+        }
+    }
+
+    pub fn context(self) -> Context {
+        match self {
+            Self::Funding { .. } => Context::BalanceTopup,
+            Self::AppFee { .. } | Self::Sponsorship { .. } => Context::PayFees,
+            Self::FixedRate { .. } => Context::FixedRateAccounting,
+            Self::FastFillShortage { .. } | Self::FastFillLoss { .. } => Context::FastFillReduceBalance,
+            Self::FastFillSurplus { .. } | Self::FastFillReturn { .. } => Context::FastFillIncreaseBalance,
+            Self::Claim { .. } => Context::Claim,
+        }
+    }
+
+    pub fn house(self) -> House {
+        match self {
+            Self::Funding { .. } | Self::Claim { .. } => House::Treasury,
+            Self::AppFee { .. } | Self::Sponsorship { .. } => House::Fees,
+            Self::FixedRate { .. } => House::Rates,
+            Self::FastFillSurplus { .. }
+            | Self::FastFillShortage { .. }
+            | Self::FastFillLoss { .. }
+            | Self::FastFillReturn { .. } => House::FastFills,
+        }
+    }
+
+    fn way(self) -> Way {
+        match self {
+            Self::Funding { .. } | Self::AppFee { .. } | Self::FastFillSurplus { .. } | Self::FastFillReturn { .. } => {
+                Way::In
+            }
+            Self::Sponsorship { .. }
+            | Self::FastFillShortage { .. }
+            | Self::FastFillLoss { .. }
+            | Self::Claim { .. } => Way::Out,
+            Self::FixedRate { .. } => Way::Either,
+        }
+    }
+}
+
+/// Money that moves, for a reason. `delta` is what it does to the wallet's balance; the house's moves the other way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    cause: Cause,
+    wallet: Address,
+    delta: UsdcMicros,
+    request: Option<RequestId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{delta:?} is not what {cause:?} can move")]
+pub struct NotAnEntry {
+    cause: Cause,
+    delta: UsdcMicros,
+}
+
+impl Entry {
+    /// Nothing at all, too much, or the wrong way is not an entry.
+    pub fn new(
+        cause: Cause,
+        wallet: Address,
+        delta: UsdcMicros,
+        request: Option<RequestId>,
+    ) -> Result<Self, NotAnEntry> {
+        let fits = match cause.way() {
+            Way::In => delta.0 > 0,
+            Way::Out => delta.0 < 0,
+            Way::Either => delta.0 != 0,
+        };
+        if !fits || delta.0.unsigned_abs() > LARGEST.0.unsigned_abs() {
+            return Err(NotAnEntry { cause, delta });
+        }
+        Ok(Self { cause, wallet, delta, request })
+    }
+
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    pub fn wallet(&self) -> Address {
+        self.wallet
+    }
+
+    pub fn delta(&self) -> UsdcMicros {
+        self.delta
+    }
+
+    pub fn request(&self) -> Option<RequestId> {
+        self.request
+    }
+}
+
+/// What money is set aside for. It decides which uses it narrows ([`Account::available`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldKind {
+    /// Until the deposit of a fast fill is there. Narrows fast fills and claims, not sponsorship.
+    FastFill,
+    /// Until a withdrawal is paid. Narrows everything: what is on its way out cannot pay for fees too.
+    Claim,
+    /// Until a sponsored or fixed-rate transfer is done. Narrows everything.
+    Sponsorship,
+}
+
+impl HoldKind {
+    pub const ALL: [Self; 3] = [Self::FastFill, Self::Claim, Self::Sponsorship];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FastFill => "fast-fill",
+            Self::Claim => "claim",
+            Self::Sponsorship => "sponsorship",
+        }
+    }
+
+    pub const fn counted(self) -> Counted {
+        match self {
+            Self::FastFill => Counted::Held,
+            Self::Claim | Self::Sponsorship => Counted::Reserved,
+        }
+    }
+
+    pub const fn opened(self) -> Context {
+        match self {
+            Self::FastFill => Context::FastFillReduceBalance,
+            Self::Claim => Context::Claim,
+            Self::Sponsorship => Context::SetPendingAmount,
+        }
+    }
+
+    pub const fn ended(self) -> Context {
+        match self {
+            Self::FastFill => Context::FastFillIncreaseBalance,
+            Self::Claim => Context::Claim,
+            Self::Sponsorship => Context::UnsetPendingAmount,
+        }
+    }
+}
+
+/// The column of an account in which a hold is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counted {
+    Held,
+    Reserved,
+}
+
+/// A hold is named after what it is for: a request or a claim, and the how-manieth time. A fast fill that reverted may be
+/// asked for again, and is then another hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HoldId {
+    pub kind: HoldKind,
+    pub subject: B256,
+    pub attempt: u32,
+}
+
+impl HoldId {
+    pub const fn first(kind: HoldKind, subject: B256) -> Self {
+        Self { kind, subject, attempt: 0 }
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:#x}/{}", self.kind.as_str(), self.subject, self.attempt)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub id: HoldId,
+    pub wallet: Address,
+    /// Never negative. A sponsored transfer that costs its sponsor nothing holds nothing, and is refused in debt.
+    pub amount: UsdcMicros,
+    pub request: Option<RequestId>,
+}
+
+/// One wallet's balance as it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    pub balance: UsdcMicros,
+    /// In holds for fast fills.
+    pub held: UsdcMicros,
+    /// In reservations for sponsorship and in claims under way.
+    pub reserved: UsdcMicros,
+}
+
+impl Account {
+    /// What is left for a new hold of this kind. Never negative.
+    pub fn available(&self, kind: HoldKind) -> UsdcMicros {
+        let free = self.balance.minus(self.reserved);
+        let free = match kind {
+            HoldKind::FastFill | HoldKind::Claim => free.minus(self.held),
+            HoldKind::Sponsorship => free,
+        };
+        free.max(UsdcMicros::ZERO)
+    }
+
+    /// Whether a new hold fits. The same rule stands in the statement that takes it (`store/src/ledger.rs`).
+    pub fn covers(&self, kind: HoldKind, amount: UsdcMicros) -> bool {
+        if amount == UsdcMicros::ZERO { self.balance >= DEBT_LIMIT } else { self.available(kind) >= amount }
+    }
+}
+
+/// What ends a hold may move: no more than was set aside leaves the wallet by it.
+pub fn fits(held: UsdcMicros, wallet: Address, entries: &[Entry]) -> bool {
+    let spent = entries.iter().fold(UsdcMicros::ZERO, |sum, entry| sum.minus(entry.delta));
+    entries.iter().all(|entry| entry.wallet == wallet) && spent <= held
+}
+
+macro_rules! names {
+    ($type:ident: $($variant:ident = $name:literal),* $(,)?) => {
+        impl $type {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),*
+                }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == text)
+            }
+        }
+    };
+}
+
+names! { House: Treasury = "treasury", Fees = "fees", Rates = "rates", FastFills = "fast-fills" }
+
+names! { Counted: Held = "held", Reserved = "reserved" }
+
+names! { Context:
+    BalanceTopup = "balance-topup",
+    PayFees = "pay-fees",
+    SetPendingAmount = "set-pending-amount",
+    UnsetPendingAmount = "unset-pending-amount",
+    ResetPendingAmount = "reset-pending-amount",
+    FastFillReduceBalance = "fast-fill-reduce-balance",
+    FastFillIncreaseBalance = "fast-fill-increase-balance",
+    Claim = "claim",
+    ExecuteTransactionRequest = "execute-transaction-request",
+    FixedRateAccounting = "fixed-rate-accounting",
+    IntegratorFixedBpsAccounting = "integrator-fixed-bps-accounting",
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const WALLET: Address = Address::repeat_byte(2);
+    const HOLD: HoldId = HoldId::first(HoldKind::FastFill, B256::repeat_byte(1));
+
+    fn causes() -> Vec<Cause> {
+        vec![
+            Cause::Funding { receipt: 1 },
+            Cause::AppFee { payment: 1, place: 0 },
+            Cause::AppFee { payment: 1, place: 1 },
+            Cause::Sponsorship { payment: 1 },
+            Cause::FixedRate { payment: 1 },
+            Cause::FastFillSurplus { deposit: 1 },
+            Cause::FastFillShortage { deposit: 1 },
+            Cause::FastFillLoss { hold: HOLD },
+            Cause::FastFillReturn { hold: HOLD },
+            Cause::Claim { hold: HoldId::first(HoldKind::Claim, B256::repeat_byte(1)) },
+        ]
+    }
+
+    #[test]
+    fn every_cause_has_an_id_of_its_own() {
+        let ids: HashSet<_> = causes().into_iter().map(Cause::id).collect();
+        assert_eq!(ids.len(), causes().len());
+        assert_eq!(Cause::AppFee { payment: 7, place: 2 }.id(), "app-fee:7/2");
+        assert_eq!(HOLD.to_string(), format!("fast-fill:0x{}/0", "01".repeat(32)));
+    }
+
+    #[test]
+    fn an_entry_moves_something_and_the_right_way() {
+        let fits = |cause, delta| Entry::new(cause, WALLET, UsdcMicros(delta), None).is_ok();
+        for cause in causes() {
+            assert!(!fits(cause, 0));
+            assert!(!fits(cause, LARGEST.0 + 1) && !fits(cause, i64::MIN));
+        }
+        assert!(fits(Cause::Funding { receipt: 1 }, 1) && !fits(Cause::Funding { receipt: 1 }, -1));
+        assert!(fits(Cause::Sponsorship { payment: 1 }, -1) && !fits(Cause::Sponsorship { payment: 1 }, 1));
+        assert!(fits(Cause::FixedRate { payment: 1 }, -1) && fits(Cause::FixedRate { payment: 1 }, 1));
+    }
+
+    #[test]
+    fn what_is_available_depends_on_the_use() {
+        let account = |balance, held, reserved| Account {
+            balance: UsdcMicros(balance),
+            held: UsdcMicros(held),
+            reserved: UsdcMicros(reserved),
+        };
+        for (account, narrow, wide) in [
+            (account(100, 0, 0), 100, 100),
+            (account(100, 30, 0), 70, 100),
+            (account(100, 30, 50), 20, 50),
+            (account(100, 100, 50), 0, 50),
+            (account(-10, 0, 0), 0, 0),
+        ] {
+            assert_eq!(account.available(HoldKind::FastFill), UsdcMicros(narrow));
+            assert_eq!(account.available(HoldKind::Claim), UsdcMicros(narrow));
+            assert_eq!(account.available(HoldKind::Sponsorship), UsdcMicros(wide));
+        }
+        // What costs nothing is refused to those who owe too much already.
+        let nothing = UsdcMicros::ZERO;
+        assert!(account(-50_000_000, 0, 0).covers(HoldKind::Sponsorship, nothing));
+        assert!(!account(-50_000_001, 0, 0).covers(HoldKind::Sponsorship, nothing));
+        assert!(!account(-1, 0, 0).covers(HoldKind::Sponsorship, UsdcMicros(1)));
+    }
+
+    #[test]
+    fn a_hold_pays_for_no_more_than_it_holds() {
+        let entry = |cause, delta| Entry::new(cause, WALLET, UsdcMicros(delta), None).unwrap();
+        let fees = entry(Cause::Sponsorship { payment: 1 }, -70);
+        let loss = entry(Cause::FixedRate { payment: 1 }, -50);
+        let gain = entry(Cause::FixedRate { payment: 1 }, 50);
+        assert!(fits(UsdcMicros(120), WALLET, &[fees, loss]));
+        assert!(!fits(UsdcMicros(119), WALLET, &[fees, loss]));
+        assert!(fits(UsdcMicros(20), WALLET, &[fees, gain]));
+        assert!(fits(UsdcMicros::ZERO, WALLET, &[]));
+        assert!(!fits(UsdcMicros(120), Address::ZERO, &[fees]));
+    }
+}

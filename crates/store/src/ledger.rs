@@ -1,0 +1,140 @@
+//! The app ledger: accounts, the entries that move them, and money set aside.
+//!
+//! Every function here is called inside the unit that is its cause, may be called again with the same arguments, and then
+//! changes nothing. The row of the account is locked first, so everything about one wallet happens in one order; a unit
+//! that touches several wallets takes them in the order of their addresses.
+
+mod holds;
+mod listing;
+
+use alloy_primitives::Address;
+use domain::ids::RequestId;
+use domain::ledger::{Account, Context, Counted, Entry, House, UsdcMicros};
+use domain::time::Timestamp;
+
+pub use holds::{
+    Opened, StoredHold, change_hold, find_hold, next_attempt, open_hold, open_hold_of, post_hold, void_hold,
+};
+pub use listing::{Line, Mismatch, Totals, entries, mismatches, totals};
+
+use crate::{Row, StoreError, Tx, Value};
+
+/// The account of a wallet. One that nothing ever happened to has nothing.
+pub fn account(tx: &mut Tx<'_>, wallet: Address) -> Result<Account, StoreError> {
+    let row = tx.row("select balance, held, reserved from ledger_account where wallet = $1", &[wallet.into()])?;
+    row.as_ref().map_or(Ok(Account::default()), |row| account_at(row, 0))
+}
+
+/// Moves money for a cause. `false` means that it was moved before. No limit is looked at: what is spent against one is
+/// set aside first.
+pub fn post(tx: &mut Tx<'_>, entry: &Entry, now: Timestamp) -> Result<bool, StoreError> {
+    let account = lock(tx, entry.wallet())?;
+    let line = Written {
+        id: entry.cause().id(),
+        context: entry.cause().context(),
+        wallet: entry.wallet(),
+        house: entry.cause().house(),
+        delta: entry.delta(),
+        aside: None,
+        request: entry.request(),
+    };
+    if !write(tx, &line, account.balance.plus(entry.delta()), now)? {
+        return Ok(false);
+    }
+    tx.execute(
+        "update ledger_account set balance = balance + $2 where wallet = $1",
+        &[entry.wallet().into(), entry.delta().0.into()],
+    )?;
+    Ok(true)
+}
+
+fn account_at(row: &Row, index: usize) -> Result<Account, StoreError> {
+    let micros = |at: usize| row.int(at).map(UsdcMicros);
+    Ok(Account { balance: micros(index)?, held: micros(index + 1)?, reserved: micros(index + 2)? })
+}
+
+/// The account, held until the unit ends. The first to ask opens it.
+fn lock(tx: &mut Tx<'_>, wallet: Address) -> Result<Account, StoreError> {
+    const SQL: &str = "select balance, held, reserved from ledger_account where wallet = $1 {for_update}";
+    if let Some(row) = tx.row(SQL, &[wallet.into()])? {
+        return account_at(&row, 0);
+    }
+    tx.execute(
+        "insert into ledger_account (wallet, balance, held, reserved) values ($1, 0, 0, 0) on conflict do nothing",
+        &[wallet.into()],
+    )?;
+    tx.row(SQL, &[wallet.into()])?.as_ref().map_or(Ok(Account::default()), |row| account_at(row, 0))
+}
+
+/// An entry as it is written: what moves, or what is set aside, or neither.
+struct Written {
+    id: String,
+    context: Context,
+    wallet: Address,
+    house: House,
+    delta: UsdcMicros,
+    aside: Option<(Counted, UsdcMicros)>,
+    request: Option<RequestId>,
+}
+
+impl Written {
+    /// Debit, credit and amount.
+    fn sides(&self) -> (String, String, i64) {
+        let (wallet, house) = (format!("{:#x}", self.wallet), self.house.as_str().to_owned());
+        let amount = self.delta.0.saturating_abs();
+        if self.delta > UsdcMicros::ZERO { (house, wallet, amount) } else { (wallet, house, amount) }
+    }
+
+    fn held(&self) -> i64 {
+        self.aside.filter(|(counted, _)| *counted == Counted::Held).map_or(0, |(_, change)| change.0)
+    }
+
+    fn reserved(&self) -> i64 {
+        self.aside.filter(|(counted, _)| *counted == Counted::Reserved).map_or(0, |(_, change)| change.0)
+    }
+}
+
+/// Writes an entry. `false` means that it is there already, word for word.
+fn write(tx: &mut Tx<'_>, line: &Written, after: UsdcMicros, now: Timestamp) -> Result<bool, StoreError> {
+    let (debit, credit, amount) = line.sides();
+    let request = line.request.map(|id| id.0);
+    let new = tx.row(
+        "insert into ledger_entry (entry_id, context, debit, credit, amount, wallet, held, reserved, balance_after,
+         request_id, at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+         on conflict (entry_id) do nothing returning sequence",
+        &[
+            (&line.id).into(),
+            line.context.as_str().into(),
+            (&debit).into(),
+            (&credit).into(),
+            amount.into(),
+            line.wallet.into(),
+            line.held().into(),
+            line.reserved().into(),
+            after.0.into(),
+            request.into(),
+            now.millis().into(),
+        ],
+    )?;
+    if new.is_some() {
+        return Ok(true);
+    }
+    let same = tx.row(
+        "select sequence from ledger_entry where entry_id = $1 and context = $2 and debit = $3 and credit = $4
+         and amount = $5 and held = $6 and reserved = $7",
+        &[
+            (&line.id).into(),
+            line.context.as_str().into(),
+            debit.into(),
+            credit.into(),
+            amount.into(),
+            line.held().into(),
+            line.reserved().into(),
+        ],
+    )?;
+    if same.is_some() { Ok(false) } else { Err(StoreError::EntryDiffers(line.id.clone())) }
+}
+
+fn limit(most: u16) -> Value {
+    Value::Int(most.into())
+}
