@@ -12,6 +12,7 @@ mod json;
 mod limits;
 mod liquidity;
 mod lives;
+mod losses;
 pub mod openapi;
 mod operator;
 pub mod order_data;

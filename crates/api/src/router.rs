@@ -19,7 +19,7 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, attestation, capacity, chains, currencies, health, limits, liquidity, lives, operator, prices, quote, status,
+    App, attestation, capacity, chains, currencies, health, limits, liquidity, lives, losses, operator, prices, quote, status,
     swap_sources, trace, transactions,
 };
 
@@ -47,6 +47,7 @@ pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
         .routes(routes!(attestation::signature))
         .routes(routes!(trace::trace))
         .routes(routes!(operator::risk))
+        .routes(routes!(losses::losses))
         .routes(routes!(lives::lives))
 }
 

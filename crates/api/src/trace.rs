@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::losses::LossBody;
 use crate::operator::Operator;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -31,6 +32,8 @@ pub struct TraceResponse {
     deposits: Vec<DepositBody>,
     payments: Vec<PaymentBody>,
     due: Vec<DueBody>,
+    /// What it is short of, if a reorg took its deposit away after it was paid out.
+    loss: Option<LossBody>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -140,6 +143,7 @@ impl TraceResponse {
             deposits: trace.deposits.into_iter().map(deposit).collect(),
             payments: trace.payments.into_iter().map(payment).collect(),
             due: trace.dues.into_iter().map(due).collect(),
+            loss: trace.loss.map(LossBody::from),
         }
     }
 }

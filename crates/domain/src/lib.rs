@@ -11,6 +11,7 @@ pub mod fixed_rate;
 pub mod hold;
 pub mod ids;
 pub mod ledger;
+pub mod loss;
 pub mod money;
 pub mod order;
 pub mod pair;

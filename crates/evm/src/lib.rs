@@ -29,6 +29,7 @@ pub use extract::{Id, SeenDeposit};
 pub use node::EndpointHealth;
 pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
 pub use rpc::{Head, Receipt};
+pub use second_look::Glimpse;
 pub use sender::{SendOutcome, Sent};
 pub use signer::{LocalSigner, SignedTx, TxFields};
 pub use topics::Topics;

@@ -3,7 +3,7 @@
 //! Blocks are first read one by one as they arrive, from one node each. What such a node did not show is found here:
 //! every endpoint is asked by range, and one that knows of a deposit is enough.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::B256;
 use alloy::rpc::types::Log;
@@ -12,10 +12,22 @@ use serde_json::{Value, json};
 use crate::errors::{ChainError, Refusal};
 use crate::node::Node;
 use crate::nodes::Nodes;
-use crate::watcher::{Watch, events_filter, transfers_filter};
+use crate::watcher::{self, Block, Watch, events_filter, transfers_filter};
 
 /// Blocks asked for at once; fewer where a node finds that too much.
 const LONGEST: u64 = 1_000;
+
+/// A transaction in which an endpoint knows of deposits, and of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glimpse {
+    pub number: u64,
+    pub block: B256,
+    pub tx: B256,
+    pub deposits: usize,
+}
+
+/// By block number, block hash and transaction.
+type Counts = BTreeMap<(u64, B256, B256), usize>;
 
 impl Nodes {
     /// The blocks from `first` to `last` in which any endpoint knows of a deposit, in order. Endpoints that fail are
@@ -29,6 +41,71 @@ impl Nodes {
         let found = self.ask_all(|node| async move { search(&node, first, last, watch).await }).await?;
         Ok(found.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
     }
+
+    /// The deposits from `first` to `last` of which any endpoint knows, in order. Where there are several endpoints at
+    /// least two have to answer: alone, the one that did not show a deposit would not show it now either.
+    pub async fn look_again(&self, first: u64, last: u64, watch: &Watch) -> Result<Vec<Glimpse>, ChainError> {
+        let asked = self.nodes().iter().map(|node| count(node, first, last, watch));
+        let (mut most, mut answers, mut failed) = (Counts::new(), 0, None);
+        for answer in futures::future::join_all(asked).await {
+            match answer {
+                Ok(counts) => {
+                    answers += 1;
+                    for (place, deposits) in counts {
+                        let known = most.entry(place).or_default();
+                        *known = deposits.max(*known);
+                    }
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) if answers < self.len().min(2) => Err(error),
+            _ => {
+                let glimpse = |((number, block, tx), deposits)| Glimpse { number, block, tx, deposits };
+                Ok(most.into_iter().map(glimpse).collect())
+            }
+        }
+    }
+
+    /// The block as the endpoint that knows of the most deposits in it shows it; none when nobody knows it.
+    pub async fn fullest_block(&self, hash: B256, watch: &Watch) -> Result<Option<Block>, ChainError> {
+        let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
+        let (mut fullest, mut failed): (Option<Block>, _) = (None, None);
+        for answer in futures::future::join_all(asked).await {
+            match answer {
+                Ok(Some(read)) => {
+                    let known = fullest.as_ref().map_or(0, |block| block.deposits.len());
+                    if fullest.is_none() || read.block.deposits.len() > known {
+                        fullest = Some(read.block);
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        match (fullest, failed) {
+            (Some(block), _) => Ok(Some(block)),
+            (None, None) => Ok(None),
+            (None, Some(error)) => Err(error),
+        }
+    }
+}
+
+/// Every native deposit and every transfer to the depository is one deposit; the depository's events of the latter are
+/// not deposits of their own.
+async fn count(node: &Node, first: u64, last: u64, watch: &Watch) -> Result<Counts, ChainError> {
+    let mut counts = Counts::new();
+    let each = |log: &Log, is_transfer: bool| {
+        let counted = is_transfer || log.topic0() == Some(&watch.topics.native_deposit);
+        if let (true, Some(number), Some(block), Some(tx)) =
+            (counted, log.block_number, log.block_hash, log.transaction_hash)
+        {
+            *counts.entry((number, block, tx)).or_default() += 1;
+        }
+    };
+    scan(node, first, last, watch, each).await?;
+    Ok(counts)
 }
 
 pub(crate) async fn search(
@@ -38,6 +115,18 @@ pub(crate) async fn search(
     watch: &Watch,
 ) -> Result<BTreeSet<(u64, B256)>, ChainError> {
     let mut found = BTreeSet::new();
+    scan(node, first, last, watch, |log, _| found.extend(log.block_number.zip(log.block_hash))).await?;
+    Ok(found)
+}
+
+/// Shows every log of the range that concerns a deposit, and whether it is a transfer.
+async fn scan(
+    node: &Node,
+    first: u64,
+    last: u64,
+    watch: &Watch,
+    mut each: impl FnMut(&Log, bool),
+) -> Result<(), ChainError> {
     let mut at = first;
     let mut longest = LONGEST;
     // Every turn moves on or halves the length, which ends at one block.
@@ -50,15 +139,16 @@ pub(crate) async fn search(
         );
         match asked {
             Ok((events, transfers)) => {
-                let places = events.iter().chain(&transfers).map(|log| log.block_number.zip(log.block_hash));
-                found.extend(places.flatten().filter(|(number, _)| (at..=end).contains(number)));
+                let inside = |log: &&Log| log.block_number.is_some_and(|number| (at..=end).contains(&number));
+                events.iter().filter(inside).for_each(|log| each(log, false));
+                transfers.iter().filter(inside).for_each(|log| each(log, true));
                 at = end.saturating_add(1);
             }
             Err(ChainError::Refused { refusal: Refusal::TooMuch, .. }) if longest > 1 => longest /= 2,
             Err(error) => return Err(error),
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 async fn logs(node: &Node, filter: Value) -> Result<Vec<Log>, ChainError> {

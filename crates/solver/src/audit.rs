@@ -5,6 +5,7 @@
 //! of the database does not matter.
 
 mod books;
+mod losses;
 mod payments;
 mod vaults;
 
@@ -33,11 +34,13 @@ pub struct Check {
     pub compared: u64,
     pub different: u64,
     pub differences: Vec<String>,
+    /// What a person should know and is no difference.
+    pub notes: Vec<String>,
 }
 
 impl Check {
     fn new(chain: &str, check: &'static str) -> Self {
-        Self { chain: chain.to_owned(), check, compared: 0, different: 0, differences: Vec::new() }
+        Self { chain: chain.to_owned(), check, compared: 0, different: 0, differences: Vec::new(), notes: Vec::new() }
     }
 
     fn differs(&mut self, how: String) {
@@ -88,6 +91,7 @@ pub fn run(
         audit.endings()?;
         audit.promises()?;
         audit.payouts()?;
+        audit.losses()?;
         Ok(audit.checks)
     })
 }

@@ -22,6 +22,7 @@ use crate::advance::advance;
 use crate::children;
 use crate::error::SolverError;
 use crate::follow::block_time;
+use crate::losses;
 use crate::payments::{Outcome, Reason, pay};
 use crate::site::Site;
 use crate::solver::Means;
@@ -34,12 +35,10 @@ pub fn take_in(
     seen: &SeenDeposit,
     means: &Means,
 ) -> Result<Vec<Paid>, SolverError> {
-    let listed = site.chain.token(seen.currency).is_some();
-    // Anyone can make a token that claims transfers to us. What is no currency of ours is noted only where our own
-    // contract saw it, and a transfer of nothing is not a deposit.
-    if seen.amount.is_zero() || (!listed && !matches!(seen.id, Id::Event(_))) {
+    if !counts(site, seen) {
         return Ok(Vec::new());
     }
+    let listed = site.chain.token(seen.currency).is_some();
     let mut request = match seen.id.candidate() {
         Some(id) => requests::lock_order(tx, OrderId(id))?,
         None => None,
@@ -77,6 +76,13 @@ pub fn take_in(
         return Ok(Vec::new());
     }
     confirm(tx, &stored, request.as_mut(), means)
+}
+
+/// Anyone can make a token that claims transfers to us. What is no currency of ours is noted only where our own contract
+/// saw it, and a transfer of nothing is not a deposit.
+pub(crate) fn counts(site: &Site, seen: &SeenDeposit) -> bool {
+    let listed = site.chain.token(seen.currency).is_some();
+    !seen.amount.is_zero() && (listed || matches!(seen.id, Id::Event(_)))
 }
 
 /// The transaction as listings show it. What it cost its sender is read later, off this way.
@@ -133,9 +139,13 @@ pub fn confirm(
     if request.state == RequestState::Failed && deposits::of_order(tx, request.order_id)?.is_none() {
         return refuse(tx, stored, Some(request), FailReason::OrderIsCancelled, means);
     }
+    if !losses::takes_place(tx, stored, request)? {
+        return refuse(tx, stored, Some(request), FailReason::DepositedAmountTooLowToFill, means);
+    }
     if !tie(tx, stored.id, request.order_id)? {
         return refuse(tx, stored, Some(request), FailReason::DoubleSpend, means);
     }
+    losses::recover(tx, stored, request, means)?;
     advance(tx, request, event, &Figures::of(deposit), means)
 }
 
@@ -276,6 +286,7 @@ pub(crate) fn return_key(chain: ChainId, tx: B256, ordinal: u32) -> B256 {
 /// A reorg took the deposit's block away.
 pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Paid>, SolverError> {
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Vanished)?)?;
+    deposits::set_gone_at(tx, stored.id, means.now)?;
     children::vanish(tx, stored, means)?;
     let Some(order) = stored.deposit.order_id else { return Ok(Vec::new()) };
     let Some(mut request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
@@ -286,6 +297,9 @@ pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Pai
     // The slot is free for the deposit to land again, or for another one to take.
     deposits::release(tx, stored.id)?;
     let fill_decided = settlements::outcome(tx, order)?.is_some();
+    if fill_decided {
+        losses::open(tx, stored, &request, means)?;
+    }
     advance(tx, &mut request, Event::DepositGone { fill_decided }, &Figures::of(&stored.deposit), means)
 }
 

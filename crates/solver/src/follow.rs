@@ -21,7 +21,7 @@ use crate::settle::settle;
 use crate::site::Site;
 use crate::solver::Solver;
 
-/// Block hashes that are kept: a fork that reaches deeper stops the chain.
+/// How deep a fork is looked for: one that reaches deeper stops the chain.
 pub const KEPT_BLOCKS: u64 = 512;
 /// Block hashes fetched when a chain is new to the database, so that a reorg right after the start finds its fork.
 const KEPT_AT_START: u64 = 64;
@@ -147,12 +147,13 @@ async fn begin(
         kept.extend(site.nodes.header(At::Number(number)).await?);
     }
     let first = *kept.last().ok_or(SolverError::Broken("the start block is not known to any node"))?;
+    let keep = blocks_kept(site);
     let unit = move |tx: &mut store::Tx<'_>| {
         for head in &kept {
             let cursor = Cursor { number: head.number, hash: head.hash };
-            blocks::advance(tx, chain, cursor, block_time(*head), KEPT_BLOCKS)?;
+            blocks::advance(tx, chain, cursor, block_time(*head), keep)?;
         }
-        Ok::<_, SolverError>(())
+        Ok::<_, SolverError>(blocks::set_looked_at(tx, chain, first.number)?)
     };
     solver.store.write(unit).await?;
     info!(chain.id = %chain, block = first.number, "following chain {chain} from block {}", first.number);
@@ -204,9 +205,14 @@ async fn take_in(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Resul
         solver.crash("cursor.before");
     }
     let (chain, cursor) = (site.id(), Cursor { number: block.head.number, hash: block.head.hash });
-    let time = block_time(block.head);
-    solver.store.write(move |tx| blocks::advance(tx, chain, cursor, time, KEPT_BLOCKS)).await?;
+    let (time, keep) = (block_time(block.head), blocks_kept(site));
+    solver.store.write(move |tx| blocks::advance(tx, chain, cursor, time, keep)).await?;
     Ok(())
+}
+
+/// The last final block is always among them: what it says of the time is needed.
+fn blocks_kept(site: &Site) -> u64 {
+    KEPT_BLOCKS.max(site.settings.finality.saturating_add(1))
 }
 
 pub fn block_time(head: Head) -> Timestamp {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::deposit::{self, State as DepositState};
 use domain::fail::{FailReason, RefundFailReason};
-use domain::ids::{ChainId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
@@ -23,7 +23,7 @@ use store::dues::Due;
 use store::payments::{Mined, PaymentId, Purpose, Stored};
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, dues, lanes, payments, records, requests, risk, settlements};
+use store::{Tx, blocks, deposits, dues, lanes, losses, payments, records, requests, risk, settlements};
 use tracing::{error, warn};
 
 use crate::advance::advance;
@@ -57,6 +57,8 @@ enum Occasion {
     Due(Due),
     /// The deposit of a request has stayed away.
     Lost(RequestId),
+    /// The order was paid out, and its deposit has stayed away.
+    Loss(OrderId),
 }
 
 /// Takes in a block. Doing it twice is harmless.
@@ -85,6 +87,9 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
                 ripe.extend(confirmed.into_iter().map(|stored| Occasion::DepositFinal(stored.id)));
                 let mined = payments::ripe(tx, chain, last, BATCH)?;
                 ripe.extend(mined.into_iter().map(|stored| Occasion::PaymentFinal(stored.id)));
+                if let Some(time) = blocks::time_of(tx, chain, last)? {
+                    ripe.extend(losses::ripe(tx, chain, time, BATCH)?.into_iter().map(Occasion::Loss));
+                }
             }
             ripe.extend(dues::on(tx, chain, BATCH)?.into_iter().map(Occasion::Due));
             ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(Occasion::Lost));
@@ -97,6 +102,17 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
     let committed = solver.store.read(move |tx| committed(tx, chain, number)).await?;
     site.commit(committed);
     Ok(())
+}
+
+/// Takes in deposits that the walk was not shown. They are in a block that is final by now, and what follows from them
+/// follows at the next block, as for every other.
+pub async fn take_late(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    head: Head,
+    deposits: Vec<SeenDeposit>,
+) -> Result<(), SolverError> {
+    take(solver, site, head, deposits.into_iter().map(Occasion::Deposit).collect()).await
 }
 
 /// What quotes may not promise again: payments the block does not know of, and what is still due.
@@ -224,6 +240,10 @@ fn apply(
             }
             Some(_) | None => Ok(Vec::new()),
         },
+        Occasion::Loss(order) => {
+            crate::losses::book(tx, *order, means)?;
+            Ok(Vec::new())
+        }
     }
 }
 
@@ -357,7 +377,10 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         }
     };
     let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
-    advance(tx, request, event, &(), means)
+    let paid = advance(tx, request, event, &(), means)?;
+    let owed = dues::find(tx, stored.payment.purpose, stored.payment.subject)?.is_some();
+    crate::losses::forget(tx, stored.payment.order, owed)?;
+    Ok(paid)
 }
 
 /// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.

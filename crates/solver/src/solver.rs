@@ -88,6 +88,7 @@ impl Solver {
             }
             tasks.spawn(crate::follow::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::fees::run(self.clone(), site.clone(), stop.clone()));
+            tasks.spawn(crate::second_look::run(self.clone(), site.clone(), stop.clone()));
         }
         tasks.spawn(crate::quote::prune(self.clone(), stop.clone()));
     }

@@ -56,3 +56,36 @@ pub fn rewind(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreEr
     tx.execute("delete from block where chain_id = $1 and number > $2", &[chain.0.try_into()?, to.number.try_into()?])?;
     set_cursor(tx, chain, to)
 }
+
+/// The hash of a block we have taken in, as long as it is kept.
+pub fn hash_of(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<Option<B256>, StoreError> {
+    let row = tx.row(
+        "select hash from block where chain_id = $1 and number = $2",
+        &[chain.0.try_into()?, number.try_into()?],
+    )?;
+    row.map(|row| row.b256(0)).transpose()
+}
+
+/// The time of a block we have taken in, as long as it is kept.
+pub fn time_of(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<Option<Timestamp>, StoreError> {
+    let row = tx.row(
+        "select time from block where chain_id = $1 and number = $2",
+        &[chain.0.try_into()?, number.try_into()?],
+    )?;
+    row.map(|row| row.time(0)).transpose()
+}
+
+/// The last block whose logs were read a second time.
+pub fn looked_at(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, StoreError> {
+    let row = tx.row("select number from second_look where chain_id = $1", &[chain.0.try_into()?])?;
+    row.map(|row| row.uint(0)).transpose()
+}
+
+pub fn set_looked_at(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into second_look (chain_id, number) values ($1, $2)
+         on conflict (chain_id) do update set number = excluded.number",
+        &[chain.0.try_into()?, number.try_into()?],
+    )?;
+    Ok(())
+}

@@ -123,6 +123,12 @@ pub fn set_state(tx: &mut Tx<'_>, id: DepositId, state: State) -> Result<(), Sto
     Ok(())
 }
 
+/// A reorg took it away, at this moment.
+pub fn set_gone_at(tx: &mut Tx<'_>, id: DepositId, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute("update deposit set gone_at = $2 where deposit_id = $1", &[id.0.into(), now.into()])?;
+    Ok(())
+}
+
 /// A known deposit stands in another block now, where its transaction may have done something else.
 pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Result<(), StoreError> {
     tx.execute(
@@ -173,6 +179,15 @@ pub fn set_return_due(tx: &mut Tx<'_>, id: DepositId, due: ReturnDue) -> Result<
     };
     tx.execute("update deposit set return_due = $2 where deposit_id = $1", &[id.0.into(), due.into()])?;
     Ok(())
+}
+
+/// How many deposits of a transaction are known and stand in a block.
+pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from deposit where chain_id = $1 and tx_hash = $2 and state <> 'gone'",
+        &[chain.0.try_into()?, hash.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
 }
 
 /// Deposits that wait to be sent back, oldest first.
@@ -237,11 +252,13 @@ pub fn to_confirm(tx: &mut Tx<'_>, chain: ChainId, number: u64, most: i64) -> Re
     tx.rows(sql, &[chain.0.try_into()?, number.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// Requests that wait for a deposit which a reorg took away, and have waited since before this time.
+/// Requests that wait for a deposit which a reorg took away before this time, and have no other in sight.
 pub fn lost(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp, most: i64) -> Result<Vec<RequestId>, StoreError> {
     tx.rows(
         "select distinct r.request_id from deposit d join request r on r.order_id = d.order_id
-         where d.chain_id = $1 and d.state = 'gone' and r.state = 'waiting' and r.updated_at < $2 limit $3",
+         where d.chain_id = $1 and d.state = 'gone' and r.state = 'waiting' and coalesce(d.gone_at, r.updated_at) < $2
+         and not exists (select 1 from deposit o where o.order_id = d.order_id and o.refused is null
+         and (o.state <> 'gone' or coalesce(o.gone_at, 0) >= $2)) limit $3",
         &[chain.0.try_into()?, before.millis().into(), Value::Int(most)],
     )?
     .iter()

@@ -15,6 +15,7 @@ pub mod events;
 pub mod lanes;
 pub mod ledger;
 mod lock;
+pub mod losses;
 mod migrate;
 mod options;
 pub mod payments;

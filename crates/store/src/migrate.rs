@@ -20,6 +20,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "0003_records", sql: include_str!("../migrations/0003_records.sql") },
     Migration { version: 4, name: "0004_payouts", sql: include_str!("../migrations/0004_payouts.sql") },
     Migration { version: 5, name: "0005_ledger", sql: include_str!("../migrations/0005_ledger.sql") },
+    Migration { version: 6, name: "0006_second_look", sql: include_str!("../migrations/0006_second_look.sql") },
+    Migration { version: 7, name: "0007_losses", sql: include_str!("../migrations/0007_losses.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

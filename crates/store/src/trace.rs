@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::columns::unknown;
 use crate::requests::{self, Request};
-use crate::{StoreError, Tx};
+use crate::{StoreError, Tx, losses};
 
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -18,6 +18,8 @@ pub struct Trace {
     pub deposits: Vec<Deposit>,
     pub payments: Vec<Payment>,
     pub dues: Vec<Due>,
+    /// What it is short of, if a reorg took its deposit away after it was paid out.
+    pub loss: Option<losses::Stored>,
 }
 
 /// A step that was taken, by which rule and with which figures.
@@ -76,7 +78,8 @@ pub fn of(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Trace>, StoreError> {
     let children = requests::children(tx, id)?;
     let (events, deposits) = (events(tx, id)?, deposits(tx, order)?);
     let (payments, dues) = (payments(tx, id)?, dues(tx, id)?);
-    Ok(Some(Trace { request, children, events, deposits, payments, dues }))
+    let loss = losses::find(tx, order)?;
+    Ok(Some(Trace { request, children, events, deposits, payments, dues, loss }))
 }
 
 fn events(tx: &mut Tx<'_>, id: RequestId) -> Result<Vec<Event>, StoreError> {

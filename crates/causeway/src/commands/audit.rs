@@ -42,12 +42,15 @@ pub async fn run(config: &Config, as_json: bool) -> Result<()> {
 }
 
 fn print(check: &Check) {
-    let Check { chain, check: what, compared, different, differences } = check;
+    let Check { chain, check: what, compared, different, differences, notes } = check;
     let mark = if *different == 0 { "ok  " } else { "FAIL" };
     let chain = if chain.is_empty() { "all" } else { chain };
     println!("{mark}  {chain}: {what} ({compared} compared)");
     for difference in differences {
         println!("      {difference}");
+    }
+    for note in notes {
+        println!("      note: {note}");
     }
     let unshown = different.saturating_sub(differences.len() as u64);
     if unshown > 0 {

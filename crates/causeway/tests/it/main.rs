@@ -19,5 +19,6 @@ mod repayment;
 mod restore;
 mod risk;
 mod routes;
+mod second_look;
 mod stand;
 mod transfer;

@@ -2,8 +2,14 @@
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
+use domain::ids::OrderId;
+use evm::calldata;
+use serde_json::Value;
 
-use crate::stand::{Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::process::causeway;
+use crate::stand::{
+    Stand, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
+};
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
@@ -50,8 +56,7 @@ async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
     let raw: alloy::primitives::Bytes = arbitrum.rpc("eth_getRawTransactionByHash", [deposit]).await?;
     let status = stand.wait_for(request_id(&quote), "success").await?;
     ensure!(status["inTxHashes"][0] == deposit.to_string());
-    let depth = arbitrum.block_number().await? - arbitrum.receipt(deposit).await?.block_number.unwrap() + 1;
-    arbitrum.reorg(depth, &[]).await?;
+    take_away(arbitrum, deposit).await?;
     let _: alloy::primitives::B256 = arbitrum.rpc("eth_sendRawTransaction", [raw]).await?;
     arbitrum.receipt(deposit).await?;
     eventually("the deposit is known again", || async {
@@ -86,4 +91,82 @@ async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     let (code, answer) = stand.post("/quote/v2", &body).await?;
     ensure!(code == 400 && answer["errorCode"] == "CHAIN_DISABLED", "{code} {answer}");
     service.stop().await
+}
+
+/// The deposit's block is replaced after the fill, and the deposit stays away until its order has ended for good: that is
+/// a loss, and no longer a risk. Too little does not make it good; nine tenths of it, from whomever, do.
+#[tokio::test]
+async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
+    let stand = Stand::alone(|config| {
+        config.fees.order_lifetime_secs = 900;
+        for chain in &mut config.chains {
+            chain.finality_blocks = 30;
+        }
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let arbitrum = stand.chain("arbitrum");
+    let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
+    blocks_pass(arbitrum, 2).await?;
+    let value = U256::from(15_000_000_000_000_000u64);
+    let body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
+    let quote = stand.quote(&body).await?;
+    let deposit = execute(arbitrum, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    take_away(arbitrum, deposit).await?;
+
+    let stand = &stand;
+    let loss = || async { anyhow::Ok(operator(stand, "/operator/losses").await?.1) };
+    let is = |state: &'static str| async move {
+        Ok(operator(stand, "/operator/losses").await?.1["losses"][0]["state"] == state)
+    };
+    let at_risk = || async {
+        let (_, risk) = operator(stand, "/operator/risk").await?;
+        let chains = risk["chains"].as_array().cloned().unwrap_or_default();
+        let chain = chains.into_iter().find(|chain| chain["chainId"] == ARBITRUM).unwrap_or_default();
+        anyhow::Ok(chain["openUsd"].as_str().unwrap_or_default().to_owned())
+    };
+    eventually("the deposit is missed", || is("missing")).await?;
+    let missing = loss().await?;
+    ensure!(missing["losses"][0]["amount"] == value.to_string() && missing["bookedUsd"] == "0.000000", "{missing}");
+    ensure!(at_risk().await? == missing["missingUsd"].as_str().unwrap_or_default(), "{missing}");
+
+    // A tenth too little is somebody's mistake, and goes back.
+    let order: OrderId = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
+    let part = |percent: u64| value * U256::from(percent) / U256::from(100);
+    let (little, enough) = (part(89), part(91));
+    let deposits = async |who: &devnet::Account, value| {
+        arbitrum.send(who.private_key, stand.depository, value, calldata::deposit_native(who.address, order)).await
+    };
+    deposits(&user, little).await?;
+
+    arbitrum.advance_time(std::time::Duration::from_secs(1_000)).await?;
+    eventually("the loss is booked", || is("booked")).await?;
+    let booked = loss().await?;
+    ensure!(booked["missingUsd"] == "0.000000" && booked["bookedUsd"] == missing["missingUsd"], "{booked}");
+    ensure!(at_risk().await? == "0.000000", "what is lost is no longer at risk");
+    ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
+    let audit = causeway().args(["audit", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    let said = String::from_utf8_lossy(&audit.stdout);
+    ensure!(audit.status.success() && said.contains("is a loss"), "{said}");
+
+    deposits(&arbitrum.fresh_user().await?, enough).await?;
+    eventually("the loss is reversed", || is("recovered")).await?;
+    ensure!(loss().await?["bookedUsd"] == "0.000000");
+    let (_, trace) = operator(stand, &format!("/requests/{}/trace", request_id(&quote))).await?;
+    let rules: Vec<&str> = trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect();
+    ensure!(rules.ends_with(&["deposit-missing", "loss-booked", "loss-reversed"]), "{trace}");
+    ensure!(trace["loss"]["state"] == "recovered", "{trace}");
+    // Kept, and the smaller one returned to whom it names.
+    eventually("only the order's deposit stays", || async {
+        Ok(arbitrum.balance(Address::ZERO, stand.depository).await? == enough + little
+            && children(&trace).len() == 1
+            && stand.status(&children(&trace)[0]).await?["status"] == "refund")
+    })
+    .await?;
+    service.stop().await
+}
+
+fn children(trace: &Value) -> Vec<String> {
+    trace["children"].as_array().into_iter().flatten().filter_map(|id| Some(id.as_str()?.to_owned())).collect()
 }

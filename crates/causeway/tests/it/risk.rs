@@ -3,10 +3,11 @@
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use causeway::config::{Config, TierConfig};
-use causeway::local::OPERATOR_TOKEN;
 use serde_json::Value;
 
-use crate::stand::{Engine, Stand, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::stand::{
+    Engine, Stand, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
+};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -14,12 +15,6 @@ const ARBITRUM: u64 = 42161;
 
 fn usdc(dollars: u64) -> U256 {
     U256::from(dollars * 1_000_000)
-}
-
-async fn operator(stand: &Stand, path: &str) -> Result<(u16, Value)> {
-    let client = reqwest::Client::new();
-    let response = client.get(stand.url(path)).bearer_auth(OPERATOR_TOKEN).send().await?;
-    Ok((response.status().as_u16(), response.json().await?))
 }
 
 /// The more a deposit is worth, the more blocks must stand on it.
@@ -121,13 +116,13 @@ async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
         U256::from(10u64.pow(16)),
     );
     let quote = stand.quote(&body).await?;
-    let deposit = arbitrum.receipt(execute(arbitrum, &quote, &user).await?).await?;
+    let deposit = execute(arbitrum, &quote, &user).await?;
     let trace = format!("/requests/{}/trace", request_id(&quote));
     eventually("the deposit is seen", || async {
         Ok(operator(&stand, &trace).await?.1["deposits"][0]["state"] == "seen")
     })
     .await?;
-    arbitrum.reorg(arbitrum.block_number().await? - deposit.block_number.unwrap_or_default() + 1, &[]).await?;
+    take_away(arbitrum, deposit).await?;
     let status = stand.wait_for(request_id(&quote), "failure").await?;
     ensure!(status["failReason"] == "DEPOSIT_REORGED", "{status}");
     service.stop().await

@@ -259,6 +259,22 @@ pub async fn blocks_pass(chain: &Chain, count: u64) -> Result<()> {
     eventually("blocks pass", || async { Ok(chain.block_number().await? >= until) }).await
 }
 
+/// Replaces the block of a transaction, and all behind it, by blocks without it.
+pub async fn take_away(chain: &Chain, tx: B256) -> Result<()> {
+    let block = chain.receipt(tx).await?.block_number.context("a block")?;
+    chain.pause_mining().await;
+    chain.reorg(chain.block_number().await? - block + 1, &[]).await?;
+    chain.resume_mining().await;
+    Ok(())
+}
+
+/// What only the operator may read.
+pub async fn operator(stand: &Stand, path: &str) -> Result<(u16, Value)> {
+    let client = reqwest::Client::new();
+    let response = client.get(stand.url(path)).bearer_auth(local::OPERATOR_TOKEN).send().await?;
+    Ok((response.status().as_u16(), response.json().await?))
+}
+
 /// On a runtime that lasts as long as the process: those of tests come and go.
 async fn start_in_background() -> Result<Devnet> {
     let (sender, receiver) = oneshot::channel();

@@ -191,3 +191,23 @@ async fn a_second_look_finds_what_one_node_hides_and_asks_for_less_when_told() {
     assert!((18..=20).contains(&knows.asked("eth_getLogs")), "{}", knows.asked("eth_getLogs"));
     assert_eq!(nodes.blocks_with_deposits(10, 20, &watch()).await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn a_second_look_needs_another_node_where_there_is_one() {
+    let hides = Scripted::start(|_, _| result(json!([]))).await;
+    let dead = Scripted::start(|_, _| Reply::Status(500)).await;
+    let knows = Scripted::start(honest).await;
+    // What the one that answers does not show proves nothing.
+    assert!(nodes(&[&hides, &dead], PATIENT).look_again(1, 20, &watch()).await.is_err());
+    assert_eq!(nodes(&[&hides], PATIENT).look_again(1, 20, &watch()).await.unwrap(), []);
+    let both = nodes(&[&hides, &knows], PATIENT);
+    let found = both.look_again(1, 20, &watch()).await.unwrap();
+    assert_eq!(found, [evm::Glimpse { number: 9, block: hash(BLOCK), tx: hash(1), deposits: 1 }]);
+    let empty = Scripted::start(|method, params| match method {
+        "eth_getLogs" => result(json!([])),
+        _ => honest(method, params),
+    })
+    .await;
+    let block = nodes(&[&empty, &knows], PATIENT).fullest_block(hash(BLOCK), &watch()).await.unwrap().unwrap();
+    assert_eq!(block.deposits.len(), 1);
+}

@@ -7,11 +7,12 @@ use alloy::sol_types::SolCall;
 use domain::ids::OrderId;
 use domain::money::{Amount, Signed};
 use evm::contracts::{Depository, Erc20};
-use evm::{At, Execution, Head, Id, SeenDeposit};
+use evm::{At, Execution, Head, SeenDeposit};
 use store::audit::{self, Deposit};
 use store::payouts;
 
 use super::{Audit, Check};
+use crate::deposits::counts;
 use crate::error::SolverError;
 use crate::site::Site;
 
@@ -151,12 +152,6 @@ impl Audit<'_, '_> {
         self.checks.push(check);
         Ok(())
     }
-}
-
-/// What is taken in as a deposit: as `deposits::take_in` has it.
-fn counts(site: &Site, seen: &SeenDeposit) -> bool {
-    let listed = site.chain.token(seen.currency).is_some();
-    !seen.amount.is_zero() && (listed || matches!(seen.id, Id::Event(_)))
 }
 
 fn differences(row: &Deposit, head: Head, seen: &SeenDeposit, check: &mut Check) {

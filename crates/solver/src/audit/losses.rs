@@ -1,0 +1,37 @@
+//! What was paid out and is not covered by a deposit: every such order is known as a loss, and every loss is one.
+
+use domain::loss::State;
+use store::losses;
+
+use super::{Audit, Check};
+use crate::error::SolverError;
+
+/// Losses that are looked at and listed, the newest first.
+const MOST: i64 = 1_000;
+
+impl Audit<'_, '_> {
+    pub(super) fn losses(&mut self) -> Result<(), SolverError> {
+        let mut check = Check::new("", "what was paid out has its deposit, or is known as a loss");
+        for order in losses::unexplained(self.tx, MOST)? {
+            check.differs(format!("order {order} was paid out, and has neither a deposit nor a loss"));
+        }
+        for (order, how) in losses::contradictions(self.tx, MOST)? {
+            check.differs(format!("order {order} {how}"));
+        }
+        for stored in losses::newest(self.tx, MOST)? {
+            check.compared += 1;
+            let loss = &stored.loss;
+            let what = match stored.state {
+                State::Missing => "is missing its deposit",
+                State::Booked => "is a loss",
+                State::Recovered => continue,
+            };
+            check.notes.push(format!(
+                "order {} {what}: {} of {} on chain {}, {} dollars (request {})",
+                loss.order, loss.amount, loss.currency, loss.chain, loss.usd, loss.request
+            ));
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+}
