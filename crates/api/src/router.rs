@@ -19,8 +19,8 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, attestation, capacity, chains, currencies, health, limits, liquidity, lives, losses, operator, prices, quote, status,
-    swap_sources, trace, transactions,
+    App, attestation, capacity, chains, currencies, health, limits, liquidity, lives, losses, operator, prices, quote,
+    status, swap_sources, trace, transactions,
 };
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.

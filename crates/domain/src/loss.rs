@@ -27,7 +27,9 @@ pub enum Event {
 pub const fn step(state: State, event: Event) -> State {
     match (state, event) {
         (State::Missing | State::Recovered, Event::Vanished) => State::Missing,
-        (State::Booked, Event::Vanished | Event::DeadlineFinal) | (State::Missing, Event::DeadlineFinal) => State::Booked,
+        (State::Booked, Event::Vanished | Event::DeadlineFinal) | (State::Missing, Event::DeadlineFinal) => {
+            State::Booked
+        }
         (State::Missing | State::Booked | State::Recovered, Event::Landed)
         | (State::Recovered, Event::DeadlineFinal) => State::Recovered,
     }

@@ -63,7 +63,8 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 /// Looks at the next range of final blocks. Says whether there is more to look at now.
 pub async fn look(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<bool, SolverError> {
     let chain = site.id();
-    let read = move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::looked_at(tx, chain)?));
+    let read =
+        move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::looked_at(tx, chain)?));
     let (cursor, looked) = solver.store.read(read).await?;
     let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(site.settings.finality)) else {
         return Ok(false);

@@ -154,7 +154,8 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     eventually("the loss is reversed", || is("recovered")).await?;
     ensure!(loss().await?["bookedUsd"] == "0.000000");
     let (_, trace) = operator(stand, &format!("/requests/{}/trace", request_id(&quote))).await?;
-    let rules: Vec<&str> = trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect();
+    let rules: Vec<&str> =
+        trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect();
     ensure!(rules.ends_with(&["deposit-missing", "loss-booked", "loss-reversed"]), "{trace}");
     ensure!(trace["loss"]["state"] == "recovered", "{trace}");
     // Kept, and the smaller one returned to whom it names.
