@@ -2,6 +2,7 @@
 //!
 //! A handler parses, makes one call, renders. No rule about money is decided here.
 
+mod app_fees;
 mod attestation;
 mod capacity;
 mod chains;

@@ -5,12 +5,14 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use store::receipts::{self, ReceiptId, Stored};
 use store::risk;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::json::ApiQuery;
 
 /// The operator's token, as its hash: what is compared tells nothing about what it was made of.
 #[derive(Clone, Copy, Debug)]
@@ -81,4 +83,71 @@ pub async fn risk(_: Operator, app: State<App>) -> ApiResult<RiskResponse> {
         }
     });
     Ok(Json(RiskResponse { chains: chains.collect() }))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ReceiptsQuery {
+    /// Only those before this one: the `id` that a page ended with.
+    before: Option<i64>,
+}
+
+/// What reached the treasury and could be credited to nobody.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReceiptsResponse {
+    receipts: Vec<ReceiptBody>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = UnattributedReceipt)]
+pub struct ReceiptBody {
+    id: i64,
+    chain_id: u64,
+    tx_hash: String,
+    block: u64,
+    sender: String,
+    currency: String,
+    amount: String,
+    /// `form`, `ambiguous`, `currency`, `other-chain`, `nothing-moved`, `blocked-wallet` or `amount`.
+    reason: String,
+}
+
+impl From<Stored> for ReceiptBody {
+    fn from(stored: Stored) -> Self {
+        let receipt = stored.receipt;
+        Self {
+            id: stored.id.0,
+            chain_id: receipt.chain.0,
+            tx_hash: receipt.tx.to_string(),
+            block: receipt.block_number,
+            sender: format!("{:#x}", receipt.sender),
+            currency: format!("{:#x}", receipt.currency),
+            amount: receipt.amount.to_string(),
+            reason: receipt.account.err().unwrap_or_default(),
+        }
+    }
+}
+
+/// Receipts shown at once.
+const MOST_RECEIPTS: i64 = 100;
+
+/// Lists final transfers to the treasury that a person has to look at, newest first.
+#[utoipa::path(
+    get,
+    path = "/operator/receipts",
+    params(ReceiptsQuery),
+    responses(
+        (status = 200, description = "At most a hundred of them", body = ReceiptsResponse),
+        (status = 401, description = "The operator's token is needed", body = ErrorBody),
+    )
+)]
+pub async fn receipts(
+    _: Operator,
+    app: State<App>,
+    ApiQuery(query): ApiQuery<ReceiptsQuery>,
+) -> ApiResult<ReceiptsResponse> {
+    let before = query.before.map(ReceiptId);
+    let found = app.solver.store.read(move |tx| receipts::unattributed(tx, before, MOST_RECEIPTS)).await?;
+    Ok(Json(ReceiptsResponse { receipts: found.into_iter().map(ReceiptBody::from).collect() }))
 }

@@ -19,8 +19,8 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, attestation, capacity, chains, currencies, health, limits, liquidity, lives, losses, operator, prices, quote,
-    status, swap_sources, trace, transactions,
+    App, app_fees, attestation, capacity, chains, currencies, health, limits, liquidity, lives, losses, operator,
+    prices, quote, status, swap_sources, trace, transactions,
 };
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
@@ -46,8 +46,10 @@ pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
         .routes(routes!(transactions::single))
         .routes(routes!(attestation::signature))
         .routes(routes!(trace::trace))
+        .routes(routes!(app_fees::balances))
         .routes(routes!(operator::risk))
         .routes(routes!(losses::losses))
+        .routes(routes!(operator::receipts))
         .routes(routes!(lives::lives))
 }
 

@@ -9,11 +9,18 @@ use std::fmt;
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::{Catalog, Chain, Currency};
 use crate::ids::RequestId;
+use crate::money::{Amount, OutOfRange, Ratio, pow10};
 
 /// Millionths of a USDC. Signed: an account may owe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UsdcMicros(pub i64);
+
+/// The protocol's name of the chain on which balances are funded and in whose USDC they are kept.
+pub const CHAIN: &str = "base";
+/// The asset they are kept in.
+pub const ASSET: &str = "usdc";
 
 /// No single entry moves more: ten billion USDC.
 pub const LARGEST: UsdcMicros = UsdcMicros(10_000_000_000_000_000);
@@ -23,6 +30,12 @@ pub const DEBT_LIMIT: UsdcMicros = UsdcMicros(-50_000_000);
 
 impl UsdcMicros {
     pub const ZERO: Self = Self(0);
+
+    /// From an amount of USDC, which has its own number of decimals. The fraction is lost.
+    pub fn of(amount: Amount, decimals: u8) -> Result<Self, OutOfRange> {
+        let micros = amount.mul_floor(Ratio::new(pow10(6), pow10(decimals))?)?;
+        i64::try_from(micros.units()).map(Self).map_err(|_| OutOfRange)
+    }
 
     pub fn plus(self, rhs: Self) -> Self {
         Self(self.0.saturating_add(rhs.0))
@@ -35,6 +48,16 @@ impl UsdcMicros {
     pub fn negated(self) -> Self {
         Self(self.0.saturating_neg())
     }
+}
+
+/// The currency of the ledger on its chain, where a deployment has both.
+pub fn currency(chain: &Chain) -> Option<&Currency> {
+    chain.tokens.iter().find(|token| chain.name == CHAIN && token.id == ASSET)
+}
+
+/// The same, of a whole deployment.
+pub fn currency_of(catalog: &Catalog) -> Option<&Currency> {
+    catalog.chains().iter().find_map(currency)
 }
 
 /// The accounts on the other side of the integrators'.

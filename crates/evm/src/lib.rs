@@ -9,6 +9,7 @@ pub mod errors;
 pub mod evidence;
 pub mod extract;
 pub mod fills;
+pub mod funding;
 mod heads;
 mod node;
 pub mod nodes;
@@ -26,6 +27,7 @@ pub mod witness;
 
 pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};
+pub use funding::{Funding, SeenReceipt};
 pub use node::EndpointHealth;
 pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
 pub use rpc::{Head, Receipt};

@@ -17,17 +17,18 @@ use crate::watcher::{self, Block, Watch, events_filter, transfers_filter};
 /// Blocks asked for at once; fewer where a node finds that too much.
 const LONGEST: u64 = 1_000;
 
-/// A transaction in which an endpoint knows of deposits, and of how many.
+/// A transaction in which an endpoint knows of deposits, or of tokens that reached the treasury, and of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glimpse {
     pub number: u64,
     pub block: B256,
     pub tx: B256,
     pub deposits: usize,
+    pub receipts: usize,
 }
 
-/// By block number, block hash and transaction.
-type Counts = BTreeMap<(u64, B256, B256), usize>;
+/// By block number, block hash and transaction: deposits and receipts.
+type Counts = BTreeMap<(u64, B256, B256), (usize, usize)>;
 
 impl Nodes {
     /// The blocks from `first` to `last` in which any endpoint knows of a deposit, in order. Endpoints that fail are
@@ -51,9 +52,9 @@ impl Nodes {
             match answer {
                 Ok(counts) => {
                     answers += 1;
-                    for (place, deposits) in counts {
+                    for (place, (deposits, receipts)) in counts {
                         let known = most.entry(place).or_default();
-                        *known = deposits.max(*known);
+                        *known = (deposits.max(known.0), receipts.max(known.1));
                     }
                 }
                 Err(error) => failed = Some(error),
@@ -62,21 +63,22 @@ impl Nodes {
         match failed {
             Some(error) if answers < self.len().min(2) => Err(error),
             _ => {
-                let glimpse = |((number, block, tx), deposits)| Glimpse { number, block, tx, deposits };
+                let glimpse =
+                    |((number, block, tx), (deposits, receipts))| Glimpse { number, block, tx, deposits, receipts };
                 Ok(most.into_iter().map(glimpse).collect())
             }
         }
     }
 
-    /// The block as the endpoint that knows of the most deposits in it shows it; none when nobody knows it.
+    /// The block as the endpoint that knows of the most in it shows it; none when nobody knows it.
     pub async fn fullest_block(&self, hash: B256, watch: &Watch) -> Result<Option<Block>, ChainError> {
         let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
         let (mut fullest, mut failed): (Option<Block>, _) = (None, None);
         for answer in futures::future::join_all(asked).await {
             match answer {
                 Ok(Some(read)) => {
-                    let known = fullest.as_ref().map_or(0, |block| block.deposits.len());
-                    if fullest.is_none() || read.block.deposits.len() > known {
+                    let known = |block: &Block| block.deposits.len() + block.receipts.len();
+                    if fullest.as_ref().is_none_or(|fullest| known(&read.block) > known(fullest)) {
                         fullest = Some(read.block);
                     }
                 }
@@ -93,15 +95,18 @@ impl Nodes {
 }
 
 /// Every native deposit and every transfer to the depository is one deposit; the depository's events of the latter are
-/// not deposits of their own.
+/// not deposits of their own. What we sent to the treasury ourselves is no receipt.
 async fn count(node: &Node, first: u64, last: u64, watch: &Watch) -> Result<Counts, ChainError> {
     let mut counts = Counts::new();
     let each = |log: &Log, is_transfer: bool| {
-        let counted = is_transfer || log.topic0() == Some(&watch.topics.native_deposit);
+        let to_depository = log.topics().get(2) == Some(&watch.depository.into_word());
+        let deposit = is_transfer && to_depository || log.topic0() == Some(&watch.topics.native_deposit);
+        let receipt = watch.funding.as_ref().is_some_and(|funding| is_transfer && funding.counts(log));
         if let (true, Some(number), Some(block), Some(tx)) =
-            (counted, log.block_number, log.block_hash, log.transaction_hash)
+            (deposit || receipt, log.block_number, log.block_hash, log.transaction_hash)
         {
-            *counts.entry((number, block, tx)).or_default() += 1;
+            let known = counts.entry((number, block, tx)).or_default();
+            *known = (known.0 + usize::from(deposit), known.1 + usize::from(receipt));
         }
     };
     scan(node, first, last, watch, each).await?;

@@ -1,4 +1,5 @@
-//! What we read of a block: deposits into the depository, and what became of our own transactions.
+//! What we read of a block: deposits into the depository, what became of our own transactions, and what reached the
+//! treasury.
 //!
 //! Everything is asked for by block hash, in parallel, from one endpoint. A range of numbers would be answered from
 //! whatever the node thinks is canonical by then. Following the chain, reorgs included, is the caller's part.
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::errors::ChainError;
 use crate::extract::{Contradiction, SeenDeposit, extract};
+use crate::funding::{Funding, SeenReceipt};
 use crate::node::Node;
 use crate::rpc::{FullBlock, Head, Receipt, Tx};
 use crate::steps::Entry;
@@ -30,16 +32,23 @@ pub struct Watch {
     pub wallets: BTreeSet<Address>,
     /// Where users' own transactions enter, which name a request.
     pub entry: Option<Entry>,
+    /// What may fund app balances.
+    pub funding: Option<Funding>,
     pub topics: Topics,
 }
 
 impl Watch {
     pub fn new(depository: Address, wallets: impl IntoIterator<Item = Address>) -> Self {
-        Self { depository, wallets: wallets.into_iter().collect(), entry: None, topics: Topics::default() }
+        let (entry, funding, topics) = (None, None, Topics::default());
+        Self { depository, wallets: wallets.into_iter().collect(), entry, funding, topics }
     }
 
     pub fn with_entry(self, entry: Option<Entry>) -> Self {
         Self { entry, ..self }
+    }
+
+    pub fn with_funding(self, funding: Option<Funding>) -> Self {
+        Self { funding, ..self }
     }
 }
 
@@ -52,6 +61,8 @@ pub struct Block {
     pub sent: Vec<SentTx>,
     /// In the order of the block.
     pub named: Vec<NamedTx>,
+    /// What reached the treasury, in the order of the block.
+    pub receipts: Vec<SeenReceipt>,
 }
 
 /// A transaction that seems to name a request. Whether there is such a request, and whether this is what it asked for,
@@ -125,13 +136,13 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
             return Err(inconsistent(node, "eth_getBlockByHash", hash, "another block"));
         }
         node.saw_at_least(block.head());
-        let sent = receipts(node, &block, watch).await?;
-        Ok(Some((block, sent)))
+        let (sent, funded) = tokio::try_join!(sent(node, &block, watch), native_funding(node, &block, watch))?;
+        Ok(Some((block, sent, funded)))
     };
     let (block, events, transfers) =
         tokio::join!(block_and_receipts, logs(node, hash, &from_depository), logs(node, hash, &to_depository));
     // Whether the block is known comes first: nodes answer for the logs of an unknown one with an error or nothing.
-    let Some((block, sent)) = block? else { return Ok(None) };
+    let Some((block, sent, funded)) = block? else { return Ok(None) };
     let (mut events, mut transfers) = (events?, transfers?);
 
     // A node may announce a block before it has indexed its logs. The filter in the header has no false negatives, so
@@ -146,13 +157,17 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     let doubtful = (owes_events && events.is_empty()) || (owes_transfers && transfers.is_empty());
 
     events.append(&mut transfers);
-    let mut deposits = extract(watch, &block.transactions, &events)
-        .map_err(|Contradiction(reason)| inconsistent(node, "eth_getLogs", hash, reason))?;
+    let contradiction = |Contradiction(reason)| inconsistent(node, "eth_getLogs", hash, reason);
+    let mut deposits = extract(watch, &block.transactions, &events).map_err(contradiction)?;
+    let receipts = match &watch.funding {
+        Some(funding) => funding.receipts(&block.transactions, &funded, &events).map_err(contradiction)?,
+        None => Vec::new(),
+    };
     for deposit in &mut deposits {
         deposit.fee = sent.iter().find(|sent| sent.hash == deposit.tx).map(|sent| sent.fee);
     }
     let named = named(&block, watch);
-    let block = Block { head: block.head(), deposits, sent, named };
+    let block = Block { head: block.head(), deposits, sent, named, receipts };
     Ok(Some(Read { block, doubtful }))
 }
 
@@ -163,9 +178,10 @@ pub(crate) fn events_filter(mut filter: Value, watch: &Watch) -> Value {
     filter
 }
 
-/// Transfers of any token to the depository.
+/// Transfers of any token to the depository, or to the treasury.
 pub(crate) fn transfers_filter(mut filter: Value, watch: &Watch) -> Value {
-    filter["topics"] = json!([TRANSFER, null, watch.depository.into_word()]);
+    let to = std::iter::once(watch.depository).chain(watch.funding.as_ref().map(|funding| funding.solver));
+    filter["topics"] = json!([TRANSFER, null, to.map(|to| to.into_word()).collect::<Vec<_>>()]);
     filter
 }
 
@@ -180,17 +196,35 @@ async fn logs(node: &Node, hash: B256, filter: &Value) -> Result<Vec<Log>, Chain
     Ok(logs)
 }
 
-async fn receipts(node: &Node, block: &FullBlock, watch: &Watch) -> Result<Vec<SentTx>, ChainError> {
+/// What became of our own transactions.
+async fn sent(node: &Node, block: &FullBlock, watch: &Watch) -> Result<Vec<SentTx>, ChainError> {
+    let ours = block.transactions.iter().filter(|tx| watch.wallets.contains(&tx.from)).collect();
+    let receipts = receipts(node, block, ours).await?;
+    Ok(receipts.into_iter().map(|(tx, receipt)| SentTx::new(tx, receipt)).collect())
+}
+
+/// Those transactions that brought native currency to the treasury. A log tells of tokens; of this, only the receipt.
+async fn native_funding(node: &Node, block: &FullBlock, watch: &Watch) -> Result<BTreeSet<B256>, ChainError> {
+    let Some(funding) = &watch.funding else { return Ok(BTreeSet::new()) };
+    let brings = block.transactions.iter().filter(|tx| funding.brings_native(tx)).collect();
+    let receipts = receipts(node, block, brings).await?;
+    Ok(receipts.into_iter().filter(|(_, receipt)| receipt.success()).map(|(tx, _)| tx.hash).collect())
+}
+
+async fn receipts<'a>(
+    node: &Node,
+    block: &FullBlock,
+    transactions: Vec<&'a Tx>,
+) -> Result<Vec<(&'a Tx, Receipt)>, ChainError> {
     let hash = block.head().hash;
-    let ours = block.transactions.iter().filter(|tx| watch.wallets.contains(&tx.from));
-    let asked = ours.map(|tx| async move {
+    let asked = transactions.into_iter().map(|tx| async move {
         const METHOD: &str = "eth_getTransactionReceipt";
         let receipt: Option<Receipt> = node.ask(METHOD, (tx.hash,)).await?;
         let receipt = receipt.ok_or_else(|| inconsistent(node, METHOD, hash, "no receipt for its transaction"))?;
         if receipt.block_hash != hash || receipt.transaction_hash != tx.hash {
             return Err(inconsistent(node, METHOD, hash, "a receipt from another block"));
         }
-        Ok(SentTx::new(tx, receipt))
+        Ok((tx, receipt))
     });
     // Gathered first: a future that holds the lazy iterator is not `Send` for every lifetime.
     let asked: Vec<_> = asked.collect();

@@ -20,6 +20,8 @@ pub enum SolverError {
     #[error(transparent)]
     Deposit(#[from] domain::deposit::Impossible),
     #[error(transparent)]
+    Entry(#[from] domain::ledger::NotAnEntry),
+    #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
     #[error(
         "chain {chain} took back more than the {finality} blocks after which it counts as final: nothing more is paid \
@@ -39,6 +41,7 @@ impl SolverError {
             Self::Request(_)
             | Self::Payment(_)
             | Self::Deposit(_)
+            | Self::Entry(_)
             | Self::OutOfRange(_)
             | Self::DeepFork { .. }
             | Self::Broken(_) => false,

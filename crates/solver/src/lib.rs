@@ -15,6 +15,7 @@ pub mod fees;
 pub mod follow;
 pub mod forks;
 pub mod forms;
+pub mod funding;
 pub mod lanes;
 pub mod losses;
 pub mod payments;

@@ -12,13 +12,13 @@ use alloy::primitives::B256;
 use domain::deposit::State;
 use evm::{At, Glimpse, SeenDeposit};
 use metrics::{counter, gauge};
-use store::{blocks, deposits};
+use store::{blocks, deposits, receipts};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::deposits::counts;
 use crate::error::{Chained, SolverError};
-use crate::settle::take_late;
+use crate::settle::{take_late, take_late_receipts};
 use crate::site::Site;
 use crate::solver::Solver;
 
@@ -106,6 +106,7 @@ async fn look_at(
         let mut more = false;
         for glimpse in &glimpses {
             more |= deposits::count_in(tx, chain, glimpse.tx)? < glimpse.deposits as u64;
+            more |= receipts::count_in(tx, chain, glimpse.tx)? < glimpse.receipts as u64;
         }
         Ok::<_, SolverError>((more, blocks::hash_of(tx, chain, number)?))
     };
@@ -123,6 +124,8 @@ async fn look_at(
     }
     let block = site.nodes.fullest_block(hash, &site.watch).await?;
     let block = block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
+    // Noting again what is known changes nothing.
+    take_late_receipts(solver, site, block.head, block.receipts).await?;
     let seen: Vec<SeenDeposit> = block.deposits.into_iter().filter(|seen| counts(site, seen)).collect();
     let read = move |tx: &mut store::Tx<'_>| {
         let mut missed = Vec::new();

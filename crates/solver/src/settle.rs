@@ -15,15 +15,16 @@ use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
-use evm::{Block, Head, SeenDeposit, SentTx};
+use evm::{Block, Head, SeenDeposit, SeenReceipt, SentTx};
 use metrics::counter;
 use serde::Serialize;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{Mined, PaymentId, Purpose, Stored};
+use store::receipts::ReceiptId;
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, blocks, deposits, dues, lanes, losses, payments, records, requests, risk, settlements};
+use store::{Tx, blocks, deposits, dues, lanes, losses, payments, receipts, records, requests, risk, settlements};
 use tracing::{error, warn};
 
 use crate::advance::advance;
@@ -59,6 +60,9 @@ enum Occasion {
     Lost(RequestId),
     /// The order was paid out, and its deposit has stayed away.
     Loss(OrderId),
+    /// Something reached the treasury.
+    Receipt(SeenReceipt),
+    ReceiptFinal(ReceiptId),
 }
 
 /// Takes in a block. Doing it twice is harmless.
@@ -73,6 +77,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
     take(solver, site, block.head, block.sent.iter().cloned().map(Occasion::Mined).collect()).await?;
     let executed = alone::find(solver, site, block).await?;
     take(solver, site, block.head, executed.into_iter().map(Occasion::Executed).collect()).await?;
+    take(solver, site, block.head, block.receipts.iter().cloned().map(Occasion::Receipt).collect()).await?;
     let (chain, number) = (site.id(), block.head.number);
     let finality = site.settings.finality;
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(site.settings.lost_after_millis));
@@ -90,6 +95,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
                 if let Some(time) = blocks::time_of(tx, chain, last)? {
                     ripe.extend(losses::ripe(tx, chain, time, BATCH)?.into_iter().map(Occasion::Loss));
                 }
+                ripe.extend(receipts::ripe(tx, chain, last, BATCH)?.into_iter().map(Occasion::ReceiptFinal));
             }
             ripe.extend(dues::on(tx, chain, BATCH)?.into_iter().map(Occasion::Due));
             ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(Occasion::Lost));
@@ -113,6 +119,16 @@ pub async fn take_late(
     deposits: Vec<SeenDeposit>,
 ) -> Result<(), SolverError> {
     take(solver, site, head, deposits.into_iter().map(Occasion::Deposit).collect()).await
+}
+
+/// The same for what reached the treasury.
+pub async fn take_late_receipts(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    head: Head,
+    receipts: Vec<SeenReceipt>,
+) -> Result<(), SolverError> {
+    take(solver, site, head, receipts.into_iter().map(Occasion::Receipt).collect()).await
 }
 
 /// What quotes may not promise again: payments the block does not know of, and what is still due.
@@ -233,6 +249,8 @@ fn apply(
             Some(stored) => finalise(tx, &stored, means),
             None => Ok(Vec::new()),
         },
+        Occasion::Receipt(seen) => crate::funding::take_in(tx, site, head, seen, means).map(|()| Vec::new()),
+        Occasion::ReceiptFinal(id) => crate::funding::credit(tx, site, *id, means).map(|()| Vec::new()),
         Occasion::Due(due) => retry(tx, head, due, means),
         Occasion::Lost(id) => match requests::lock(tx, *id)? {
             Some(mut request) if deposits::of_order(tx, request.order_id)?.is_none() => {

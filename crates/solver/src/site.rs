@@ -82,7 +82,9 @@ impl Site {
             })
             .unzip();
         let watch = Watch::new(chain.depository, wallets.iter().map(|wallet| wallet.signer.address()));
-        let watch = watch.with_entry(Some(entry(&chain)));
+        let addresses = wallets.iter().map(|wallet| wallet.signer.address()).collect();
+        let funding = crate::funding::watched(&chain, treasury, addresses);
+        let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         let site = Self {
             chain,
             nodes,

@@ -20,6 +20,7 @@ mod migrate;
 mod options;
 pub mod payments;
 pub mod payouts;
+pub mod receipts;
 pub mod records;
 pub mod requests;
 pub mod risk;

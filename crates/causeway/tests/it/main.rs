@@ -10,6 +10,7 @@ mod audit;
 mod catalogue;
 mod crash;
 mod dev;
+mod funding;
 mod fuzz;
 mod http;
 mod parameters;

@@ -202,7 +202,7 @@ async fn a_second_look_needs_another_node_where_there_is_one() {
     assert_eq!(nodes(&[&hides], PATIENT).look_again(1, 20, &watch()).await.unwrap(), []);
     let both = nodes(&[&hides, &knows], PATIENT);
     let found = both.look_again(1, 20, &watch()).await.unwrap();
-    assert_eq!(found, [evm::Glimpse { number: 9, block: hash(BLOCK), tx: hash(1), deposits: 1 }]);
+    assert_eq!(found, [evm::Glimpse { number: 9, block: hash(BLOCK), tx: hash(1), deposits: 1, receipts: 0 }]);
     let empty = Scripted::start(|method, params| match method {
         "eth_getLogs" => result(json!([])),
         _ => honest(method, params),

@@ -1,0 +1,109 @@
+//! Funding of app balances: what reaches the treasury is noted as it is seen, and credited once it is final.
+//!
+//! Until then nothing was credited, so a reorg has nothing to take back. What is credited to nobody stays as a row that the
+//! operator is shown.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::Address;
+use domain::catalog::Chain;
+use domain::ledger::{self, Cause, Entry, LARGEST, UsdcMicros};
+use domain::money::{Amount, Price};
+use evm::{Funding, Head, SeenReceipt};
+use market::Snapshot;
+use metrics::counter;
+use store::receipts::{self, Receipt, ReceiptId, State};
+use store::{Tx, ledger as book};
+use tracing::{info, warn};
+
+use crate::error::SolverError;
+use crate::site::Site;
+use crate::solver::Means;
+
+/// What to look for on a chain.
+pub fn watched(chain: &Chain, treasury: Address, wallets: Vec<Address>) -> Funding {
+    let contracts = [chain.depository, chain.router, chain.approval_proxy, treasury];
+    let ours = wallets.into_iter().chain(contracts).chain(chain.purse).chain(chain.dex.map(|dex| dex.swap_router));
+    let currency = ledger::currency(chain);
+    Funding {
+        solver: treasury,
+        here: currency.is_some(),
+        tokens: currency.and_then(|currency| currency.address.evm()).into_iter().collect(),
+        ours: ours.collect::<BTreeSet<_>>(),
+    }
+}
+
+/// Notes what a block shows. Reading the same block again changes nothing.
+pub fn take_in(tx: &mut Tx<'_>, site: &Site, head: Head, seen: &SeenReceipt, means: &Means) -> Result<(), SolverError> {
+    let receipt = Receipt {
+        chain: site.id(),
+        tx: seen.tx,
+        ordinal: seen.ordinal,
+        log_index: seen.log_index,
+        block_number: head.number,
+        block_hash: head.hash,
+        sender: seen.sender,
+        currency: seen.currency,
+        amount: Amount::new(seen.amount),
+        account: seen.account.map_err(|reason| reason.to_string()),
+    };
+    Ok(receipts::put(tx, &receipt, means.now)?)
+}
+
+/// The block of a transfer is final: it is credited, or it is for a person to look at. Without a price it waits.
+pub fn credit(tx: &mut Tx<'_>, site: &Site, id: ReceiptId, means: &Means) -> Result<(), SolverError> {
+    let Some(stored) = receipts::get(tx, id)?.filter(|stored| stored.state == State::Seen) else { return Ok(()) };
+    let receipt = &stored.receipt;
+    let set_aside = |tx: &mut Tx<'_>, reason: &str| {
+        warn!(chain.id = %receipt.chain, tx = %receipt.tx, reason, "money reached the treasury that is nobody's");
+        counter!("causeway_unattributed_receipts_total", "chain" => receipt.chain.to_string()).increment(1);
+        receipts::set_aside(tx, id, reason, means.now)
+    };
+    let account = match &receipt.account {
+        Ok(account) => *account,
+        Err(reason) => return Ok(set_aside(tx, reason)?),
+    };
+    if [account, receipt.sender].iter().any(|who| means.screen.blocked.contains(who)) {
+        return Ok(set_aside(tx, "blocked-wallet")?);
+    }
+    let snapshot = means.on(receipt.chain).and_then(|(_, snapshot)| snapshot);
+    let (credit, priced_at) = match worth(site, receipt, snapshot)? {
+        Worth::Micros(credit, priced_at) => (credit, priced_at),
+        Worth::Unknown => return Ok(()),
+        Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
+    };
+    let entry = Entry::new(Cause::Funding { receipt: id.0 }, account, credit, None)?;
+    book::post(tx, &entry, means.now)?;
+    receipts::credited(tx, id, credit, priced_at, means.now)?;
+    info!(wallet = %account, tx = %receipt.tx, credited = credit.0, "funded an app balance");
+    Ok(())
+}
+
+enum Worth {
+    /// At the price of a block.
+    Micros(UsdcMicros, u64),
+    /// Nobody knows at the moment.
+    Unknown,
+    /// Nothing, or more than an account can take.
+    OutOfRange,
+}
+
+/// USDC is what it is. Native currency is converted at the feeds' prices, rounded down.
+fn worth(site: &Site, receipt: &Receipt, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
+    let Some(currency) = ledger::currency(&site.chain) else { return Ok(Worth::OutOfRange) };
+    let (usdc, priced_at) = if receipt.currency.is_zero() {
+        let Some(snapshot) = snapshot.filter(|snapshot| snapshot.check_age().is_ok()) else {
+            return Ok(Worth::Unknown);
+        };
+        let priced = |what: Address| snapshot.price(what).ok().filter(|_| snapshot.has_feed(what));
+        let token = currency.address.evm().unwrap_or_default();
+        let (Some(native), Some(usdc)) = (priced(Address::ZERO), priced(token)) else { return Ok(Worth::Unknown) };
+        let rate = Price::exchange((native, site.chain.native.decimals), (usdc, currency.decimals))?;
+        (receipt.amount.mul_floor(rate), snapshot.block)
+    } else {
+        (Ok(receipt.amount), receipt.block_number)
+    };
+    let credit = usdc.and_then(|usdc| UsdcMicros::of(usdc, currency.decimals)).ok();
+    let credit = credit.filter(|credit| (1..=LARGEST.0).contains(&credit.0));
+    Ok(credit.map_or(Worth::OutOfRange, |credit| Worth::Micros(credit, priced_at)))
+}
