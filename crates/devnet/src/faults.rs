@@ -25,6 +25,8 @@ pub struct Fault {
     pub drop_sends: bool,
     /// Log queries find nothing and log subscriptions stay silent.
     pub hide_logs: bool,
+    /// Traces are not offered.
+    pub no_traces: bool,
 }
 
 /// The switch. Clones share it.

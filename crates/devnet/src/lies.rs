@@ -30,6 +30,7 @@ pub fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
             return Plan::Error(4, "the transaction was not mined within the timeout");
         }
         "eth_getLogs" if fault.hide_logs => return Plan::Result(json!([])),
+        "debug_traceTransaction" if fault.no_traces => return Plan::Error(-32601, "the method is not available"),
         _ => (),
     }
     if fault.wrong_block_hash {

@@ -19,6 +19,7 @@ pub mod payment;
 pub mod pricing;
 pub mod quote;
 pub mod request;
+pub mod revert;
 pub mod same_chain;
 pub mod sponsorship;
 pub mod swap;

@@ -47,7 +47,7 @@ impl ChainError {
 
     /// Every node would say the same, so asking another one is a waste of time.
     pub fn is_conclusive(&self) -> bool {
-        matches!(self, Self::Refused { refusal: Refusal::Reverted(_), .. })
+        matches!(self, Self::Refused { refusal: Refusal::Reverted(_) | Refusal::OutOfGas, .. })
     }
 
     pub fn refusal(&self) -> Option<&Refusal> {
@@ -146,6 +146,9 @@ pub enum Refusal {
     UnknownBlock,
     #[error("execution reverted ({} bytes)", .0.len())]
     Reverted(Bytes),
+    /// What was tried needs more gas than it was given.
+    #[error("out of gas")]
+    OutOfGas,
     #[error("rate limited")]
     RateLimited,
     #[error("range or result too large")]
@@ -166,6 +169,9 @@ pub fn understand(code: i64, message: &str, data: Option<&Bytes>) -> Refusal {
 
     if code == 3 || says(&["execution reverted", "vm execution error", "reverted", "revert:"]) {
         return Refusal::Reverted(data.cloned().unwrap_or_default());
+    }
+    if says(&["out of gas", "outofgas", "gas required exceeds"]) {
+        return Refusal::OutOfGas;
     }
     if says(&[
         "already known",
@@ -357,9 +363,13 @@ mod tests {
             (-32000, "unknown block", UnknownBlock),
             (-32000, "missing trie node 0xabc (path )", UnknownBlock),
             (3, "execution reverted: ERC20: transfer amount exceeds balance", Reverted(Bytes::new())),
+            (-32000, "out of gas", OutOfGas),
+            (-32000, "gas required exceeds allowance (30000)", OutOfGas),
             (-32601, "the method eth_foo does not exist/is not available", NotSupported),
             // anvil
             (-32003, "transaction already imported", AlreadyKnown),
+            (-32003, "Out of gas: gas required exceeds allowance: 30000", OutOfGas),
+            (-32603, "EVM error OutOfGas", OutOfGas),
             (-32003, "nonce too low", NonceTooLow),
             (-32003, "Insufficient funds for gas * price + value", InsufficientFunds),
             (-32003, "intrinsic gas too low", GasTooLow),

@@ -11,6 +11,7 @@ mod following;
 mod lies;
 mod origin_swaps;
 mod real;
+mod reverts;
 mod same_chain;
 mod scripted;
 mod sending;

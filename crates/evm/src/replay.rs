@@ -1,0 +1,94 @@
+//! A mined transaction that failed, done again to hear why: receipts do not say.
+//!
+//! Exactly where a node offers traces; elsewhere as a call on the state before its block, then on the state after it,
+//! because what made it fail may have happened in the same block.
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use domain::revert::Revert;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::errors::{ChainError, Refusal};
+use crate::node::TRACE;
+use crate::nodes::{At, Nodes};
+use crate::revert::decode;
+
+/// A transaction as it was mined.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    pub hash: B256,
+    pub from: Address,
+    /// None for the creation of a contract.
+    pub to: Option<Address>,
+    pub value: U256,
+    pub data: Bytes,
+    /// What it was given; none leaves that to the node.
+    pub gas: Option<u64>,
+}
+
+/// The outermost call of a transaction.
+#[derive(Debug, Deserialize)]
+struct Frame {
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    output: Option<Bytes>,
+}
+
+impl Nodes {
+    /// Why it failed; none when the nodes do not know it (any more), or when it does not fail again.
+    pub async fn why_failed(&self, tx: &Replayed) -> Result<Option<Revert>, ChainError> {
+        let Some(receipt) = self.receipt(tx.hash).await? else { return Ok(None) };
+        // All of its gas, or all that one call may leave to another.
+        let starved = tx.gas.is_some_and(|gas| receipt.gas_used >= gas - gas / 64);
+        let said = |revert| if revert == Revert::Silent && starved { Revert::OutOfGas } else { revert };
+        if let Some(revert) = self.traced(tx.hash).await {
+            return Ok(Some(said(revert)));
+        }
+        let mut call = json!({
+            "from": tx.from, "to": tx.to, "value": tx.value, "input": tx.data,
+            "gasPrice": U256::from(receipt.effective_gas_price()),
+        });
+        if let Some(gas) = tx.gas {
+            call["gas"] = json!(U256::from(gas));
+        }
+        let call = &call;
+        let mut answered_false = false;
+        for at in [At::Number(receipt.block_number.saturating_sub(1)), At::Hash(receipt.block_hash)] {
+            let answer: Result<Option<Bytes>, _> =
+                self.first_known(|node| async move { node.ask("eth_call", (call, at.param())).await.map(Some) }).await;
+            match answer {
+                Ok(output) => answered_false |= output.is_some_and(|output| is_false(&output)),
+                Err(ChainError::Refused { refusal: Refusal::Reverted(data), .. }) => {
+                    return Ok(Some(said(decode(&data))));
+                }
+                Err(ChainError::Refused { refusal: Refusal::OutOfGas, .. }) => return Ok(Some(Revert::OutOfGas)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(match (receipt.success(), starved) {
+            (true, _) => answered_false.then_some(Revert::AnsweredFalse),
+            (false, true) => Some(Revert::OutOfGas),
+            (false, false) => None,
+        })
+    }
+
+    /// None where no node offers traces, or not of this transaction.
+    async fn traced(&self, hash: B256) -> Option<Revert> {
+        let wish = &json!({ "tracer": "callTracer", "tracerConfig": { "onlyTopCall": true } });
+        let frame: Frame =
+            self.first_known(|node| async move { node.ask(TRACE, (hash, wish)).await.map(Some) }).await.ok()??;
+        let output = frame.output.unwrap_or_default();
+        match frame.error {
+            None => is_false(&output).then_some(Revert::AnsweredFalse),
+            Some(error) if output.is_empty() && error.to_ascii_lowercase().replace(' ', "").contains("outofgas") => {
+                Some(Revert::OutOfGas)
+            }
+            Some(_) => Some(decode(&output)),
+        }
+    }
+}
+
+fn is_false(output: &Bytes) -> bool {
+    output.len() == 32 && output.iter().all(|&byte| byte == 0)
+}
