@@ -78,6 +78,10 @@ pub struct PaymentBody {
     attempts: u64,
     tx_hash: Option<String>,
     block: Option<u64>,
+    /// Why it failed, where it did.
+    fail_reason: Option<String>,
+    /// What the chain said to that.
+    details: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -122,6 +126,8 @@ impl TraceResponse {
             attempts: it.attempts,
             tx_hash: it.tx.map(|tx| tx.to_string()),
             block: it.block,
+            fail_reason: it.fail_reason,
+            details: it.details,
         };
         let due = |it: trace::Due| DueBody {
             purpose: it.purpose,

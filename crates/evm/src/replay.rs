@@ -39,8 +39,8 @@ impl Nodes {
     /// Why it failed; none when the nodes do not know it (any more), or when it does not fail again.
     pub async fn why_failed(&self, tx: &Replayed) -> Result<Option<Revert>, ChainError> {
         let Some(receipt) = self.receipt(tx.hash).await? else { return Ok(None) };
-        // All of its gas, or all that one call may leave to another.
-        let starved = tx.gas.is_some_and(|gas| receipt.gas_used >= gas - gas / 64);
+        // Every call keeps a 64th of the gas back from the next; a few calls deep is where the rest was burnt.
+        let starved = tx.gas.is_some_and(|gas| receipt.gas_used >= gas - gas / 16);
         let said = |revert| if revert == Revert::Silent && starved { Revert::OutOfGas } else { revert };
         if let Some(revert) = self.traced(tx.hash).await {
             return Ok(Some(said(revert)));

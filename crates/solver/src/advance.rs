@@ -48,9 +48,7 @@ pub fn advance(
             Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
             Outcome::Settled => dues::remove(tx, due.purpose, due.subject)?,
             Outcome::CannotFill(reason) => next_event = Some(Event::CannotFill { reason }),
-            Outcome::Worthless => {
-                next_event = Some(Event::RefundImpossible { reason: RefundFailReason::AmountTooLowToRefund });
-            }
+            Outcome::Worthless(reason) => next_event = Some(Event::RefundImpossible { reason }),
         }
     }
     Ok(paid)

@@ -99,6 +99,7 @@ pub fn take_in(
             block_time: block_time(head),
             succeeded: done.success,
             gone: false,
+            failure: None,
         },
     )?;
     let figures = Figures { chain: site.id().0, tx: done.tx.hash, block: head.number };

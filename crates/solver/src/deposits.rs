@@ -102,6 +102,7 @@ fn record(site: &Site, head: Head, seen: &SeenDeposit, request: RequestId) -> Re
         block_time: block_time(head),
         succeeded: true,
         gone: false,
+        failure: None,
     }
 }
 
@@ -235,7 +236,7 @@ pub fn return_to_depositor(
         }
         // One made by a database we no longer have may still turn out void.
         Outcome::Settled if !settlements::is_final(tx, due.order)? => Ok(Vec::new()),
-        Outcome::Settled | Outcome::Worthless | Outcome::CannotFill(_) => {
+        Outcome::Settled | Outcome::Worthless(_) | Outcome::CannotFill(_) => {
             deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
             children::cannot_return(tx, stored, false, means)?;
             Ok(Vec::new())

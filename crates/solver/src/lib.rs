@@ -22,6 +22,7 @@ pub mod payments;
 pub mod quote;
 pub mod recover;
 pub mod reprice;
+pub mod reverts;
 pub mod routes;
 pub mod second_look;
 pub mod settle;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use alloy::primitives::{Address, U256};
 use domain::deposit;
-use domain::fail::FailReason;
+use domain::fail::{FailReason, RefundFailReason};
 use domain::money::{Amount, Price, Ratio};
 use domain::quote::Quote;
 use market::Snapshot;
@@ -29,7 +29,7 @@ pub enum Outcome {
     /// The order already has its outcome; nothing is owed.
     Settled,
     /// A refund that costs more than it returns.
-    Worthless,
+    Worthless(RefundFailReason),
     /// The market no longer gives what the order asks for.
     CannotFill(FailReason),
 }
@@ -109,13 +109,21 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Purpose::Fill => due.amount,
         // The allocator gives its own to the lanes.
         Purpose::Payout => return Err(SolverError::Broken("a payout is never due")),
-        Purpose::Refund | Purpose::Return => match refund_cost(site, snapshot, due.currency)? {
-            None => return not_now(Reason::NoMarket),
-            Some(cost) => due.amount.saturating_sub(cost),
-        },
+        Purpose::Refund | Purpose::Return => {
+            let cost = refund_cost(site, snapshot, due.currency)?;
+            let wasted = wasted(tx, due, quote, site, snapshot, means)?;
+            let (Some(cost), Some(wasted)) = (cost, wasted) else { return not_now(Reason::NoMarket) };
+            let amount = due.amount.saturating_sub(cost);
+            if !amount.is_zero() && amount <= wasted {
+                return Ok(Outcome::Worthless(RefundFailReason::NegativeNewAmountAfterFees));
+            }
+            amount.saturating_sub(wasted)
+        }
     };
     match due.purpose {
-        Purpose::Refund | Purpose::Return if amount.is_zero() => return Ok(Outcome::Worthless),
+        Purpose::Refund | Purpose::Return if amount.is_zero() => {
+            return Ok(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund));
+        }
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
         Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Payout => {}
     }
@@ -232,6 +240,35 @@ pub(crate) fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -
     let (Ok(native), Ok(price)) = (snapshot.price(Address::ZERO), snapshot.price(currency)) else { return Ok(None) };
     let rate = Price::exchange((native, site.chain.native.decimals), (price, token.decimals))?;
     Ok(Some(wei.mul_ceil(rate)?))
+}
+
+/// What fills of this order that failed have cost, in the currency that goes back. Calls are the caller's own: only they
+/// can make them pass when they are tried and fail when they are paid, so what that burns is theirs. Any other fill that
+/// fails is our loss. None when prices are not known.
+fn wasted(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    quote: Option<&Quote>,
+    site: &Site,
+    snapshot: &Snapshot,
+    means: &Means,
+) -> Result<Option<Amount>, SolverError> {
+    let has_calls = quote.is_some_and(|quote| !quote.ask.wishes.calls.is_empty());
+    if due.purpose != Purpose::Refund || !has_calls {
+        return Ok(Some(Amount::ZERO));
+    }
+    let mut sum = Amount::ZERO;
+    for (chain, fee) in payments::wasted(tx, Purpose::Fill, due.subject)? {
+        let Some((there, Some(market))) = means.on(chain) else { return Ok(None) };
+        let currency = if due.currency.is_zero() { Some(&site.chain.native) } else { site.chain.token(due.currency) };
+        let Some(currency) = currency else { return Ok(None) };
+        let (Ok(native), Ok(price)) = (market.price(Address::ZERO), snapshot.price(due.currency)) else {
+            return Ok(None);
+        };
+        let rate = Price::exchange((native, there.chain.native.decimals), (price, currency.decimals))?;
+        sum = sum.checked_add(fee.mul_ceil(rate)?)?;
+    }
+    Ok(Some(sum))
 }
 
 /// Whether a wallet can pay: what was there at the snapshot's block, less everything that block does not know of.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes};
-use alloy::sol_types::decode_revert_reason;
 use domain::account::Account;
 use domain::catalog::{Chain, Currency};
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -13,6 +12,7 @@ use domain::money::{Amount, UsdMicros};
 use domain::order::Order;
 use domain::pricing::{Fresh, Refusal, Side};
 use domain::quote::{Ask, CurrencyKey, Quote};
+use domain::revert::Revert;
 use domain::time::Timestamp;
 use evm::ChainError;
 use market::MarketError;
@@ -49,7 +49,7 @@ pub enum QuoteError {
     NoPurse { chain: ChainId },
     #[error("txs: the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
-    #[error("txs: the fill needs {needed} gas, more than txsGasLimit or we allow")]
+    #[error("txs: the fill needs {needed} gas or more, which is more than txsGasLimit or we allow")]
     CallsGas { needed: u64 },
     #[error("the destination chain could not be asked")]
     Node {
@@ -269,9 +269,11 @@ fn calls_failed(error: ChainError, from: Address, form: &Form) -> QuoteError {
     let attempt = Box::new(Attempt { from, to: form.target, data: form.data.clone(), value: form.value });
     match error.refusal() {
         Some(evm::Refusal::Reverted(data)) => {
-            let (reason, data) = (decode_revert_reason(data), data.clone());
+            let reason = Some(evm::revert::decode(data)).filter(|revert| *revert != Revert::Silent);
+            let (reason, data) = (reason.map(|revert| revert.to_string()), data.clone());
             QuoteError::CallsRevert { reason, data, attempt }
         }
+        Some(evm::Refusal::OutOfGas) => QuoteError::CallsGas { needed: form.gas },
         _ => QuoteError::Node { timed_out: matches!(error, ChainError::Timeout { .. }), cause: error },
     }
 }

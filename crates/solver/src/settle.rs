@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::deposit::{self, State as DepositState};
-use domain::fail::{FailReason, RefundFailReason};
+use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
@@ -75,6 +75,9 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
         solver.crash("deposit.committed");
     }
     take(solver, site, block.head, block.sent.iter().cloned().map(Occasion::Mined).collect()).await?;
+    if block.sent.iter().any(|sent| !sent.success) {
+        site.failed.notify_one();
+    }
     let executed = alone::find(solver, site, block).await?;
     take(solver, site, block.head, executed.into_iter().map(Occasion::Executed).collect()).await?;
     take(solver, site, block.head, block.receipts.iter().cloned().map(Occasion::Receipt).collect()).await?;
@@ -337,6 +340,7 @@ fn sent_record(site: &Site, head: Head, sent: &SentTx, request: RequestId, succe
         block_time: block_time(head),
         succeeded,
         gone: false,
+        failure: None,
     }
 }
 
@@ -385,7 +389,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
     risk::release(tx, stored.payment.order)?;
     let event = match stored.payment.purpose {
         Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
-        Purpose::Fill => Event::FillVoid { reason: FailReason::TransactionReverted },
+        Purpose::Fill => Event::FillVoid { reason: crate::reverts::reason(tx, stored, request.as_ref())? },
         Purpose::Refund => Event::RefundVoid,
         // The allocator finds out by itself, from the depository's nonces.
         Purpose::Payout => return Ok(Vec::new()),
@@ -428,11 +432,10 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
             Ok(Vec::new())
         }
         (Outcome::CannotFill(reason), Some(request)) => advance(tx, request, Event::CannotFill { reason }, &(), means),
-        (Outcome::Worthless, Some(request)) => {
-            let reason = RefundFailReason::AmountTooLowToRefund;
+        (Outcome::Worthless(reason), Some(request)) => {
             advance(tx, request, Event::RefundImpossible { reason }, &(), means)
         }
-        (Outcome::Settled, _) | (Outcome::Worthless | Outcome::CannotFill(_), None) => {
+        (Outcome::Settled, _) | (Outcome::Worthless(_) | Outcome::CannotFill(_), None) => {
             dues::remove(tx, due.purpose, due.subject)?;
             Ok(Vec::new())
         }

@@ -14,7 +14,7 @@ use evm::{LocalSigner, Nodes, Watch};
 use market::Snapshot;
 use store::payments::Stored;
 use store::risk::Limits;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -54,6 +54,8 @@ pub struct Site {
     pub watch: Watch,
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
+    /// A transaction of ours has failed, and somebody may want to know why.
+    pub failed: Notify,
     refusing: ArcSwapOption<String>,
     /// By currency: what is on its way out or due, and may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
@@ -93,6 +95,7 @@ impl Site {
             wallets,
             watch,
             taken: watch::Sender::new(0),
+            failed: Notify::new(),
             refusing: ArcSwapOption::from_pointee("the start-up checks have not finished".to_owned()),
             committed: ArcSwap::default(),
         };

@@ -344,3 +344,16 @@ pub fn voids(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<u64, St
     )?;
     row.map_or(Ok(0), |row| row.uint(0))
 }
+
+/// What payments for a subject that failed on the chain cost us there. Those we gave up ourselves do not count.
+pub fn wasted(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Vec<(ChainId, Amount)>, StoreError> {
+    tx.rows(
+        "select p.chain_id, p.fee from payment p where p.purpose = $1 and p.subject = $2 and p.state = 'void'
+         and p.fee is not null
+         and not exists (select 1 from attempt a where a.payment_id = p.payment_id and a.cancels = 1)",
+        &[purpose.as_str().into(), subject.into()],
+    )?
+    .iter()
+    .map(|row| Ok((ChainId(row.uint(0)?), row.amount(1)?)))
+    .collect()
+}

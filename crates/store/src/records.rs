@@ -1,11 +1,13 @@
 //! Transactions that belong to a request, as listings show them.
 
 use alloy_primitives::{Address, B256, Bytes};
+use domain::fail::FailReason;
 use domain::ids::{ChainId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
+use crate::payments::Purpose;
 use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,15 @@ pub struct Record {
     pub succeeded: bool,
     /// A reorg took its block away.
     pub gone: bool,
+    /// Why it failed, once that is known.
+    pub failure: Option<Failure>,
+}
+
+/// Why a transaction failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub reason: FailReason,
+    pub details: String,
 }
 
 /// Keeps a transaction. One that is known already has moved to another block at the most.
@@ -58,7 +69,11 @@ pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          on conflict (request_id, chain_id, tx_hash, direction) do update set
          fee = coalesce(excluded.fee, transaction_record.fee), block_number = excluded.block_number,
-         block_hash = excluded.block_hash, block_time = excluded.block_time, succeeded = excluded.succeeded, gone = 0",
+         block_hash = excluded.block_hash, block_time = excluded.block_time, succeeded = excluded.succeeded, gone = 0,
+         fail_reason = case when transaction_record.block_hash = excluded.block_hash then transaction_record.fail_reason end,
+         details = case when transaction_record.block_hash = excluded.block_hash then transaction_record.details end,
+         explain_left =
+         case when transaction_record.block_hash = excluded.block_hash then transaction_record.explain_left else 20 end",
         &[
             record.request.0.into(),
             record.chain.0.try_into()?,
@@ -82,7 +97,8 @@ pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
 pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<Record>, StoreError> {
     tx.rows(
         "select request_id, direction, chain_id, tx_hash, sender, target, value, data, fee, block_number, block_hash,
-         block_time, succeeded, gone from transaction_record where request_id = $1 order by record_id limit 1000",
+         block_time, succeeded, gone, fail_reason, details from transaction_record where request_id = $1
+         order by record_id limit 1000",
         &[request.0.into()],
     )?
     .iter()
@@ -106,7 +122,15 @@ fn from_row(row: &Row) -> Result<Record, StoreError> {
         block_time: Timestamp::from_millis(row.int(11)?),
         succeeded: row.int(12)? != 0,
         gone: row.int(13)? != 0,
+        failure: failure(row, 14)?,
     })
+}
+
+/// Reason and details, from two columns of which both are there or none.
+fn failure(row: &Row, index: usize) -> Result<Option<Failure>, StoreError> {
+    let Some(reason) = row.opt_text(index)? else { return Ok(None) };
+    let reason = reason.parse().map_err(|_| unknown(index, "a reason"))?;
+    Ok(Some(Failure { reason, details: row.opt_text(index + 1)?.unwrap_or_default().to_owned() }))
 }
 
 /// The transaction belongs to a child from here on, and to its parent as well if it `stays`.
@@ -165,4 +189,61 @@ pub fn set_fee(tx: &mut Tx<'_>, chain: ChainId, hash: B256, fee: Amount) -> Resu
         &[chain.0.try_into()?, hash.into(), fee.to_string().into()],
     )?;
     Ok(())
+}
+
+/// A transaction that failed, for whoever finds out why.
+#[derive(Clone, Debug)]
+pub struct Unexplained {
+    pub id: i64,
+    pub record: Record,
+    /// What it paid for and the gas it was given, where it is ours.
+    pub payment: Option<(Purpose, u64)>,
+}
+
+/// Failed transactions of a chain of which nobody knows why.
+pub fn unexplained(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Unexplained>, StoreError> {
+    tx.rows(
+        "select r.request_id, r.direction, r.chain_id, r.tx_hash, r.sender, r.target, r.value, r.data, r.fee,
+         r.block_number, r.block_hash, r.block_time, r.succeeded, r.gone, r.fail_reason, r.details, r.record_id,
+         p.purpose, p.gas from transaction_record r
+         left join payment p on p.request_id = r.request_id and p.chain_id = r.chain_id and p.tx_hash = r.tx_hash
+         where r.chain_id = $1 and r.succeeded = 0 and r.gone = 0 and r.explain_left > 0
+         order by r.explain_left desc, r.record_id limit $2",
+        &[chain.0.try_into()?, Value::Int(most)],
+    )?
+    .iter()
+    .map(|row| {
+        let payment = match row.opt_text(17)? {
+            Some(_) => Some((Purpose::of(row, 17)?, row.uint(18)?)),
+            None => None,
+        };
+        Ok(Unexplained { id: row.int(16)?, record: from_row(row)?, payment })
+    })
+    .collect()
+}
+
+/// Keeps why a transaction failed. Nothing is kept if it has moved to another block meanwhile.
+pub fn explain(tx: &mut Tx<'_>, id: i64, block: B256, failure: &Failure) -> Result<bool, StoreError> {
+    let kept = tx.execute(
+        "update transaction_record set fail_reason = $3, details = $4, explain_left = 0
+         where record_id = $1 and block_hash = $2 and gone = 0 and explain_left > 0",
+        &[id.into(), block.into(), failure.reason.as_str().into(), failure.details.as_str().into()],
+    )?;
+    Ok(kept > 0)
+}
+
+/// It could not be found out this time; it is tried again as often as it may.
+pub fn not_explained(tx: &mut Tx<'_>, id: i64) -> Result<(), StoreError> {
+    tx.execute("update transaction_record set explain_left = explain_left - 1 where record_id = $1", &[id.into()])?;
+    Ok(())
+}
+
+/// Why the newest failed payment of a request failed, where that is known.
+pub fn last_failure(tx: &mut Tx<'_>, request: RequestId, chain: ChainId) -> Result<Option<Failure>, StoreError> {
+    let row = tx.row(
+        "select fail_reason, details from transaction_record where request_id = $1 and chain_id = $2
+         and direction = 'out' and succeeded = 0 and gone = 0 order by record_id desc limit 1",
+        &[request.0.into(), chain.0.try_into()?],
+    )?;
+    row.map_or(Ok(None), |row| failure(&row, 0))
 }

@@ -169,6 +169,21 @@ pub fn set_state(tx: &mut Tx<'_>, id: RequestId, next: &Next, now: Timestamp) ->
     Ok(())
 }
 
+/// Says more about how a request stands.
+pub fn set_details(tx: &mut Tx<'_>, id: RequestId, details: &str) -> Result<(), StoreError> {
+    tx.execute("update request set details = $2 where request_id = $1", &[id.0.into(), details.into()])?;
+    Ok(())
+}
+
+/// A better reason for what is known to have failed already.
+pub fn set_reason(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update request set fail_reason = $2, updated_at = $3 where request_id = $1",
+        &[id.0.into(), reason.as_str().into(), now.millis().into()],
+    )?;
+    Ok(())
+}
+
 /// The transactions of a request that callers are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hashes {

@@ -57,6 +57,9 @@ pub struct Payment {
     pub attempts: u64,
     pub tx: Option<B256>,
     pub block: Option<u64>,
+    /// Why it failed, where it did and that is known.
+    pub fail_reason: Option<String>,
+    pub details: Option<String>,
 }
 
 /// What should go out and could not yet.
@@ -125,9 +128,11 @@ fn deposits(tx: &mut Tx<'_>, order: OrderId) -> Result<Vec<Deposit>, StoreError>
 
 fn payments(tx: &mut Tx<'_>, id: RequestId) -> Result<Vec<Payment>, StoreError> {
     tx.rows(
-        "select purpose, chain_id, wallet, nonce, currency, amount, state, tx_hash, block_number,
-         (select count(*) from attempt a where a.payment_id = p.payment_id)
-         from payment p where request_id = $1 order by payment_id limit 200",
+        "select p.purpose, p.chain_id, p.wallet, p.nonce, p.currency, p.amount, p.state, p.tx_hash, p.block_number,
+         (select count(*) from attempt a where a.payment_id = p.payment_id), r.fail_reason, r.details
+         from payment p left join transaction_record r on r.request_id = p.request_id and r.chain_id = p.chain_id
+         and r.tx_hash = p.tx_hash and r.direction = 'out'
+         where p.request_id = $1 order by p.payment_id limit 200",
         &[id.0.into()],
     )?
     .iter()
@@ -143,6 +148,8 @@ fn payments(tx: &mut Tx<'_>, id: RequestId) -> Result<Vec<Payment>, StoreError> 
             tx: row.opt_b256(7)?,
             block: row.opt_uint(8)?,
             attempts: row.uint(9)?,
+            fail_reason: row.opt_text(10)?.map(str::to_owned),
+            details: row.opt_text(11)?.map(str::to_owned),
         })
     })
     .collect()

@@ -8,6 +8,7 @@ mod alone;
 mod calls;
 mod crossing;
 mod random;
+mod reverts;
 mod slippage;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,204 @@
+//! Fills that pass when they are tried and fail when they are made: the deposit goes back, with what the chain said.
+
+use alloy::primitives::aliases::{U24, U160};
+use alloy::primitives::{Address, B256, Bytes, U256, hex};
+use alloy::sol_types::{Panic, Revert as Sentence, SolCall, SolError};
+use anyhow::{Context, Result};
+use causeway::service::Service;
+use devnet::{Account, Chain};
+use evm::calldata;
+use evm::contracts::Purse;
+use evm::swap::SwapRouter;
+use domain::ids::RequestId;
+use serde_json::{Value, json};
+use store::Tx;
+use store::records::{self, Direction, Record};
+
+use super::{Wish, act, caught_up, nothing_is_left, place, serve};
+use crate::stand::{Engine, Stand, eventually, new_account, request_id};
+
+/// A contract that answers every call by reverting with these bytes.
+fn reverting(data: &[u8]) -> Bytes {
+    let [high, low] = u16::try_from(data.len()).unwrap().to_be_bytes();
+    [&[0x61, high, low, 0x60, 0x0c, 0x5f, 0x39, 0x61, high, low, 0x5f, 0xfd], data].concat().into()
+}
+
+/// A transfer whose fill failed.
+struct Ended {
+    status: Value,
+    /// The fill that failed.
+    failed: Record,
+    /// What went back.
+    returned: U256,
+}
+
+/// Waits until the deposit is back and it is known why.
+async fn ended(stand: &Stand, service: &Service, wish: &Wish, quote: &Value, user: &Account) -> Result<Ended> {
+    stand.wait_for(request_id(quote), "refund").await?;
+    let explained = || async { Ok(!stand.status(request_id(quote)).await?["details"].is_null()) };
+    eventually("the failure is explained", explained).await?;
+    let status = stand.status(request_id(quote)).await?;
+    let id = request_id(quote).parse()?;
+    let records = service.solver.store.read(move |tx| records::of_request(tx, id)).await?;
+    let failed = records.into_iter().find(|record| record.direction == Direction::Out && !record.succeeded);
+    let failed = failed.context("the failed fill is kept")?;
+    let returned = wish.from.balance(user.address).await?;
+    nothing_is_left(wish.to.chain).await?;
+    Ok(Ended { status, failed, returned })
+}
+
+#[tokio::test]
+async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_callers() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = serve(&stand).await?;
+    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let sentence = |text: &str| reverting(&Sentence::from(text).abi_encode());
+    let table: [(Bytes, &str, &str); 6] = [
+        (sentence("the shop is closed"), "EXECUTION_REVERTED", "the shop is closed"),
+        (sentence("ERC20: transfer amount exceeds balance"), "TRANSFER_AMOUNT_EXCEEDS_BALANCE", "exceeds balance"),
+        (reverting(&hex!("c0ffee01")), "EXECUTION_REVERTED", "custom error 0xc0ffee01"),
+        (reverting(&Panic::from(0x11).abi_encode()), "EXECUTION_REVERTED", "panic 0x11: arithmetic overflow"),
+        (reverting(&[]), "MISSING_REVERT_DATA", "without data"),
+        // Jumps to itself until the gas is gone.
+        (hex!("5b5f56").into(), "QUOTED_GAS_LIMIT_EXCEEDED", "out of gas"),
+    ];
+    for (code, reason, details) in table {
+        let target = new_account().address;
+        let txs = json!([{"to": target, "value": "0", "data": "0x"}]);
+        let wish = Wish::exact_input(from, to, 10_000).with(json!({"txs": txs}));
+        let user = from.holder(wish.amount).await?;
+        caught_up(&stand, &service).await?;
+        let quote = stand.quote(&wish.body(user.address, new_account().address)).await?;
+        to.chain.set_code(target, code).await?;
+        act(from.chain, &quote, &user).await?;
+        let ended = ended(&stand, &service, &wish, &quote, &user).await?;
+        let Ended { status, failed, .. } = &ended;
+        assert_eq!(status["failReason"], reason, "{status}");
+        assert!(status["details"].as_str().unwrap().contains(details), "{status}");
+        let failure = failed.failure.as_ref().unwrap();
+        assert_eq!((failure.reason.as_str(), &json!(failure.details)), (reason, &status["details"]));
+        assert_eq!((failed.target, failed.chain.0), (Some(to.chain.contracts.purse), to.chain.id));
+        // What the failed fill burnt comes off, at the price both chains have: three thousand dollars.
+        let burnt = failed.fee.unwrap().units() * U256::from(3_000) / U256::from(10u64).pow(U256::from(12));
+        let kept = wish.amount - ended.returned;
+        assert!(kept >= burnt, "{kept} of {burnt}");
+        let plain_refund = from.worth(100);
+        assert!(kept - burnt < plain_refund, "{kept} and {burnt}: no more than the gas of a refund on top");
+        let trace = stand.trace(request_id(&quote)).await?;
+        let told = trace["events"].as_array().unwrap().iter().find(|event| event["rule"] == "failure-explained");
+        assert_eq!(told.context("the trace tells")?["figures"]["reason"], reason);
+        assert_eq!(trace["payments"][0]["failReason"], reason, "{trace}");
+        forget(&service, request_id(&quote)).await?;
+        let again = || async { Ok(stand.status(request_id(&quote)).await?["failReason"] == reason) };
+        eventually("what is found out after the end is told too", again).await?;
+        assert_eq!(stand.status(request_id(&quote)).await?["details"], status["details"]);
+    }
+    service.stop().await
+}
+
+/// As if no node had been able to say why, until now.
+async fn forget(service: &Service, request: &str) -> Result<()> {
+    let id = request.parse::<RequestId>()?;
+    let forget = move |tx: &mut Tx<'_>| {
+        tx.execute(
+            "update transaction_record set fail_reason = null, details = null, explain_left = 1
+             where request_id = $1 and succeeded = 0",
+            &[id.0.into()],
+        )?;
+        tx.execute(
+            "update request set fail_reason = 'TRANSACTION_REVERTED', details = null where request_id = $1",
+            &[id.0.into()],
+        )
+    };
+    service.solver.store.write(forget).await?;
+    service.solver.sites.values().for_each(|site| site.failed.notify_one());
+    Ok(())
+}
+
+/// Something that happens in the fill's own block, before it.
+struct Ahead {
+    from: Address,
+    to: Address,
+    data: Bytes,
+}
+
+impl Ahead {
+    /// Offers so much that it is mined first.
+    async fn send(self, chain: &Chain) -> Result<()> {
+        chain.rpc::<Value>("anvil_impersonateAccount", [self.from]).await?;
+        let price = U256::from(200_000_000_000u64);
+        let tx = json!({"from": self.from, "to": self.to, "data": self.data, "gasPrice": price, "gas": "0x0f4240"});
+        chain.rpc::<B256>("eth_sendTransaction", [tx]).await?;
+        Ok(())
+    }
+}
+
+/// No one sees these coming: what was true when the fill was decided is not when it is mined.
+#[tokio::test]
+async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> Result<()> {
+    let (stand, _turn) = Stand::trading().await?;
+    let service = serve(&stand).await?;
+    let (from, usdc, tail) =
+        (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"), place(&stand, "optimism", "TAIL"));
+    let weth = place(&stand, "optimism", "WETH");
+    let there = usdc.chain;
+    let treasury = stand.treasury.address;
+    let by_treasury = |to: Address, data: Bytes| Ahead { from: treasury, to, data };
+    let approvals = stand.fillers.iter().map(|filler| calldata::approve(filler.address, U256::ZERO));
+    let limits = stand.fillers.iter().map(|filler| {
+        let limit = Purse::setLimitCall { filler: filler.address, token: usdc.currency, amount: U256::ZERO };
+        Bytes::from(limit.abi_encode())
+    });
+    let mover = weth.holder(weth.worth(100_000_000)).await?;
+    let dex = there.contracts.swap_router;
+    there.send(mover.private_key, weth.currency, U256::ZERO, calldata::approve(dex, U256::MAX)).await?;
+    let params = SwapRouter::ExactInputSingleParams {
+        tokenIn: weth.currency,
+        tokenOut: tail.currency,
+        fee: U24::from(3_000),
+        recipient: mover.address,
+        amountIn: weth.worth(10_000_000),
+        amountOutMinimum: U256::ZERO,
+        sqrtPriceLimitX96: U160::ZERO,
+    };
+    let trade = SwapRouter::exactInputSingleCall { params }.abi_encode();
+    let table = [
+        (
+            tail,
+            vec![Ahead { from: mover.address, to: dex, data: trade.into() }],
+            "TOO_LITTLE_RECEIVED",
+            "Too little received",
+        ),
+        (
+            tail,
+            limits.map(|data| by_treasury(there.contracts.purse, data)).collect(),
+            "SOLVER_CAPACITY_EXCEEDED",
+            "LimitExceeded(",
+        ),
+        (
+            usdc,
+            approvals.map(|data| by_treasury(usdc.currency, data)).collect(),
+            "TRANSFER_AMOUNT_EXCEEDS_ALLOWANCE",
+            "InsufficientAllowance(",
+        ),
+    ];
+    for (to, ahead, reason, details) in table {
+        let wish = Wish::exact_input(from, to, 10_000);
+        let user = from.holder(wish.amount).await?;
+        caught_up(&stand, &service).await?;
+        let quote = stand.quote(&wish.body(user.address, new_account().address)).await?;
+        there.pause_mining().await;
+        act(from.chain, &quote, &user).await?;
+        stand.wait_for(request_id(&quote), "submitted").await?;
+        for ahead in ahead {
+            ahead.send(there).await?;
+        }
+        there.mine(1).await?;
+        there.resume_mining().await;
+        let ended = ended(&stand, &service, &wish, &quote, &user).await?;
+        assert_eq!(ended.status["failReason"], reason, "{}", ended.status);
+        assert!(ended.status["details"].as_str().unwrap().contains(details), "{}", ended.status);
+        assert!(wish.amount - ended.returned < from.worth(100), "only the gas of the refund comes off");
+    }
+    service.stop().await
+}
