@@ -211,14 +211,6 @@ fn known(said: &str) -> Option<FailReason> {
     TABLE.iter().find(|(words, _)| matches(words)).map(|(_, reason)| *reason)
 }
 
-/// Every reason that something said on a chain can lead to.
-pub fn reasons() -> impl Iterator<Item = FailReason> {
-    let bare = [Revert::Silent, Revert::OutOfGas];
-    let deeds = [Deed::TokenTransfer, Deed::NativeTransfer, Deed::Trade, Deed::Calls];
-    let bare = bare.into_iter().flat_map(move |revert| deeds.map(|deed| revert.reason(deed)));
-    TABLE.iter().map(|(_, reason)| *reason).chain(bare)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

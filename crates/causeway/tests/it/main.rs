@@ -10,6 +10,7 @@ mod audit;
 mod catalogue;
 mod crash;
 mod dev;
+mod fail_reasons;
 mod funding;
 mod fuzz;
 mod http;

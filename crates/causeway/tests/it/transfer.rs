@@ -248,8 +248,13 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
     body["refundTo"] = json!(refund_to);
     let quote = stand.quote(&body).await?;
     execute(base, &quote, &user).await?;
-    let status = stand.wait_for(request_id(&quote), "refund").await?;
-    assert_eq!(status["failReason"], "TRANSACTION_REVERTED");
+    stand.wait_for(request_id(&quote), "refund").await?;
+    // Paid by the router or directly, as the recipient was known to be a contract by then or not.
+    let explained = || async {
+        let status = stand.status(request_id(&quote)).await?;
+        Ok(status["failReason"] == "TRANSFER_FAILED" || status["failReason"] == "MISSING_REVERT_DATA")
+    };
+    eventually("it is told why", explained).await?;
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);
     let back = base.balance(Address::ZERO, refund_to).await?;
     assert!(back < value && back > value - U256::from(10u64.pow(15)), "{back}");
