@@ -41,7 +41,7 @@ async fn a_large_deposit_waits_longer_than_a_small_one() -> Result<()> {
     execute(base, &small, &user).await?;
     stand.wait_for(request_id(&small), "success").await?;
     // While it waits, its story says for which block.
-    let (code, trace) = stand.operator(&format!("/requests/{}/trace", request_id(&large))).await?;
+    let (code, trace) = operator(&stand, &format!("/requests/{}/trace", request_id(&large))).await?;
     ensure!(code == 200 && trace["deposits"][0]["confirmedAt"] == deposited + 7, "{trace}");
     stand.wait_for(request_id(&large), "success").await?;
     ensure!(base.block_number().await? >= deposited + 7, "filled before its confirmations");
@@ -71,11 +71,11 @@ async fn over_budget(engine: Engine) -> Result<()> {
     stand.wait_for(request_id(&quotes[0]), "success").await?;
     let trace = format!("/requests/{}/trace", request_id(&quotes[1]));
     eventually("the second waits for the budget", || async {
-        let (_, trace) = stand.operator(&trace).await?;
+        let (_, trace) = operator(&stand, &trace).await?;
         Ok(trace["due"][0]["reason"].as_str().is_some_and(|reason| reason.contains("not final")))
     })
     .await?;
-    let (_, risk) = stand.operator("/operator/risk").await?;
+    let (_, risk) = operator(&stand, "/operator/risk").await?;
     let chain = risk["chains"].as_array().and_then(|chains| chains.iter().find(|chain| chain["chainId"] == BASE));
     ensure!(chain.is_some_and(|chain| chain["openUsd"] == "60.000000"), "{risk}");
     ensure!(stand.get("/operator/risk").await?.0 == 401, "not for everyone");
@@ -119,7 +119,7 @@ async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
     let deposit = execute(arbitrum, &quote, &user).await?;
     let trace = format!("/requests/{}/trace", request_id(&quote));
     eventually("the deposit is seen", || async {
-        Ok(stand.operator(&trace).await?.1["deposits"][0]["state"] == "seen")
+        Ok(operator(&stand, &trace).await?.1["deposits"][0]["state"] == "seen")
     })
     .await?;
     take_away(arbitrum, deposit).await?;

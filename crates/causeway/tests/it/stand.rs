@@ -153,15 +153,9 @@ impl Stand {
         Ok((response.status().as_u16(), response.json().await?))
     }
 
-    /// As the operator.
-    pub async fn operator(&self, path: &str) -> Result<(u16, Value)> {
-        let response = self.client.get(self.url(path)).bearer_auth(local::OPERATOR_TOKEN).send().await?;
-        Ok((response.status().as_u16(), response.json().await?))
-    }
-
     /// The story of a request.
     pub async fn trace(&self, request: &str) -> Result<Value> {
-        let (code, trace) = self.operator(&format!("/requests/{request}/trace")).await?;
+        let (code, trace) = operator(self, &format!("/requests/{request}/trace")).await?;
         ensure!(code == 200, "no trace: {trace}");
         Ok(trace)
     }
