@@ -3,6 +3,7 @@
 //! Everything here is a function of its arguments. There is no I/O, no clock, no randomness and no wire shape.
 
 pub mod account;
+pub mod api_key;
 pub mod catalog;
 pub mod deposit;
 pub mod fail;

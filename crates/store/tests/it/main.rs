@@ -5,6 +5,7 @@
 mod crash;
 mod database;
 mod ledger;
+mod keys;
 mod locks;
 mod migrations;
 mod outages;
