@@ -115,6 +115,7 @@ impl Pair<'_> {
             referrer: None,
             explicit_deposit: true,
             ttl_secs: None,
+            key: None,
             wishes: Wishes::default(),
         };
         match app.solver.price_in_memory(nothing) {

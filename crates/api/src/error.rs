@@ -36,6 +36,15 @@ pub enum ApiError {
     BodyTooLarge { most: usize },
     #[error("an API key is required for {field}")]
     KeyRequired { field: &'static str },
+    #[error("an API key is required: send it as x-api-key")]
+    NoKey,
+    /// Not known, replaced or revoked: the caller learns no more.
+    #[error("this is not a valid API key")]
+    WrongKey,
+    #[error("too many calls with keys that are not valid, try again in {} seconds", retry_after_secs)]
+    TooManyWrongKeys { retry_after_secs: u64 },
+    #[error("{0}")]
+    Forbidden(&'static str),
     #[error("only the operator may see this: send its token as Authorization: Bearer")]
     OperatorOnly,
     #[error("Request not found")]
@@ -46,6 +55,8 @@ pub enum ApiError {
     MethodNotAllowed,
     #[error("too many requests, try again in {} seconds", retry_after_secs)]
     TooMany { retry_after_secs: u64 },
+    #[error("too many requests: this listing is deprecated and its limits shrink, use its successor")]
+    TooManyOfV2,
     #[error("the request took too long")]
     TimedOut,
     /// The cause goes to the log, never to the caller.
@@ -66,12 +77,16 @@ impl ApiError {
             Self::ExtraTxs { .. } => (StatusCode::BAD_REQUEST, "EXTRA_TXS_NOT_SUPPORTED"),
             Self::FixedRate { .. } => (StatusCode::BAD_REQUEST, "INVALID_FIXED_RATE"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_PARAMETERS"),
-            Self::OperatorOnly => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
-            Self::KeyRequired { .. } => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
+            Self::OperatorOnly | Self::KeyRequired { .. } | Self::NoKey | Self::WrongKey => {
+                (StatusCode::UNAUTHORIZED, "UNAUTHORIZED")
+            }
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "FORBIDDEN"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
             Self::NoSuchPath => (StatusCode::NOT_FOUND, "NOT_FOUND"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
-            Self::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED"),
+            Self::TooMany { .. } | Self::TooManyOfV2 | Self::TooManyWrongKeys { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED")
+            }
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
             Self::Store(error) => store_parts(error),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
@@ -136,7 +151,13 @@ pub struct ErrorBody {
     error_data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_call_data: Option<FailedCall>,
+    /// Which route to use instead of a deprecated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    successor: Option<&'static str>,
 }
+
+/// Where the older listing's callers should go.
+const SUCCESSOR: &str = "/requests/v3";
 
 /// The transaction that was tried.
 #[derive(Debug, Serialize, ToSchema)]
@@ -180,7 +201,8 @@ impl ApiError {
             _ => (None, None),
         };
         let status_code = status.as_u16();
-        (status, ErrorBody { message, error_code, status_code, error_data, failed_call_data })
+        let successor = matches!(self, Self::TooManyOfV2).then_some(SUCCESSOR);
+        (status, ErrorBody { message, error_code, status_code, error_data, failed_call_data, successor })
     }
 }
 
@@ -188,7 +210,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, body) = self.answer();
         let mut response = (status, Json(body)).into_response();
-        if let Self::TooMany { retry_after_secs } = self {
+        if let Self::TooMany { retry_after_secs } | Self::TooManyWrongKeys { retry_after_secs } = self {
             response.headers_mut().insert(axum::http::header::RETRY_AFTER, retry_after_secs.into());
         }
         response

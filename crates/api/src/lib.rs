@@ -4,16 +4,20 @@
 
 mod app_fees;
 mod attestation;
+mod buckets;
+mod caller;
 mod capacity;
 mod chains;
 mod currencies;
 mod error;
 mod health;
 mod json;
+mod keys;
 mod limits;
 mod liquidity;
 mod lives;
 mod losses;
+mod network;
 pub mod openapi;
 mod operator;
 pub mod order_data;
@@ -31,7 +35,10 @@ use std::sync::Arc;
 use domain::catalog::Catalog;
 use solver::Solver;
 
-pub use limits::{Limits, Network};
+pub use caller::{Caller, Keyed};
+pub use keys::Keys;
+pub use limits::{Allowance, Limits};
+pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
 pub use router::router;
@@ -44,6 +51,7 @@ pub struct App {
     pub addresses: Addresses,
     /// None where nobody may call as the operator.
     pub operator: Option<OperatorToken>,
+    pub keys: Arc<Keys>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// The metrics as they stand, in the text form Prometheus reads.

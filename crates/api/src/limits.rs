@@ -1,197 +1,263 @@
-//! How often an address may call: a token bucket per client and kind of route, burst one window.
+//! How often a caller may call: by its key, or by its address without one.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
-use std::sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use governor::clock::{Clock, DefaultClock};
-use governor::middleware::StateInformationMiddleware;
-use governor::state::keyed::DashMapStateStore;
-use governor::{Quota, RateLimiter};
+use domain::api_key::{ApiKey, ApiKeyId, Family, Rate, Window};
+use domain::time::Timestamp;
 
 use crate::App;
+use crate::buckets::{Buckets, Empty, Taken};
+use crate::caller::{Caller, identify};
 use crate::error::ApiError;
+use crate::network::{self, Network};
 
-type Buckets = RateLimiter<IpAddr, DashMapStateStore<IpAddr>, DefaultClock, StateInformationMiddleware>;
-
-/// Buckets of clients that have been quiet for a window are dropped when there are more than this.
-const MOST_CLIENTS: usize = 100_000;
-
-/// An address and the length of its prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
-
-impl Network {
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let bits = |address: IpAddr| match address {
-            IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, 32),
-            IpAddr::V6(v6) => (u128::from(v6), 128),
-        };
-        let ((ours, width), (theirs, other)) = (bits(self.address), bits(address));
-        width == other && (self.prefix == 0 || (ours ^ theirs) >> (128 - u32::from(self.prefix)) == 0)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be an IP address, or one with a prefix length such as 10.0.0.0/8")]
-pub struct NotANetwork;
-
-impl std::str::FromStr for Network {
-    type Err = NotANetwork;
-
-    fn from_str(text: &str) -> Result<Self, NotANetwork> {
-        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let address: IpAddr = address.parse().map_err(|_| NotANetwork)?;
-        let width = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = prefix.map_or(Ok(width), str::parse).map_err(|_| NotANetwork)?;
-        if prefix > width { Err(NotANetwork) } else { Ok(Self { address, prefix }) }
-    }
+/// What a caller without a key may do, and who may speak for a caller.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    pub quotes_per_minute: NonZeroU32,
+    pub others_per_minute: NonZeroU32,
+    /// Keys that are none, from one address.
+    pub wrong_keys_per_minute: NonZeroU32,
+    pub trusted_proxies: Vec<Network>,
 }
 
 #[derive(Debug)]
 pub struct Limits {
-    quotes: Bucket,
-    others: Bucket,
-    trusted_proxies: Vec<Network>,
+    allowance: Allowance,
+    buckets: Buckets<(Who, What)>,
+    instances: Arc<AtomicU32>,
 }
 
-#[derive(Debug)]
-struct Bucket {
-    per_minute: NonZeroU32,
-    buckets: Buckets,
-    swept: Mutex<Instant>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Who {
+    Key(ApiKeyId),
+    Address(IpAddr),
 }
 
-impl Bucket {
-    fn new(per_minute: NonZeroU32) -> Self {
-        let buckets = RateLimiter::dashmap(Quota::per_minute(per_minute)).with_middleware();
-        Self { per_minute, buckets, swept: Mutex::new(Instant::now()) }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum What {
+    Calls(Family),
+    WrongKeys,
+}
 
-    /// Forgets quiet clients, at most once a second: the sweep looks at all of them.
-    fn sweep(&self) {
-        if self.buckets.len() <= MOST_CLIENTS {
-            return;
-        }
-        let Ok(mut swept) = self.swept.try_lock() else { return };
-        if swept.elapsed() > Duration::from_secs(1) {
-            self.buckets.retain_recent();
-            *swept = Instant::now();
-        }
+/// The older listing gives way to its successor in steps: from when on how many calls a minute a key has, and an address
+/// half of them. In the end the route answers that it is gone.
+const V2_STEPS: [(Timestamp, u32); 4] = [
+    (Timestamp::from_secs(1_787_356_800), 150), // 2026-08-22
+    (Timestamp::from_secs(1_790_035_200), 100), // 2026-09-22
+    (Timestamp::from_secs(1_792_627_200), 50),  // 2026-10-22
+    (Timestamp::from_secs(1_795_305_600), 20),  // 2026-11-22
+];
+const V2_AT_FIRST: u32 = 200;
+
+fn v2_per_minute(now: Timestamp) -> u32 {
+    V2_STEPS.iter().rev().find(|(from, _)| *from <= now).map_or(V2_AT_FIRST, |(_, count)| *count)
+}
+
+/// Which routes share an allowance.
+fn family(path: &str) -> Family {
+    match path {
+        "/requests" | "/requests/v2" => Family::Requests,
+        "/requests/v3" => Family::RequestsV3,
+        "/transactions/status" => Family::TransactionStatus,
+        "/price" => Family::Quotes,
+        path if path == "/quote" || path.starts_with("/quote/") => Family::Quotes,
+        _ => Family::Others,
     }
 }
 
 impl Limits {
-    pub fn new(quotes_per_minute: NonZeroU32, others_per_minute: NonZeroU32, trusted_proxies: Vec<Network>) -> Self {
-        Self { quotes: Bucket::new(quotes_per_minute), others: Bucket::new(others_per_minute), trusted_proxies }
+    /// `instances` is how many share the limits with this one, itself included.
+    pub fn new(allowance: Allowance, instances: Arc<AtomicU32>) -> Self {
+        Self { allowance, buckets: Buckets::new(Instant::now()), instances }
     }
 
-    /// The client behind a connection. Only a proxy of ours may speak for somebody else, and the last address it did
-    /// not add itself is the one it saw.
-    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let trusted = |address: IpAddr| self.trusted_proxies.iter().any(|network| network.contains(address));
-        let mut client = unmapped(peer);
-        let forwarded = headers.get_all("x-forwarded-for");
-        let mut hops: Vec<&str> =
-            forwarded.iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')).collect();
-        while trusted(client) {
-            let Some(hop) = hops.pop() else { break };
-            let Ok(address) = hop.trim().parse() else { break };
-            client = unmapped(address);
+    /// Each of several instances grants its share: none asks another before it answers.
+    fn share(&self, rate: Rate) -> Rate {
+        rate.share(NonZeroU32::new(self.instances.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn rate(&self, key: Option<&ApiKey>, family: Family, now: Timestamp) -> Rate {
+        let per_minute = |count| Rate::new(count, Window::Minute);
+        let rate = match (key, family) {
+            (Some(key), family) => key.limits.rate(family),
+            (None, Family::Quotes) => per_minute(self.allowance.quotes_per_minute),
+            (None, Family::Requests | Family::RequestsV3 | Family::TransactionStatus | Family::Others) => {
+                per_minute(self.allowance.others_per_minute)
+            }
+        };
+        if family != Family::Requests {
+            return rate;
         }
-        bucketed(client)
+        let step = v2_per_minute(now) / if key.is_some() { 1 } else { 2 };
+        let step = per_minute(NonZeroU32::new(step).unwrap_or(NonZeroU32::MIN));
+        let in_a_minute = |rate: Rate| u64::from(rate.count.get()) * 60 / rate.window.duration().as_secs();
+        if in_a_minute(rate) < in_a_minute(step) { rate } else { step }
+    }
+
+    fn wrong_keys(&self) -> Rate {
+        self.share(Rate::new(self.allowance.wrong_keys_per_minute, Window::Minute))
+    }
+
+    /// Whether an address may show one more key that is not known.
+    pub fn check_wrong_keys(&self, client: IpAddr, now: Instant) -> Result<(), ApiError> {
+        let bucket = (Who::Address(client), What::WrongKeys);
+        let peeked = self.buckets.peek(bucket, self.wrong_keys(), now);
+        peeked.map(drop).map_err(|empty| ApiError::TooManyWrongKeys { retry_after_secs: whole_secs(empty.wait) })
+    }
+
+    pub fn count_wrong_key(&self, client: IpAddr, now: Instant) {
+        // The bucket may have been emptied meanwhile, which is as good.
+        let _ = self.buckets.take((Who::Address(client), What::WrongKeys), self.wrong_keys(), now);
     }
 }
 
-/// A listener for both families sees IPv4 clients in IPv6 clothes.
-fn unmapped(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
+fn whole_secs(duration: Duration) -> u64 {
+    duration.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
+}
+
+/// Finds out who calls, counts the call, and turns it away where there were too many.
+pub async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    let proxies = app.limits.as_deref().map_or(&[][..], |limits| &limits.allowance.trusted_proxies);
+    let client = peer.map(|peer| network::client(peer, request.headers(), proxies));
+    let caller = match identify(&app, request.headers(), client).await {
+        Ok(caller) => caller,
+        Err(error) => return error.into_response(),
+    };
+    let who = caller.key().map(|key| Who::Key(key.id)).or(client.map(Who::Address));
+    let (Some(limits), Some(who)) = (app.limits.as_deref(), who) else {
+        request.extensions_mut().insert(caller);
+        return next.run(request).await;
+    };
+    let family = family(request.uri().path());
+    let rate = limits.share(limits.rate(caller.key(), family, app.solver.now()));
+    request.extensions_mut().insert::<Caller>(caller);
+    match limits.buckets.take((who, What::Calls(family)), rate, Instant::now()) {
+        Ok(taken) => with_headers(next.run(request).await, family, rate, taken),
+        Err(empty) => turned_away(family, rate, empty),
     }
 }
 
-/// Whoever holds a /64 holds all of its addresses.
-fn bucketed(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),
-    }
-}
-
-/// Counts the call, and turns it away where there were too many.
-pub async fn limit(State(app): State<App>, request: Request, next: Next) -> Response {
-    let Some(limits) = &app.limits else { return next.run(request).await };
-    let peer = request.extensions().get::<ConnectInfo<std::net::SocketAddr>>().map(|info| info.0.ip());
-    let Some(peer) = peer else { return next.run(request).await };
-    let client = limits.client(peer, request.headers());
-    let path = request.uri().path();
-    let is_quote = path.starts_with("/quote") || path == "/price";
-    let bucket = if is_quote { &limits.quotes } else { &limits.others };
-    bucket.sweep();
-    let (mut response, left) = match bucket.buckets.check_key(&client) {
-        Ok(snapshot) => (next.run(request).await, snapshot.remaining_burst_capacity()),
-        Err(not_until) => {
-            let wait = not_until.wait_time_from(DefaultClock::default().now());
-            let retry_after_secs = wait.as_secs().saturating_add(1);
-            (ApiError::TooMany { retry_after_secs }.into_response(), 0)
+fn turned_away(family: Family, rate: Rate, empty: Empty) -> Response {
+    let retry_after_secs = whole_secs(empty.wait).max(1);
+    // The older listing says nothing of its limits but that they were met.
+    let error = match family {
+        Family::Requests => ApiError::TooManyOfV2,
+        Family::Quotes | Family::RequestsV3 | Family::TransactionStatus | Family::Others => {
+            ApiError::TooMany { retry_after_secs }
         }
     };
+    with_headers(error.into_response(), family, rate, Taken { left: 0, full_in: empty.full_in })
+}
+
+fn with_headers(mut response: Response, family: Family, rate: Rate, taken: Taken) -> Response {
+    if family == Family::Requests {
+        return response;
+    }
     let headers = response.headers_mut();
-    headers.insert("ratelimit-limit", HeaderValue::from(bucket.per_minute.get()));
-    headers.insert("ratelimit-remaining", HeaderValue::from(left));
-    headers.insert("ratelimit-reset", HeaderValue::from(60));
+    headers.insert("ratelimit-limit", HeaderValue::from(rate.count.get()));
+    headers.insert("ratelimit-remaining", HeaderValue::from(taken.left));
+    headers.insert("ratelimit-reset", HeaderValue::from(whole_secs(taken.full_in)));
     response
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::api_key::KeyLimits;
+
     use super::*;
 
-    fn limits(proxies: &[&str]) -> Limits {
-        let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
-        Limits::new(NonZeroU32::MIN, NonZeroU32::MIN, proxies)
+    fn limits(instances: u32) -> Limits {
+        let count = |n| NonZeroU32::new(n).unwrap();
+        let allowance = Allowance {
+            quotes_per_minute: count(25),
+            others_per_minute: count(100),
+            wrong_keys_per_minute: count(10),
+            trusted_proxies: Vec::new(),
+        };
+        Limits::new(allowance, Arc::new(AtomicU32::new(instances)))
     }
 
-    fn forwarded(text: &'static str) -> HeaderMap {
-        HeaderMap::from_iter([("x-forwarded-for".parse().unwrap(), HeaderValue::from_static(text))])
-    }
-
-    fn ip(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn only_a_trusted_proxy_speaks_for_somebody_else() {
-        let header = forwarded("6.6.6.6, 9.9.9.9");
-        assert_eq!(limits(&[]).client(ip("1.2.3.4"), &header), ip("1.2.3.4"));
-        assert_eq!(limits(&["1.2.3.0/24"]).client(ip("1.2.3.4"), &header), ip("9.9.9.9"));
-        assert_eq!(limits(&["1.2.3.0/24", "9.9.9.9"]).client(ip("1.2.3.4"), &header), ip("6.6.6.6"));
-        assert_eq!(limits(&["1.2.3.0/24"]).client(ip("::ffff:1.2.3.4"), &header), ip("9.9.9.9"));
-        assert_eq!(limits(&["1.2.3.4"]).client(ip("1.2.3.4"), &forwarded("not an address")), ip("1.2.3.4"));
-    }
-
-    #[test]
-    fn an_ipv6_client_is_its_prefix() {
-        let client = limits(&[]).client(ip("2001:db8:1:2:aaaa::1"), &HeaderMap::new());
-        assert_eq!(client, ip("2001:db8:1:2::"));
-        assert_eq!(limits(&[]).client(ip("::ffff:1.2.3.4"), &HeaderMap::new()), ip("1.2.3.4"));
-    }
-
-    #[test]
-    fn networks_are_read_strictly() {
-        for bad in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/x", "host"] {
-            assert!(bad.parse::<Network>().is_err(), "{bad}");
+    fn key(limits: KeyLimits) -> ApiKey {
+        let at = Timestamp::from_millis(0);
+        let (id, name) = (ApiKeyId::new([1; 10]), "app".to_owned());
+        ApiKey {
+            id,
+            name,
+            wallet: None,
+            limits,
+            may_force_refund: false,
+            created_at: at,
+            rotated_at: None,
+            revoked_at: None,
         }
-        assert!("0.0.0.0/0".parse::<Network>().unwrap().contains(ip("8.8.8.8")));
-        assert!(!"0.0.0.0/0".parse::<Network>().unwrap().contains(ip("::1")));
+    }
+
+    #[test]
+    fn routes_fall_into_families() {
+        for (path, expected) in [
+            ("/quote/v2", Family::Quotes),
+            ("/quote", Family::Quotes),
+            ("/quotes", Family::Others),
+            ("/price", Family::Quotes),
+            ("/requests/v2", Family::Requests),
+            ("/requests/v3", Family::RequestsV3),
+            ("/requests/0x12/signature", Family::Others),
+            ("/transactions/status", Family::TransactionStatus),
+            ("/transactions/index", Family::Others),
+            ("/fast-fill", Family::Others),
+            ("/nowhere", Family::Others),
+        ] {
+            assert_eq!(family(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_key_gives_more_than_none_and_the_older_listing_less_every_month() {
+        let limits = limits(1);
+        let (plain, elevated) = (key(KeyLimits::default()), key(KeyLimits::new(true)));
+        let rate = |key, family, secs| limits.rate(key, family, Timestamp::from_secs(secs)).to_string();
+        assert_eq!(rate(None, Family::Quotes, 0), "25/min");
+        assert_eq!(rate(None, Family::Others, 0), "100/min");
+        assert_eq!(rate(Some(&plain), Family::Quotes, 0), "50/min");
+        assert_eq!(rate(Some(&elevated), Family::Quotes, 0), "10/s");
+        // 2026-07-22, 08-21, 08-22, 09-22, 10-22, 11-22, and a day before.
+        for (secs, with_key, without) in [
+            (1_784_678_400, "200/min", "100/min"),
+            (1_787_356_799, "200/min", "100/min"),
+            (1_787_356_800, "150/min", "75/min"),
+            (1_790_035_200, "100/min", "50/min"),
+            (1_792_627_200, "50/min", "25/min"),
+            (1_795_305_599, "50/min", "25/min"),
+            (1_795_305_600, "20/min", "10/min"),
+        ] {
+            assert_eq!(rate(Some(&plain), Family::Requests, secs), with_key, "{secs}");
+            assert_eq!(rate(Some(&elevated), Family::Requests, secs), with_key, "{secs}");
+            assert_eq!(rate(None, Family::Requests, secs), without, "{secs}");
+            assert_eq!(rate(Some(&plain), Family::RequestsV3, secs), "200/min");
+        }
+    }
+
+    #[test]
+    fn an_address_may_show_few_wrong_keys() {
+        let (limits, now) = (limits(2), Instant::now());
+        let address = |last| IpAddr::from([10, 0, 0, last]);
+        // Two instances share ten.
+        for _ in 0..5 {
+            limits.check_wrong_keys(address(1), now).unwrap();
+            limits.count_wrong_key(address(1), now);
+        }
+        assert!(limits.check_wrong_keys(address(1), now).is_err());
+        assert!(limits.check_wrong_keys(address(2), now).is_ok());
+        assert!(limits.check_wrong_keys(address(1), now + Duration::from_secs(12)).is_ok());
     }
 }

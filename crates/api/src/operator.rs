@@ -22,6 +22,10 @@ impl OperatorToken {
     pub fn new(token: &str) -> Self {
         Self(keccak256(token))
     }
+
+    pub fn is(self, given: &[u8]) -> bool {
+        keccak256(given) == self.0
+    }
 }
 
 /// Whoever called had the operator's token.
@@ -34,7 +38,7 @@ impl FromRequestParts<App> for Operator {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         match (given, app.operator) {
-            (Some(given), Some(OperatorToken(hash))) if keccak256(given) == hash => Ok(Self),
+            (Some(given), Some(token)) if token.is(given.as_bytes()) => Ok(Self),
             _ => Err(ApiError::OperatorOnly),
         }
     }

@@ -9,6 +9,7 @@ mod sponsor;
 mod tests;
 
 use crate::App;
+use crate::caller::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::json::{Answer, ApiJson};
 use body::QuoteBody;
@@ -22,13 +23,14 @@ use response::{PriceResponse, QuoteResponse};
     responses(
         (status = 200, description = "The quote", body = QuoteResponse),
         (status = 400, description = "It cannot be quoted", body = ErrorBody),
-        (status = 401, description = "An API key is required", body = ErrorBody),
+        (status = 401, description = "The API key is not valid, or one is required", body = ErrorBody),
+        (status = 403, description = "The key may not do this", body = ErrorBody),
         (status = 429, description = "Too many requests", body = ErrorBody),
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn quote(app: State<App>, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
-    answer(&app, body).await
+pub async fn quote(app: State<App>, caller: Caller, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
+    answer(&app, &caller, body).await
 }
 
 /// The same under its older name.
@@ -42,13 +44,17 @@ pub async fn quote(app: State<App>, ApiJson(body): ApiJson<QuoteBody>) -> Result
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn quote_unversioned(app: State<App>, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
-    answer(&app, body).await
+pub async fn quote_unversioned(
+    app: State<App>,
+    caller: Caller,
+    ApiJson(body): ApiJson<QuoteBody>,
+) -> Result<Answer, ApiError> {
+    answer(&app, &caller, body).await
 }
 
-async fn answer(app: &App, body: QuoteBody) -> Result<Answer, ApiError> {
+async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, ApiError> {
     let signed = body.wants_signature();
-    let ask = body.into_ask(&app.catalog)?;
+    let ask = body.into_ask(&app.catalog, caller)?;
     let quoted = app.solver.quote(ask).await?;
     let signature = quoted.order_id.filter(|_| signed).map(|order| app.solver.order_signature(order));
     let response = QuoteResponse::new(&quoted, &app.catalog, signature).ok_or(ApiError::Internal)?;
@@ -66,8 +72,8 @@ async fn answer(app: &App, body: QuoteBody) -> Result<Answer, ApiError> {
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn price(app: State<App>, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
-    let priced = app.solver.price(body.into_ask(&app.catalog)?).await?;
+pub async fn price(app: State<App>, caller: Caller, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
+    let priced = app.solver.price(body.into_ask(&app.catalog, &caller)?).await?;
     let quote = QuoteResponse::new(&priced, &app.catalog, None).ok_or(ApiError::Internal)?;
     Answer::of(&quote.into_price())
 }

@@ -64,7 +64,7 @@ pub fn router(app: App) -> Router {
         .fallback(|| async { ApiError::NoSuchPath })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn_with_state(app.clone(), limits::limit))
+        .layer(middleware::from_fn_with_state(app.clone(), limits::admit))
         .layer(middleware::from_fn(observe))
         .layer(middleware::from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| ApiError::Internal.into_response()))

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use domain::api_key::{ApiKeyId, Family, Rate};
 
 /// Causeway moves value between chains: quote, deposit, and the recipient is paid.
 #[derive(Debug, Parser)]
@@ -42,6 +43,14 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Make, change and end API keys, also while the service runs.
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+        /// The configuration file.
+        #[arg(long, global = true, value_name = "FILE", default_value = "causeway.toml", env = "CAUSEWAY_CONFIG")]
+        config: PathBuf,
+    },
     /// Print the OpenAPI document.
     Openapi {
         /// Where to write it; standard output unless given.
@@ -63,6 +72,57 @@ pub struct ConfigArgs {
     /// The configuration file.
     #[arg(long, value_name = "FILE", default_value = "causeway.toml", env = "CAUSEWAY_CONFIG")]
     pub config: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Make a key. Prints its id and, this once, its text.
+    Create {
+        #[arg(long)]
+        name: String,
+        /// Higher rate limits.
+        #[arg(long)]
+        elevated: bool,
+        /// Obey the referrer `debug-force-refund`.
+        #[arg(long)]
+        may_force_refund: bool,
+    },
+    /// All keys, in the order they were made.
+    List,
+    /// What a key is and may do.
+    Show {
+        id: ApiKeyId,
+    },
+    Rename {
+        id: ApiKeyId,
+        name: String,
+    },
+    /// Give a key another text. Prints its id and, this once, the text.
+    Rotate {
+        id: ApiKeyId,
+        /// Seconds for which the text before stays good; a week at most.
+        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+        overlap_secs: u32,
+    },
+    /// End a key for good. Running instances refuse it within seconds.
+    Revoke {
+        id: ApiKeyId,
+    },
+    /// Say how often a key may call, and what else it may do.
+    Limits(LimitsArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct LimitsArgs {
+    pub id: ApiKeyId,
+    #[arg(long, value_name = "BOOL")]
+    pub elevated: Option<bool>,
+    /// A rate for a family of routes, such as quotes=10/s or others=200/min, or quotes=default. Families: quotes,
+    /// requests, requests-v3, transaction-status, others.
+    #[arg(long = "rate", value_name = "FAMILY=RATE", value_parser = crate::commands::family_rate)]
+    pub rates: Vec<(Family, Option<Rate>)>,
+    #[arg(long, value_name = "BOOL")]
+    pub may_force_refund: Option<bool>,
 }
 
 #[cfg(feature = "dev")]

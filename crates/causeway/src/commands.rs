@@ -11,7 +11,10 @@ mod audit;
 #[cfg(feature = "dev")]
 mod dev;
 mod doctor;
+mod keys;
 mod recover;
+
+pub use keys::family_rate;
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;
@@ -44,6 +47,10 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Audit { config, json } => {
             telemetry::start_logging(cli.log_format, "error");
             runtime.block_on(audit::run(&Config::load(&config.config)?, json))
+        }
+        Command::Keys { command, config } => {
+            telemetry::start_logging(cli.log_format, "warn");
+            runtime.block_on(keys::run(&Config::load(&config)?, command))
         }
         Command::Openapi { output } => openapi(output.as_deref()),
         Command::OrderId { file, config } => order_id(&file, config.as_deref()),

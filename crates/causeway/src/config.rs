@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 mod allocator;
+mod keys;
 mod secret;
 
 pub use allocator::{AllocatorConfig, CapConfig};
+pub use keys::KeysConfig;
 pub use secret::{Secret, Source, Text};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +40,8 @@ pub struct Config {
     pub screening: ScreeningConfig,
     #[serde(default)]
     pub operator: OperatorConfig,
+    #[serde(default)]
+    pub keys: KeysConfig,
     /// Without it deposits stay in the depositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator: Option<AllocatorConfig>,
@@ -122,6 +126,7 @@ pub struct LimitsConfig {
     pub rate_limits: bool,
     pub quotes_per_minute: NonZeroU32,
     pub others_per_minute: NonZeroU32,
+    pub wrong_keys_per_minute: NonZeroU32,
     /// A snapshot of a chain older than this is not quoted on.
     pub market_max_age_secs: u64,
     pub rpc_timeout_millis: u64,
@@ -133,6 +138,7 @@ impl Default for LimitsConfig {
             rate_limits: true,
             quotes_per_minute: NonZeroU32::MIN.saturating_add(24),
             others_per_minute: NonZeroU32::MIN.saturating_add(99),
+            wrong_keys_per_minute: NonZeroU32::MIN.saturating_add(9),
             market_max_age_secs: 30,
             rpc_timeout_millis: 10_000,
         }

@@ -13,8 +13,8 @@ use url::Url;
 
 use crate::config::{
     AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
-    Environment, FeedConfig, FeesConfig, GasConfig, LimitsConfig, NativeConfig, OperatorConfig, PublicConfig,
-    RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
+    Environment, FeedConfig, FeesConfig, GasConfig, KeysConfig, LimitsConfig, NativeConfig, OperatorConfig,
+    PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
 };
 
 /// Feeds follow the chain's own clock here, so any age is a sign of a frozen one.
@@ -43,6 +43,7 @@ pub fn config(local: Local<'_>) -> Result<Config> {
     let order_key = key_file(folder, "order", local.orders.private_key)?;
     // A key of its own, and the same at every start.
     let attestation_key = keccak256([b"attestation".as_slice(), local.orders.private_key.as_slice()].concat());
+    let master_key = keccak256([b"master".as_slice(), local.orders.private_key.as_slice()].concat());
     let fillers = local.fillers.iter().enumerate();
     let filler_keys = fillers.map(|(n, filler)| key_file(folder, &format!("filler-{n}"), filler.private_key));
     let base_url = Url::parse(&format!("http://127.0.0.1:{}", local.port))?;
@@ -65,6 +66,7 @@ pub fn config(local: Local<'_>) -> Result<Config> {
         limits: LimitsConfig { rate_limits: local.rate_limits, ..LimitsConfig::default() },
         screening: ScreeningConfig::default(),
         operator: OperatorConfig { token: Some(token_file(folder)?) },
+        keys: KeysConfig { master_key: Some(key_file(folder, "master", master_key)?) },
         allocator: Some(allocator(local.devnet, folder)?),
         chains: local.devnet.chains.iter().map(chain).collect(),
         folder: folder.to_owned(),
@@ -112,7 +114,7 @@ fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
 }
 
 /// A file only its owner can read.
-fn private(path: &Path) -> Result<File> {
+pub fn private(path: &Path) -> Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
 }

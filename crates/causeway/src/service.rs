@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use api::{Addresses, App, Limits, OperatorToken};
+use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken};
 use solver::{Outside, Solver};
 use store::{Store, WorkerLock};
 use tokio::net::TcpListener;
@@ -34,6 +35,8 @@ impl Service {
     pub async fn start(config: &Config, outside: Outside) -> Result<Self> {
         let database = assemble::database(config)?;
         let lock = Arc::new(store::lock(&database)?);
+        // A wrong one should be known at the start, not when it is needed.
+        config.master_key()?;
         let store = Store::open(&database)?;
         let metrics = crate::telemetry::metrics();
         let parts = assemble::parts(config, store, outside)?;
@@ -59,6 +62,7 @@ impl Service {
             solver: solver.clone(),
             addresses: addresses(config),
             operator: operator(config)?,
+            keys: Arc::new(Keys::new(solver.store.clone(), outside.clock)),
             limits: limits(config)?.map(Arc::new),
             metrics,
         };
@@ -143,8 +147,13 @@ fn limits(config: &Config) -> Result<Option<Limits>> {
     }
     let proxies =
         config.trusted_proxies.iter().map(|text| text.parse().with_context(|| format!("trusted_proxies: {text}")));
-    let proxies = proxies.collect::<Result<Vec<_>>>()?;
-    Ok(Some(Limits::new(config.limits.quotes_per_minute, config.limits.others_per_minute, proxies)))
+    let allowance = Allowance {
+        quotes_per_minute: config.limits.quotes_per_minute,
+        others_per_minute: config.limits.others_per_minute,
+        wrong_keys_per_minute: config.limits.wrong_keys_per_minute,
+        trusted_proxies: proxies.collect::<Result<_>>()?,
+    };
+    Ok(Some(Limits::new(allowance, Arc::new(AtomicU32::new(1)))))
 }
 
 /// A node of another chain would make us pay on the wrong one. One that is down may come up later.

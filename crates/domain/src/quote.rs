@@ -6,6 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
+use crate::api_key::ApiKeyId;
 use crate::fees::{AppFee, Fees};
 use crate::fixed_rate::{Fixed, FixedRate};
 use crate::ids::{ChainId, RequestId};
@@ -48,6 +49,9 @@ pub struct Ask {
     pub referrer: Option<String>,
     pub explicit_deposit: bool,
     pub ttl_secs: Option<u32>,
+    /// Whose key it was asked with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<ApiKeyId>,
     #[serde(default, skip_serializing_if = "Wishes::is_plain")]
     pub wishes: Wishes,
 }
@@ -78,7 +82,13 @@ pub struct Wishes {
     pub sponsor: Option<SponsorAsk>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_rate: Option<FixedRate>,
+    /// The deposit is to go back instead of being filled, and the key it was asked with may say so.
+    #[serde(skip_serializing_if = "is_false")]
+    pub force_refund: bool,
 }
+
+/// The referrer that asks for a refund instead of a fill.
+pub const FORCE_REFUND: &str = "debug-force-refund";
 
 impl Wishes {
     fn is_plain(&self) -> bool {

@@ -7,7 +7,7 @@ use alloy::primitives::Address;
 use domain::catalog::Catalog;
 use domain::ids::ChainId;
 use domain::pricing::Terms;
-use domain::quote::Quote;
+use domain::quote::{FORCE_REFUND, Quote};
 use domain::time::Timestamp;
 use evm::LocalSigner;
 use market::{Market, Snapshot};
@@ -115,12 +115,10 @@ pub struct Means {
     pub now: Timestamp,
 }
 
-/// The referrer that asks for a refund instead of a fill.
-const FORCE_REFUND: &str = "debug-force-refund";
-
 impl Means {
     pub fn forces_refund(&self, quote: &Quote) -> bool {
-        self.debug_refunds && quote.ask.referrer.as_deref() == Some(FORCE_REFUND)
+        let asked = self.debug_refunds && quote.ask.referrer.as_deref() == Some(FORCE_REFUND);
+        asked || quote.ask.wishes.force_refund
     }
 
     /// Whether any chain has payments that this database may not know of.

@@ -8,11 +8,12 @@ use domain::catalog::Catalog;
 use domain::fees::AppFee;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
-use domain::quote::{Ask, Call, CurrencyKey, Trade, Wishes};
+use domain::quote::{Ask, Call, CurrencyKey, FORCE_REFUND, Trade, Wishes};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::quote::sponsor;
 
@@ -124,7 +125,7 @@ impl QuoteBody {
         self.include_protocol_data == Some(true)
     }
 
-    pub fn into_ask(self, catalog: &Catalog) -> Result<Ask, ApiError> {
+    pub fn into_ask(self, catalog: &Catalog, caller: &Caller) -> Result<Ask, ApiError> {
         self.refuse_what_is_not_offered()?;
         let (origin, destination) = (ChainId(self.origin_chain_id), ChainId(self.destination_chain_id));
         // An unknown chain is said first: without it no address can be read.
@@ -170,8 +171,9 @@ impl QuoteBody {
         if let Some(value) = given(self.origin_gas_overhead.as_ref()) {
             whole(value).ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
         }
-        let wishes = self.wishes(trade)?;
+        let wishes = self.wishes(trade, caller)?;
         Ok(Ask {
+            key: caller.key().map(|key| key.id),
             trade,
             refund_to: self.refund_to.as_deref().map(|text| account("refundTo", origin, text)).transpose()?,
             origin: currency("originCurrency", origin, &self.origin_currency)?,
@@ -200,14 +202,14 @@ impl QuoteBody {
         }
     }
 
-    fn wishes(&self, trade: Trade) -> Result<Wishes, ApiError> {
+    fn wishes(&self, trade: Trade, caller: &Caller) -> Result<Wishes, ApiError> {
         let asked = sponsor::Asked {
             subsidize: self.subsidize_fees == Some(true),
             components: self.sponsored_fee_components.as_deref(),
             cap: given(self.max_subsidization_amount.as_ref()),
             fixed_rate: self.fixed_rate.as_deref().filter(|rate| !rate.is_empty()),
         };
-        let (sponsor, fixed_rate) = asked.read()?;
+        let (sponsor, fixed_rate) = asked.read(caller)?;
         Ok(Wishes {
             app_fees: self.app_fees()?,
             top_up: self.top_up()?,
@@ -218,6 +220,8 @@ impl QuoteBody {
             any_impact: self.override_price_impact == Some(true),
             sponsor,
             fixed_rate,
+            force_refund: self.referrer.as_deref() == Some(FORCE_REFUND)
+                && caller.key().is_some_and(|key| key.may_force_refund),
         })
     }
 

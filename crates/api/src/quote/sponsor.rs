@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::quote::body::whole;
 use crate::wire::AmountBody;
@@ -21,7 +22,7 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    pub fn read(self) -> Result<(Option<SponsorAsk>, Option<FixedRate>), ApiError> {
+    pub fn read(self, caller: &Caller) -> Result<(Option<SponsorAsk>, Option<FixedRate>), ApiError> {
         let bad = |field, problem: &str| ApiError::Parameter { field, problem: problem.to_owned() };
         let fixed_rate = self.fixed_rate.map(str::parse::<FixedRate>).transpose();
         let fixed_rate = fixed_rate.map_err(|error| ApiError::FixedRate { problem: error.to_string() })?;
@@ -54,9 +55,10 @@ impl Asked<'_> {
                     .ok_or_else(|| bad("maxSubsidizationAmount", "must be millionths of a dollar, as decimal text"))?,
             ),
         };
-        let _ = SponsorAsk::new(components, cap);
-        // Whose balance it would be is known by the key.
-        Err(ApiError::KeyRequired { field: "subsidizeFees" })
+        // Whose balance it is is known by the key.
+        let key = caller.key().ok_or(ApiError::KeyRequired { field: "subsidizeFees" })?;
+        key.wallet.ok_or(ApiError::Forbidden("subsidizeFees: no wallet is linked to this key"))?;
+        Ok((Some(SponsorAsk::new(components, cap)), fixed_rate))
     }
 }
 

@@ -105,6 +105,7 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
         referrer: None,
         explicit_deposit: true,
         ttl_secs: None,
+        key: None,
         wishes: Wishes {
             app_fees: vec![AppFee { recipient: Address::repeat_byte(0x33), bps: 2 }],
             sponsor: Some(SponsorAsk::new(selected.to_vec(), cap.map(UsdMicros))),

@@ -8,6 +8,7 @@ use devnet::{Devnet, Postgres, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use store::Store;
 
+mod api_key;
 mod facts;
 
 use crate::cli::DevArgs;
@@ -76,6 +77,7 @@ async fn with_chains(
     let config = Config::load(&toml)?;
     progress.say("Preparing the database");
     Store::migrate(&crate::assemble::database(&config)?)?;
+    let api_key = api_key::ensure(&config, folder).await?;
     let service = if args.chains_only {
         None
     } else {
@@ -85,9 +87,9 @@ async fn with_chains(
     if let Some(service) = &service {
         ready(service).await;
     }
-    facts::write(folder, devnet, &config, &database.text)?;
+    facts::write(folder, devnet, &config, &database.text, &api_key)?;
     bar.finish_and_clear();
-    facts::print(devnet, &config, args, folder);
+    facts::print(devnet, &config, args, folder, &api_key);
     match service {
         Some(service) => service.run().await?,
         None => signal().await,

@@ -61,7 +61,11 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     let port = free_port()?;
     let mut dev = Dev::start(&data_dir, port, &["--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;
-    ensure!(facts["baseUrl"] == format!("http://127.0.0.1:{port}") && facts["apiKey"].is_null());
+    ensure!(facts["baseUrl"] == format!("http://127.0.0.1:{port}"));
+    let api_key = facts["apiKey"].as_str().context("apiKey")?.to_owned();
+    let keyed =
+        |key: String| reqwest::Client::new().get(format!("http://127.0.0.1:{port}/chains")).bearer_auth(key).send();
+    ensure!(keyed(api_key.clone()).await?.status() == 200 && keyed(api_key.clone() + "0").await?.status() == 401);
     let chains = facts["chains"].as_array().context("chains")?;
     ensure!(chains.iter().map(|chain| chain["name"].as_str().unwrap()).eq(["base", "optimism", "arbitrum"]));
     for chain in chains {
@@ -82,6 +86,7 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
 
     let mut dev = Dev::start(&data_dir, port, &["--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;
+    ensure!(facts["apiKey"] == api_key, "the key is another one");
     let rpc = facts["chains"][0]["rpcUrl"].as_str().unwrap().to_owned();
     dev.signal(Signal::SIGKILL).await?;
     eventually("the chains are gone", || async { Ok(!answers(&rpc).await) }).await

@@ -14,6 +14,7 @@ mod fail_reasons;
 mod funding;
 mod fuzz;
 mod http;
+mod keys;
 mod parameters;
 mod process;
 mod reorg;

@@ -25,6 +25,14 @@ impl Served {
         Ok(Self(command.spawn()?))
     }
 
+    /// With everything it has to say in a file.
+    pub fn logging(config: &Path, log: &Path) -> Result<Self> {
+        let mut command = causeway();
+        command.args(["serve", "--config"]).arg(config).stdout(std::fs::File::create(log.with_extension("out"))?);
+        command.env("RUST_LOG", "trace").stderr(std::fs::File::create(log)?);
+        Ok(Self(command.spawn()?))
+    }
+
     pub async fn wait_until_dead(&mut self, patience: Duration) -> Result<ExitStatus> {
         let began = Instant::now();
         while began.elapsed() < patience {

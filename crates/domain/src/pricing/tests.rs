@@ -158,6 +158,7 @@ fn ask(trade: Trade, amount: u128, from: &Currency, to: &Currency, wishes: Wishe
         referrer: None,
         explicit_deposit: true,
         ttl_secs: None,
+        key: None,
         wishes,
     }
 }

@@ -4,8 +4,8 @@
 
 mod crash;
 mod database;
-mod ledger;
 mod keys;
+mod ledger;
 mod locks;
 mod migrations;
 mod outages;

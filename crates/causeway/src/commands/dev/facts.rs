@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use devnet::{Chain, Devnet};
+use domain::api_key::KeyText;
 use serde_json::{Value, json};
 
 use crate::assemble::plain;
@@ -17,10 +18,10 @@ pub fn remove(folder: &Path) {
     let _ = std::fs::remove_file(folder.join(FILE));
 }
 
-pub fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &str) -> Result<()> {
+pub fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &str, api_key: &KeyText) -> Result<()> {
     let facts = json!({
         "baseUrl": plain(&config.base_url),
-        "apiKey": null,
+        "apiKey": api_key.expose(),
         "chains": devnet.chains.iter().map(chain).collect::<Vec<_>>(),
         "accounts": devnet.keys.users.iter().map(|account| {
             json!({ "address": account.address, "privateKey": account.private_key })
@@ -49,10 +50,11 @@ fn chain(chain: &Chain) -> Value {
     })
 }
 
-pub fn print(devnet: &Devnet, config: &Config, args: &DevArgs, folder: &Path) {
+pub fn print(devnet: &Devnet, config: &Config, args: &DevArgs, folder: &Path, api_key: &KeyText) {
     let base = plain(&config.base_url);
     println!("Causeway is running on a local network.\n");
     println!("  base address  {base}{}", if args.chains_only { "  (not started, see below)" } else { "" });
+    println!("  api key       {}", api_key.expose());
     println!("  facts         {}", folder.join(FILE).display());
     println!("  config        {}\n", folder.join("dev.toml").display());
     println!("  {:<10} {:>6}  {:<23} depository", "chain", "id", "rpc");

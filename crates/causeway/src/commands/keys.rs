@@ -1,0 +1,218 @@
+//! `causeway keys`: API keys, made, changed and ended. A text is shown once, when it is made.
+//!
+//! It works beside a running service: one short write of its own, after which the service reads the key again within
+//! seconds. The lock of the worker is not needed, because nothing here pays.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use domain::api_key::{ApiKey, ApiKeyId, Family, KeyLimits, KeyText, Rate, check_name};
+use store::keys::{self, StoredText};
+use store::sealing::MasterKey;
+use store::{Store, StoreError, Tx};
+
+use crate::assemble;
+use crate::cli::{KeysCommand, LimitsArgs};
+use crate::config::Config;
+use crate::outside::outside;
+
+/// Of a listing, read in pages.
+const PAGE: u32 = 200;
+/// The longest a replaced text may stay good.
+const LONGEST_OVERLAP: Duration = Duration::from_secs(7 * 24 * 3600);
+
+pub async fn run(config: &Config, command: KeysCommand) -> Result<()> {
+    let store = open(config)?;
+    let done = answer(config, &store, command).await;
+    store.close().await;
+    done
+}
+
+/// Without the lock of the worker.
+pub fn open(config: &Config) -> Result<Store> {
+    let mut options = assemble::database(config)?;
+    (options.reader_threads, options.postgres_threads) = (1, 1);
+    Store::open(&options).with_context(|| format!("database {}", options.url))
+}
+
+async fn answer(config: &Config, store: &Store, command: KeysCommand) -> Result<()> {
+    match command {
+        KeysCommand::Create { name, elevated, may_force_refund } => {
+            let limits = KeyLimits::new(elevated);
+            let (key, text) = create(config, store, New { name, limits, may_force_refund }).await?;
+            println!("{}", key.id);
+            show_once(&text);
+            Ok(())
+        }
+        KeysCommand::List => list(store).await,
+        KeysCommand::Show { id } => {
+            let key = store.read(move |tx| keys::find(tx, id)).await?.with_context(|| format!("no key {id}"))?;
+            describe(&key);
+            Ok(())
+        }
+        KeysCommand::Rename { id, name } => {
+            check_name(&name)?;
+            change(store, id, move |tx| keys::rename(tx, id, &name)).await
+        }
+        KeysCommand::Rotate { id, overlap_secs } => rotate(config, store, id, overlap_secs).await,
+        KeysCommand::Revoke { id } => {
+            let now = (outside().clock)();
+            change(store, id, move |tx| keys::revoke(tx, id, now)).await
+        }
+        KeysCommand::Limits(args) => limits(store, args).await,
+    }
+}
+
+/// What a key is made from.
+#[derive(Debug)]
+pub struct New {
+    pub name: String,
+    pub limits: KeyLimits,
+    pub may_force_refund: bool,
+}
+
+/// Makes a key. Nothing else ever has its text in clear.
+pub async fn create(config: &Config, store: &Store, new: New) -> Result<(ApiKey, KeyText)> {
+    check_name(&new.name)?;
+    let master = master(config)?;
+    let outside = outside();
+    let mut id = [0u8; 10];
+    (outside.random)(&mut id);
+    let key = ApiKey {
+        id: ApiKeyId::new(id),
+        name: new.name,
+        wallet: None,
+        limits: new.limits,
+        may_force_refund: new.may_force_refund,
+        created_at: (outside.clock)(),
+        rotated_at: None,
+        revoked_at: None,
+    };
+    let (text, stored) = fresh_text(key.id, &master)?;
+    let made = key.clone();
+    store.write(move |tx| keys::create(tx, &made, &stored)).await?;
+    Ok((key, text))
+}
+
+fn master(config: &Config) -> Result<MasterKey> {
+    config.master_key()?.context(
+        "keys.master_key is not configured: name an environment variable there and set it to what `openssl rand -hex 32` prints",
+    )
+}
+
+fn fresh_text(id: ApiKeyId, master: &MasterKey) -> Result<(KeyText, StoredText)> {
+    let (mut random, mut nonce) = ([0u8; 32], [0u8; 12]);
+    (outside().random)(&mut random);
+    (outside().random)(&mut nonce);
+    let text = KeyText::new(random);
+    let stored = StoredText::new(id, &text, master, nonce)?;
+    Ok((text, stored))
+}
+
+fn show_once(text: &KeyText) {
+    println!("{}", text.expose());
+    eprintln!("The second line is the key. It is not shown again.");
+}
+
+async fn change(
+    store: &Store,
+    id: ApiKeyId,
+    unit: impl Fn(&mut Tx<'_>) -> Result<bool, StoreError> + Send + 'static,
+) -> Result<()> {
+    let unit = move |tx: &mut Tx<'_>| Ok::<_, StoreError>(unit(tx)?.then(|| keys::find(tx, id)).transpose()?.flatten());
+    match store.write(unit).await? {
+        Some(key) => describe(&key),
+        None => bail!("no key {id}, or it is revoked"),
+    }
+    Ok(())
+}
+
+async fn rotate(config: &Config, store: &Store, id: ApiKeyId, overlap_secs: u32) -> Result<()> {
+    let overlap = Duration::from_secs(overlap_secs.into());
+    ensure!(overlap <= LONGEST_OVERLAP, "--overlap-secs: at most {}", LONGEST_OVERLAP.as_secs());
+    let (text, stored) = fresh_text(id, &master(config)?)?;
+    let now = (outside().clock)();
+    let rotated = store.write(move |tx| keys::rotate(tx, id, &stored, now.plus(overlap), now)).await?;
+    ensure!(rotated, "no key {id}, or it is revoked");
+    println!("{id}");
+    show_once(&text);
+    Ok(())
+}
+
+async fn limits(store: &Store, args: LimitsArgs) -> Result<()> {
+    let id = args.id;
+    let unit = move |tx: &mut Tx<'_>| {
+        let Some(key) = keys::find(tx, id)? else { return Ok(false) };
+        let mut limits = key.limits;
+        limits.elevated = args.elevated.unwrap_or(limits.elevated);
+        for (family, rate) in &args.rates {
+            limits = limits.with(*family, *rate);
+        }
+        keys::set_may_force_refund(tx, id, args.may_force_refund.unwrap_or(key.may_force_refund))?;
+        keys::set_limits(tx, id, limits)
+    };
+    change(store, id, unit).await
+}
+
+/// `quotes=10/s`, or `quotes=default` to give up a rate of one's own.
+pub fn family_rate(text: &str) -> Result<(Family, Option<Rate>), String> {
+    let names = || Family::ALL.map(Family::as_str).join(", ");
+    let (name, rate) = text.split_once('=').ok_or("must be such as quotes=10/s")?;
+    let family = Family::ALL.into_iter().find(|family| family.as_str() == name);
+    let family = family.ok_or_else(|| format!("{name} is none of {}", names()))?;
+    match rate {
+        "default" => Ok((family, None)),
+        rate => rate.parse().map(|rate| (family, Some(rate))).map_err(|error| format!("{rate}: {error}")),
+    }
+}
+
+async fn list(store: &Store) -> Result<()> {
+    println!("{:<24}  {:<8}  {:<42}  name", "id", "state", "wallet");
+    let mut last = None;
+    loop {
+        let after = last.take();
+        let page = store.read(move |tx| keys::list(tx, after.as_ref(), PAGE)).await?;
+        for key in &page {
+            println!("{:<24}  {:<8}  {:<42}  {}", key.id.to_string(), state(key), wallet(key), key.name);
+        }
+        if page.len() < PAGE as usize {
+            return Ok(());
+        }
+        last = page.into_iter().last();
+    }
+}
+
+fn state(key: &ApiKey) -> &'static str {
+    if key.revoked_at.is_some() { "revoked" } else { "good" }
+}
+
+fn wallet(key: &ApiKey) -> String {
+    key.wallet.map_or_else(|| "-".to_owned(), |wallet| wallet.to_string())
+}
+
+fn describe(key: &ApiKey) {
+    println!("id                {}", key.id);
+    println!("name              {}", key.name);
+    println!("state             {}", state(key));
+    println!("wallet            {}", wallet(key));
+    println!("may force refund  {}", key.may_force_refund);
+    println!("elevated limits   {}", key.limits.elevated);
+    for family in Family::ALL {
+        let own = if key.limits.own(family).is_some() { "  (its own)" } else { "" };
+        println!("  {:<20}  {}{own}", family.as_str(), key.limits.rate(family));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_given_by_family() {
+        assert_eq!(family_rate("quotes=10/s"), Ok((Family::Quotes, Some("10/s".parse().unwrap()))));
+        assert_eq!(family_rate("requests-v3=default"), Ok((Family::RequestsV3, None)));
+        for bad in ["quotes", "quote=10/s", "quotes=10", "quotes="] {
+            assert!(family_rate(bad).is_err(), "{bad}");
+        }
+    }
+}

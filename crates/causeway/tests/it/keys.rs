@@ -1,0 +1,213 @@
+//! API keys: made, changed and ended beside a running service, and never to be found where they should not be.
+
+use std::path::Path;
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Context, Result, ensure};
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+
+use crate::process::{Served, causeway};
+use crate::stand::{Engine, Stand, ask, eventually, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+
+/// Runs `causeway keys` and gives what it printed.
+fn keys(stand: &Stand, args: &[&str]) -> Result<String> {
+    let config = stand.folder.path().join("dev.toml");
+    let output = causeway().arg("keys").args(args).arg("--config").arg(config).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Makes a key and gives its id and its text.
+pub fn create(stand: &Stand, more: &[&str]) -> Result<(String, String)> {
+    let printed = keys(stand, &[&["create", "--name", "an app"], more].concat())?;
+    id_and_text(&printed)
+}
+
+fn id_and_text(printed: &str) -> Result<(String, String)> {
+    let (id, text) = printed.trim().split_once('\n').context("two lines")?;
+    ensure!(id.starts_with("key_") && text.starts_with("cwk_"), "{printed}");
+    Ok((id.to_owned(), text.to_owned()))
+}
+
+fn a_quote() -> Value {
+    let user = new_account().address;
+    ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)))
+}
+
+/// A call's code and body.
+async fn answer(call: RequestBuilder) -> Result<(u16, Value)> {
+    let response = call.send().await?;
+    Ok((response.status().as_u16(), response.json().await?))
+}
+
+/// Whether `part` is in a file, byte by byte.
+fn holds(file: &Path, part: &[u8]) -> Result<bool> {
+    Ok(std::fs::read(file)?.windows(part.len()).any(|window| window == part))
+}
+
+async fn made_changed_and_ended(engine: Engine) -> Result<()> {
+    let stand = Stand::new(engine).await?;
+    let (client, log) = (reqwest::Client::new(), stand.folder.path().join("log"));
+    let served = Served::logging(&stand.folder.path().join("dev.toml"), &log)?;
+    stand.wait_until_served().await?;
+    let get = |path: &str| client.get(stand.url(path));
+    let post = |body: &Value| client.post(stand.url("/quote/v2")).json(body);
+
+    // Good at once, in either header, and remembered by what is quoted with it.
+    let (id, text) = create(&stand, &[])?;
+    ensure!(answer(get("/chains").header("x-api-key", &text)).await?.0 == 200);
+    ensure!(answer(get("/chains").bearer_auth(&text)).await?.0 == 200);
+    let (code, quoted) = answer(post(&a_quote()).header("x-api-key", &text)).await?;
+    ensure!(code == 200, "{quoted}");
+    let request = request_id(&quoted).parse()?;
+    let store = store::Store::open(&causeway::assemble::database(&stand.config)?)?;
+    let stored = store.read(move |tx| store::requests::find(tx, request)).await?.context("the quote")?;
+    ensure!(stored.quote.ask.key.map(|key| key.to_string()) == Some(id.clone()));
+    store.close().await;
+
+    // A wrong key is never "no key", whatever the route, and the right header wins.
+    let wrong = format!("cwk_{}", "0".repeat(64));
+    for shown in [wrong.as_str(), "", "nonsense", &text[..67], &text.to_uppercase()] {
+        for call in [get("/chains"), get("/lives"), post(&a_quote()), get("/nowhere"), get("/intents/status/v3")] {
+            let (code, body) = answer(call.header("x-api-key", shown)).await?;
+            ensure!(code == 401 && body["errorCode"] == "UNAUTHORIZED" && body["statusCode"] == 401, "{body}");
+            ensure!(!body.to_string().contains(&text[4..20]), "{body}");
+        }
+        ensure!(answer(get("/chains").bearer_auth(shown)).await?.0 == 401);
+        ensure!(answer(get("/chains").bearer_auth(&text).header("x-api-key", shown)).await?.0 == 401);
+        ensure!(answer(get("/chains").bearer_auth(shown).header("x-api-key", &text)).await?.0 == 200);
+    }
+    ensure!(answer(get("/chains").basic_auth("user", Some("password"))).await?.0 == 200);
+
+    // Sponsoring takes a key, and then a wallet behind it.
+    let mut sponsored = a_quote();
+    sponsored["subsidizeFees"] = json!(true);
+    ensure!(answer(post(&sponsored)).await?.0 == 401);
+    let (code, body) = answer(post(&sponsored).header("x-api-key", &text)).await?;
+    ensure!(code == 403 && body["errorCode"] == "FORBIDDEN", "{body}");
+
+    // The operator's token is no API key, and an API key is not the operator's.
+    let operator = |token: &str| get("/operator/risk").bearer_auth(token);
+    ensure!(answer(operator(causeway::local::OPERATOR_TOKEN)).await?.0 == 200);
+    ensure!(answer(operator(&text)).await?.0 == 401);
+    ensure!(answer(get("/chains").bearer_auth(causeway::local::OPERATOR_TOKEN)).await?.0 == 200);
+    ensure!(answer(get("/chains").header("x-api-key", causeway::local::OPERATOR_TOKEN)).await?.0 == 401);
+
+    // Renamed, limited and listed.
+    let shown = keys(&stand, &["rename", &id, "another name"])?;
+    ensure!(shown.contains("another name"), "{shown}");
+    let shown = keys(&stand, &["limits", &id, "--elevated", "true", "--rate", "quotes=3/min"])?;
+    ensure!(shown.contains("3/min  (its own)") && shown.contains("20/s"), "{shown}");
+    ensure!(keys(&stand, &["list"])?.contains(&id) && keys(&stand, &["show", &id])?.contains("another name"));
+    ensure!(keys(&stand, &["show", "key_00000000000000000000"]).is_err());
+
+    // With an overlap both texts are good; without one the old ends within seconds, and so does a revoked key.
+    let refused = async |text: &str| {
+        eventually("the key is refused", || async {
+            Ok(answer(get("/chains").header("x-api-key", text)).await?.0 == 401)
+        })
+        .await
+    };
+    let (_, second) = id_and_text(&keys(&stand, &["rotate", &id, "--overlap-secs", "3600"])?)?;
+    ensure!(second != text);
+    for text in [&text, &second] {
+        ensure!(answer(get("/chains").header("x-api-key", text)).await?.0 == 200);
+    }
+    let (_, third) = id_and_text(&keys(&stand, &["rotate", &id])?)?;
+    ensure!(answer(get("/chains").header("x-api-key", &third)).await?.0 == 200);
+    refused(&text).await?;
+    refused(&second).await?;
+    ensure!(answer(get("/chains").header("x-api-key", &third)).await?.0 == 200);
+    keys(&stand, &["revoke", &id])?;
+    refused(&third).await?;
+    ensure!(keys(&stand, &["rotate", &id]).is_err());
+
+    // Nowhere in clear: not in what the service said and measured, and not in its files.
+    let metrics = get("/metrics").send().await?.text().await?;
+    ensure!(metrics.contains("causeway_wrong_keys_total"), "no metrics");
+    ensure!(served.terminate().await?.success());
+    let files: Vec<_> = std::fs::read_dir(stand.folder.path())?.collect::<std::io::Result<_>>()?;
+    ensure!(holds(&log, b"listening on")?, "nothing was logged");
+    for text in [&text, &second, &third] {
+        let secret = &text[4..];
+        ensure!(!metrics.contains(secret), "a key is in the metrics");
+        let raw = alloy::primitives::hex::decode(secret)?;
+        for file in files.iter().map(std::fs::DirEntry::path).filter(|path| path.is_file()) {
+            let clear = holds(&file, secret.as_bytes())? || holds(&file, &raw)?;
+            ensure!(!clear, "a key is in {}", file.display());
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_are_made_changed_and_ended_while_the_service_runs_sqlite() -> Result<()> {
+    made_changed_and_ended(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn keys_are_made_changed_and_ended_while_the_service_runs_postgres() -> Result<()> {
+    made_changed_and_ended(Engine::Postgres).await
+}
+
+fn figure(response: &Response, header: &str) -> Option<u64> {
+    response.headers().get(header)?.to_str().ok()?.parse().ok()
+}
+
+#[tokio::test]
+async fn a_caller_is_counted_by_its_key_or_by_its_address() -> Result<()> {
+    let stand = Stand::with(Engine::Sqlite, |config| {
+        config.limits.rate_limits = true;
+        config.limits.others_per_minute = 40.try_into().unwrap();
+        config.limits.quotes_per_minute = 2.try_into().unwrap();
+        config.limits.wrong_keys_per_minute = 3.try_into().unwrap();
+        config.trusted_proxies = vec!["127.0.0.1".to_owned()];
+    })
+    .await?;
+    let (id, text) = create(&stand, &[])?;
+    keys(&stand, &["limits", &id, "--rate", "quotes=4/min"])?;
+    let service = stand.serve().await?;
+    let client = reqwest::Client::new();
+    // The quote itself need not be good.
+    let quote = |from: &str| client.post(stand.url("/quote/v2")).header("x-forwarded-for", from).json(&json!({}));
+    let codes = async |call: &dyn Fn() -> RequestBuilder, times: usize| {
+        let mut codes = Vec::new();
+        for _ in 0..times {
+            codes.push(call().send().await?.status().as_u16());
+        }
+        anyhow::Ok(codes)
+    };
+    // By address, then by key from that very address, then by another address.
+    ensure!(codes(&|| quote("9.9.9.9"), 3).await? == [400, 400, 429]);
+    let first = quote("9.9.9.9").header("x-api-key", &text).send().await?;
+    ensure!(first.status() == 400 && figure(&first, "ratelimit-limit") == Some(4));
+    ensure!(figure(&first, "ratelimit-remaining") == Some(3) && figure(&first, "ratelimit-reset") == Some(15));
+    ensure!(codes(&|| quote("9.9.9.8").header("x-api-key", &text), 4).await? == [400, 400, 400, 429]);
+    let last = quote("9.9.9.8").bearer_auth(&text).send().await?;
+    ensure!(figure(&last, "ratelimit-remaining") == Some(0));
+    ensure!(last.headers().contains_key("retry-after") && figure(&last, "retry-after") <= Some(15));
+    ensure!(last.json::<Value>().await?["errorCode"] == "RATE_LIMITED");
+    // IPv6 by /64.
+    ensure!(codes(&|| quote("2001:db8::1"), 2).await? == [400, 400]);
+    ensure!(codes(&|| quote("2001:db8::ffff"), 1).await? == [429]);
+    // Other routes have an allowance of their own.
+    let other = || client.get(stand.url("/chains")).header("x-forwarded-for", "9.9.9.9");
+    ensure!(codes(&other, 2).await? == [200, 200]);
+
+    // Guessing keys ends soon; a key that is known goes on from the same address.
+    let guess = || other().header("x-api-key", format!("cwk_{}", alloy::hex::encode(new_account().private_key)));
+    ensure!(codes(&guess, 5).await? == [401, 401, 401, 429, 429]);
+    ensure!(guess().send().await?.headers().contains_key("retry-after"));
+    ensure!(codes(&|| other().header("x-api-key", "x"), 1).await? == [429]);
+    ensure!(codes(&|| other().header("x-api-key", &text), 2).await? == [200, 200]);
+    ensure!(codes(&other, 1).await? == [200]);
+
+    // The older listing says nothing of its limits.
+    let listing = client.get(stand.url("/requests/v2")).header("x-forwarded-for", "9.9.9.7").send().await?;
+    ensure!(figure(&listing, "ratelimit-limit").is_none());
+    service.stop().await
+}
