@@ -151,7 +151,7 @@ impl ChainBody {
     fn new(chain: &Chain, app: &App) -> Self {
         let site = app.solver.sites.get(&chain.id);
         let refusing = site.and_then(|site| site.refusing());
-        let mut solver_addresses = vec![text(app.solver.order_key.address())];
+        let mut solver_addresses = vec![text(app.solver.terms.solver)];
         solver_addresses.extend(app.solver.attestation_key.as_ref().map(|key| text(key.address())));
         if let Some(site) = site {
             solver_addresses.push(text(site.treasury));

@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use domain::catalog::Catalog;
 use solver::Solver;
+use store::Instance;
 
 pub use caller::{Caller, Keyed};
 pub use keys::Keys;
@@ -41,12 +42,14 @@ pub use limits::{Allowance, Limits};
 pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
-pub use router::router;
+pub use router::{operating_router, router};
 
 /// What the routes share.
 #[derive(Clone)]
 pub struct App {
     pub solver: Arc<Solver>,
+    /// This process among those that serve the database.
+    pub instance: Instance,
     pub catalog: Arc<Catalog>,
     pub addresses: Addresses,
     /// None where nobody may call as the operator.

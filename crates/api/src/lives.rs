@@ -1,10 +1,12 @@
 //! `GET /lives`: whether the service lives, and what ails it.
 
+use std::sync::atomic::Ordering;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use store::blocks;
+use store::{blocks, leases};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -20,7 +22,34 @@ pub struct LivesResponse {
 pub struct Report {
     version: &'static str,
     database: bool,
+    instance: InstanceReport,
     chains: Vec<ChainReport>,
+}
+
+/// The process that answers, among those that serve the same database.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceReport {
+    name: String,
+    /// `api`, `worker`, `allocator` or `all`.
+    role: &'static str,
+    /// How many processes answer callers.
+    answering: u32,
+    leases: Vec<LeaseReport>,
+}
+
+/// What one process does at a time.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseReport {
+    /// `worker` or `allocator`.
+    kind: &'static str,
+    /// How often it was taken.
+    epoch: i64,
+    /// The process that took it last.
+    holder: Option<String>,
+    /// Whether that process has it and is alive.
+    held: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -34,6 +63,13 @@ pub struct ChainReport {
     refusing: Option<String>,
     /// Why it is not quoted.
     market: Option<String>,
+}
+
+impl From<leases::State> for LeaseReport {
+    fn from(lease: leases::State) -> Self {
+        let held = lease.held && lease.expired_millis.is_none();
+        Self { kind: lease.kind.name(), epoch: lease.epoch, holder: lease.name, held }
+    }
 }
 
 /// Says whether the service lives.
@@ -63,12 +99,20 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
             market: app.solver.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });
     }
+    let leases = app.solver.store.read(leases::all).await.unwrap_or_default();
+    let about = app.instance.about();
+    let instance = InstanceReport {
+        name: about.name.clone(),
+        role: about.role,
+        answering: app.instance.answering().load(Ordering::Relaxed),
+        leases: leases.into_iter().map(LeaseReport::from).collect(),
+    };
     let ailing = chains.iter().any(|chain| chain.refusing.is_some() || chain.market.is_some());
     let (code, status) = match (database, ailing) {
         (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "down"),
         (true, true) => (StatusCode::OK, "degraded"),
         (true, false) => (StatusCode::OK, "ok"),
     };
-    let report = Report { version: env!("CARGO_PKG_VERSION"), database, chains };
+    let report = Report { version: env!("CARGO_PKG_VERSION"), database, instance, chains };
     (code, Json(LivesResponse { status, report }))
 }

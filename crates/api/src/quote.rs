@@ -56,7 +56,7 @@ async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, A
     let signed = body.wants_signature();
     let ask = body.into_ask(&app.catalog, caller)?;
     let quoted = app.solver.quote(ask).await?;
-    let signature = quoted.order_id.filter(|_| signed).map(|order| app.solver.order_signature(order));
+    let signature = quoted.order_id.filter(|_| signed).and_then(|order| app.solver.order_signature(order));
     let response = QuoteResponse::new(&quoted, &app.catalog, signature).ok_or(ApiError::Internal)?;
     Answer::of(&response)
 }

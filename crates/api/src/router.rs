@@ -58,8 +58,16 @@ pub fn router(app: App) -> Router {
     let (router, document) = routes(&app.addresses).split_for_parts();
     let document = document.to_json().expect("the document is plain data");
     let document = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
+    served(router.route("/openapi.json", get(document)), app)
+}
+
+/// Of a process that answers no callers: only how it is.
+pub fn operating_router(app: App) -> Router {
+    served(Router::new().route("/lives", get(lives::lives)), app)
+}
+
+fn served(router: Router<App>, app: App) -> Router {
     router
-        .route("/openapi.json", get(document))
         .route("/metrics", get(metrics_text))
         .fallback(|| async { ApiError::NoSuchPath })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })

@@ -5,29 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use domain::account::Vm;
 use domain::catalog::{Catalog, Chain, Class, Currency, Dex, FillGas, Presentation, Tier};
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros, pow10};
 use domain::pair::ByClass;
 use domain::pricing::Terms;
-use evm::{Endpoint, LocalSigner, Nodes};
+use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
 use solver::allocator::{Allocator, Desk};
 use solver::{Outside, Screen, Settings, Site, Solver};
-use store::payments::Stored;
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
-use tokio::sync::mpsc;
+
+mod signers;
 
 use crate::config::{ChainConfig, ClassConfig, Config, EndpointConfig, Environment, FeedConfig, TierConfig, wei};
+use crate::role::Role;
 
 /// Everything the service is made of, not yet running.
 #[derive(Debug)]
 pub struct Parts {
     pub solver: Arc<Solver>,
-    pub inboxes: BTreeMap<ChainId, Vec<mpsc::Receiver<Stored>>>,
     pub watchlists: Vec<(Nodes, Watchlist)>,
     pub allocator: Option<Arc<Allocator>>,
 }
@@ -48,28 +48,26 @@ pub fn catalog(config: &Config) -> Result<Catalog> {
     Ok(Catalog::new(chains.collect::<Result<_>>()?)?)
 }
 
-pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
+/// What a process of this role is made of. Keys that it has no use for are not read.
+pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Result<Parts> {
     let catalog = Arc::new(catalog(config)?);
-    let order_key = key(config, &config.solver.order_key).context("solver.order_key")?;
-    let fillers = || -> Result<Vec<LocalSigner>> {
-        let keys = config.solver.filler_keys.iter().enumerate();
-        keys.map(|(n, source)| key(config, source).with_context(|| format!("solver.filler_keys, entry {n}"))).collect()
-    };
+    let orders = signers::orders(config, role)?;
+    let fillers = signers::fillers(config, role)?;
     let market = Arc::new(Market::new(catalog.chains().iter().map(|chain| chain.id)));
-    let (mut sites, mut inboxes, mut watchlists) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    let (mut sites, mut watchlists) = (BTreeMap::new(), Vec::new());
     for (settings, chain) in config.chains.iter().zip(catalog.chains()) {
         let in_chain = || format!("chain {}", chain.name);
         let nodes = nodes(config, settings).with_context(in_chain)?;
         let site_settings = site_settings(config, settings).with_context(in_chain)?;
-        let (site, inbox) = Site::new(chain.clone(), nodes.clone(), site_settings, config.solver.treasury, fillers()?);
+        let site = Site::new(chain.clone(), nodes.clone(), site_settings, config.solver.treasury, &fillers);
         watchlists.push((nodes, watchlist(config, settings, site.addresses()).with_context(in_chain)?));
         sites.insert(chain.id, Arc::new(site));
-        inboxes.insert(chain.id, inbox);
     }
-    let terms = Arc::new(terms(config, order_key.address())?);
+    let terms = Arc::new(terms(config, orders.address)?);
     let screen = Arc::new(screen(config)?);
     let accounts = Default::default();
-    let attestation_key = config.solver.attestation_key.as_ref().map(|source| key(config, source));
+    let attestation_key = config.solver.attestation_key.as_ref().filter(|_| role.answers());
+    let attestation_key = attestation_key.map(|source| signers::key(config, source));
     let attestation_key = attestation_key.transpose().context("solver.attestation_key")?;
     let debug_refunds = config.environment == Environment::Testnet;
     let solver = Solver {
@@ -77,7 +75,7 @@ pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
         store,
         market,
         terms,
-        order_key,
+        order_key: orders.key,
         attestation_key,
         sites,
         screen,
@@ -85,13 +83,17 @@ pub fn parts(config: &Config, store: Store, outside: Outside) -> Result<Parts> {
         debug_refunds,
         outside,
     };
-    let allocator = allocator(config, &solver)?.map(Arc::new);
-    Ok(Parts { solver: Arc::new(solver), inboxes, watchlists, allocator })
+    let allocator = if role.allocates() { allocator(config, role, &solver)?.map(Arc::new) } else { None };
+    Ok(Parts { solver: Arc::new(solver), watchlists, allocator })
 }
 
-fn allocator(config: &Config, solver: &Solver) -> Result<Option<Allocator>> {
-    let Some(settings) = &config.allocator else { return Ok(None) };
-    let key = key(config, &settings.key).context("allocator.key")?;
+fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allocator>> {
+    let Some(settings) = &config.allocator else {
+        ensure!(role != Role::Allocator, "allocator: needed by --role allocator");
+        return Ok(None);
+    };
+    let source = settings.key.as_ref().with_context(|| format!("allocator.key: needed by --role {role}"))?;
+    let key = signers::key(config, source).context("allocator.key")?;
     let mut desks = Vec::new();
     for chain in &config.chains {
         let Some(site) = solver.sites.get(&ChainId(chain.id)) else { continue };
@@ -106,10 +108,6 @@ fn allocator(config: &Config, solver: &Solver) -> Result<Option<Allocator>> {
         desks.push(Desk::new(site.clone(), nodes, settings.agreeing, caps.collect::<Result<_>>()?));
     }
     Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, desks)))
-}
-
-fn key(config: &Config, source: &crate::config::Source) -> Result<LocalSigner> {
-    Ok(LocalSigner::from_hex(source.read(&config.folder)?.expose())?)
 }
 
 fn screen(config: &Config) -> Result<Screen> {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use domain::api_key::{ApiKeyId, Family, Rate};
 
+use crate::role::Role;
+
 /// Causeway moves value between chains: quote, deposit, and the recipient is paid.
 #[derive(Debug, Parser)]
 #[command(name = "causeway", version, propagate_version = true)]
@@ -27,18 +29,18 @@ pub enum Command {
     /// Run everything locally: chains, contracts, DEX and the service.
     #[cfg(feature = "dev")]
     Dev(DevArgs),
-    /// Run the service.
-    Serve(ConfigArgs),
+    /// Run the service, or one part of it.
+    Serve(RoleArgs),
     /// Bring the database up to this version's schema.
     Migrate(ConfigArgs),
     /// Check configuration, database, nodes, contracts, balances and clock, and say how to mend what is wrong.
-    Doctor(ConfigArgs),
+    Doctor(RoleArgs),
     /// Import what our wallets sent since the database was saved, after restoring a backup.
-    Recover(ConfigArgs),
+    Recover(RoleArgs),
     /// Hold everything the database says against the chains; says what differs and exits 1 if anything does.
     Audit {
         #[command(flatten)]
-        config: ConfigArgs,
+        args: RoleArgs,
         /// Print the findings as JSON.
         #[arg(long)]
         json: bool,
@@ -123,6 +125,15 @@ pub struct LimitsArgs {
     pub rates: Vec<(Family, Option<Rate>)>,
     #[arg(long, value_name = "BOOL")]
     pub may_force_refund: Option<bool>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RoleArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// What the process is for, and so which keys it needs. All but `all` need Postgres.
+    #[arg(long, value_enum, default_value_t = Role::All)]
+    pub role: Role,
 }
 
 #[cfg(feature = "dev")]

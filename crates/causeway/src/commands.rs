@@ -32,21 +32,21 @@ pub fn run(cli: Cli) -> Result<()> {
         }
         Command::Serve(args) => {
             telemetry::start_logging(cli.log_format, "info");
-            let config = Config::load(&args.config)?;
-            runtime.block_on(async { Service::start(&config, outside()).await?.run().await })
+            let config = Config::load(&args.config.config)?;
+            runtime.block_on(async { Service::start_as(&config, args.role, outside()).await?.run().await })
         }
         Command::Migrate(args) => migrate(&Config::load(&args.config)?),
         Command::Doctor(args) => {
             telemetry::start_logging(cli.log_format, "error");
-            runtime.block_on(doctor::run(&args.config))
+            runtime.block_on(doctor::run(&args.config.config, args.role))
         }
         Command::Recover(args) => {
             telemetry::start_logging(cli.log_format, "warn");
-            runtime.block_on(recover::run(&Config::load(&args.config)?))
+            runtime.block_on(recover::run(&Config::load(&args.config.config)?, args.role))
         }
-        Command::Audit { config, json } => {
+        Command::Audit { args, json } => {
             telemetry::start_logging(cli.log_format, "error");
-            runtime.block_on(audit::run(&Config::load(&config.config)?, json))
+            runtime.block_on(audit::run(&Config::load(&args.config.config)?, args.role, json))
         }
         Command::Keys { command, config } => {
             telemetry::start_logging(cli.log_format, "warn");

@@ -42,6 +42,8 @@ pub struct Config {
     pub operator: OperatorConfig,
     #[serde(default)]
     pub keys: KeysConfig,
+    #[serde(default)]
+    pub instances: InstancesConfig,
     /// Without it deposits stay in the depositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator: Option<AllocatorConfig>,
@@ -63,15 +65,23 @@ pub enum Environment {
 pub struct SolverConfig {
     /// The name of the chain of the solver's identity, hashed into every order.
     pub chain: String,
-    /// Signs order ids and nothing else.
-    pub order_key: Source,
+    /// Signs order ids and nothing else. Needed by who quotes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_key: Option<Source>,
+    /// Its address, for processes that do not have the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_address: Option<Address>,
     /// Signs what requests are, for third parties. Without one nothing is attested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attestation_key: Option<Source>,
     /// Holds the token inventory; its key is not needed here.
     pub treasury: Address,
-    /// The wallets that send fills. Each is a lane on every chain.
+    /// The wallets that send fills. Each is a lane on every chain. Needed by the worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filler_keys: Vec<Source>,
+    /// Their addresses in the same order, for processes that do not have the keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filler_addresses: Vec<Address>,
     /// Unmined payments a lane may have.
     #[serde(default = "default_window")]
     pub lane_window: u64,
@@ -162,6 +172,20 @@ pub struct OperatorConfig {
     /// What the operator's own calls are made with. Without one nobody may make them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Source>,
+}
+
+/// Several processes on one database.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InstancesConfig {
+    /// How long nothing is heard of a process before another takes over what it did.
+    pub lease_millis: u64,
+}
+
+impl Default for InstancesConfig {
+    fn default() -> Self {
+        Self { lease_millis: 6_000 }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -412,7 +436,12 @@ impl Config {
     /// What one key alone cannot tell.
     fn check(&self) -> Result<()> {
         ensure!(!self.chains.is_empty(), "chains: at least one is needed");
-        ensure!(!self.solver.filler_keys.is_empty(), "solver.filler_keys: at least one is needed");
+        let (keys, addresses) = (self.solver.filler_keys.len(), self.solver.filler_addresses.len());
+        ensure!(keys + addresses > 0, "solver.filler_keys: at least one is needed, or its address in filler_addresses");
+        let both = keys > 0 && addresses > 0;
+        ensure!(!both || keys == addresses, "solver.filler_addresses: must be those of filler_keys, in the same order");
+        let lease = self.instances.lease_millis;
+        ensure!((1_000..=60_000).contains(&lease), "instances.lease_millis: must be from 1000 to 60000");
         ensure!(self.solver.lane_window > 0, "solver.lane_window: must be more than zero");
         ensure!(
             self.chains.iter().any(|chain| chain.name == self.solver.chain),

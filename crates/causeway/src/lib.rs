@@ -10,6 +10,7 @@ pub mod crash;
 #[cfg(feature = "dev")]
 pub mod local;
 pub mod outside;
+pub mod role;
 pub mod screening;
 pub mod service;
 pub mod telemetry;

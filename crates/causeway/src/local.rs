@@ -13,8 +13,8 @@ use url::Url;
 
 use crate::config::{
     AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
-    Environment, FeedConfig, FeesConfig, GasConfig, KeysConfig, LimitsConfig, NativeConfig, OperatorConfig,
-    PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
+    Environment, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig, NativeConfig,
+    OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
 };
 
 /// Feeds follow the chain's own clock here, so any age is a sign of a frozen one.
@@ -56,10 +56,12 @@ pub fn config(local: Local<'_>) -> Result<Config> {
         trusted_proxies: Vec::new(),
         solver: SolverConfig {
             chain: "base".to_owned(),
-            order_key,
+            order_key: Some(order_key),
+            order_address: Some(local.orders.address),
             attestation_key: Some(key_file(folder, "attestation", attestation_key)?),
             treasury: local.treasury,
             filler_keys: filler_keys.collect::<Result<_>>()?,
+            filler_addresses: local.fillers.iter().map(|filler| filler.address).collect(),
             lane_window: 48,
         },
         fees: FeesConfig::default(),
@@ -67,6 +69,7 @@ pub fn config(local: Local<'_>) -> Result<Config> {
         screening: ScreeningConfig::default(),
         operator: OperatorConfig { token: Some(token_file(folder)?) },
         keys: KeysConfig { master_key: Some(key_file(folder, "master", master_key)?) },
+        instances: InstancesConfig::default(),
         allocator: Some(allocator(local.devnet, folder)?),
         chains: local.devnet.chains.iter().map(chain).collect(),
         folder: folder.to_owned(),
@@ -104,7 +107,7 @@ fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
     let currencies: BTreeSet<String> = tokens.chain(["eth".to_owned()]).collect();
     let cap = |currency| CapConfig { currency, hour: "1000000".to_owned(), day: "10000000".to_owned() };
     Ok(AllocatorConfig {
-        key: key_file(folder, "allocator", devnet.keys.allocator.private_key)?,
+        key: Some(key_file(folder, "allocator", devnet.keys.allocator.private_key)?),
         agreeing: 2,
         batch_usd: "100".to_owned(),
         batch_age_secs: 60,

@@ -2,11 +2,23 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use alloy::primitives::hex;
 use domain::time::Timestamp;
 use solver::solver::Outside;
+use store::instances::About;
+
+use crate::role::Role;
 
 pub fn outside() -> Outside {
     Outside { clock, random, crash: crate::crash::at }
+}
+
+/// How this process is known to others: by what it does, and a number nobody else has.
+pub fn about(role: Role, does: &str, outside: Outside) -> About {
+    let mut id = [0; 16];
+    (outside.random)(&mut id);
+    let id = hex::encode(id);
+    About { name: format!("{does}-{}", &id[..8]), id, role: role.name(), answers: role.answers() }
 }
 
 pub fn clock() -> Timestamp {

@@ -2,13 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken};
-use solver::{Outside, Solver};
-use store::{Store, WorkerLock};
+use solver::{Outside, Solver, duty, view};
+use store::{DatabaseUrl, FileLock, Instance, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,9 +15,11 @@ use tracing::{error, info, warn};
 
 use crate::assemble;
 use crate::config::Config;
+use crate::outside::about;
+use crate::role::Role;
 
 /// How long the tasks may take to end. What they had committed by then is sent after the next start.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Service {
@@ -26,26 +27,40 @@ pub struct Service {
     pub solver: Arc<Solver>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    // Held as long as anything may pay from this database.
-    lock: Arc<WorkerLock>,
+    store: Store,
+    instance: Instance,
+    /// Beside a SQLite file: nobody else serves it.
+    _lock: Option<FileLock>,
 }
 
 impl Service {
-    /// Opens the database, checks the nodes, starts the tasks and listens.
+    /// A process that does everything.
     pub async fn start(config: &Config, outside: Outside) -> Result<Self> {
+        Self::start_as(config, Role::All, outside).await
+    }
+
+    /// Opens the database, checks the nodes, starts the tasks and listens.
+    pub async fn start_as(config: &Config, role: Role, outside: Outside) -> Result<Self> {
         let database = assemble::database(config)?;
-        let lock = Arc::new(store::lock(&database)?);
-        // A wrong one should be known at the start, not when it is needed.
-        config.master_key()?;
+        ensure!(
+            role == Role::All || matches!(database.url, DatabaseUrl::Postgres(_)),
+            "--role {role} needs Postgres: a SQLite file is served by one process, which does everything (--role all)"
+        );
+        let lock = store::lock(&database)?;
+        if role.answers() {
+            // A wrong one should be known at the start, not when it is needed.
+            config.master_key()?;
+        }
         let store = Store::open(&database)?;
         let metrics = crate::telemetry::metrics();
-        let parts = assemble::parts(config, store, outside)?;
+        let parts = assemble::parts(config, role, store.clone(), outside)?;
         let solver = parts.solver;
         check_chains(&solver).await?;
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("cannot listen on {}: choose another address or port", config.listen))?;
         let address = listener.local_addr()?;
+        let operator = if role.answers() { operator(config)? } else { None };
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         for (nodes, watchlist) in parts.watchlists {
@@ -53,39 +68,39 @@ impl Service {
             let stop = stop.clone();
             tasks.spawn(async move { stop.run_until_cancelled(refresh).await });
         }
-        solver.start(parts.inboxes, &stop, &tasks);
-        if let Some(allocator) = &parts.allocator {
-            allocator.start(&solver, &stop, &tasks);
+        let lease = Duration::from_millis(config.instances.lease_millis);
+        let instance = Instance::join(&database, &store, about(role, role.name(), outside), lease).await?;
+        if role.pays() {
+            tasks.spawn(duty::work(solver.clone(), instance.clone(), stop.clone()));
+        } else {
+            let (solver, stop) = (solver.clone(), stop.clone());
+            tasks.spawn(async move { stop.run_until_cancelled(view::keep(&solver)).await });
+        }
+        if let Some(allocator) = parts.allocator {
+            tasks.spawn(duty::allocate(solver.clone(), allocator, instance.clone(), stop.clone()));
         }
         let app = App {
+            instance: instance.clone(),
             catalog: solver.catalog.clone(),
             solver: solver.clone(),
             addresses: addresses(config),
-            operator: operator(config)?,
+            operator,
             keys: Arc::new(Keys::new(solver.store.clone(), outside.clock)),
-            limits: limits(config)?.map(Arc::new),
+            limits: limits(config, &instance)?.map(Arc::new),
             metrics,
         };
-        let router = api::router(app).into_make_service_with_connect_info::<SocketAddr>();
+        // Who does not quote says how it is, and nothing else.
+        let router = if role.answers() { api::router(app) } else { api::operating_router(app) };
+        let router = router.into_make_service_with_connect_info::<SocketAddr>();
         let serve = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
         tasks.spawn(async move {
             if let Err(error) = serve.await {
                 error!(%error, "the listener ended");
             }
         });
-        let (watched, stopping) = (lock.clone(), stop.clone());
-        tasks.spawn(async move {
-            tokio::select! {
-                () = stopping.cancelled() => {}
-                () = watched.lost() => {
-                    error!("the lock on the database was lost: another instance may take over, stopping");
-                    stopping.cancel();
-                }
-            }
-        });
         tasks.close();
-        info!(%address, "listening on {address}");
-        Ok(Self { address, solver, stop, tasks, lock })
+        info!(%address, %role, instance = instance.about().name, "listening on {address}");
+        Ok(Self { address, solver, stop, tasks, store, instance, _lock: lock })
     }
 
     /// Runs until a signal asks to stop, or the service itself has to.
@@ -103,14 +118,17 @@ impl Service {
         if tokio::time::timeout(PATIENCE, self.tasks.wait()).await.is_err() {
             warn!("some tasks did not end in time; what they committed is not lost");
         }
-        // Closed before we say so: what is copied or opened next is whole.
-        let store = self.solver.store.clone();
-        drop(self.solver);
-        if tokio::time::timeout(PATIENCE, store.close()).await.is_err() {
-            warn!("the database is still in use");
+        match tokio::time::timeout(PATIENCE, self.instance.leave(&self.store)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                warn!(error = &error as &dyn std::error::Error, "others do not know yet that this one ends")
+            }
+            Err(_) => warn!("others do not know yet that this one ends"),
         }
-        if self.lock.is_lost() {
-            bail!("the lock on the database was lost");
+        // Closed before we say so: what is copied or opened next is whole.
+        drop(self.solver);
+        if tokio::time::timeout(PATIENCE, self.store.close()).await.is_err() {
+            warn!("the database is still in use");
         }
         Ok(())
     }
@@ -141,7 +159,7 @@ fn operator(config: &Config) -> Result<Option<OperatorToken>> {
     Ok(Some(OperatorToken::new(token)))
 }
 
-fn limits(config: &Config) -> Result<Option<Limits>> {
+fn limits(config: &Config, instance: &Instance) -> Result<Option<Limits>> {
     if !config.limits.rate_limits {
         return Ok(None);
     }
@@ -153,7 +171,7 @@ fn limits(config: &Config) -> Result<Option<Limits>> {
         wrong_keys_per_minute: config.limits.wrong_keys_per_minute,
         trusted_proxies: proxies.collect::<Result<_>>()?,
     };
-    Ok(Some(Limits::new(allowance, Arc::new(AtomicU32::new(1)))))
+    Ok(Some(Limits::new(allowance, instance.answering())))
 }
 
 /// A node of another chain would make us pay on the wrong one. One that is down may come up later.

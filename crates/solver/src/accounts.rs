@@ -13,9 +13,12 @@ use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::ids::ChainId;
 use domain::money::Amount;
+use domain::time::Timestamp;
 use evm::At;
 use evm::contracts::{Erc20, Multicall3};
+use store::{Store, contracts};
 use tokio::sync::Semaphore;
+use tracing::debug;
 
 use crate::site::Site;
 
@@ -27,6 +30,8 @@ const AT_ONCE: usize = 32;
 /// spent.
 const FRESH: Duration = Duration::from_secs(1);
 const USABLE: Duration = Duration::from_secs(12);
+/// How long it is believed that somebody is a contract, or is none.
+const STANDS: Duration = Duration::from_secs(86_400);
 
 /// Who holds what, and who else may move it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,20 +66,31 @@ impl Default for Accounts {
 impl Accounts {
     /// Whether it is a contract, as far as is known.
     pub fn is_contract(&self, chain: ChainId, who: Address) -> bool {
-        self.contracts.get(&(chain, who)).is_some_and(|(is_contract, _)| is_contract)
+        self.code(chain, who).unwrap_or(false)
+    }
+
+    /// Whether it is a contract, if this process has learnt it.
+    pub fn code(&self, chain: ChainId, who: Address) -> Option<bool> {
+        self.contracts.get(&(chain, who)).map(|(is_contract, _)| is_contract)
     }
 
     /// Asks in the background, unless it is known or too many questions are under way. Code rarely comes and hardly
-    /// ever goes, so an answer stands.
-    pub fn learn_code(self: &Arc<Self>, site: &Arc<Site>, who: Address) {
+    /// ever goes, so an answer stands for a day. That somebody is a contract is noted for the process that pays.
+    pub fn learn_code(self: &Arc<Self>, site: &Arc<Site>, who: Address, store: &Store, now: Timestamp) {
         let key = (site.id(), who);
-        if self.contracts.get(&key).is_some() {
+        if self.contracts.get(&key).is_some_and(|(_, at)| at.elapsed() < STANDS) {
             return;
         }
-        let (this, site) = (self.clone(), site.clone());
+        let (this, site, store) = (self.clone(), site.clone(), store.clone());
         self.ask(&self.contracts, key, async move {
             let code = site.nodes.code(who, At::Latest).await;
-            this.contracts.answered(key, code.ok().map(|code| !code.is_empty()));
+            let is_contract = code.ok().map(|code| !code.is_empty());
+            if is_contract == Some(true)
+                && let Err(failure) = store.write(move |tx| contracts::note(tx, key.0, who, now)).await
+            {
+                debug!(error = &failure as &dyn std::error::Error, "a contract could not be noted");
+            }
+            this.contracts.answered(key, is_contract);
         });
     }
 

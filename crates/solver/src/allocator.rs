@@ -29,6 +29,7 @@ use tracing::{debug, warn};
 use crate::error::{Chained, SolverError};
 use crate::site::Site;
 use crate::solver::Solver;
+use crate::view;
 
 /// Rows looked at in one round. What is left has its turn in the next.
 const MOST: i64 = 64;
@@ -121,7 +122,7 @@ impl Allocator {
         outcome::conclude(solver, desk, last).await?;
         evidence::gather(self, solver, desk).await?;
         // A database older than the chain may not know what was signed for, and must not promise it again.
-        if let Some(why) = desk.site.refusing() {
+        if let Some(why) = solver.store.read(move |tx| view::refusing(tx, chain)).await? {
             debug!(chain.id = %chain, %why, "nothing is signed for on a chain that takes no payments");
             return Ok(());
         }

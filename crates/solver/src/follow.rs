@@ -10,14 +10,14 @@ use domain::time::Timestamp;
 use evm::{At, Block, Head, NonceTag};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
-use store::{blocks, lanes};
+use store::{blocks, chain_states, lanes};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::error::{Chained, SolverError};
 use crate::forks;
-use crate::settle::settle;
+use crate::settle::{retry_due, settle};
 use crate::site::Site;
 use crate::solver::Solver;
 
@@ -39,7 +39,9 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
             Ok(()) => return,
             Err(deep @ SolverError::DeepFork { .. }) => {
                 error!(chain.id = %chain, "{deep}");
-                site.refuse(Some(deep.to_string()));
+                if let Err(failure) = refuse(&solver, &site, Some(deep.to_string())).await {
+                    warn!(chain.id = %chain, error = %Chained(&failure), "other processes do not know yet");
+                }
                 return;
             }
             Err(failure) => {
@@ -72,6 +74,7 @@ async fn walk(
     // A process that died between a block's commits and its cursor may find another block in its place.
     forks::undo_above(solver, site, at.number).await?;
     site.taken.send_replace(at.number);
+    let mut woken = solver.store.woken();
     loop {
         let head = *heads.borrow_and_update();
         if let Some(head) = head {
@@ -84,8 +87,29 @@ async fn walk(
             () = stop.cancelled() => return Ok(()),
             changed = heads.changed() => if changed.is_err() { return Ok(()) },
             () = tokio::time::sleep(SOON), if behind => {}
+            changed = woken.changed() => {
+                if changed.is_err() {
+                    return Ok(());
+                }
+                // Another process has committed something for us. Where blocks are waiting, the next of them will do.
+                if let Some(head) = head.filter(|head| head.hash == at.hash) {
+                    retry_due(solver, site, head).await?;
+                    site.taken.send_replace(at.number);
+                }
+            }
         }
     }
+}
+
+/// Says why no payments are made here, or that they are, to this process and to all others.
+async fn refuse(solver: &Solver, site: &Site, why: Option<String>) -> Result<(), SolverError> {
+    if why.is_some() {
+        site.refuse(why.clone());
+    }
+    let (chain, told) = (site.id(), why.clone());
+    solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
+    site.refuse(why);
+    Ok(())
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
@@ -106,11 +130,11 @@ pub async fn start_checks(solver: &Solver, site: &Site) -> Result<bool, SolverEr
         if used > ours {
             let why = older_than_chain(chain.0, wallet, ours, used);
             error!(chain.id = %chain, wallet = %wallet, "{why}");
-            site.refuse(Some(why));
+            refuse(solver, site, Some(why)).await?;
             return Ok(false);
         }
     }
-    site.refuse(None);
+    refuse(solver, site, None).await?;
     Ok(true)
 }
 

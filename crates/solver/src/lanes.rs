@@ -120,11 +120,12 @@ fn note_sent(
 fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverError> {
     let wallet = site.wallets.get(lane).ok_or(SolverError::Broken("a lane without a wallet"))?;
     let payment = &stored.payment;
-    if wallet.signer.address() != payment.wallet {
+    if wallet.address != payment.wallet {
         return Err(SolverError::Broken("a payment in another wallet's lane"));
     }
+    let key = wallet.key.as_ref().ok_or(SolverError::Broken("a lane without its key"))?;
     if stored.cancelled {
-        return Ok(wallet.signer.sign(&TxFields {
+        return Ok(key.sign(&TxFields {
             chain: payment.chain,
             nonce: payment.nonce,
             to: payment.wallet,
@@ -136,7 +137,7 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
             max_priority_fee: stored.fees.max_tip.into(),
         }));
     }
-    Ok(wallet.signer.sign(&TxFields {
+    Ok(key.sign(&TxFields {
         chain: payment.chain,
         nonce: payment.nonce,
         to: payment.target,
@@ -151,7 +152,7 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
 /// At every block: whatever should have been mined and was not goes out again, in order; the head is offered more when
 /// it has waited too long.
 async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Result<(), SolverError> {
-    let wallet = site.wallets.get(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.signer.address();
+    let wallet = site.wallets.get(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.address;
     let chain = site.id();
     let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
     let Some(head) = unmined.first() else { return Ok(()) };

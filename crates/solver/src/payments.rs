@@ -11,7 +11,7 @@ use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
 use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
-use store::{Tx, deposits, dues, lanes, payments, risk, settlements};
+use store::{Tx, contracts, deposits, dues, lanes, payments, risk, settlements};
 
 use crate::deposits::worth;
 use crate::error::SolverError;
@@ -132,7 +132,11 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     {
         return not_now(Reason::TooLarge);
     }
-    let to_contract = means.accounts.is_contract(due.chain, due.recipient);
+    let to_contract = match means.accounts.code(due.chain, due.recipient) {
+        Some(is_contract) => is_contract,
+        // Quoted by another process, or before a restart. Only native currency asks.
+        None => due.currency.is_zero() && contracts::is_known(tx, due.chain, due.recipient)?,
+    };
     let filled = quote.filter(|_| due.purpose == Purpose::Fill);
     let (amount, swap) = match filled {
         None => (amount, None),
@@ -151,7 +155,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     let free: Vec<&Lane> = lanes
         .iter()
         .filter(|lane| lane.quarantined.is_none() && lane.unmined < room(due.purpose, site.settings.window))
-        .filter(|lane| site.wallets.iter().any(|wallet| wallet.signer.address() == lane.wallet))
+        .filter(|lane| site.wallets.iter().any(|wallet| wallet.address == lane.wallet))
         .collect();
     if free.is_empty() {
         return not_now(Reason::LanesFull);

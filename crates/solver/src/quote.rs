@@ -18,7 +18,7 @@ use evm::ChainError;
 use market::MarketError;
 use store::dues::Due;
 use store::payments::Purpose;
-use store::{QuoteRow, StoreError, requests};
+use store::{QuoteRow, StoreError, contracts, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -136,7 +136,7 @@ impl Solver {
         let native = destination.currency.native || ask.wishes.top_up.is_some();
         let site = self.sites.get(&destination.chain.id).filter(|_| native);
         if let (Some(site), Some(recipient)) = (site, ask.recipient.evm()) {
-            self.accounts.learn_code(site, recipient);
+            self.accounts.learn_code(site, recipient, &self.store, self.now());
         }
     }
 
@@ -241,8 +241,10 @@ impl Solver {
     }
 
     /// The solver's word that it stands by an order.
-    pub fn order_signature(&self, order: OrderId) -> [u8; 65] {
-        self.order_key.sign_order(order)
+    ///
+    /// None where the key is not: this process does not quote.
+    pub fn order_signature(&self, order: OrderId) -> Option<[u8; 65]> {
+        self.order_key.as_ref().map(|key| key.sign_order(order))
     }
 }
 
@@ -278,6 +280,9 @@ fn calls_failed(error: ChainError, from: Address, form: &Form) -> QuoteError {
     }
 }
 
+/// Longer than any quote is.
+const CONTRACTS_KEPT_MILLIS: i64 = 30 * 86_400_000;
+
 /// Deletes quotes nobody acted on, in small batches, for as long as the service runs.
 pub async fn prune(solver: Arc<Solver>, stop: CancellationToken) {
     let mut pause = Duration::ZERO;
@@ -287,7 +292,12 @@ pub async fn prune(solver: Arc<Solver>, stop: CancellationToken) {
             () = tokio::time::sleep(pause) => {}
         }
         let now = solver.now();
-        pause = match solver.store.write(move |tx| requests::prune_quotes(tx, now)).await {
+        let forgotten = Timestamp::from_millis(now.millis().saturating_sub(CONTRACTS_KEPT_MILLIS));
+        let unit = move |tx: &mut store::Tx<'_>| {
+            contracts::prune(tx, forgotten)?;
+            requests::prune_quotes(tx, now)
+        };
+        pause = match solver.store.write(unit).await {
             Ok(true) => Duration::from_millis(50),
             Ok(false) => Duration::from_secs(60),
             Err(error) => {

@@ -134,8 +134,15 @@ pub async fn take_late_receipts(
     take(solver, site, head, receipts.into_iter().map(Occasion::Receipt).collect()).await
 }
 
+/// Tries what is due without waiting for the next block.
+pub async fn retry_due(solver: &Arc<Solver>, site: &Arc<Site>, head: Head) -> Result<(), SolverError> {
+    let chain = site.id();
+    let due = solver.store.read(move |tx| dues::on(tx, chain, BATCH)).await?;
+    take(solver, site, head, due.into_iter().map(Occasion::Due).collect()).await
+}
+
 /// What quotes may not promise again: payments the block does not know of, and what is still due.
-fn committed(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
+pub fn committed(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
     let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
     let outstanding = payments::outstanding(tx, chain, block)?;
     let tokens = outstanding.iter().filter(|payment| !payment.currency.is_zero());

@@ -34,14 +34,25 @@ pub struct Settings {
     pub bump_after: Duration,
 }
 
+const UNCHECKED: &str = "the start-up checks have not finished";
+
 /// How many payments may wait for a lane's attention. What does not fit is found in the database.
 const INBOX: usize = 256;
+
+/// Who pays on a chain. The key is only there where this process signs with it.
+#[derive(Clone, Debug)]
+pub struct Payer {
+    pub address: Address,
+    pub key: Option<LocalSigner>,
+}
 
 /// A wallet that pays on this chain.
 #[derive(Debug)]
 pub struct Wallet {
-    pub signer: LocalSigner,
-    pub inbox: mpsc::Sender<Stored>,
+    pub address: Address,
+    pub key: Option<LocalSigner>,
+    /// None while no lane task of this process runs.
+    inbox: ArcSwapOption<mpsc::Sender<Stored>>,
 }
 
 #[derive(Debug)]
@@ -68,26 +79,15 @@ pub fn entry(chain: &Chain) -> Entry {
 }
 
 impl Site {
-    /// The site, and one inbox per wallet for its lane task.
-    pub fn new(
-        chain: Chain,
-        nodes: Nodes,
-        settings: Settings,
-        treasury: Address,
-        signers: Vec<LocalSigner>,
-    ) -> (Self, Vec<mpsc::Receiver<Stored>>) {
-        let (wallets, inboxes): (Vec<_>, Vec<_>) = signers
-            .into_iter()
-            .map(|signer| {
-                let (inbox, receiver) = mpsc::channel(INBOX);
-                (Wallet { signer, inbox }, receiver)
-            })
-            .unzip();
-        let watch = Watch::new(chain.depository, wallets.iter().map(|wallet| wallet.signer.address()));
-        let addresses = wallets.iter().map(|wallet| wallet.signer.address()).collect();
+    pub fn new(chain: Chain, nodes: Nodes, settings: Settings, treasury: Address, payers: &[Payer]) -> Self {
+        let wallet =
+            |payer: &Payer| Wallet { address: payer.address, key: payer.key.clone(), inbox: Default::default() };
+        let wallets: Vec<_> = payers.iter().map(wallet).collect();
+        let watch = Watch::new(chain.depository, wallets.iter().map(|wallet| wallet.address));
+        let addresses = wallets.iter().map(|wallet| wallet.address).collect();
         let funding = crate::funding::watched(&chain, treasury, addresses);
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
-        let site = Self {
+        Self {
             chain,
             nodes,
             settings,
@@ -96,14 +96,28 @@ impl Site {
             watch,
             taken: watch::Sender::new(0),
             failed: Notify::new(),
-            refusing: ArcSwapOption::from_pointee("the start-up checks have not finished".to_owned()),
+            refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
             committed: ArcSwap::default(),
+        }
+    }
+
+    /// Makes the lanes' inboxes anew, one per wallet: what was in the old ones is found in the database.
+    pub fn open_inboxes(&self) -> Vec<mpsc::Receiver<Stored>> {
+        let open = |wallet: &Wallet| {
+            let (inbox, receiver) = mpsc::channel(INBOX);
+            wallet.inbox.store(Some(Arc::new(inbox)));
+            receiver
         };
-        (site, inboxes)
+        self.wallets.iter().map(open).collect()
+    }
+
+    /// Nothing is paid until the start-up checks have passed (again).
+    pub fn begin(&self) {
+        self.refuse(Some(UNCHECKED.to_owned()));
     }
 
     pub fn addresses(&self) -> Vec<Address> {
-        self.wallets.iter().map(|wallet| wallet.signer.address()).collect()
+        self.wallets.iter().map(|wallet| wallet.address).collect()
     }
 
     /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.
@@ -157,8 +171,9 @@ impl Site {
 
     /// Hands a committed payment to its lane. One that does not fit is found in the database at the next block.
     pub fn hand_over(&self, payment: Stored) {
-        if let Some(wallet) = self.wallets.iter().find(|wallet| wallet.signer.address() == payment.payment.wallet) {
-            let _ = wallet.inbox.try_send(payment);
+        let wallet = self.wallets.iter().find(|wallet| wallet.address == payment.payment.wallet);
+        if let Some(inbox) = wallet.and_then(|wallet| wallet.inbox.load_full()) {
+            let _ = inbox.try_send(payment);
         }
     }
 }

@@ -11,9 +11,8 @@ use domain::quote::{FORCE_REFUND, Quote};
 use domain::time::Timestamp;
 use evm::LocalSigner;
 use market::{Market, Snapshot};
-use store::Store;
 use store::payments::Stored;
-use tokio::sync::mpsc;
+use store::{Lease, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -37,14 +36,14 @@ pub struct Screen {
     pub custodial: BTreeSet<Address>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Solver {
     pub catalog: Arc<Catalog>,
     pub store: Store,
     pub market: Arc<Market>,
     pub terms: Arc<Terms>,
-    /// Signs order ids and nothing else.
-    pub order_key: LocalSigner,
+    /// Signs order ids and nothing else. Only where this process quotes.
+    pub order_key: Option<LocalSigner>,
     /// Signs what requests are, for third parties; none where that is not offered.
     pub attestation_key: Option<LocalSigner>,
     pub sites: BTreeMap<ChainId, Arc<Site>>,
@@ -73,17 +72,17 @@ impl Solver {
         Means { terms: self.terms.clone(), debug_refunds: self.debug_refunds, sites, screen, accounts, now: self.now() }
     }
 
-    /// Starts the tasks of every chain. They end with the token; what is committed by then is sent after the next
-    /// start.
-    pub fn start(
-        self: &Arc<Self>,
-        inboxes: BTreeMap<ChainId, Vec<mpsc::Receiver<Stored>>>,
-        stop: &CancellationToken,
-        tasks: &TaskTracker,
-    ) {
-        for (chain, inboxes) in inboxes {
-            let Some(site) = self.sites.get(&chain) else { continue };
-            for (lane, inbox) in inboxes.into_iter().enumerate() {
+    /// The same, writing under a lease.
+    pub fn under(&self, lease: &Lease) -> Arc<Self> {
+        Arc::new(Self { store: self.store.under(lease), ..self.clone() })
+    }
+
+    /// Starts the tasks of every chain, as after a crash: nothing in memory is carried over. They end with the token;
+    /// what is committed by then is sent after the next start.
+    pub fn start(self: &Arc<Self>, stop: &CancellationToken, tasks: &TaskTracker) {
+        for site in self.sites.values() {
+            site.begin();
+            for (lane, inbox) in site.open_inboxes().into_iter().enumerate() {
                 tasks.spawn(crate::lanes::run(self.clone(), site.clone(), lane, inbox, stop.clone()));
             }
             tasks.spawn(crate::follow::run(self.clone(), site.clone(), stop.clone()));

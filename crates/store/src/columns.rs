@@ -23,6 +23,7 @@ impl StoreError {
             Self::Busy
             | Self::Timeout
             | Self::Closed
+            | Self::Fenced { .. }
             | Self::CommitUnknown
             | Self::Contended { .. }
             | Self::Unavailable(_) => true,

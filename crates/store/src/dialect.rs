@@ -14,12 +14,14 @@ pub enum Dialect {
 }
 
 /// Name, SQLite, Postgres.
-const FRAGMENTS: [(&str, &str, &str); 5] = [
+const FRAGMENTS: [(&str, &str, &str); 6] = [
     ("bytes", "blob", "bytea"),
     ("identity", "integer primary key autoincrement", "bigint generated always as identity primary key"),
     // SQLite has one writer: whoever runs holds every row.
     ("for_update", "", "for update"),
     ("for_share", "", "for share"),
+    // Whoever listens hears of it once the unit is committed. SQLite has nobody else to tell.
+    ("wake", "select 1", "select pg_notify('causeway', '')"),
     // Leases go by the database's clock, whichever machine asks.
     (
         "now_ms",

@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use measure::Counts;
 pub use measure::Stats;
+pub(crate) use measure::measure_answering;
 pub(crate) use postgres_link::Link;
 pub(crate) use postgres_route::check_url as check_postgres_url;
 use quote_insert::PendingQuote;
@@ -36,7 +37,8 @@ pub(crate) use sqlite_connection::{Access, open as open_sqlite};
 pub(crate) use thread::{off_runtime, spawn};
 use unit::{Pending, ReadUnit, Unit};
 
-use crate::{DatabaseUrl, Dialect, Options, StoreError, Tx, migrate};
+use crate::instances::{Fence, Lease};
+use crate::{DatabaseUrl, Dialect, Options, StoreError, Tx, leases, migrate};
 
 /// Units that may wait before `write` makes its caller wait too: about a quarter of a second of work.
 const MONEY_QUEUE: usize = 1024;
@@ -49,6 +51,8 @@ const READ_QUEUE: usize = 1024;
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
+    /// The lease that what is written here is written under.
+    fence: Option<Fence>,
 }
 
 struct Inner {
@@ -59,6 +63,8 @@ struct Inner {
     read_limit: Duration,
     counts: Arc<Counts>,
     disk_low: Arc<AtomicBool>,
+    /// How often the worker was told that something waits for it.
+    wakes: Arc<watch::Sender<u64>>,
     /// Closes when the last thread has stopped.
     stopped: watch::Receiver<()>,
 }
@@ -102,7 +108,15 @@ impl Store {
             }
         };
         let read_limit = options.read_limit;
-        Ok(Self { inner: Arc::new(Inner { dialect, money, quotes, reads, read_limit, counts, disk_low, stopped }) })
+        let wakes = Arc::new(watch::Sender::new(0));
+        let inner = Inner { dialect, money, quotes, reads, read_limit, counts, disk_low, wakes, stopped };
+        Ok(Self { inner: Arc::new(inner), fence: None })
+    }
+
+    /// The same store, where every write begins with a look at the lease and writes nothing once another has it
+    /// ([`StoreError::Fenced`]). On SQLite, where nobody else can have it, it costs nothing.
+    pub fn under(&self, lease: &Lease) -> Self {
+        Self { inner: self.inner.clone(), fence: lease.fence() }
     }
 
     /// Applies the migrations that are missing, each in its own transaction, and returns their names.
@@ -126,7 +140,16 @@ impl Store {
         unit::assert_outside();
         async move {
             let (reply, answer) = oneshot::channel();
-            let unit = Box::new(Pending::new(unit, reply));
+            let unit: Box<dyn Unit> = match self.fence.clone() {
+                None => Box::new(Pending::new(unit, reply)),
+                Some(fence) => {
+                    let fenced = move |tx: &mut Tx<'_>| {
+                        fence.check(tx)?;
+                        unit(tx)
+                    };
+                    Box::new(Pending::new(fenced, reply))
+                }
+            };
             self.inner.money.send(unit).await.map_err(|_| StoreError::Closed)?;
             measure::queue_of("money", &self.inner.money);
             // A thread that ended without an answer may have committed first.
@@ -173,6 +196,22 @@ impl Store {
             .await
             .unwrap_or_else(|_| Err(StoreError::Timeout.into()))
         }
+    }
+
+    /// Tells the worker that something was committed for it, wherever it runs. Should it get lost, the worker finds it
+    /// at the next block.
+    pub async fn wake(&self) -> Result<(), StoreError> {
+        self.inner.wakes.send_modify(|count| *count += 1);
+        if self.is_sqlite() { Ok(()) } else { self.write(leases::wake).await }
+    }
+
+    /// Changes whenever the worker is told that something waits for it.
+    pub fn woken(&self) -> watch::Receiver<u64> {
+        self.inner.wakes.subscribe()
+    }
+
+    pub(crate) fn wakes(&self) -> Arc<watch::Sender<u64>> {
+        self.inner.wakes.clone()
     }
 
     /// Drops this handle and waits until the threads have finished what was queued. Other clones keep them running.

@@ -19,6 +19,9 @@ pub enum StoreError {
     Migration { name: &'static str, source: Box<StoreError> },
     #[error("another causeway serve is running on this database (lock {0})")]
     Locked(String),
+    /// Another process has taken the lease that the unit was to be written under. Nothing was written.
+    #[error("the lease of the {lease} was taken by another process")]
+    Fenced { lease: &'static str },
     #[error("file {}", path.display())]
     File { path: PathBuf, source: Arc<std::io::Error> },
     #[error("a thread could not be started")]

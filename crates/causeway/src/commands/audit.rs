@@ -9,10 +9,11 @@ use store::Store;
 use crate::assemble;
 use crate::config::Config;
 use crate::outside::outside;
+use crate::role::Role;
 
-pub async fn run(config: &Config, as_json: bool) -> Result<()> {
+pub async fn run(config: &Config, role: Role, as_json: bool) -> Result<()> {
     let database = assemble::database(config)?;
-    let parts = assemble::parts(config, Store::open(&database)?, outside())?;
+    let parts = assemble::parts(config, role, Store::open(&database)?, outside())?;
     let sites: Vec<_> = parts.solver.sites.values().cloned().collect();
     // On standard error, so that what is piped on is the result alone.
     let bar = ProgressBar::new(0);

@@ -12,11 +12,13 @@ use evm::contracts::{Depository, Erc20, PriceFeed, Purse};
 use evm::{At, NonceTag};
 use solver::allocator::Allocator;
 use solver::{Site, Solver};
-use store::{Store, lanes};
+use store::leases::{self, Kind};
+use store::{Store, instances, lanes};
 
 use crate::assemble;
 use crate::config::{ChainConfig, Config};
 use crate::outside::{clock, outside};
+use crate::role::Role;
 
 /// Prints as it goes and remembers whether anything is wrong.
 #[derive(Default)]
@@ -39,7 +41,7 @@ impl Findings {
     }
 }
 
-pub async fn run(path: &Path) -> Result<()> {
+pub async fn run(path: &Path, role: Role) -> Result<()> {
     let mut findings = Findings::default();
     println!("configuration");
     let config = Config::load(path)?;
@@ -60,7 +62,11 @@ pub async fn run(path: &Path) -> Result<()> {
         }
     };
     if let Some(store) = store {
-        let parts = assemble::parts(&config, store, outside())?;
+        if !store.is_sqlite() {
+            println!("processes");
+            check_processes(&mut findings, &config, &store).await;
+        }
+        let parts = assemble::parts(&config, role, store, outside())?;
         for (settings, site) in config
             .chains
             .iter()
@@ -109,6 +115,29 @@ async fn check_chain(findings: &mut Findings, parts: &assemble::Parts, site: &Ar
     check_allocator(findings, allocator, site, settings).await;
     check_feeds(findings, site, settings).await;
     check_wallets(findings, solver, site).await;
+}
+
+/// Who is alive, and who does what only one may do.
+async fn check_processes(findings: &mut Findings, config: &Config, store: &Store) {
+    let read = |tx: &mut store::Tx<'_>| Ok::<_, store::StoreError>((instances::alive(tx)?, leases::all(tx)?));
+    let (alive, leases) = match store.read(read).await {
+        Ok(seen) => seen,
+        Err(error) => return findings.fail(solver::error::Chained(&error), "is the database healthy?"),
+    };
+    for process in alive {
+        findings.ok(format!("{} is alive, with role {}", process.name, process.role));
+    }
+    let wanted = |kind| kind == Kind::Worker || config.allocator.is_some();
+    for lease in leases.into_iter().filter(|lease| wanted(lease.kind)) {
+        let (kind, epoch) = (lease.kind.name(), lease.epoch);
+        let last = lease.name.unwrap_or_else(|| "nobody".to_owned());
+        if lease.held && lease.expired_millis.is_none() {
+            findings.ok(format!("{last} is the {kind}, epoch {epoch}"));
+        } else {
+            let mend = format!("start a process with `--role {kind}` or `--role all`");
+            findings.warn(format!("there is no {kind}; the last was {last}, epoch {epoch}"), &mend);
+        }
+    }
 }
 
 async fn check_contracts(findings: &mut Findings, site: &Site) {

@@ -1,18 +1,31 @@
 //! `causeway recover`: after restoring a backup, before serving from it.
 
-use anyhow::Result;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use store::Store;
+use store::instances::About;
+use store::leases::Kind;
+use store::{Instance, Lease, Store};
 
 use crate::assemble;
 use crate::config::Config;
-use crate::outside::outside;
+use crate::outside::{about, outside};
+use crate::role::Role;
 
-pub async fn run(config: &Config) -> Result<()> {
+pub async fn run(config: &Config, role: Role) -> Result<()> {
     let database = assemble::database(config)?;
     let _lock = store::lock(&database)?;
-    let parts = assemble::parts(config, Store::open(&database)?, outside())?;
-    for site in parts.solver.sites.values() {
+    let store = Store::open(&database)?;
+    let parts = assemble::parts(config, role, store.clone(), outside())?;
+    let about = About { answers: false, ..about(role, "recover", outside()) };
+    let instance =
+        Instance::join(&database, &store, about, Duration::from_millis(config.instances.lease_millis)).await?;
+    let (worker, _allocator) =
+        (take(&instance, &store, Kind::Worker).await?, take(&instance, &store, Kind::Allocator).await?);
+    // From here on nothing is written that another process could contradict.
+    let solver = parts.solver.under(&worker);
+    for site in solver.sites.values() {
         let bar = ProgressBar::new(0);
         bar.set_style(ProgressStyle::with_template("{msg:12} {wide_bar} block {pos} of {len}")?);
         bar.set_message(site.chain.name.clone());
@@ -20,13 +33,22 @@ pub async fn run(config: &Config) -> Result<()> {
             bar.set_length(of);
             bar.set_position(at);
         };
-        let report = solver::recover::recover(&parts.solver, site, progress).await?;
+        let report = solver::recover::recover(&solver, site, progress).await?;
         bar.finish_and_clear();
         println!(
             "{}: read {} blocks, imported {} payments, {} transactions of our wallets name no order",
             site.chain.name, report.blocks, report.imported, report.unknown
         );
     }
+    for kind in Kind::ALL {
+        instance.release(&store, kind).await?;
+    }
+    instance.leave(&store).await?;
     println!("done; `causeway doctor` shows whether every chain is in order");
     Ok(())
+}
+
+async fn take(instance: &Instance, store: &Store, kind: Kind) -> Result<Lease> {
+    let lease = instance.take(store, kind).await?;
+    lease.with_context(|| format!("a process is running as the {}: stop it first", kind.name()))
 }

@@ -13,8 +13,9 @@ use super::{ChainConfig, Source};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllocatorConfig {
-    /// The key that the depositories name as their allocator. It signs payouts and nothing else.
-    pub key: Source,
+    /// The key that the depositories name as their allocator. It signs payouts and nothing else. Needed by the allocator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Source>,
     /// How many nodes have to say the same before anything is signed.
     #[serde(default = "default_agreeing")]
     pub agreeing: usize,

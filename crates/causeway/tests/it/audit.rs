@@ -15,7 +15,7 @@ const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
 /// The findings, and whether the command was content.
-async fn audit(stand: &Stand) -> Result<(Value, bool)> {
+pub async fn audit(stand: &Stand) -> Result<(Value, bool)> {
     let toml = stand.folder.path().join("dev.toml");
     let run = move || causeway().args(["audit", "--json", "--config"]).arg(&toml).output();
     let output = tokio::task::spawn_blocking(run).await??;
@@ -25,7 +25,7 @@ async fn audit(stand: &Stand) -> Result<(Value, bool)> {
     Ok((findings.with_context(|| format!("{text}{said}"))?, output.status.success()))
 }
 
-fn differences(findings: &Value) -> Vec<String> {
+pub fn differences(findings: &Value) -> Vec<String> {
     let checks = findings["checks"].as_array().cloned().unwrap_or_default();
     let all = checks.iter().flat_map(|check| check["differences"].as_array().cloned().unwrap_or_default());
     all.map(|text| text.as_str().unwrap_or_default().to_owned()).collect()

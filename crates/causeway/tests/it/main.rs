@@ -14,6 +14,7 @@ mod fail_reasons;
 mod funding;
 mod fuzz;
 mod http;
+mod instances;
 mod keys;
 mod parameters;
 mod process;

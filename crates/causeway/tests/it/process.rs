@@ -5,6 +5,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 pub fn causeway() -> Command {
     Command::new(env!("CARGO_BIN_EXE_causeway"))
@@ -15,8 +17,12 @@ pub struct Served(Child);
 
 impl Served {
     pub fn start(config: &Path, crash_at: Option<&str>) -> Result<Self> {
+        Self::start_as("all", config, crash_at)
+    }
+
+    pub fn start_as(role: &str, config: &Path, crash_at: Option<&str>) -> Result<Self> {
         let mut command = causeway();
-        command.args(["serve", "--config"]).arg(config).stdout(Stdio::null());
+        command.args(["serve", "--role", role, "--config"]).arg(config).stdout(Stdio::null());
         // What a service that dies says is part of a failing test's output.
         command.env("RUST_LOG", "warn,alloy_pubsub=off,alloy_transport_ws=off");
         if let Some(point) = crash_at {
@@ -46,9 +52,13 @@ impl Served {
 
     /// Asks it to end, as an operator would.
     pub async fn terminate(mut self) -> Result<ExitStatus> {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id())?);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
+        self.signal(Signal::SIGTERM)?;
         self.wait_until_dead(Duration::from_secs(20)).await
+    }
+
+    /// Stops it where it stands, or lets it go on, as if nothing had been.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(i32::try_from(self.0.id())?), signal)?)
     }
 
     pub fn kill(&mut self) -> Result<()> {

@@ -70,8 +70,18 @@ impl Stand {
         static TURN: Mutex<()> = Mutex::const_new(());
         static DEVNET: OnceCell<Devnet> = OnceCell::const_new();
         let turn = TURN.lock().await;
-        let devnet = DEVNET.get_or_try_init(start_in_background).await?;
+        let devnet = DEVNET.get_or_try_init(|| start_in_background(Duration::from_millis(200))).await?;
         Ok((Self::on(devnet, Engine::Sqlite, |_| ()).await?, turn))
+    }
+
+    /// On chains with time between their blocks, for as long as the test keeps the turn: several services side by side
+    /// read every block of every chain, each for itself.
+    pub async fn unhurried(change: impl FnOnce(&mut Config)) -> Result<(Self, MutexGuard<'static, ()>)> {
+        static TURN: Mutex<()> = Mutex::const_new(());
+        static DEVNET: OnceCell<Devnet> = OnceCell::const_new();
+        let turn = TURN.lock().await;
+        let devnet = DEVNET.get_or_try_init(|| start_in_background(Duration::from_secs(1))).await?;
+        Ok((Self::on(devnet, Engine::Postgres, change).await?, turn))
     }
 
     async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
@@ -283,12 +293,12 @@ pub async fn operator(stand: &Stand, path: &str) -> Result<(u16, Value)> {
 }
 
 /// On a runtime that lasts as long as the process: those of tests come and go.
-async fn start_in_background() -> Result<Devnet> {
+async fn start_in_background(block_time: Duration) -> Result<Devnet> {
     let (sender, receiver) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     std::thread::spawn(move || {
         runtime.block_on(async {
-            let options = devnet::Options { block_time: Duration::from_millis(200), ..devnet::Options::default() };
+            let options = devnet::Options { block_time, ..devnet::Options::default() };
             drop(sender.send(Devnet::start(options).await));
             std::future::pending::<()>().await;
         });
@@ -313,6 +323,6 @@ async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<
     Ok(())
 }
 
-fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -172,7 +172,7 @@ fn belongs<'a>(
     if order.id() != id {
         return Err("the stored quote is not the one of the order");
     }
-    if order.solver != solver.order_key.address() {
+    if order.solver != solver.terms.solver {
         return Err("the order was not taken on by us");
     }
     let [input] = &order.inputs[..] else { return Err("an order with other than one input") };

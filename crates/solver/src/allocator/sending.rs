@@ -64,6 +64,8 @@ pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> 
         if let Some(payment) = paid {
             solver.hand_over(vec![payment]);
             solver.crash("payout.sent");
+            // The lanes may be those of another process.
+            solver.store.wake().await?;
         }
     }
     Ok(())
@@ -174,6 +176,6 @@ fn going_back(tx: &mut Tx<'_>, key: B256) -> Result<(Option<OrderId>, Option<Req
 
 /// Repayment leaves half of every lane to what was promised to users.
 fn is_free(site: &Site, lane: &Lane) -> bool {
-    let ours = site.wallets.iter().any(|wallet| wallet.signer.address() == lane.wallet);
+    let ours = site.wallets.iter().any(|wallet| wallet.address == lane.wallet);
     ours && lane.quarantined.is_none() && lane.unmined < site.settings.window.div_ceil(2)
 }

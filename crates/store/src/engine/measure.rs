@@ -62,3 +62,8 @@ pub fn queue_of<T>(queue: &'static str, sender: &tokio::sync::mpsc::Sender<T>) {
 pub fn wal_bytes(bytes: u64) {
     metrics::gauge!("store_wal_bytes").set(bytes as f64);
 }
+
+/// How many processes answer callers.
+pub fn measure_answering(instances: u32) {
+    metrics::gauge!("causeway_answering_instances").set(f64::from(instances));
+}

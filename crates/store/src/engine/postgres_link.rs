@@ -26,11 +26,12 @@ pub enum Session {
 
 impl Session {
     /// Reads are bounded by their limit and cannot write. A write is bounded too, so that a lock nobody releases does
-    /// not hold a thread for ever; and whatever the server is set to, a commit that is answered is durable.
+    /// not hold a thread for ever, and a process that stands still in the middle of a unit does not keep its lease from
+    /// those who stand by; and whatever the server is set to, a commit that is answered is durable.
     fn set_up(self) -> String {
         match self {
             Self::Write => "set statement_timeout = '30s'; \
-                set idle_in_transaction_session_timeout = '60s'; \
+                set idle_in_transaction_session_timeout = '5s'; \
                 select set_config('synchronous_commit', 'on', false) \
                 where current_setting('synchronous_commit') = 'off'"
                 .to_owned(),

@@ -5,6 +5,7 @@
 mod crash;
 mod database;
 mod keys;
+mod leases;
 mod ledger;
 mod locks;
 mod migrations;

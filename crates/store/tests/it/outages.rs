@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use alloy_primitives::B256;
-use store::{QuoteRow, Store, StoreError, lock};
+use store::{QuoteRow, Store, StoreError};
 use url::Url;
 
 use crate::database::{Database, coins, put};
@@ -61,19 +61,6 @@ async fn a_unit_that_loses_its_session_runs_again() -> anyhow::Result<()> {
     assert_eq!(runs.load(Ordering::SeqCst), 2);
     assert_eq!(coins(&store, 1).await?, Some(10));
     assert_eq!(store.stats().retries, 1);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_lock_lost_with_its_session_is_noticed() -> anyhow::Result<()> {
-    let database = crate::database::postgres().await?;
-    let store = database.open().await?;
-    let held = lock(&database.options)?;
-    assert!(!held.is_lost());
-    hang_up(&store).await?;
-    held.lost().await;
-    assert!(held.is_lost());
-    lock(&database.options)?;
     Ok(())
 }
 
@@ -185,8 +172,7 @@ async fn a_server_that_is_not_there_is_an_error_at_once() -> anyhow::Result<()> 
     let port = listener.local_addr()?.port();
     drop(listener);
     let options = store::Options::new(format!("postgres://nobody@127.0.0.1:{port}/nothing").parse()?);
-    for error in [Store::open(&options).unwrap_err(), lock(&options).unwrap_err()] {
-        assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
-    }
+    let error = Store::open(&options).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     Ok(())
 }

@@ -1,0 +1,52 @@
+//! Whose keys a process has: those its role signs with, and of all others only the addresses.
+
+use alloy::primitives::Address;
+use anyhow::{Context, Result, ensure};
+use evm::LocalSigner;
+use solver::Payer;
+
+use crate::config::{Config, Source};
+use crate::role::Role;
+
+pub fn key(config: &Config, source: &Source) -> Result<LocalSigner> {
+    Ok(LocalSigner::from_hex(source.read(&config.folder)?.expose())?)
+}
+
+/// The solver's identity in every order. The key is with who quotes.
+pub fn orders(config: &Config, role: Role) -> Result<Payer> {
+    let (source, address) = (config.solver.order_key.as_ref(), config.solver.order_address);
+    signer(config, "solver.order_key", "solver.order_address", role.answers(), source, address, role)
+}
+
+/// The wallets that pay. Their keys are with the worker.
+pub fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
+    let (keys, addresses) = (&config.solver.filler_keys, &config.solver.filler_addresses);
+    let count = keys.len().max(addresses.len());
+    let filler = |n: usize| {
+        let (key, address) = ("solver.filler_keys", "solver.filler_addresses");
+        signer(config, key, address, role.pays(), keys.get(n), addresses.get(n).copied(), role)
+            .with_context(|| format!("filler {n}"))
+    };
+    (0..count).map(filler).collect()
+}
+
+/// With the key where it is needed, which must be that of the address if one is given; else by the address alone.
+fn signer(
+    config: &Config,
+    key_name: &str,
+    address_name: &str,
+    signs: bool,
+    source: Option<&Source>,
+    address: Option<Address>,
+    role: Role,
+) -> Result<Payer> {
+    if !signs {
+        let missing = || format!("{address_name}: --role {role} does not have the key and needs to know its address");
+        return Ok(Payer { address: address.with_context(missing)?, key: None });
+    }
+    let source = source.with_context(|| format!("{key_name}: needed by --role {role}"))?;
+    let key = key(config, source).with_context(|| key_name.to_owned())?;
+    let right = address.is_none_or(|address| address == key.address());
+    ensure!(right, "{key_name}: it is the key of {}, which is not the one in {address_name}", key.address());
+    Ok(Payer { address: key.address(), key: Some(key) })
+}

@@ -1,0 +1,295 @@
+//! Several processes on one Postgres: each with the keys of its role, one at a time paying, the others taking over.
+
+use std::path::PathBuf;
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Context, Result, ensure};
+use causeway::config::Config;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::sync::MutexGuard;
+
+use crate::audit::{audit, differences};
+use crate::process::{Served, causeway};
+use crate::repayment;
+use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, free_port, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+/// How long nothing is heard of a process before it counts as dead.
+const LEASE_MILLIS: u64 = 3_000;
+
+/// One process of a deployment, with a configuration and an address of its own.
+struct Part {
+    process: Served,
+    url: String,
+}
+
+impl Part {
+    async fn get(&self, path: &str) -> Result<(u16, String)> {
+        let response = reqwest::get(format!("{}{path}", self.url)).await?;
+        Ok((response.status().as_u16(), response.text().await?))
+    }
+
+    async fn instance(&self) -> Result<Value> {
+        let (_, lives) = self.get("/lives").await?;
+        Ok(serde_json::from_str::<Value>(&lives)?["report"]["instance"].take())
+    }
+
+    async fn name(&self) -> Result<String> {
+        Ok(self.instance().await?["name"].as_str().context("name")?.to_owned())
+    }
+
+    /// Waits until it answers.
+    async fn is_up(&self) -> Result<()> {
+        eventually("the process answers", || async { Ok(self.instance().await.is_ok()) }).await
+    }
+}
+
+/// A configuration of its own: `change` takes away what the process is not given.
+fn file(stand: &Stand, name: &str, port: u16, change: impl FnOnce(&mut Config)) -> Result<PathBuf> {
+    let mut config = stand.config.clone();
+    config.listen.set_port(port);
+    change(&mut config);
+    let path = stand.folder.path().join(format!("{name}.toml"));
+    std::fs::write(&path, toml::to_string_pretty(&config)?)?;
+    Ok(path)
+}
+
+/// What an API is given: no key of any wallet.
+fn without_wallets(config: &mut Config) {
+    config.solver.filler_keys.clear();
+    config.allocator = None;
+}
+
+/// What a worker is given: the wallets' keys alone.
+fn only_wallets(config: &mut Config) {
+    config.solver.order_key = None;
+    config.solver.attestation_key = None;
+    config.operator.token = None;
+    config.allocator = None;
+}
+
+/// What the allocator is given: its own key alone.
+fn only_allocator(config: &mut Config) {
+    config.solver.order_key = None;
+    config.solver.attestation_key = None;
+    config.operator.token = None;
+    config.solver.filler_keys.clear();
+}
+
+fn api(stand: &Stand) -> Result<Part> {
+    let port = stand.config.listen.port();
+    let process = Served::start_as("api", &file(stand, "api", port, without_wallets)?, None)?;
+    Ok(Part { process, url: stand.url("") })
+}
+
+fn worker(stand: &Stand, name: &str, crash_at: Option<&str>) -> Result<Part> {
+    let port = free_port()?;
+    let process = Served::start_as("worker", &file(stand, name, port, only_wallets)?, crash_at)?;
+    Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
+}
+
+fn allocator(stand: &Stand) -> Result<Part> {
+    let port = free_port()?;
+    let process = Served::start_as("allocator", &file(stand, "allocator", port, only_allocator)?, None)?;
+    Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
+}
+
+async fn stand() -> Result<(Stand, MutexGuard<'static, ()>)> {
+    let (stand, turn) = Stand::unhurried(|config| {
+        repayment::repaid(config);
+        config.instances.lease_millis = LEASE_MILLIS;
+    })
+    .await?;
+    repayment::name_allocator(&stand).await?;
+    Ok((stand, turn))
+}
+
+/// The lease as the API sees it: who holds it, and for the how manieth time it was taken. Zero while nobody does.
+async fn lease(stand: &Stand, kind: &str) -> Result<(String, i64)> {
+    let (_, lives) = stand.get("/lives").await?;
+    let leases = lives["report"]["instance"]["leases"].as_array().cloned().unwrap_or_default();
+    let lease = leases.into_iter().find(|lease| lease["kind"] == kind).unwrap_or_default();
+    let held = lease["held"] == true;
+    let holder = lease["holder"].as_str().unwrap_or_default().to_owned();
+    Ok((holder, lease["epoch"].as_i64().filter(|_| held).unwrap_or_default()))
+}
+
+async fn becomes_worker(stand: &Stand, part: &Part) -> Result<i64> {
+    part.is_up().await?;
+    let name = part.name().await?;
+    let holds = || async { Ok(lease(stand, "worker").await.is_ok_and(|(holder, epoch)| holder == name && epoch > 0)) };
+    eventually("it becomes the worker", holds).await?;
+    Ok(lease(stand, "worker").await?.1)
+}
+
+struct Transfer {
+    quote: Value,
+    recipient: Address,
+}
+
+/// Asks and pays, and does not wait for what follows.
+async fn begin(stand: &Stand, count: usize) -> Result<Vec<Transfer>> {
+    let base = stand.chain("base");
+    let user = base.fresh_user().await?;
+    let mut begun = Vec::new();
+    for _ in 0..count {
+        let recipient = new_account().address;
+        let value = U256::from(20_000_000_000_000_000u64);
+        let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+        let quote = stand.quote(&body).await?;
+        execute(base, &quote, &user).await?;
+        begun.push(Transfer { quote, recipient });
+    }
+    Ok(begun)
+}
+
+/// Every transfer has arrived, once, and the books agree with the chains.
+async fn ended_once(stand: &Stand, transfers: &[Transfer]) -> Result<()> {
+    let optimism = stand.chain("optimism");
+    for Transfer { quote, .. } in transfers {
+        stand.wait_for(request_id(quote), "success").await?;
+    }
+    // Whatever would pay a second time has had every chance to.
+    blocks_pass(optimism, 6).await?;
+    for Transfer { quote, recipient } in transfers {
+        let promised = amount(&quote["details"]["currencyOut"]["amount"]);
+        ensure!(optimism.balance(Address::ZERO, *recipient).await? == promised, "{}", request_id(quote));
+    }
+    let (findings, content) = audit(stand).await?;
+    ensure!(content, "{:#?}", differences(&findings));
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
+    let (stand, _turn) = stand().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let had = base.balance(Address::ZERO, stand.treasury.address).await?;
+    let api = api(&stand)?;
+    api.is_up().await?;
+    // Without a worker nothing is promised.
+    let user = base.fresh_user().await?;
+    let value = U256::from(20_000_000_000_000_000u64);
+    let body = ask(user.address, new_account().address, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    let (code, refused) = stand.post("/quote/v2", &body).await?;
+    ensure!((code, &refused["errorCode"]) == (400, &json!("CHAIN_DISABLED")), "{code} {refused}");
+
+    let (worker, allocator) = (worker(&stand, "worker", None)?, allocator(&stand)?);
+    stand.wait_until_served().await?;
+    becomes_worker(&stand, &worker).await?;
+    // A contract that takes nothing with data: whoever pays has to know what who quoted has found out.
+    let contract = new_account().address;
+    // calldatasize, jumpi, stop; else revert.
+    optimism.set_code(contract, vec![0x36, 0x60, 0x05, 0x57, 0x00, 0x5b, 0x5f, 0x5f, 0xfd].into()).await?;
+    let body = ask(user.address, contract, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    stand.quote(&body).await?;
+    let database = store::Store::open(&causeway::assemble::database(&stand.config)?)?;
+    let chain = domain::ids::ChainId(OPTIMISM);
+    eventually("the contract is noted", || async {
+        Ok(database.read(move |tx| store::contracts::is_known(tx, chain, contract)).await?)
+    })
+    .await?;
+    let quote = stand.quote(&body).await?;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    let arrived = optimism.balance(Address::ZERO, contract).await?;
+    ensure!(arrived == amount(&quote["details"]["currencyOut"]["amount"]), "{arrived}");
+    let transfers = begin(&stand, 3).await?;
+    ended_once(&stand, &transfers).await?;
+    let deposited = value * U256::from(4);
+    eventually("the treasury is repaid", || async {
+        Ok(base.balance(Address::ZERO, stand.treasury.address).await? == had + deposited)
+    })
+    .await?;
+
+    for (part, role) in [(&api, "api"), (&worker, "worker"), (&allocator, "allocator")] {
+        let instance = part.instance().await?;
+        ensure!(instance["role"] == role && instance["answering"] == 1, "{instance}");
+    }
+    ensure!(lease(&stand, "allocator").await?.0 == allocator.name().await?);
+    // Who does not quote answers nobody but the operator.
+    ensure!(worker.get("/chains").await?.0 == 404);
+    let (_, metrics) = worker.get("/metrics").await?;
+    ensure!(metrics.contains("causeway_lease_held{kind=\"worker\"} 1"), "{metrics}");
+    let toml = stand.folder.path().join("api.toml");
+    let doctor = causeway().args(["doctor", "--role", "api", "--config"]).arg(toml).output()?;
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    ensure!(said.contains(&format!("{} is the worker, epoch 1", worker.name().await?)), "{said}");
+    for part in [api, worker, allocator] {
+        ensure!(part.process.terminate().await?.success());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
+    let (stand, _turn) = stand().await?;
+    let _api = api(&stand)?;
+    // This one dies the moment it becomes the worker, and leaves the lease behind.
+    let mut first = worker(&stand, "first", Some("lease.taken"))?;
+    first.process.wait_until_dead(crate::stand::PATIENCE).await?;
+    let mut active = worker(&stand, "active", None)?;
+    ensure!(becomes_worker(&stand, &active).await? == 2);
+    let standby = worker(&stand, "standby", None)?;
+    standby.is_up().await?;
+    stand.wait_until_served().await?;
+    // Another that is told to do everything with a worker's keys says what it lacks.
+    let refused = causeway().args(["serve", "--config"]).arg(stand.folder.path().join("active.toml")).output()?;
+    ensure!(String::from_utf8_lossy(&refused.stderr).contains("solver.order_key"), "{refused:?}");
+    // And the books are not to be mended while somebody works on them.
+    let recover = causeway().args(["recover", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    ensure!(String::from_utf8_lossy(&recover.stderr).contains("stop it first"), "{recover:?}");
+
+    let mut transfers = begin(&stand, 6).await?;
+    active.process.kill()?;
+    transfers.extend(begin(&stand, 6).await?);
+    ensure!(becomes_worker(&stand, &standby).await? == 3);
+    ended_once(&stand, &transfers).await?;
+    ensure!(standby.process.terminate().await?.success());
+    Ok(())
+}
+
+/// It stands still for longer than its lease lasts, with work in its hands, and then goes on as if nothing had been.
+#[tokio::test]
+async fn a_worker_that_slept_through_its_lease_writes_nothing() -> Result<()> {
+    let (stand, _turn) = stand().await?;
+    let _api = api(&stand)?;
+    let sleeper = worker(&stand, "sleeper", None)?;
+    let epoch = becomes_worker(&stand, &sleeper).await?;
+    stand.wait_until_served().await?;
+    let mut standby = worker(&stand, "standby", None)?;
+    standby.is_up().await?;
+    let mut transfers = begin(&stand, 6).await?;
+    sleeper.process.signal(Signal::SIGSTOP)?;
+    transfers.extend(begin(&stand, 3).await?);
+    let after = becomes_worker(&stand, &standby).await?;
+    ensure!(after > epoch);
+    sleeper.process.signal(Signal::SIGCONT)?;
+    transfers.extend(begin(&stand, 3).await?);
+    eventually("it notices", || async {
+        let (_, metrics) = sleeper.get("/metrics").await?;
+        Ok(metrics.contains("causeway_leases_lost_total{kind=\"worker\"} 1"))
+    })
+    .await?;
+    ended_once(&stand, &transfers).await?;
+    ensure!(lease(&stand, "worker").await? == (standby.name().await?, after));
+    // It stands by now, and is as good as new when it is needed.
+    standby.process.kill()?;
+    let transfers = begin(&stand, 2).await?;
+    ensure!(becomes_worker(&stand, &sleeper).await? > after);
+    ended_once(&stand, &transfers).await
+}
+
+#[tokio::test]
+async fn a_sqlite_file_is_served_by_one_process() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let toml = stand.folder.path().join("dev.toml");
+    for role in ["api", "worker", "allocator"] {
+        let output = causeway().args(["serve", "--role", role, "--config"]).arg(&toml).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(!output.status.success() && said.contains("needs Postgres"), "{role}: {said}");
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! The processes that serve one database: each is a row with a beat, by the database's clock.
+//!
+//! On Postgres a thread with a connection of its own beats, sees which leases this process still holds and how many
+//! processes answer callers, and listens for what is committed for the worker. A SQLite file has one process, which its
+//! file lock sees to, so there nothing beats and nothing is asked.
+
+mod pulse;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::leases::{self, Kind};
+use crate::{Options, Store, StoreError, Tx};
+use pulse::Beat;
+
+/// What others are told about a process.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Unlike that of any other process, ever.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    pub role: &'static str,
+    /// Whether it answers callers.
+    pub answers: bool,
+}
+
+/// This process among those that serve the database. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    shared: Arc<Shared>,
+    _last: Arc<Last>,
+    beats: Option<watch::Receiver<Beat>>,
+    /// How often there is a beat, and how often somebody who stands by looks.
+    interval: Duration,
+}
+
+#[derive(Debug)]
+struct Shared {
+    about: About,
+    answering: Arc<AtomicU32>,
+    /// No more beats: what beats would come to life again.
+    left: AtomicBool,
+}
+
+/// Dropped with the last clone: nothing beats for a process that has ended its part.
+#[derive(Debug)]
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.left.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Held by one process at a time. What is written under it goes through [`Store::under`].
+#[derive(Clone, Debug)]
+pub struct Lease {
+    kind: Kind,
+    epoch: i64,
+    watched: Option<Watched>,
+}
+
+/// How the loss of a lease is noticed.
+#[derive(Clone, Debug)]
+struct Watched {
+    beats: watch::Receiver<Beat>,
+    /// Beats up to this number may have been made before it was taken.
+    taken_after: u64,
+    fence: Fence,
+}
+
+/// Says, at the beginning of a unit, whether its lease is still held.
+#[derive(Clone, Debug)]
+pub(crate) struct Fence {
+    kind: Kind,
+    epoch: i64,
+    lost: Arc<watch::Sender<bool>>,
+}
+
+impl Fence {
+    pub fn check(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        if leases::holds(tx, self.kind, self.epoch)? {
+            return Ok(());
+        }
+        // An epoch never comes back, so saying so more than once, or from a unit that runs again, is no less true.
+        self.lost.send_replace(true);
+        Err(StoreError::Fenced { lease: self.kind.name() })
+    }
+}
+
+impl Lease {
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        self.watched.as_ref().map(|watched| watched.fence.clone())
+    }
+
+    /// Resolves when another may hold it by now: a unit found that out, the beat did, or there was no beat in time.
+    /// Whoever waits for it must stop then. One of SQLite is never lost.
+    pub async fn lost(&self) {
+        let Some(watched) = &self.watched else { return std::future::pending().await };
+        let (mut beats, mut fenced) = (watched.beats.clone(), watched.fence.lost.subscribe());
+        loop {
+            let beat = beats.borrow_and_update().clone();
+            if beat.number > watched.taken_after && !beat.held.contains(&(self.kind, self.epoch)) {
+                return;
+            }
+            tokio::select! {
+                // Its other end is held by the lease itself.
+                _ = fenced.wait_for(|lost| *lost) => return,
+                changed = beats.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep_until(beat.good_until) => return,
+            }
+        }
+    }
+}
+
+impl Instance {
+    /// Makes this process known. It counts as dead when nothing is heard of it for `ttl`.
+    pub async fn join(options: &Options, store: &Store, about: About, ttl: Duration) -> Result<Self, StoreError> {
+        let answering = Arc::new(AtomicU32::new(1));
+        let shared = Arc::new(Shared { about, answering, left: AtomicBool::new(false) });
+        let interval = ttl / 3;
+        let beats = if store.is_sqlite() {
+            let about = shared.about.clone();
+            store.write(move |tx| alone(tx, &about)).await?;
+            None
+        } else {
+            Some(pulse::start(options, store, shared.clone(), ttl, interval)?)
+        };
+        let last = Arc::new(Last(shared.clone()));
+        Ok(Self { shared, _last: last, beats, interval })
+    }
+
+    pub fn about(&self) -> &About {
+        &self.shared.about
+    }
+
+    /// How many processes answer callers, as of the last beat: each gives out its part of what callers may ask for.
+    pub fn answering(&self) -> Arc<AtomicU32> {
+        self.shared.answering.clone()
+    }
+
+    /// The lease, if nobody who is alive has it.
+    pub async fn take(&self, store: &Store, kind: Kind) -> Result<Option<Lease>, StoreError> {
+        let about = self.shared.about.clone();
+        let epoch = store.write(move |tx| leases::take(tx, kind, &about.id, &about.name)).await?;
+        let Some(epoch) = epoch else { return Ok(None) };
+        let watched = self.beats.as_ref().map(|beats| Watched {
+            beats: beats.clone(),
+            // The beat that is under way now may have looked before.
+            taken_after: beats.borrow().number + 1,
+            fence: Fence { kind, epoch, lost: Arc::new(watch::Sender::new(false)) },
+        });
+        Ok(Some(Lease { kind, epoch, watched }))
+    }
+
+    /// Stands by until the lease is ours.
+    pub async fn acquire(&self, store: &Store, kind: Kind) -> Lease {
+        let mut woken = store.woken();
+        let mut trouble = false;
+        loop {
+            // Whoever does not beat would lose it at once.
+            if self.is_alive() {
+                match self.take(store, kind).await {
+                    Ok(Some(lease)) => return lease,
+                    Ok(None) => trouble = false,
+                    Err(error) => {
+                        if !trouble {
+                            warn!(
+                                error = &error as &dyn std::error::Error,
+                                "cannot ask for the lease of the {}",
+                                kind.name()
+                            );
+                        }
+                        trouble = true;
+                    }
+                }
+            }
+            // Somebody who lets go says so; of somebody who dies nothing is heard.
+            tokio::select! {
+                () = tokio::time::sleep(self.interval) => {}
+                changed = woken.changed() => if changed.is_err() { tokio::time::sleep(self.interval).await },
+            }
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.beats.as_ref().is_none_or(|beats| beats.borrow().good_until > tokio::time::Instant::now())
+    }
+
+    /// Lets go of a lease, so that another process has it at once.
+    pub async fn release(&self, store: &Store, kind: Kind) -> Result<(), StoreError> {
+        let id = self.shared.about.id.clone();
+        store.write(move |tx| leases::release(tx, kind, &id)).await
+    }
+
+    /// Ends the beat, and says so.
+    pub async fn leave(&self, store: &Store) -> Result<(), StoreError> {
+        self.shared.left.store(true, Ordering::Relaxed);
+        let id = self.shared.about.id.clone();
+        let unit = move |tx: &mut Tx<'_>| {
+            tx.execute("delete from instance where instance_id = $1", &[id.as_str().into()]).map(drop)
+        };
+        store.write(unit).await
+    }
+}
+
+/// A process as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub name: String,
+    pub role: String,
+}
+
+/// Every process that is alive.
+pub fn alive(tx: &mut Tx<'_>) -> Result<Vec<Seen>, StoreError> {
+    let rows = tx.rows("select name, role from instance where expires_at > {now_ms} order by started_at, name", &[])?;
+    rows.iter().map(|row| Ok(Seen { name: row.text(0)?.to_owned(), role: row.text(1)?.to_owned() })).collect()
+}
+
+/// The only process there is, for as long as it lasts.
+fn alone(tx: &mut Tx<'_>, about: &About) -> Result<(), StoreError> {
+    tx.execute("delete from instance", &[])?;
+    beat(tx, about, i64::MAX / 2).map(drop)
+}
+
+/// Says how many there have been.
+fn beat(tx: &mut Tx<'_>, about: &About, ttl_millis: i64) -> Result<i64, StoreError> {
+    let row = tx.row(
+        "insert into instance (instance_id, name, role, answers, started_at, beats, expires_at)
+         values ($1, $2, $3, $4, {now_ms}, 1, {now_ms} + $5)
+         on conflict (instance_id) do update set expires_at = excluded.expires_at, beats = instance.beats + 1
+         returning beats",
+        &[
+            about.id.as_str().into(),
+            about.name.as_str().into(),
+            about.role.into(),
+            i64::from(about.answers).into(),
+            ttl_millis.into(),
+        ],
+    )?;
+    row.ok_or(StoreError::ManyRows(0))?.int(0)
+}

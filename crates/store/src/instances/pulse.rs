@@ -1,0 +1,177 @@
+//! The beat of this process, on a thread and a connection of its own: nothing else can keep it waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use postgres::fallible_iterator::FallibleIterator;
+use tokio::sync::watch;
+use tracing::{error, warn};
+
+use super::{Shared, beat};
+use crate::engine::{Link, measure_answering, spawn};
+use crate::leases::Kind;
+use crate::{Options, Store, StoreError, Tx};
+
+/// How long the thread listens before it looks whether it is time to do something else.
+const SLICE: Duration = Duration::from_millis(200);
+/// Connections that hang may be given up for new ones, and this many at the most.
+const MOST_HANGING: u32 = 4;
+/// Rows of processes that have been dead for long are forgotten.
+const FORGOTTEN_MILLIS: i64 = 3_600_000;
+
+/// The last beat that the database answered.
+#[derive(Clone, Debug)]
+pub struct Beat {
+    pub number: u64,
+    /// From then on this process counts as dead.
+    pub good_until: tokio::time::Instant,
+    /// The leases it holds, with their epochs.
+    pub held: Vec<(Kind, i64)>,
+}
+
+#[derive(Clone)]
+struct Pulse {
+    options: Options,
+    /// Where the store's handles hear of it.
+    wakes: Arc<watch::Sender<u64>>,
+    shared: Arc<Shared>,
+    ttl: Duration,
+    interval: Duration,
+    beats: Arc<watch::Sender<Beat>>,
+    /// How many beats the database has had from us.
+    count: Arc<AtomicI64>,
+}
+
+/// Beats once, so that whoever starts hears what is wrong; then for as long as the process lasts.
+pub fn start(
+    options: &Options,
+    store: &Store,
+    shared: Arc<Shared>,
+    ttl: Duration,
+    interval: Duration,
+) -> Result<watch::Receiver<Beat>, StoreError> {
+    let now = tokio::time::Instant::now();
+    let (beats, receiver) = watch::channel(Beat { number: 0, good_until: now, held: Vec::new() });
+    let (options, wakes) = (options.clone(), store.wakes());
+    let pulse = Pulse { options, wakes, shared, ttl, interval, beats: Arc::new(beats), count: Arc::default() };
+    let first = pulse.run()?;
+    match first.recv_timeout(ttl.max(Duration::from_secs(10))) {
+        Ok(result) => result?,
+        Err(_) => return Err(StoreError::Timeout),
+    }
+    spawn("store-pulse-watch", (), move || watch_over(pulse, first))?;
+    Ok(receiver)
+}
+
+/// A connection can hang without ending, and its thread with it: then another thread tries with another.
+fn watch_over(pulse: Pulse, mut tries: Receiver<Result<(), StoreError>>) {
+    let (patience, mut hanging) = (pulse.ttl * 3, 0);
+    loop {
+        match tries.recv_timeout(patience) {
+            Ok(_) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) if hanging >= MOST_HANGING => {
+                error!("no connection to the database answers; this process counts as dead until one does");
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                warn!("the connection of the beat hangs and is given up");
+                hanging += 1;
+                match pulse.run() {
+                    Ok(next) => tries = next,
+                    Err(error) => error!(error = &error as &dyn std::error::Error, "there is no beat"),
+                }
+            }
+        }
+    }
+}
+
+impl Pulse {
+    /// Starts a thread that beats until this process leaves. What becomes of every beat is sent to who holds the other
+    /// end; without one the thread ends.
+    fn run(&self) -> Result<Receiver<Result<(), StoreError>>, StoreError> {
+        let pulse = self.clone();
+        let mut link = Link::for_options(&self.options)?.ok_or(StoreError::Url("not a postgres url"))?;
+        let (tell, told) = channel();
+        spawn("store-pulse", (), move || pulse.beat_on(&mut link, &tell))?;
+        Ok(told)
+    }
+
+    fn beat_on(&self, link: &mut Link, tell: &Sender<Result<(), StoreError>>) {
+        let mut listening = false;
+        while !self.shared.left.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            let result = self.beat(link, &mut listening);
+            if let Err(error) = &result {
+                warn!(error = error as &dyn std::error::Error, "a beat did not reach the database");
+                link.lose();
+                listening = false;
+            }
+            if tell.send(result).is_err() {
+                return;
+            }
+            while began.elapsed() < self.interval && !self.shared.left.load(Ordering::Relaxed) {
+                self.listen(link, listening);
+            }
+        }
+    }
+
+    fn beat(&self, link: &mut Link, listening: &mut bool) -> Result<(), StoreError> {
+        let began = tokio::time::Instant::now();
+        if !*listening {
+            let client = link.connect()?;
+            // A statement that takes longer than this is no beat any more.
+            let limit = self.ttl.as_millis().clamp(1, 60_000);
+            client.batch_execute(&format!("set statement_timeout = {limit}; listen causeway"))?;
+            *listening = true;
+            // Whatever was said while nobody listened.
+            self.wakes.send_modify(|count| *count += 1);
+        }
+        let (client, statements) = link.connected()?;
+        client.is_valid(self.interval)?;
+        let mut tx = Tx::postgres(client.transaction()?, statements);
+        let ttl_millis = i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX / 2);
+        let count = beat(&mut tx, &self.shared.about, ttl_millis)?;
+        tx.execute("delete from instance where expires_at < {now_ms} - $1", &[FORGOTTEN_MILLIS.into()])?;
+        let answering = "select count(*) from instance where answers = 1 and expires_at > {now_ms}";
+        let answering = tx.row(answering, &[])?.ok_or(StoreError::ManyRows(0))?.u32(0)?;
+        let mut held = held(&mut tx, &self.shared.about.id)?;
+        tx.commit()?;
+        if count <= self.count.swap(count, Ordering::Relaxed) {
+            error!("the database is older than it was: every lease counts as lost, and is asked for anew");
+            held.clear();
+        }
+        self.shared.answering.store(answering, Ordering::Relaxed);
+        measure_answering(answering);
+        self.beats.send_modify(|beat| {
+            *beat = Beat { number: beat.number + 1, good_until: began + self.ttl, held };
+        });
+        Ok(())
+    }
+
+    /// Hears what others say for a moment.
+    fn listen(&self, link: &mut Link, listening: bool) {
+        let began = Instant::now();
+        if listening
+            && let Ok((client, _)) = link.connected()
+            && let Ok(Some(_)) = client.notifications().timeout_iter(SLICE).next()
+        {
+            self.wakes.send_modify(|count| *count += 1);
+            return;
+        }
+        // A connection that has ended does not wait.
+        std::thread::sleep(SLICE.saturating_sub(began.elapsed()));
+    }
+}
+
+fn held(tx: &mut Tx<'_>, id: &str) -> Result<Vec<(Kind, i64)>, StoreError> {
+    let rows = tx.rows("select kind, epoch from lease where holder = $1", &[id.into()])?;
+    let mut held = Vec::new();
+    for row in rows {
+        if let Some(kind) = Kind::named(row.text(0)?) {
+            held.push((kind, row.int(1)?));
+        }
+    }
+    Ok(held)
+}
