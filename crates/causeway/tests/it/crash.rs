@@ -157,7 +157,9 @@ async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
 
 #[tokio::test]
 async fn dying_anywhere_pays_exactly_once() -> Result<()> {
-    for point in POINTS {
+    // Whoever looks into one of them need not wait for the others.
+    let only = std::env::var("CAUSEWAY_TEST_POINT").ok();
+    for point in POINTS.into_iter().filter(|point| only.as_deref().is_none_or(|only| only == *point)) {
         let outcome = tokio::time::timeout(Duration::from_secs(180), crash_at(point)).await;
         outcome.map_err(anyhow::Error::from).and_then(|outcome| outcome).map_err(|error| error.context(point))?;
     }
