@@ -1,8 +1,9 @@
 //! `POST /transactions/index` and `POST /transactions/single`: clients announce what they have sent.
 //!
 //! A hint and no more: deposits are found on the chain by themselves, whoever sent them and whether or not anyone says
-//! so. What is announced is checked for form and nothing is concluded from it.
+//! so. What is announced is checked for form, noted, and looked up by the worker; no caller waits for that.
 
+use alloy_primitives::B256;
 use axum::Json;
 use axum::extract::State;
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -42,7 +43,7 @@ pub struct Noted {
 
 const NOTED: Noted = Noted { message: "Noted; deposits are found on the chain by themselves" };
 
-fn check_chain(app: &App, value: &Value) -> Result<(), ApiError> {
+fn chain(app: &App, value: &Value) -> Result<ChainId, ApiError> {
     let id = match value {
         Value::Number(number) => number.as_u64(),
         Value::String(text) => text.parse().ok(),
@@ -50,15 +51,15 @@ fn check_chain(app: &App, value: &Value) -> Result<(), ApiError> {
     };
     let id = id.ok_or_else(|| ApiError::Parameter { field: "chainId", problem: "must be a chain id".to_owned() })?;
     match app.catalog.chain(ChainId(id)) {
-        Some(_) => Ok(()),
+        Some(chain) => Ok(chain.id),
         None => Err(solver::QuoteError::UnsupportedChain { field: "chainId", chain: ChainId(id) }.into()),
     }
 }
 
 /// Hashes and ids have one form.
-fn check_hash(field: &'static str, text: &str) -> Result<(), ApiError> {
+fn hash(field: &'static str, text: &str) -> Result<B256, ApiError> {
     let parsed = text.parse::<OrderId>();
-    parsed.map(drop).map_err(|error| ApiError::Parameter { field, problem: error.to_string() })
+    parsed.map(|id| id.0).map_err(|error| ApiError::Parameter { field, problem: error.to_string() })
 }
 
 fn check_request(text: &str) -> Result<(), ApiError> {
@@ -77,9 +78,9 @@ fn check_request(text: &str) -> Result<(), ApiError> {
     )
 )]
 pub async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiResult<Noted> {
-    check_chain(&app, &body.chain_id)?;
-    check_hash("txHash", &body.tx_hash)?;
+    let (chain, tx) = (chain(&app, &body.chain_id)?, hash("txHash", &body.tx_hash)?);
     body.request_id.as_deref().map_or(Ok(()), check_request)?;
+    app.solver.announce(chain, tx);
     Ok(Json(NOTED))
 }
 
@@ -94,9 +95,10 @@ pub async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiRes
     )
 )]
 pub async fn single(app: State<App>, ApiJson(body): ApiJson<SingleBody>) -> ApiResult<Noted> {
-    check_chain(&app, &body.chain_id)?;
+    let chain = chain(&app, &body.chain_id)?;
     check_request(&body.request_id)?;
     let tx: Value = serde_json::from_str(&body.tx).unwrap_or_default();
-    check_hash("tx", tx["txHash"].as_str().unwrap_or_default())?;
+    let tx = hash("tx", tx["txHash"].as_str().unwrap_or_default())?;
+    app.solver.announce(chain, tx);
     Ok(Json(NOTED))
 }

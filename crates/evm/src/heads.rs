@@ -68,6 +68,11 @@ impl Feed {
         self.history().leader
     }
 
+    /// A head that somebody asked an endpoint for out of turn.
+    pub fn asked(&self, endpoint: usize, head: Head) {
+        self.offer(endpoint, head, How::Asked);
+    }
+
     fn offer(&self, endpoint: usize, head: Head, how: How) {
         let mut history = self.history();
         let accepted = self.newest.send_if_modified(|newest| {

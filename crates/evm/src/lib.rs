@@ -33,7 +33,7 @@ pub use funding::{Funding, SeenReceipt};
 pub use node::EndpointHealth;
 pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
 pub use replay::Replayed;
-pub use rpc::{Head, Receipt};
+pub use rpc::{Head, HeardTx, Receipt};
 pub use second_look::Glimpse;
 pub use sender::{SendOutcome, Sent};
 pub use signer::{LocalSigner, SignedTx, TxFields};

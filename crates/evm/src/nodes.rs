@@ -22,7 +22,7 @@ use crate::contracts::Multicall3;
 use crate::errors::{ChainError, Host, Refusal};
 use crate::heads::{Feed, Following};
 use crate::node::{EndpointHealth, Node};
-use crate::rpc::{Head, Header, Receipt};
+use crate::rpc::{Head, Header, HeardTx, Receipt};
 use crate::watcher::{self, Block, Read, Watch};
 
 /// Where a node is reached. Printed by host only: paths and queries hold keys.
@@ -162,6 +162,22 @@ impl Nodes {
         let inner = &self.inner;
         inner.following.get_or_init(|| Following::start(&inner.nodes, &inner.feed, self.poll));
         inner.feed.subscribe()
+    }
+
+    /// Asks for heads now instead of at the next interval: whoever follows them hears of a new one at once.
+    pub async fn look(&self) {
+        let asked = self.inner.nodes.iter().enumerate().map(|(index, node)| async move {
+            if let Ok(head) = node.latest().await {
+                self.inner.feed.asked(index, head);
+            }
+        });
+        futures::future::join_all(asked).await;
+    }
+
+    /// A transaction as an endpoint knows it, in a block or on its way to one; none when no endpoint that answered has
+    /// heard of it.
+    pub async fn heard(&self, hash: B256) -> Result<Option<HeardTx>, ChainError> {
+        self.first_known(move |node| async move { node.ask("eth_getTransactionByHash", (hash,)).await }).await
     }
 
     /// The header at a position; none when no endpoint that answered knows it.

@@ -69,6 +69,18 @@ pub struct Tx {
     pub input: Bytes,
 }
 
+/// A transaction that may still be on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeardTx {
+    #[serde(default)]
+    pub to: Option<Address>,
+    pub input: Bytes,
+    /// The block it is in, if it is in one.
+    #[serde(default)]
+    pub block_hash: Option<B256>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {

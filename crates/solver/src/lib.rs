@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod advance;
 pub mod allocator;
 pub mod alone;
+pub mod announced;
 pub mod audit;
 pub mod children;
 pub mod deposits;

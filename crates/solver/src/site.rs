@@ -16,6 +16,8 @@ use store::payments::Stored;
 use store::risk::Limits;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::announced::Announced;
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to begin on a database that has never seen the chain; none means its head.
@@ -67,6 +69,8 @@ pub struct Site {
     pub taken: watch::Sender<u64>,
     /// A transaction of ours has failed, and somebody may want to know why.
     pub failed: Notify,
+    /// What clients say they have sent here.
+    pub announced: Announced,
     refusing: ArcSwapOption<String>,
     /// By currency: what is on its way out or due, and may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
@@ -96,6 +100,7 @@ impl Site {
             watch,
             taken: watch::Sender::new(0),
             failed: Notify::new(),
+            announced: Announced::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
             committed: ArcSwap::default(),
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
 use domain::catalog::Catalog;
 use domain::ids::ChainId;
 use domain::pricing::Terms;
@@ -89,8 +89,16 @@ impl Solver {
             tasks.spawn(crate::fees::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::second_look::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::reverts::run(self.clone(), site.clone(), stop.clone()));
+            tasks.spawn(crate::announced::run(self.clone(), site.clone(), stop.clone()));
         }
         tasks.spawn(crate::quote::prune(self.clone(), stop.clone()));
+    }
+
+    /// Takes note of a transaction that a client says it has sent, and returns at once.
+    pub fn announce(&self, chain: ChainId, tx: B256) {
+        if let Some(site) = self.sites.get(&chain) {
+            site.announced.note(tx);
+        }
     }
 
     /// Hands what a commit decided to the lanes. Nothing of a payment happens in a caller's future.

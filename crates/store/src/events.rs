@@ -29,3 +29,12 @@ pub fn rules(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<(String, String)
         .map(|row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))
         .collect()
 }
+
+/// Whether a rule was ever applied to a request.
+pub fn has(tx: &mut Tx<'_>, request: RequestId, rule: &str) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from request_event where request_id = $1 and rule = $2 limit 1",
+        &[request.0.into(), rule.into()],
+    )?;
+    Ok(row.is_some())
+}

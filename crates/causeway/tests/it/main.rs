@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
 mod alone;
+mod announced;
 mod audit;
 mod catalogue;
 mod crash;

@@ -190,6 +190,9 @@ async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> 
         there.pause_mining().await;
         act(from.chain, &quote, &user).await?;
         stand.wait_for(request_id(&quote), "submitted").await?;
+        let (_, older) = stand.get(&format!("/intents/status/v2?requestId={}", request_id(&quote))).await?;
+        assert_eq!(older["status"], "pending", "v2 has no word for it: {older}");
+        assert_eq!((&older["failReason"], &older["details"]), (&json!("N/A"), &Value::Null));
         for ahead in ahead {
             ahead.send(there).await?;
         }
