@@ -164,26 +164,26 @@ async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> 
     let trade = SwapRouter::exactInputSingleCall { params }.abi_encode();
     let table = [
         (
-            tail,
+            Wish::exact_input(from, tail, 10_000),
             vec![Ahead { from: mover.address, to: dex, data: trade.into() }],
             "TOO_LITTLE_RECEIVED",
             "Too little received",
         ),
         (
-            tail,
+            // Gas beside the tokens goes through the purse, whatever the pools are like.
+            Wish::exact_input(from, usdc, 10_000).with(json!({"topupGas": true})),
             limits.map(|data| by_treasury(there.contracts.purse, data)).collect(),
             "SOLVER_CAPACITY_EXCEEDED",
             "LimitExceeded(",
         ),
         (
-            usdc,
+            Wish::exact_input(from, usdc, 10_000),
             approvals.map(|data| by_treasury(usdc.currency, data)).collect(),
             "TRANSFER_AMOUNT_EXCEEDS_ALLOWANCE",
             "InsufficientAllowance(",
         ),
     ];
-    for (to, ahead, reason, details) in table {
-        let wish = Wish::exact_input(from, to, 10_000);
+    for (wish, ahead, reason, details) in table {
         let user = from.holder(wish.amount).await?;
         caught_up(&stand, &service).await?;
         let quote = stand.quote(&wish.body(user.address, new_account().address)).await?;
