@@ -12,5 +12,7 @@ pub mod local;
 pub mod outside;
 pub mod role;
 pub mod screening;
+#[cfg(feature = "dev")]
+pub mod served;
 pub mod service;
 pub mod telemetry;

@@ -71,6 +71,10 @@ impl Anvil {
         Ok(Self { process, rpc, port })
     }
 
+    pub fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
     /// Ends it in order, which writes the state file if one was asked for.
     pub async fn stop(self) -> Result<()> {
         self.process.stop(Signal::SIGINT, STOP_PATIENCE).await?;

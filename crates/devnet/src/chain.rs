@@ -206,6 +206,38 @@ impl Chain {
         self.rpc("eth_sendRawTransaction", [deploy::sign(tx, &from)?]).await
     }
 
+    /// Signs with a nonce of the caller's choice and sends nothing. It offers enough for any block.
+    pub fn sign(&self, from: &Account, nonce: u64, call: (Address, U256, Bytes), gas_limit: u64) -> Result<Bytes> {
+        let (to, value, input) = call;
+        let tx = TxEip1559 {
+            chain_id: self.id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: u128::from(crate::mining::BASE_FEE) * 100,
+            max_priority_fee_per_gas: 1_000_000,
+            to: TxKind::Call(to),
+            value,
+            access_list: Default::default(),
+            input,
+        };
+        deploy::sign(tx, from)
+    }
+
+    /// Hands signed bytes to the node. Having them already is no error.
+    pub async fn send_raw(&self, raw: &Bytes) -> Result<B256> {
+        let sent = self.rpc("eth_sendRawTransaction", [raw]).await;
+        let known = |error: &anyhow::Error| format!("{error:#}").contains("already");
+        match sent {
+            Err(error) if known(&error) => Ok(alloy_primitives::keccak256(raw)),
+            sent => sent,
+        }
+    }
+
+    /// Several calls in one request, in this order; all are made, the first error is returned.
+    pub async fn batch(&self, calls: impl IntoIterator<Item = (&str, Value)>) -> Result<Vec<Value>> {
+        self.rpc.batch(calls).await
+    }
+
     /// Waits for a transaction to be mined, with success.
     pub async fn receipt(&self, hash: B256) -> Result<TransactionReceipt> {
         let began = Instant::now();

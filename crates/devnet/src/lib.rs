@@ -8,6 +8,7 @@ mod artifacts;
 mod chain;
 mod connection;
 mod deploy;
+mod dice;
 mod faults;
 mod keys;
 mod lies;
@@ -33,6 +34,7 @@ use url::Url;
 
 pub use crate::chain::Chain;
 pub use crate::deploy::{Contracts, Token};
+pub use crate::dice::Dice;
 pub use crate::faults::{Fault, Faults};
 pub use crate::keys::{Account, Keys};
 pub use crate::postgres::Postgres;
@@ -194,6 +196,11 @@ impl Devnet {
     pub fn chain(&self, name: &str) -> &Chain {
         let chain = self.chains.iter().find(|chain| chain.name == name);
         chain.unwrap_or_else(|| panic!("there is no chain {name} on the devnet"))
+    }
+
+    /// The process of each chain, in their order, where the system tells.
+    pub fn processes(&self) -> Vec<Option<u32>> {
+        self.running.anvils.iter().map(Anvil::id).collect()
     }
 
     /// Ends the chains in order and, with a data folder, saves them there.

@@ -81,6 +81,15 @@ impl Process {
         Ok(Self { name, shell, pipe, log })
     }
 
+    /// The id of the program itself, which the shell has started; none where the system does not say, or when it is gone.
+    pub fn id(&self) -> Option<u32> {
+        let shell = self.shell.id();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).ok()?;
+        let name = |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        // The other one is the shell that watches over it.
+        children.split_ascii_whitespace().filter_map(|id| id.parse().ok()).find(|id| name(id).trim() != "sh")
+    }
+
     /// Fails with the end of the child's output once it has ended.
     pub fn check(&mut self) -> Result<()> {
         match self.shell.try_wait()? {

@@ -104,7 +104,7 @@ async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
     let toml = data_dir.join("dev.toml");
     let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
     ensure!(doctor.status.success(), "{}", String::from_utf8_lossy(&doctor.stdout));
-    let served = crate::process::Served::start(&toml, None)?;
+    let served = crate::process::serve(&toml, None)?;
     eventually("it serves", || async {
         let Ok(response) = reqwest::get(&lives).await else { return Ok(false) };
         Ok(response.json::<Value>().await?["status"] == "ok")

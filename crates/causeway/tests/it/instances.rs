@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, ensure};
 use causeway::config::Config;
+use causeway::served::Served;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
 use crate::audit::{audit, differences};
-use crate::process::{Served, causeway};
+use crate::process::{causeway, serve_as};
 use crate::repayment;
 use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, free_port, new_account, request_id};
 
@@ -80,19 +81,19 @@ fn only_allocator(config: &mut Config) {
 
 fn api(stand: &Stand) -> Result<Part> {
     let port = stand.config.listen.port();
-    let process = Served::start_as("api", &file(stand, "api", port, without_wallets)?, None)?;
+    let process = serve_as("api", &file(stand, "api", port, without_wallets)?, None)?;
     Ok(Part { process, url: stand.url("") })
 }
 
 fn worker(stand: &Stand, name: &str, crash_at: Option<&str>) -> Result<Part> {
     let port = free_port()?;
-    let process = Served::start_as("worker", &file(stand, name, port, only_wallets)?, crash_at)?;
+    let process = serve_as("worker", &file(stand, name, port, only_wallets)?, crash_at)?;
     Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
 }
 
 fn allocator(stand: &Stand) -> Result<Part> {
     let port = free_port()?;
-    let process = Served::start_as("allocator", &file(stand, "allocator", port, only_allocator)?, None)?;
+    let process = serve_as("allocator", &file(stand, "allocator", port, only_allocator)?, None)?;
     Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
 }
 

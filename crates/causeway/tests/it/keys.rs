@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
-use crate::process::{Served, causeway};
+use crate::process::{causeway, serve_logging};
 use crate::stand::{Engine, Stand, ask, eventually, new_account, request_id};
 
 const BASE: u64 = 8453;
@@ -52,7 +52,7 @@ fn holds(file: &Path, part: &[u8]) -> Result<bool> {
 async fn made_changed_and_ended(engine: Engine) -> Result<()> {
     let stand = Stand::new(engine).await?;
     let (client, log) = (reqwest::Client::new(), stand.folder.path().join("log"));
-    let served = Served::logging(&stand.folder.path().join("dev.toml"), &log)?;
+    let served = serve_logging(&stand.folder.path().join("dev.toml"), &log)?;
     stand.wait_until_served().await?;
     let get = |path: &str| client.get(stand.url(path));
     let post = |body: &Value| client.post(stand.url("/quote/v2")).json(body);

@@ -4,7 +4,7 @@ use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::process::{Served, causeway};
+use crate::process::{causeway, serve};
 use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
@@ -82,7 +82,7 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
         let _ = std::fs::remove_file(stand.folder.path().join(format!("causeway.db{suffix}")));
     }
     std::fs::copy(&backup, &database)?;
-    let served = Served::start(&toml, None)?;
+    let served = serve(&toml, None)?;
     eventually("the chain is refused with a remedy", || async {
         let Ok((_, lives)) = stand.get("/lives").await else { return Ok(false) };
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
@@ -108,7 +108,7 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     ensure!(String::from_utf8_lossy(&recovered.stdout).contains("imported 7 payments"));
-    let served = Served::start(&toml, None)?;
+    let served = serve(&toml, None)?;
     stand.wait_until_served().await?;
     stand.wait_for(request_id(&quote), "success").await?;
     blocks_pass(base, 20).await?;

@@ -1,0 +1,72 @@
+//! The service in a process of its own: run, killed and run again, by tests and by the chaos run.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// How long an orderly end may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// It dies with whoever started it.
+#[derive(Debug)]
+pub struct Served(Child);
+
+impl Served {
+    /// `program` runs the `causeway` binary; what it says goes where the caller has it go.
+    pub fn start(mut program: Command, role: &str, config: &Path, crash_at: Option<&str>) -> Result<Self> {
+        program.args(["serve", "--role", role, "--config"]).arg(config);
+        if let Some(point) = crash_at {
+            program.env(crate::crash::VARIABLE, point);
+        }
+        Ok(Self(program.spawn()?))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.0.try_wait()?)
+    }
+
+    pub async fn wait_until_dead(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let began = Instant::now();
+        while began.elapsed() < patience {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        bail!("the process did not die in time")
+    }
+
+    /// Asks it to end, as an operator would.
+    pub async fn terminate(mut self) -> Result<ExitStatus> {
+        self.signal(Signal::SIGTERM)?;
+        self.wait_until_dead(PATIENCE).await
+    }
+
+    /// Stops it where it stands, or lets it go on, as if nothing had been.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(i32::try_from(self.0.id())?), signal)?)
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) -> Result<()> {
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have died on purpose.
+        let _ = self.kill();
+    }
+}

@@ -1,0 +1,84 @@
+//! Chance that can be repeated: the same seed gives the same run, as far as the machine does.
+
+use std::time::Duration;
+
+use alloy_primitives::{B256, keccak256};
+
+use crate::keys::Account;
+
+/// SplitMix64: what matters is that a seed repeats.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Dice of their own for one purpose: how often the others are rolled does not matter to them.
+    pub fn apart(&self, purpose: &str) -> Self {
+        let mixed = keccak256([&self.0.to_be_bytes(), purpose.as_bytes()].concat());
+        Self(u64::from_be_bytes(mixed.0[..8].try_into().expect("eight bytes")))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `sides`, which must not be zero.
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.next() % sides
+    }
+
+    /// From the first to the last, both included.
+    pub fn between(&mut self, first: u64, last: u64) -> u64 {
+        first + self.roll(last - first + 1)
+    }
+
+    pub fn millis(&mut self, first: u64, last: u64) -> Duration {
+        Duration::from_millis(self.between(first, last))
+    }
+
+    /// Once in so many times.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.roll(times) == 0
+    }
+
+    pub fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[usize::try_from(self.roll(choices.len() as u64)).expect("an index")]
+    }
+
+    pub fn word(&mut self) -> B256 {
+        keccak256(self.next().to_be_bytes())
+    }
+
+    pub fn account(&mut self) -> Account {
+        Account::new(self.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_and_purposes_do_not_disturb_each_other() {
+        let rolls = |mut dice: Dice| (0..9).map(|_| dice.roll(1_000)).collect::<Vec<_>>();
+        assert_eq!(rolls(Dice::new(7)), rolls(Dice::new(7)));
+        assert_ne!(rolls(Dice::new(7)), rolls(Dice::new(8)));
+        let dice = Dice::new(7);
+        assert_eq!(rolls(dice.apart("kills")), rolls(dice.apart("kills")));
+        assert_ne!(rolls(dice.apart("kills")), rolls(dice.apart("reorgs")));
+    }
+
+    #[test]
+    fn rolls_stay_within_their_bounds() {
+        let mut dice = Dice::new(1);
+        assert!((0..1_000).map(|_| dice.between(3, 5)).all(|roll| (3..=5).contains(&roll)));
+        assert!([1, 2, 3].contains(dice.of(&[1, 2, 3])));
+    }
+}
