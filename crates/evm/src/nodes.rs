@@ -210,6 +210,28 @@ impl Nodes {
         .await
     }
 
+    /// The block of that number that stands on the given one; none when no endpoint that answered has both.
+    pub async fn block_on(&self, parent: B256, number: u64, watch: &Watch) -> Result<Option<Block>, ChainError> {
+        self.first_believed(|node| async move {
+            let header: Option<Header> = node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
+            match header.map(|header| header.head()) {
+                Some(head) if head.parent_hash == parent => watcher::read(&node, head.hash, watch).await,
+                Some(_) | None => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// The header of that number as every endpoint has it, in the order of the configuration.
+    pub async fn header_from_each(&self, number: u64) -> Vec<Result<Option<Head>, ChainError>> {
+        let asked = self.inner.nodes.iter().map(|node| async move {
+            let header =
+                node.ask::<Option<Header>>("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
+            Ok(header.map(|header| header.head()))
+        });
+        futures::future::join_all(asked).await
+    }
+
     /// The same block from every endpoint, in the order of the configuration: for what needs several to agree.
     pub async fn block_from_each(&self, hash: B256, watch: &Watch) -> Vec<Result<Option<Block>, ChainError>> {
         let asked = self.inner.nodes.iter().map(|node| async move {

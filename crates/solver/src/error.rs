@@ -28,6 +28,8 @@ pub enum SolverError {
          there; check which side is true, then restart"
     )]
     DeepFork { chain: ChainId, finality: u64 },
+    #[error("the nodes of chain {chain} disagree about blocks that count as final")]
+    Disputed { chain: ChainId },
     #[error("{0}")]
     Broken(&'static str),
 }
@@ -37,7 +39,7 @@ impl SolverError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::Chain(_) | Self::Doubt(_) => true,
+            Self::Chain(_) | Self::Doubt(_) | Self::Disputed { .. } => true,
             Self::Request(_)
             | Self::Payment(_)
             | Self::Deposit(_)

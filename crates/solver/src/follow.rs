@@ -193,12 +193,20 @@ async fn catch_up(
 ) -> Result<(), SolverError> {
     if head.number <= at.number {
         if !forks::is_known(solver, site, head).await? {
-            *at = forks::undo(solver, site, *at).await?;
+            match forks::undo(solver, site, *at).await {
+                // Somebody's word against what others still have: no reason to leave it.
+                Err(SolverError::Disputed { .. }) => {}
+                fork => *at = fork?,
+            }
         }
         return Ok(());
     }
+    // Whether the head is of another chain than the one we and other nodes are on.
+    let mut disputed = false;
     while at.number < head.number && !stop.is_cancelled() {
-        let next = if head.number == at.number + 1 && head.parent_hash == at.hash {
+        let next = if disputed {
+            site.nodes.block_on(at.hash, at.number + 1, &site.watch).await?
+        } else if head.number == at.number + 1 && head.parent_hash == at.hash {
             // The hot path: the head follows on what we have, so it is read by its own hash at once.
             site.nodes.block_by_hash(head.hash, &site.watch).await?
         } else {
@@ -207,10 +215,17 @@ async fn catch_up(
         // Announced, and not there yet.
         let Some(block) = next else { return Ok(()) };
         if block.head.parent_hash != at.hash {
-            let fork = forks::undo(solver, site, *at).await?;
-            let disputed = fork.number == at.number;
+            let fork = match forks::undo(solver, site, *at).await {
+                // We go on with the nodes that are on our side.
+                Err(SolverError::Disputed { .. }) => {
+                    disputed = true;
+                    continue;
+                }
+                fork => fork?,
+            };
+            let moving = fork.number == at.number;
             *at = fork;
-            if disputed {
+            if moving {
                 // Nodes disagree about the next block; one of them will come round.
                 return Ok(());
             }

@@ -33,20 +33,21 @@ async fn recent(solver: &Solver, site: &Site) -> Result<Vec<Cursor>, SolverError
     Ok(solver.store.read(move |tx| blocks::recent(tx, chain, kept)).await?)
 }
 
-/// Goes back to the last block we share with the chain. A chain that takes back what it called final is stopped.
+/// Goes back to the last block we share with the chain. A chain that takes back what it called final is stopped; a node
+/// alone cannot make it look so.
 pub async fn undo(solver: &Arc<Solver>, site: &Arc<Site>, at: Cursor) -> Result<Cursor, SolverError> {
     let chain = site.id();
+    let recent = recent(solver, site).await?;
+    let last = at.number.saturating_sub(site.settings.finality);
     let mut fork = None;
-    for block in recent(solver, site).await? {
+    for block in recent.iter().take_while(|block| block.number >= last) {
         let canonical = site.nodes.header(At::Number(block.number)).await?;
         if canonical.is_some_and(|header| header.hash == block.hash) {
-            fork = Some(block);
+            fork = Some(*block);
             break;
         }
     }
-    let depth = fork.map(|fork| at.number.saturating_sub(fork.number));
-    let fork = fork.filter(|_| depth.is_some_and(|depth| depth <= site.settings.finality));
-    let fork = fork.ok_or(SolverError::DeepFork { chain, finality: site.settings.finality })?;
+    let Some(fork) = fork else { return Err(deep(site, &recent, last).await) };
     if fork.number == at.number {
         return Ok(fork);
     }
@@ -59,6 +60,23 @@ pub async fn undo(solver: &Arc<Solver>, site: &Arc<Site>, at: Cursor) -> Result<
     solver.crash("reorg.undone");
     site.taken.send_replace(fork.number);
     Ok(fork)
+}
+
+/// What it means that no block down to what counts as final is the chain's any more: if one node still has ours, or does
+/// not say, it means that the nodes disagree.
+async fn deep(site: &Site, recent: &[Cursor], last: u64) -> SolverError {
+    let (chain, finality) = (site.id(), site.settings.finality);
+    // The deepest that could be undone, or the deepest we know: a node that lags has it as well.
+    let ours = recent.iter().take_while(|block| block.number >= last).last();
+    let Some(ours) = ours else { return SolverError::DeepFork { chain, finality } };
+    let said = site.nodes.header_from_each(ours.number).await;
+    let given_up = |head: &Option<Head>| head.is_none_or(|head| head.hash != ours.hash);
+    if said.iter().all(|answer| answer.as_ref().is_ok_and(given_up)) {
+        return SolverError::DeepFork { chain, finality };
+    }
+    warn!(chain.id = %chain, block = ours.number, "a node shows another chain than ours, and not all of them do");
+    counter!("causeway_disputes_total", "chain" => chain.to_string()).increment(1);
+    SolverError::Disputed { chain }
 }
 
 /// Takes back everything that was stored of blocks above this one.

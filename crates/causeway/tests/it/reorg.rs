@@ -1,7 +1,11 @@
 //! A chain changes its mind.
 
+use std::time::Duration;
+
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
+use causeway::config::{EndpointConfig, Text};
+use devnet::FaultProxy;
 use domain::ids::OrderId;
 use evm::calldata;
 use serde_json::Value;
@@ -66,6 +70,37 @@ async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
     blocks_pass(base, 5).await?;
     ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
     ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
+    service.stop().await
+}
+
+/// A node that serves another chain, and is faster than the honest one, neither stops ours nor leads us onto its own.
+#[tokio::test]
+async fn a_node_on_another_chain_does_not_stop_ours() -> Result<()> {
+    let mut stand = Stand::alone(|_| ()).await?;
+    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let honest = FaultProxy::start(arbitrum.rpc_url.clone(), arbitrum.ws_url.clone()).await?;
+    let chain = stand.config.chains.iter_mut().find(|chain| chain.id == ARBITRUM).unwrap();
+    let plain = |url: &url::Url| Text::Plain(url.to_string());
+    chain.endpoints[0] = EndpointConfig { http: plain(&honest.rpc_url), ws: Some(plain(&honest.ws_url)) };
+    stand.serve().await?.stop().await?;
+    // The other one is heard of first from now on.
+    honest.faults.update(|fault| fault.delay = Duration::from_millis(50));
+    arbitrum.faults.update(|fault| fault.wrong_block_hash = true);
+    let service = stand.serve().await?;
+    blocks_pass(arbitrum, 6).await?;
+
+    let value = U256::from(15_000_000_000_000_000u64);
+    let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
+    let quote =
+        stand.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
+    execute(arbitrum, &quote, &user).await?;
+    // However slow the machine, it is caught up with.
+    arbitrum.pause_mining().await;
+    stand.wait_for(request_id(&quote), "success").await?;
+    ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
+    let (_, lives) = stand.get("/lives").await?;
+    let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
+    ensure!(chains.iter().all(|chain| chain["refusing"].is_null()), "{lives}");
     service.stop().await
 }
 
