@@ -3,14 +3,14 @@
 //! "Accepted" by a node means nothing. Only a block does, and that is the walker's to report.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy::primitives::{Bytes, U256};
 use domain::payment::{self, State};
 use domain::request::{Event, State as RequestState};
 use evm::{SignedTx, TxFields};
-use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use futures::{StreamExt, TryStreamExt, stream};
 use metrics::counter;
 use store::payments::{Attempt, Fees, Purpose, Stored};
 use store::{Tx, payments, requests};
@@ -25,6 +25,8 @@ use crate::solver::{Means, Solver};
 
 /// Payments of a lane that one pass looks at. The window is smaller.
 const MOST: i64 = 256;
+/// Payments sent again at once.
+const AT_ONCE: usize = 16;
 /// Offers a payment may get; each is an eighth above the last, so this is plenty.
 const MOST_ATTEMPTS: u32 = 24;
 
@@ -33,7 +35,8 @@ const UNTAKEN: Duration = Duration::from_secs(300);
 /// A fill that is not mined this long before its order ends is given up.
 const LAST_MINUTES_SECS: i64 = 300;
 
-/// Sends what arrives in the inbox at once, and at every block looks again at what is still unmined.
+/// Sends what arrives in the inbox at once, and at every block looks again at what is still unmined. Neither waits for
+/// the other: a slow node must not hold up the next payment.
 pub async fn run(
     solver: Arc<Solver>,
     site: Arc<Site>,
@@ -43,6 +46,8 @@ pub async fn run(
 ) {
     let mut blocks = site.taken.subscribe();
     let mut sending = FuturesUnordered::new();
+    let mut looking = FuturesUnordered::new();
+    let mut looked: Option<Instant> = None;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -51,15 +56,25 @@ pub async fn run(
                 None => return,
             },
             Some(()) = sending.next(), if !sending.is_empty() => {}
+            Some(()) = looking.next(), if !looking.is_empty() => {}
             changed = blocks.changed() => {
                 if changed.is_err() {
                     return;
                 }
-                if let Err(error) = look_after(&solver, &site, lane).await {
-                    warn!(chain.id = %site.id(), error = %Chained(&error), "a lane could not look after its payments");
+                // One look at a time, and blocks of the past that are caught up with count as one.
+                let recent = looked.is_some_and(|at| at.elapsed() < site.block_time() / 2);
+                if looking.is_empty() && !recent {
+                    looked = Some(Instant::now());
+                    looking.push(look(&solver, &site, lane));
                 }
             }
         }
+    }
+}
+
+async fn look(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) {
+    if let Err(error) = look_after(solver, site, lane).await {
+        warn!(chain.id = %site.id(), error = %Chained(&error), "a lane could not look after its payments");
     }
 }
 
@@ -157,11 +172,14 @@ async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Resu
     let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
     let Some(head) = unmined.first() else { return Ok(()) };
     let waited = |stored: &Stored| solver.now().millis().saturating_sub(stored.attempted_at.millis());
-    let patience = i64::try_from((site.block_time() * 2).as_millis()).unwrap_or(i64::MAX);
-    if waited(head) < patience && unmined.iter().all(|stored| stored.state == State::Sent) {
-        return Ok(());
+    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    if waited(head) < millis(site.block_time() * 2) {
+        // Nothing should have been mined yet. What no node has taken goes out again, unless it is only just on its way.
+        let untaken = |stored: &&Stored| stored.state == State::Decided && waited(stored) >= millis(site.block_time());
+        let untaken: Vec<Stored> = unmined.iter().filter(untaken).cloned().collect();
+        return send_again(solver, site, lane, &untaken).await;
     }
-    let bump_after = i64::try_from(site.settings.bump_after.as_millis()).unwrap_or(i64::MAX);
+    let bump_after = millis(site.settings.bump_after);
     let mut queue = unmined.clone();
     let cancels = head.cancelled || is_hopeless(solver, site, head).await?;
     let due = waited(head) >= bump_after || (cancels && !head.cancelled);
@@ -173,12 +191,19 @@ async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Resu
     {
         queue[0] = bumped;
     }
-    debug!(chain.id = %chain, %wallet, count = queue.len(), "sending again what is not mined");
-    counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
-    for stored in &queue {
-        send(solver, site, lane, stored).await?;
+    send_again(solver, site, lane, &queue).await
+}
+
+/// In the order of their nonces, a few at a time.
+async fn send_again(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize, queue: &[Stored]) -> Result<(), SolverError> {
+    if queue.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let chain = site.id();
+    debug!(chain.id = %chain, lane, count = queue.len(), "sending again what is not mined");
+    counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
+    let sends: Vec<_> = queue.iter().map(|stored| send(solver, site, lane, stored)).collect();
+    stream::iter(sends).buffered(AT_ONCE).try_collect().await
 }
 
 /// Whether a payment should be given up: a fill whose order is about to end, or one that no node has taken for so long
