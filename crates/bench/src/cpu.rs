@@ -1,4 +1,4 @@
-//! Processor time of this process. On a shared machine it says more than the clock: what others take from the cores
+//! Processor time of a process. On a shared machine it says more than the clock: what others take from the cores
 //! lowers a rate, not the time a request costs.
 
 use std::time::Duration;
@@ -8,7 +8,12 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Of all threads since the start, the load's own among them; nothing where the system does not say.
 pub fn used() -> Option<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    used_by(std::process::id())
+}
+
+/// Of another process.
+pub fn used_by(process: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     parse(&stat)
 }
 

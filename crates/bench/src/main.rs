@@ -1,21 +1,26 @@
 //! Load and latency of the service, each beside its floor. It runs the real service on local chains and a real
 //! database; it asserts nothing about time, because a busy machine would fail what a quiet one passes.
 
+mod chaos;
 mod client;
 mod cpu;
 mod disk;
 mod figures;
+mod fill;
 mod floor;
 mod load;
+mod processes;
 mod quote;
 mod report;
+mod socket;
 mod stand;
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Measures the service on this machine.
@@ -29,6 +34,16 @@ struct Cli {
 enum Measure {
     /// `POST /quote/v2` beside a bare HTTP answer of the same size.
     Quote(QuoteArgs),
+    /// From deposit to fill, and fills per second, beside what nobody can be faster than.
+    Fill(fill::FillArgs),
+    /// Transfers while the service is killed, nodes misbehave and chains are reorganised: each ends exactly once.
+    Chaos(chaos::ChaosArgs),
+    /// The service itself, as its own binary runs it.
+    #[command(hide = true)]
+    Causeway {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -66,15 +81,18 @@ impl Engine {
     }
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let Measure::Quote(args) = Cli::parse().measure;
-    match run(&args).await {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(errors) => {
-            eprintln!("error: {errors} requests failed");
-            ExitCode::FAILURE
+fn main() -> ExitCode {
+    let done = match Cli::parse().measure {
+        Measure::Quote(args) => block_on(quote(&args)),
+        Measure::Fill(args) => block_on(fill(&args)),
+        Measure::Chaos(args) => block_on(chaos(&args)),
+        Measure::Causeway { args } => {
+            let args = std::iter::once("causeway".into()).chain(args);
+            causeway::commands::run(causeway::cli::Cli::parse_from(args))
         }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -82,15 +100,31 @@ async fn main() -> ExitCode {
     }
 }
 
-/// How many requests failed.
-async fn run(args: &QuoteArgs) -> Result<u64> {
+fn block_on(run: impl Future<Output = Result<()>>) -> Result<()> {
     // `RUST_LOG` shows what the services had to say; writing it would be part of the figures.
     causeway::telemetry::start_logging(causeway::cli::LogFormat::Text, "off");
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run)
+}
+
+async fn quote(args: &QuoteArgs) -> Result<()> {
     let report = quote::measure(args).await?;
     report.print();
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report)?;
         std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(report.errors())
+    ensure!(report.errors() == 0, "{} requests failed", report.errors());
+    Ok(())
+}
+
+async fn fill(args: &fill::FillArgs) -> Result<()> {
+    fill::measure(args).await?.print();
+    Ok(())
+}
+
+async fn chaos(args: &chaos::ChaosArgs) -> Result<()> {
+    let report = chaos::run(args).await?;
+    report.print();
+    ensure!(report.wrong.is_empty(), "{} things are wrong; seed {}", report.wrong.len(), report.seed);
+    Ok(())
 }

@@ -82,6 +82,6 @@ async fn served(service: &Service) -> Result<()> {
     bail!("the service did not come to serve every chain in time")
 }
 
-fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

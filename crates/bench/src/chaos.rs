@@ -1,0 +1,267 @@
+//! Chaos: many transfers under way over three chains while the service is killed again and again, nodes misbehave and
+//! chains take back blocks. At the end every deposit has had exactly one end, or the run has failed.
+//!
+//! What a seed decides is what is asked for, paid and broken, and in which order; how the machine interleaves it is its
+//! own affair, so a seed repeats a run only nearly.
+
+mod ledger;
+mod plan;
+mod report;
+mod traffic;
+mod verdict;
+mod weather;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use causeway::config::{Config, EndpointConfig, Text};
+use causeway::local::{self, Local};
+use clap::Args;
+use devnet::{Devnet, Dice, FaultProxy, Postgres, Progress};
+use futures::future::try_join_all;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use self::report::Report;
+use self::traffic::Traffic;
+use self::verdict::{Books, Tally};
+use self::weather::Counts;
+pub use self::weather::Program;
+use crate::Engine;
+
+/// Blocks come fast, so that a run sees many of them.
+const BLOCK_TIME: Duration = Duration::from_millis(250);
+/// About what lies between two kills.
+const BETWEEN_KILLS: Duration = Duration::from_millis(2_300);
+/// Blocks on top of what users were given: no reorg reaches it.
+const DEEP: u64 = 10;
+/// How long nothing may get better after the weather has cleared.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// No run waits longer than this for a condition that must come.
+const LONGEST: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Debug, Args)]
+pub struct ChaosArgs {
+    /// What decides everything; a random one unless given.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Transfers, over three chains.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=5_000))]
+    pub transfers: u64,
+    /// How often the service is killed.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=1_000))]
+    pub kills: u64,
+    #[arg(long, default_value = "sqlite")]
+    pub database: Engine,
+    /// Another build of the service; this program holds one itself.
+    #[arg(long)]
+    pub binary: Option<PathBuf>,
+    /// Also write what happened to this file.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+/// Runs it and says what happened; what is wrong is in the report.
+pub async fn run(args: &ChaosArgs) -> Result<Report> {
+    let seed = match args.seed {
+        Some(seed) => seed,
+        None => u64::from(std::process::id()) ^ std::time::UNIX_EPOCH.elapsed()?.as_nanos() as u64 & 0xffff_ffff,
+    };
+    println!("seed {seed}: {} transfers, {} kills on {}", args.transfers, args.kills, args.database.name());
+    let began = Instant::now();
+    let progress = Progress::new(|text| eprintln!("{text}"));
+    let options =
+        devnet::Options { block_time: BLOCK_TIME, fillers: 3, progress: progress.clone(), ..Default::default() };
+    let devnet = Devnet::start(options).await?;
+    let stand = Stand::new(&devnet, args, &progress).await?;
+    let outcome = stand.run(args, &Dice::new(seed), &progress).await;
+    let stand_folder = match &outcome {
+        Ok(report) if report.wrong.is_empty() => None,
+        // For whoever wants to know why.
+        _ => Some(stand.folder.keep()),
+    };
+    if let Some(postgres) = stand.postgres {
+        postgres.stop().await?;
+    }
+    devnet.shutdown().await?;
+    if let Some(folder) = &stand_folder {
+        eprintln!("the service's log and database are in {}", folder.display());
+    }
+    let report = Report {
+        seed,
+        transfers: args.transfers,
+        database: args.database,
+        seconds: began.elapsed().as_secs(),
+        ..outcome?
+    };
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(report)
+}
+
+/// Everything but the users: a configured service whose every node can be told to misbehave.
+struct Stand<'a> {
+    devnet: &'a Devnet,
+    /// One node of each chain; the devnet has the other.
+    proxies: Vec<FaultProxy>,
+    program: Program,
+    base_url: String,
+    folder: TempDir,
+    postgres: Option<Postgres>,
+}
+
+impl<'a> Stand<'a> {
+    async fn new(devnet: &'a Devnet, args: &ChaosArgs, progress: &Progress) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("causeway-chaos-").tempdir()?;
+        let (database, postgres) = match args.database {
+            Engine::Sqlite => (format!("sqlite:{}", folder.path().join("causeway.db").display()), None),
+            Engine::Postgres => {
+                let data = tempfile::Builder::new().prefix("causeway-chaos-postgres-").tempdir()?.keep();
+                let postgres = Postgres::start(&data, progress).await?;
+                (postgres.fresh_database().await?.to_string(), Some(postgres))
+            }
+        };
+        let mut proxies = Vec::new();
+        for chain in &devnet.chains {
+            proxies.push(FaultProxy::start(chain.rpc_url.clone(), chain.ws_url.clone()).await?);
+        }
+        let keys = &devnet.keys;
+        let mut config = local::config(Local {
+            devnet,
+            folder: folder.path(),
+            port: crate::stand::free_port()?,
+            rate_limits: false,
+            database: &database,
+            orders: &keys.orders,
+            treasury: keys.treasury.address,
+            fillers: &keys.fillers,
+        })?;
+        config.limits.rpc_timeout_millis = 2_000;
+        for (chain, proxy) in config.chains.iter_mut().zip(&proxies) {
+            let plain = |url: &str| Text::Plain(url.to_owned());
+            chain.endpoints[0] =
+                EndpointConfig { http: plain(proxy.rpc_url.as_str()), ws: Some(plain(proxy.ws_url.as_str())) };
+            chain.bump_after_millis = Some(2_000);
+        }
+        if let Some(allocator) = &mut config.allocator {
+            // Repaid while the run goes on, not after it.
+            allocator.batch_age_secs = 2;
+        }
+        let path = local::write(&config, folder.path())?;
+        let base_url = causeway::assemble::plain(&Config::load(&path)?.base_url);
+        let log = folder.path().join("service.log");
+        let program = Program { binary: args.binary.clone(), config: path, log };
+        let (content, _, said) = program.run(&["migrate"]).await?;
+        ensure!(content, "cannot make the database: {said}");
+        Ok(Self { devnet, proxies, program, base_url, folder, postgres })
+    }
+
+    async fn run(&self, args: &ChaosArgs, dice: &Dice, progress: &Progress) -> Result<Report> {
+        let chains = &self.devnet.chains;
+        let time = BETWEEN_KILLS * u32::try_from(args.kills)?;
+        let transfers = plan::transfers(usize::try_from(args.transfers)?, chains.len(), time * 3 / 4, dice);
+        let traffic = Traffic::new(self.devnet, self.base_url.clone(), transfers.len())?;
+        progress.say("Giving the users what they pay with");
+        traffic.fund(&transfers).await?;
+        let fillers = self.devnet.keys.fillers.iter().map(|filler| filler.address).collect();
+        let mut books = Books::open(chains, fillers, self.devnet.keys.treasury.address).await?;
+        for chain in chains {
+            let deep = chain.block_number().await? + DEEP;
+            while chain.block_number().await? < deep {
+                tokio::time::sleep(BLOCK_TIME).await;
+            }
+        }
+        progress.say("Half of the users ask for their quotes");
+        let mut calm_before = self.program.serve(None)?;
+        let asked = try_join_all(transfers.iter().map(|transfer| traffic.ask_early(transfer)));
+        tokio::time::timeout(LONGEST, asked).await.context("users still wait for quotes")??;
+        calm_before.kill()?;
+        let counts = Counts::default();
+        let (calm, clouds) = watch::channel(false);
+        let nodes = chains.iter().zip(&self.proxies).map(|(chain, proxy)| [&chain.faults, &proxy.faults]);
+        let faults = nodes.zip(0..).map(|(nodes, chain): (_, u32)| {
+            weather::misbehave(nodes, &counts, clouds.clone(), dice.apart(&format!("faults {chain}")))
+        });
+        let reorgs = (0..chains.len()).map(|chain| {
+            let dice = dice.apart(&format!("reorgs {chain}"));
+            weather::reorganise(&traffic, chain, &counts, clouds.clone(), dice)
+        });
+        let users = try_join_all(transfers.iter().map(|transfer| traffic.run(transfer)));
+        let killer = weather::kill_often(&self.program, args.kills, &traffic, &counts, dice.apart("kills"));
+        let storm = async {
+            let served = killer.await;
+            calm.send_replace(true);
+            served
+        };
+        let weather = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
+        let said = report::speak(&counts, &traffic, args, &transfers, &clouds);
+        // Users who ask while the service is dead ask again, so they may be done long after the weather has cleared.
+        let users = async { tokio::time::timeout(time + LONGEST, users).await.context("users still wait for quotes")? };
+        let (served, weather, users, ()) = tokio::join!(storm, weather, users, said);
+        let (served, _, _) = (served?, weather?, users?);
+        progress.say("The weather has cleared");
+        let (wrong, tally) = self.settle(&traffic, &transfers, &mut books, progress).await?;
+        let mut report = Report::new(&counts, &transfers, tally, wrong);
+        let ended = served.terminate().await?;
+        if !ended.success() {
+            report.wrong.push(format!("the service did not end in order: {ended}"));
+        }
+        self.audit(&mut report).await?;
+        Ok(report)
+    }
+
+    /// Waits until everything is as it should be, or nothing gets better any more.
+    async fn settle(
+        &self,
+        traffic: &Traffic<'_>,
+        transfers: &[plan::Transfer],
+        books: &mut Books,
+        progress: &Progress,
+    ) -> Result<(Vec<String>, Tally)> {
+        let began = Instant::now();
+        while !weather::serves(traffic).await {
+            if began.elapsed() > LONGEST {
+                bail!("the service does not serve again:\n{}", weather::tail(&self.program.log, 20));
+            }
+            tokio::time::sleep(BLOCK_TIME).await;
+        }
+        let (mut last, mut since) = ((usize::MAX, Tally::default()), Instant::now());
+        loop {
+            traffic.send_again().await?;
+            tokio::time::sleep(BLOCK_TIME * 4).await;
+            books.read_on(&self.devnet.chains).await?;
+            let (wrong, tally) = books.judge(traffic, transfers).await?;
+            if wrong.is_empty() {
+                return Ok((wrong, tally));
+            }
+            if last != (wrong.len(), tally) {
+                progress.say(&format!("{} things are not as they should be yet", wrong.len()));
+                (last, since) = ((wrong.len(), tally), Instant::now());
+            }
+            if since.elapsed() > PATIENCE {
+                return Ok((wrong, tally));
+            }
+        }
+    }
+
+    /// `causeway audit` on what is left.
+    async fn audit(&self, report: &mut Report) -> Result<()> {
+        let (content, text, said) = self.program.run(&["audit", "--json"]).await?;
+        let findings: Value = serde_json::from_str(&text).with_context(|| format!("{text}{said}"))?;
+        let checks = findings["checks"].as_array().context("an audit without checks")?;
+        report.audited = checks.iter().filter_map(|check| check["compared"].as_u64()).sum();
+        for check in checks {
+            for difference in check["differences"].as_array().into_iter().flatten() {
+                report.wrong.push(format!("audit: {} ({}): {difference}", check["check"], check["chain"]));
+            }
+        }
+        if !content && report.wrong.is_empty() {
+            report.wrong.push(format!("the audit is not content: {said}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! What is going to be asked for and paid, decided by the seed before anything runs.
+
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256};
+use devnet::{Account, Dice};
+
+/// What a user does with an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Pays for it, as the steps say.
+    Fill,
+    /// Pays a third of it: it comes back.
+    Short,
+    /// Pays for one that asks to be refunded.
+    Forced,
+    /// Pays for it twice.
+    Double,
+    /// Pays for it, while somebody else sends something small under its id.
+    Dust,
+    /// Pays in another currency, and sometimes in the right one as well.
+    WrongCurrency,
+    /// Pays under an id that nobody has given out.
+    Orphan,
+}
+
+/// So often each: half are what they should be.
+const MIX: [Kind; 14] = [
+    Kind::Fill,
+    Kind::Double,
+    Kind::Fill,
+    Kind::Short,
+    Kind::Fill,
+    Kind::Dust,
+    Kind::Fill,
+    Kind::WrongCurrency,
+    Kind::Fill,
+    Kind::Forced,
+    Kind::Fill,
+    Kind::Orphan,
+    Kind::Fill,
+    Kind::Dust,
+];
+
+pub const SYMBOLS: [&str; 4] = ["ETH", "USDC", "USDT", "DAI"];
+
+/// One order and all that is sent under its id.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    pub index: usize,
+    pub kind: Kind,
+    /// Places in the list of chains.
+    pub origin: usize,
+    pub destination: usize,
+    pub from: &'static str,
+    pub to: &'static str,
+    /// In cents, or in hundred-thousandths of an ether.
+    pub size: u64,
+    /// Nobody else pays from these, and nobody else is paid at this address: what is there at the end tells all.
+    pub user: Account,
+    pub stranger: Account,
+    pub recipient: Address,
+    /// What the user pays with by mistake.
+    pub mistaken: &'static str,
+    /// Chance for what a kind leaves open.
+    pub coin: bool,
+    /// An id for what has no order.
+    pub word: B256,
+    /// Asks for its quote before the weather turns.
+    pub early: bool,
+    pub at: Duration,
+}
+
+/// Transfers over three chains, spread over a time.
+pub fn transfers(count: usize, chains: usize, time: Duration, dice: &Dice) -> Vec<Transfer> {
+    let mut dice = dice.apart("transfers");
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let one = |index: usize| {
+        let origin = index % chains;
+        let hop = usize::from(dice.once_in(2));
+        let from = *dice.of(&SYMBOLS);
+        let to = if dice.once_in(4) { *dice.of(&SYMBOLS) } else { from };
+        let others: Vec<&'static str> = SYMBOLS.into_iter().filter(|symbol| *symbol != from).collect();
+        let mistaken = others[usize::try_from(dice.roll(others.len() as u64)).expect("an index")];
+        Transfer {
+            index,
+            kind: MIX[(index / chains) % MIX.len()],
+            origin,
+            destination: (origin + 1 + hop) % chains,
+            from,
+            to,
+            size: dice.between(800, 9_000),
+            user: dice.account(),
+            stranger: dice.account(),
+            recipient: dice.account().address,
+            mistaken,
+            coin: dice.once_in(2),
+            word: dice.word(),
+            early: dice.once_in(2),
+            at: Duration::from_millis(dice.roll(millis.max(1))),
+        }
+    };
+    (0..count).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_plan_and_a_short_one_has_every_kind() {
+        let plan = |seed| transfers(42, 3, Duration::from_secs(9), &Dice::new(seed));
+        let shown = |seed| plan(seed).iter().map(|transfer| format!("{transfer:?}")).collect::<Vec<_>>();
+        assert_eq!(shown(3), shown(3));
+        assert_ne!(shown(3), shown(4));
+        let kinds: BTreeSet<_> = plan(3).iter().map(|transfer| transfer.kind).collect();
+        assert_eq!(kinds, MIX.into_iter().collect());
+        assert!(
+            plan(3)
+                .iter()
+                .all(|transfer| transfer.origin != transfer.destination && transfer.from != transfer.mistaken)
+        );
+    }
+}

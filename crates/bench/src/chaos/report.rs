@@ -1,0 +1,115 @@
+//! What happened, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::ChaosArgs;
+use super::plan::{Kind, Transfer};
+use super::traffic::Traffic;
+use super::verdict::Tally;
+use super::weather::{Counts, get};
+use crate::Engine;
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub seed: u64,
+    pub transfers: u64,
+    pub database: Engine,
+    pub seconds: u64,
+    pub kinds: BTreeMap<Kind, usize>,
+    pub kills: u64,
+    pub crashes: u64,
+    pub ended: u64,
+    pub reorgs: u64,
+    pub transactions_removed: u64,
+    pub transactions_moved: u64,
+    pub faults: u64,
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Things the audit compared.
+    pub audited: u64,
+    /// Nothing, if all is well.
+    pub wrong: Vec<String>,
+}
+
+impl Report {
+    pub fn new(counts: &Counts, transfers: &[Transfer], tally: Tally, wrong: Vec<String>) -> Self {
+        let mut kinds = BTreeMap::new();
+        for transfer in transfers {
+            *kinds.entry(transfer.kind).or_default() += 1;
+        }
+        Self {
+            seed: 0,
+            transfers: 0,
+            database: Engine::Sqlite,
+            seconds: 0,
+            kinds,
+            kills: get(&counts.kills),
+            crashes: get(&counts.crashes),
+            ended: get(&counts.ended),
+            reorgs: get(&counts.reorgs),
+            transactions_removed: get(&counts.removed),
+            transactions_moved: get(&counts.moved),
+            faults: get(&counts.faults),
+            tally,
+            audited: 0,
+            wrong,
+        }
+    }
+
+    pub fn print(&self) {
+        let Tally { deposits, fills, refunds, returns, kept, abandoned, losses } = self.tally;
+        println!("seed {} on {}, {} s", self.seed, self.database.name(), self.seconds);
+        println!(
+            "{} killed, {} died at a crash point, {} ended by themselves; {} faults of nodes; {} reorgs took away {} \
+             transactions and put {} of them elsewhere",
+            self.kills,
+            self.crashes,
+            self.ended,
+            self.faults,
+            self.reorgs,
+            self.transactions_removed,
+            self.transactions_moved
+        );
+        println!(
+            "{deposits} deposits of {} transfers: {fills} filled, {refunds} refunded, {returns} returned, {kept} not \
+             worth it; {abandoned} more gone with their blocks, {losses} of them paid for",
+            self.transfers
+        );
+        println!("the audit compared {} things", self.audited);
+        if self.wrong.is_empty() {
+            println!("every deposit has exactly one end");
+        }
+        for wrong in self.wrong.iter().take(50) {
+            println!("WRONG: {wrong}");
+        }
+        if self.wrong.len() > 50 {
+            println!("and {} more", self.wrong.len() - 50);
+        }
+    }
+}
+
+/// Says how far it is, every few seconds, until the weather clears.
+pub async fn speak(
+    counts: &Counts,
+    traffic: &Traffic<'_>,
+    args: &ChaosArgs,
+    transfers: &[Transfer],
+    clouds: &watch::Receiver<bool>,
+) {
+    let mut clouds = clouds.clone();
+    while tokio::time::timeout(Duration::from_secs(5), clouds.wait_for(|calm| *calm)).await.is_err() {
+        let quoted = transfers.iter().filter(|transfer| traffic.order(transfer.index).is_some()).count();
+        eprintln!(
+            "{} of {} kills, {} reorgs, {} faults; {quoted} quotes, {} deposits",
+            get(&counts.kills),
+            args.kills,
+            get(&counts.reorgs),
+            get(&counts.faults),
+            traffic.deposits().len()
+        );
+    }
+}

@@ -1,0 +1,365 @@
+//! The users: they ask for quotes, sign, send, and send again what a chain forgot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use anyhow::{Context, Result};
+use devnet::{Account, Chain, Devnet, Dice};
+use domain::ids::OrderId;
+use evm::calldata;
+use serde_json::{Value, json};
+
+use super::plan::{Kind, Transfer};
+
+/// Enough for an approval and for every kind of deposit.
+const GAS: u64 = 300_000;
+/// Between two attempts to get a quote from a service that may be dead.
+const RETRY: Duration = Duration::from_millis(150);
+/// Wei that nobody would send back.
+const CRUMB: u64 = 1_000;
+
+/// What was asked for and answered.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub request: String,
+    pub id: B256,
+    /// What the recipient gets at least, and as quoted.
+    pub minimum: U256,
+    pub quoted: U256,
+}
+
+/// Something paid into a depository.
+#[derive(Clone, Debug)]
+pub struct Deposit {
+    pub transfer: usize,
+    pub chain: usize,
+    pub tx: B256,
+    pub id: B256,
+    pub depositor: Address,
+    pub currency: Address,
+    pub amount: U256,
+    /// It can pay for its order, or be refunded as the order's own.
+    pub qualifies: bool,
+    /// Sending it back would cost more than it is.
+    pub worthless: bool,
+}
+
+/// A signed transaction of a user.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    pub chain: usize,
+    pub from: Address,
+    pub nonce: u64,
+    pub raw: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct Done {
+    /// Given before they were needed.
+    quotes: BTreeMap<usize, Value>,
+    orders: BTreeMap<usize, Order>,
+    deposits: Vec<Deposit>,
+    signed: BTreeMap<B256, Signed>,
+    /// A reorg dropped them and their users did not send them again.
+    abandoned: BTreeSet<B256>,
+    /// Users who have sent everything.
+    through: usize,
+}
+
+/// What users have done so far.
+#[derive(Debug)]
+pub struct Traffic<'a> {
+    pub devnet: &'a Devnet,
+    pub base_url: String,
+    users: usize,
+    client: reqwest::Client,
+    done: Mutex<Done>,
+}
+
+impl<'a> Traffic<'a> {
+    pub fn new(devnet: &'a Devnet, base_url: String, users: usize) -> Result<Self> {
+        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build()?;
+        Ok(Self { devnet, base_url, users, client, done: Mutex::default() })
+    }
+
+    fn done(&self) -> std::sync::MutexGuard<'_, Done> {
+        self.done.lock().expect("nothing panics while holding it")
+    }
+
+    pub fn order(&self, transfer: usize) -> Option<Order> {
+        self.done().orders.get(&transfer).cloned()
+    }
+
+    pub fn deposits(&self) -> Vec<Deposit> {
+        self.done().deposits.clone()
+    }
+
+    pub fn signed(&self) -> Vec<(B256, Signed)> {
+        self.done().signed.iter().map(|(hash, signed)| (*hash, signed.clone())).collect()
+    }
+
+    pub fn is_abandoned(&self, tx: B256) -> bool {
+        self.done().abandoned.contains(&tx)
+    }
+
+    /// Whether every user has sent everything.
+    pub fn is_through(&self) -> bool {
+        self.done().through >= self.users
+    }
+
+    pub async fn get(&self, path: &str) -> Result<(u16, Value)> {
+        let response = self.client.get(format!("{}{path}", self.base_url)).send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
+    /// Gives users what they will pay with. Before any reorg: it would take that back.
+    pub async fn fund(&self, transfers: &[Transfer]) -> Result<()> {
+        for transfer in transfers {
+            let chain = &self.devnet.chains[transfer.origin];
+            for who in [transfer.user.address, transfer.stranger.address] {
+                chain.set_balance(who, U256::from(10u64).pow(U256::from(18))).await?;
+                for symbol in BTreeSet::from([transfer.from, transfer.mistaken]).into_iter().filter(|it| *it != "ETH") {
+                    let token = chain.token(symbol);
+                    let plenty = U256::from(1_000u64) * U256::from(10u64).pow(U256::from(token.decimals));
+                    chain.set_token_balance(token.address, who, plenty).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for what it wants before the weather turns: half of the users do.
+    pub async fn ask_early(&self, transfer: &Transfer) -> Result<()> {
+        if transfer.early && transfer.kind != Kind::Orphan {
+            let quote = self.quote(transfer, self.amount(transfer)).await?;
+            self.done().quotes.insert(transfer.index, quote);
+        }
+        Ok(())
+    }
+
+    /// One transfer from the quote to the last transaction of its user.
+    pub async fn run(&self, transfer: &Transfer) -> Result<()> {
+        tokio::time::sleep(transfer.at).await;
+        let done = self.transfer(transfer).await;
+        self.done().through += 1;
+        done
+    }
+
+    async fn transfer(&self, transfer: &Transfer) -> Result<()> {
+        let chain = &self.devnet.chains[transfer.origin];
+        let (user, stranger) = (&transfer.user, &transfer.stranger);
+        let amount = self.amount(transfer);
+        if transfer.kind == Kind::Orphan {
+            return self.pay(transfer, user, 0, (transfer.from, amount), transfer.word, false).await;
+        }
+        let early = self.done().quotes.remove(&transfer.index);
+        let quote = match early {
+            Some(quote) => quote,
+            None => self.quote(transfer, amount).await?,
+        };
+        let order = order(&quote)?;
+        self.done().orders.insert(transfer.index, order.clone());
+        let small = self.small(transfer);
+        let third = amount / U256::from(3);
+        match transfer.kind {
+            Kind::Fill | Kind::Forced => self.follow(transfer, &quote, order.id, amount).await,
+            Kind::Short => self.pay(transfer, user, 0, (transfer.from, third), order.id, true).await,
+            Kind::Double => {
+                self.follow(transfer, &quote, order.id, amount).await?;
+                let nonce = steps(&quote)?.len() as u64;
+                self.pay(transfer, user, nonce, (transfer.from, amount), order.id, true).await
+            }
+            Kind::Dust => {
+                let dust = self.pay(transfer, stranger, 0, (transfer.from, small), order.id, false);
+                let paid = self.follow(transfer, &quote, order.id, amount);
+                // Either may come first.
+                let (dust, paid) = tokio::join!(dust, paid);
+                dust.and(paid)
+            }
+            Kind::WrongCurrency => {
+                let wrong = units(chain, transfer.mistaken, transfer.size);
+                let nonce = if transfer.coin { steps(&quote)?.len() as u64 } else { 0 };
+                if transfer.coin {
+                    self.follow(transfer, &quote, order.id, amount).await?;
+                }
+                self.pay(transfer, user, nonce, (transfer.mistaken, wrong), order.id, false).await
+            }
+            Kind::Orphan => Ok(()),
+        }
+    }
+
+    fn amount(&self, transfer: &Transfer) -> U256 {
+        units(&self.devnet.chains[transfer.origin], transfer.from, transfer.size)
+    }
+
+    /// Too little to be sent back, or just enough.
+    fn small(&self, transfer: &Transfer) -> U256 {
+        match (transfer.coin, transfer.from) {
+            (true, "ETH") => U256::from(CRUMB),
+            (true, _) => U256::ONE,
+            (false, _) => self.amount(transfer) / U256::from(4),
+        }
+    }
+
+    /// Asks until it is given one: the service may be between two lives, or not know a chain's market yet.
+    async fn quote(&self, transfer: &Transfer, amount: U256) -> Result<Value> {
+        let (from, to) = (&self.devnet.chains[transfer.origin], &self.devnet.chains[transfer.destination]);
+        let mut body = json!({
+            "user": transfer.user.address, "recipient": transfer.recipient,
+            "originChainId": from.id, "originCurrency": currency(from, transfer.from),
+            "destinationChainId": to.id, "destinationCurrency": currency(to, transfer.to),
+            "amount": amount.to_string(), "tradeType": "EXACT_INPUT",
+        });
+        if transfer.kind == Kind::Forced {
+            body["referrer"] = json!("debug-force-refund");
+        }
+        loop {
+            let asked = self.client.post(format!("{}/quote/v2", self.base_url)).json(&body).send().await;
+            if let Ok(answer) = asked
+                && answer.status().is_success()
+                && let Ok(quote) = answer.json().await
+            {
+                return Ok(quote);
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Does what the steps say. The last of them is the deposit.
+    async fn follow(&self, transfer: &Transfer, quote: &Value, id: B256, amount: U256) -> Result<()> {
+        let calls = steps(quote)?;
+        let last = calls.len() - 1;
+        for (nonce, call) in (0..).zip(calls) {
+            let tx = self.sign(transfer, &transfer.user, nonce, call)?;
+            if nonce == last as u64 {
+                let what = (transfer.from, amount);
+                self.expect(transfer, &transfer.user, tx, what, id, true);
+            }
+            self.send(tx).await;
+        }
+        Ok(())
+    }
+
+    /// Pays into the depository without asking how.
+    async fn pay(
+        &self,
+        transfer: &Transfer,
+        from: &Account,
+        nonce: u64,
+        what: (&str, U256),
+        id: B256,
+        qualifies: bool,
+    ) -> Result<()> {
+        let chain = &self.devnet.chains[transfer.origin];
+        let (depository, order) = (chain.contracts.depository, OrderId(id));
+        let call = match what.0 {
+            "ETH" => (depository, what.1, calldata::deposit_native(from.address, order)),
+            token => (chain.token(token).address, U256::ZERO, calldata::implicit_deposit(depository, what.1, order)),
+        };
+        let tx = self.sign(transfer, from, nonce, call)?;
+        self.expect(transfer, from, tx, what, id, qualifies);
+        self.send(tx).await;
+        Ok(())
+    }
+
+    fn sign(&self, transfer: &Transfer, from: &Account, nonce: u64, call: (Address, U256, Bytes)) -> Result<B256> {
+        let raw = self.devnet.chains[transfer.origin].sign(from, nonce, call, GAS)?;
+        let hash = keccak256(&raw);
+        let signed = Signed { chain: transfer.origin, from: from.address, nonce, raw };
+        self.done().signed.insert(hash, signed);
+        Ok(hash)
+    }
+
+    fn expect(&self, transfer: &Transfer, from: &Account, tx: B256, what: (&str, U256), id: B256, qualifies: bool) {
+        let currency = currency(&self.devnet.chains[transfer.origin], what.0);
+        let worthless = what.1 <= if currency.is_zero() { U256::from(CRUMB) } else { U256::ONE };
+        self.done().deposits.push(Deposit {
+            transfer: transfer.index,
+            chain: transfer.origin,
+            tx,
+            id,
+            depositor: from.address,
+            currency,
+            amount: what.1,
+            qualifies,
+            worthless,
+        });
+    }
+
+    /// A refusal is no verdict: whatever is not mined is sent again later.
+    async fn send(&self, tx: B256) {
+        let signed = self.done().signed.get(&tx).cloned();
+        if let Some(signed) = signed {
+            drop(self.devnet.chains[signed.chain].send_raw(&signed.raw).await);
+        }
+    }
+
+    /// A reorg has dropped these. Their users send them again after a while, or think better of it.
+    pub async fn dropped(&self, hashes: &[B256], dice: &mut Dice) {
+        tokio::time::sleep(dice.millis(0, 2_500)).await;
+        let mut again: Vec<_> = self.signed().into_iter().filter(|(hash, _)| hashes.contains(hash)).collect();
+        again.sort_by_key(|(_, signed)| (signed.from, signed.nonce));
+        for (hash, signed) in again {
+            let is_last = !self.done().signed.values().any(|it| it.from == signed.from && it.nonce > signed.nonce);
+            if is_last && dice.once_in(6) {
+                self.done().abandoned.insert(hash);
+            } else {
+                self.send(hash).await;
+            }
+        }
+    }
+
+    /// Sends whatever is not on its chain. Says how much that was.
+    pub async fn send_again(&self) -> Result<usize> {
+        let mut missing = 0;
+        let mut all = self.signed();
+        all.sort_by_key(|(_, signed)| (signed.from, signed.nonce));
+        for (hash, signed) in all {
+            if self.is_abandoned(hash) {
+                continue;
+            }
+            let receipt: Value = self.devnet.chains[signed.chain].rpc("eth_getTransactionReceipt", [hash]).await?;
+            if receipt.is_null() {
+                missing += 1;
+                self.send(hash).await;
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// Zero for the native currency.
+pub fn currency(chain: &Chain, symbol: &str) -> Address {
+    if symbol == "ETH" { Address::ZERO } else { chain.token(symbol).address }
+}
+
+/// An amount of this size, in the smallest units.
+fn units(chain: &Chain, symbol: &str, size: u64) -> U256 {
+    let exponent = if symbol == "ETH" { 13 } else { chain.token(symbol).decimals - 2 };
+    U256::from(size) * U256::from(10u64).pow(U256::from(exponent))
+}
+
+fn order(quote: &Value) -> Result<Order> {
+    let text = |value: &Value| value.as_str().map(str::to_owned).context("a quote without its members");
+    let out = &quote["details"]["currencyOut"];
+    Ok(Order {
+        request: text(&quote["steps"][0]["requestId"])?,
+        id: text(&quote["protocol"]["v2"]["orderId"])?.parse()?,
+        minimum: text(&out["minimumAmount"])?.parse()?,
+        quoted: text(&out["amount"])?.parse()?,
+    })
+}
+
+/// What the steps of a quote have the user send.
+fn steps(quote: &Value) -> Result<Vec<(Address, U256, Bytes)>> {
+    let steps = quote["steps"].as_array().context("a quote without steps")?;
+    let items = steps.iter().flat_map(|step| step["items"].as_array().into_iter().flatten());
+    items
+        .map(|item| {
+            let text = |name: &str| item["data"][name].as_str().with_context(|| name.to_owned());
+            Ok((text("to")?.parse()?, text("value")?.parse()?, text("data")?.parse()?))
+        })
+        .collect()
+}

@@ -1,0 +1,298 @@
+//! Whether every deposit had exactly one end, from the chains alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::primitives::{Address, B256, U64, U256, keccak256};
+use alloy::sol_types::SolCall;
+use anyhow::Result;
+use devnet::Chain;
+use evm::contracts::Erc20;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::ledger::Ledger;
+use super::plan::{Kind, SYMBOLS, Transfer};
+use super::traffic::{Deposit, Traffic, currency};
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    pub deposits: usize,
+    pub fills: usize,
+    pub refunds: usize,
+    pub returns: usize,
+    /// Not worth sending back.
+    pub kept: usize,
+    /// Gone with a reorg, and not paid again by their users.
+    pub abandoned: usize,
+    /// Orders filled or refunded whose deposit is gone: what a reorg costs whoever pays before finality.
+    pub losses: usize,
+}
+
+/// All chains, and what our addresses held there at the beginning.
+#[derive(Debug)]
+pub struct Books {
+    pub wallets: Vec<Address>,
+    pub treasury: Address,
+    pub ledgers: Vec<Ledger>,
+    before: Vec<Holdings>,
+    nonces: Vec<Vec<u64>>,
+}
+
+type Holdings = BTreeMap<Address, U256>;
+
+impl Books {
+    /// From the heads as they are.
+    pub async fn open(chains: &[Chain], wallets: Vec<Address>, treasury: Address) -> Result<Self> {
+        let (mut ledgers, mut before, mut nonces) = (Vec::new(), Vec::new(), Vec::new());
+        for chain in chains {
+            let head = chain.block_number().await?;
+            ledgers.push(Ledger::new(head));
+            before.push(holdings(chain, &wallets, treasury, head).await?);
+            let mut used = Vec::new();
+            for wallet in &wallets {
+                used.push(nonce(chain, *wallet, "latest").await?);
+            }
+            nonces.push(used);
+        }
+        Ok(Self { wallets, treasury, ledgers, before, nonces })
+    }
+
+    pub async fn read_on(&mut self, chains: &[Chain]) -> Result<()> {
+        for (chain, ledger) in chains.iter().zip(&mut self.ledgers) {
+            ledger.read_on(chain, &self.wallets).await?;
+        }
+        Ok(())
+    }
+
+    /// What is not as it should be, and how things stand.
+    pub async fn judge(&self, traffic: &Traffic<'_>, transfers: &[Transfer]) -> Result<(Vec<String>, Tally)> {
+        let chains = &traffic.devnet.chains;
+        let (mut wrong, mut tally) = (Vec::new(), Tally::default());
+        let mut present: Vec<Vec<Deposit>> = vec![Vec::new(); transfers.len()];
+        let mut gone = vec![0; transfers.len()];
+        for deposit in traffic.deposits() {
+            let receipt: Value = chains[deposit.chain].rpc("eth_getTransactionReceipt", [deposit.tx]).await?;
+            match receipt["status"].as_str() {
+                Some("0x1") => {
+                    tally.deposits += 1;
+                    present[deposit.transfer].push(deposit);
+                }
+                Some(_) => wrong.push(format!("deposit {} reverted: the run itself is at fault", deposit.tx)),
+                None if traffic.is_abandoned(deposit.tx) => gone[deposit.transfer] += 1,
+                None => wrong.push(format!("deposit {} is not on its chain yet", deposit.tx)),
+            }
+        }
+        tally.abandoned = gone.iter().sum();
+        for transfer in transfers {
+            let ends = Ends { books: self, traffic, transfer, present: &present[transfer.index] };
+            ends.judge(gone[transfer.index], &mut wrong, &mut tally).await?;
+        }
+        self.unknown(traffic, &mut wrong);
+        self.inventory(chains, present.iter().flatten(), &mut wrong).await?;
+        self.wallets(chains, &mut wrong).await?;
+        Ok((wrong, tally))
+    }
+
+    /// Everything our wallets sent is for an order, for a deposit, or takes from a depository.
+    fn unknown(&self, traffic: &Traffic<'_>, wrong: &mut Vec<String>) {
+        let deposits = traffic.deposits();
+        let chains = &traffic.devnet.chains;
+        let orders = deposits.iter().map(|deposit| deposit.id);
+        let returned = deposits.iter().map(|deposit| return_key(chains[deposit.chain].id, deposit.tx));
+        let known: BTreeSet<B256> = orders.chain(returned).collect();
+        for (chain, ledger) in chains.iter().zip(&self.ledgers) {
+            for payment in &ledger.payments {
+                let payout = payment.to == chain.contracts.depository;
+                if !payout && !payment.id().is_some_and(|id| known.contains(&id)) {
+                    wrong.push(format!("{} on {} is for nothing we know of", payment.hash, chain.name));
+                }
+            }
+        }
+    }
+
+    /// What we hold is what we held, and what came in, less what went out and what gas cost.
+    async fn inventory<'d>(
+        &self,
+        chains: &[Chain],
+        deposits: impl Iterator<Item = &'d Deposit> + Clone,
+        wrong: &mut Vec<String>,
+    ) -> Result<()> {
+        for (index, chain) in chains.iter().enumerate() {
+            let ledger = &self.ledgers[index];
+            let ours = |who: &Address| {
+                self.wallets.contains(who) || *who == self.treasury || *who == chain.contracts.depository
+            };
+            let after = holdings(chain, &self.wallets, self.treasury, ledger.up_to).await?;
+            for (currency, held) in after {
+                let mut has = self.before[index][&currency];
+                let of_currency = deposits.clone().filter(|it| it.chain == index && it.currency == currency);
+                has += of_currency.fold(U256::ZERO, |sum, deposit| sum + deposit.amount);
+                for payment in &ledger.payments {
+                    if currency.is_zero() {
+                        let sent = if payment.success && !ours(&payment.to) { payment.value } else { U256::ZERO };
+                        has = has.saturating_sub(sent + payment.fee);
+                    } else {
+                        let out = payment.transfers.iter();
+                        let out = out.filter(|it| it.token == currency && ours(&it.from) && !ours(&it.to));
+                        has = has.saturating_sub(out.fold(U256::ZERO, |sum, it| sum + it.amount));
+                    }
+                }
+                if has != held {
+                    wrong.push(format!("{}: {held} of {currency} is there, and {has} should be", chain.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each nonce was used once, and none waits.
+    async fn wallets(&self, chains: &[Chain], wrong: &mut Vec<String>) -> Result<()> {
+        for (index, chain) in chains.iter().enumerate() {
+            for (wallet, first) in self.wallets.iter().zip(&self.nonces[index]) {
+                let sent = self.ledgers[index].payments.iter().filter(|payment| payment.from == *wallet);
+                let nonces: Vec<u64> = sent.map(|payment| payment.nonce).collect();
+                if nonces != (*first..*first + nonces.len() as u64).collect::<Vec<_>>() {
+                    wrong.push(format!("wallet {wallet} on {}: its nonces are {nonces:?}", chain.name));
+                }
+                let (mined, waiting) =
+                    (nonce(chain, *wallet, "latest").await?, nonce(chain, *wallet, "pending").await?);
+                if mined != waiting {
+                    wrong.push(format!("wallet {wallet} on {}: {mined} are mined of {waiting}", chain.name));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What became of one order.
+struct Ends<'a> {
+    books: &'a Books,
+    traffic: &'a Traffic<'a>,
+    transfer: &'a Transfer,
+    present: &'a [Deposit],
+}
+
+impl Ends<'_> {
+    async fn judge(&self, gone: usize, wrong: &mut Vec<String>, tally: &mut Tally) -> Result<()> {
+        let Self { books, traffic, transfer, present } = *self;
+        let chains = &traffic.devnet.chains;
+        let (origin, destination) = (&chains[transfer.origin], &chains[transfer.destination]);
+        let mut say = |text: String| wrong.push(format!("transfer {} ({:?}): {text}", transfer.index, transfer.kind));
+        let order = traffic.order(transfer.index);
+        if order.is_none() && transfer.kind != Kind::Orphan {
+            say("never got its quote".to_owned());
+            return Ok(());
+        }
+        let id = order.as_ref().map_or(transfer.word, |order| order.id);
+        let count = |ledger: &Ledger| ledger.by_id().get(&id).map_or(0, Vec::len);
+        let (fills, refunds) = (count(&books.ledgers[transfer.destination]), count(&books.ledgers[transfer.origin]));
+        let elsewhere = books.ledgers.iter().map(count).sum::<usize>() - fills - refunds;
+        let mut returns = 0;
+        for deposit in present {
+            let key = return_key(origin.id, deposit.tx);
+            let back = books.ledgers[deposit.chain].by_id();
+            let back = back.get(&key).map_or(&[][..], Vec::as_slice);
+            returns += back.len();
+            if back.len() > 1 {
+                say(format!("deposit {} was returned {} times", deposit.tx, back.len()));
+            }
+            for payment in back {
+                self.fair(payment.paid(deposit.currency, deposit.depositor), deposit, &mut say);
+            }
+        }
+        let kept = present.iter().filter(|deposit| deposit.worthless).count();
+        let qualifying = present.iter().filter(|deposit| deposit.qualifies).count();
+        let (owed, ends) = (present.len() - kept, fills + refunds + returns);
+        if fills + refunds > 1 || elsewhere > 0 {
+            say(format!("order {id} has {fills} fills, {refunds} refunds and {elsewhere} payments elsewhere"));
+        }
+        if ends < owed || ends > owed + gone {
+            say(format!("{owed} deposits (and {gone} gone) have {fills} fills, {refunds} refunds, {returns} returns"));
+        }
+        if qualifying > 0 && fills + refunds == 0 && gone == 0 {
+            say(format!("order {id} was paid for and has no end"));
+        }
+        if fills > 0 && matches!(transfer.kind, Kind::Short | Kind::Forced) {
+            say("it was to be refunded, and is filled".to_owned());
+        }
+        if refunds > 0 && !matches!(transfer.kind, Kind::Short | Kind::Forced) {
+            say("it was to be filled, and is refunded".to_owned());
+        }
+        // Nobody else pays here: what is there is what was filled.
+        let got = destination.balance(currency(destination, transfer.to), transfer.recipient).await?;
+        match (fills, &order) {
+            (0, _) if !got.is_zero() => say(format!("the recipient has {got}, and there is no fill")),
+            (1, Some(order)) if got < order.minimum || got > order.quoted * U256::from(2) - U256::ONE => {
+                say(format!("the recipient has {got}, {} was quoted and {} is the least", order.quoted, order.minimum));
+            }
+            _ => {}
+        }
+        tally.fills += fills;
+        tally.refunds += refunds;
+        tally.returns += returns;
+        tally.kept += kept;
+        tally.losses += ends.saturating_sub(owed);
+        if let Some(order) = order {
+            self.status(&order.request, (fills, refunds), &mut say).await?;
+        }
+        Ok(())
+    }
+
+    /// What comes back is what was paid, less what sending it costs.
+    fn fair(&self, back: U256, deposit: &Deposit, say: &mut impl FnMut(String)) {
+        if back > deposit.amount || back < deposit.amount * U256::from(9) / U256::from(10) {
+            say(format!("{back} came back of a deposit of {}", deposit.amount));
+        }
+    }
+
+    /// The service says the same as the chains.
+    async fn status(
+        &self,
+        request: &str,
+        (fills, refunds): (usize, usize),
+        say: &mut impl FnMut(String),
+    ) -> Result<()> {
+        let (_, answer) = self.traffic.get(&format!("/intents/status/v3?requestId={request}")).await?;
+        let status = answer["status"].as_str().unwrap_or("missing");
+        let expected = match (fills, refunds) {
+            (0, 0) => "waiting",
+            (0, _) => "refund",
+            _ => "success",
+        };
+        if status != expected {
+            say(format!("{request} is {status}, and should be {expected}"));
+        }
+        Ok(())
+    }
+}
+
+/// The name of a deposit in the payment that returns it. Every deposit here is alone in its transaction.
+fn return_key(chain: u64, tx: B256) -> B256 {
+    keccak256([chain.to_be_bytes().as_slice(), tx.as_slice(), &0u32.to_be_bytes()].concat())
+}
+
+async fn nonce(chain: &Chain, who: Address, tag: &str) -> Result<u64> {
+    Ok(chain.rpc::<U64>("eth_getTransactionCount", (who, tag)).await?.to())
+}
+
+/// Of all our addresses together, by currency.
+async fn holdings(chain: &Chain, wallets: &[Address], treasury: Address, block: u64) -> Result<Holdings> {
+    let mut all = Holdings::new();
+    for symbol in SYMBOLS {
+        let token = currency(chain, symbol);
+        let mut sum = U256::ZERO;
+        for &owner in wallets.iter().chain([&treasury, &chain.contracts.depository]) {
+            let held: U256 = if token.is_zero() {
+                chain.rpc("eth_getBalance", (owner, U64::from(block))).await?
+            } else {
+                let call = json!({"to": token, "data": alloy::primitives::Bytes::from(Erc20::balanceOfCall { owner }.abi_encode())});
+                chain.rpc("eth_call", (call, U64::from(block))).await?
+            };
+            sum += held;
+        }
+        all.insert(token, sum);
+    }
+    Ok(all)
+}

@@ -1,0 +1,286 @@
+//! What goes wrong meanwhile: the service dies, nodes misbehave, chains change their minds.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Address, B256, Bytes, U64};
+use anyhow::{Context, Result, bail};
+use causeway::crash::POINTS;
+use causeway::served::Served;
+use devnet::{Chain, Dice, Fault, Faults};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::traffic::Traffic;
+
+/// A reorg takes back this much at most: less than what counts as final.
+const DEEPEST: u64 = 5;
+/// Blocks to wait for one with something in it.
+const BUSY_TRIES: u32 = 20;
+/// A machine too slow for its users to be through by the last kill sees more of them, and at most so many times more.
+const MOST_KILLS: u64 = 4;
+/// A service that does not serve by then is killed all the same.
+const SLOWEST_START: Duration = Duration::from_secs(15);
+/// A service that cannot take the place of the dead one by then never will.
+const RESTARTS: u32 = 40;
+
+/// How to run the binary: another build of it, or this program, which holds the whole service.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub binary: Option<PathBuf>,
+    pub config: PathBuf,
+    /// Where what it says goes.
+    pub log: PathBuf,
+}
+
+impl Program {
+    pub fn command(&self) -> Result<Command> {
+        match &self.binary {
+            Some(path) => Ok(Command::new(path)),
+            None => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.arg("causeway");
+                Ok(command)
+            }
+        }
+    }
+
+    pub fn serve(&self, crash_at: Option<&str>) -> Result<Served> {
+        let mut command = self.command()?;
+        command.stdout(Stdio::null()).stderr(File::options().create(true).append(true).open(&self.log)?);
+        if std::env::var_os("RUST_LOG").is_none() {
+            command.env("RUST_LOG", "warn,alloy_pubsub=off,alloy_transport_ws=off");
+        }
+        Served::start(command, "all", &self.config, crash_at)
+    }
+
+    /// Runs a subcommand to its end: whether it was content, and what it printed.
+    pub async fn run(&self, args: &[&str]) -> Result<(bool, String, String)> {
+        let mut command = self.command()?;
+        command.args(args).arg("--config").arg(&self.config);
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((output.status.success(), text(&output.stdout), text(&output.stderr)))
+    }
+}
+
+/// What has happened, while it happens.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub kills: AtomicU64,
+    /// Deaths at a named point between two steps.
+    pub crashes: AtomicU64,
+    /// Times it ended without being told to.
+    pub ended: AtomicU64,
+    pub reorgs: AtomicU64,
+    /// Transactions that a reorg took away, and those among them that it put into other blocks.
+    pub removed: AtomicU64,
+    pub moved: AtomicU64,
+    pub faults: AtomicU64,
+}
+
+pub fn add(count: &AtomicU64, more: u64) {
+    count.fetch_add(more, Ordering::Relaxed);
+}
+
+pub fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+/// Kills the service at least so often, at random moments of its life, for as long as users have something to do, and
+/// leaves one running.
+pub async fn kill_often(
+    program: &Program,
+    kills: u64,
+    traffic: &Traffic<'_>,
+    counts: &Counts,
+    mut dice: Dice,
+) -> Result<Served> {
+    let mut failures = 0;
+    let mut served = program.serve(None)?;
+    loop {
+        let killed = get(&counts.kills);
+        if killed >= kills && (traffic.is_through() || killed >= kills * MOST_KILLS) {
+            return Ok(served);
+        }
+        // Some die while they start; most have begun to work.
+        if !dice.once_in(5) {
+            let patience = Instant::now() + SLOWEST_START;
+            while served.ended()?.is_none() && Instant::now() < patience && !serves(traffic).await {
+                tokio::time::sleep(Duration::from_millis(40)).await;
+            }
+        }
+        let until = Instant::now() + dice.millis(20, 2_200);
+        let mut ended = None;
+        while ended.is_none() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(7)).await;
+            ended = served.ended()?;
+        }
+        let pause = match ended {
+            None => {
+                served.kill()?;
+                add(&counts.kills, 1);
+                failures = 0;
+                if dice.once_in(3) { dice.millis(0, 1_500) } else { Duration::ZERO }
+            }
+            // At the point it was told to die at.
+            Some(status) if status.code().is_none() => {
+                add(&counts.crashes, 1);
+                Duration::ZERO
+            }
+            // The database may not have noticed yet that the one before is dead.
+            Some(_) => {
+                add(&counts.ended, 1);
+                failures += 1;
+                if failures > RESTARTS {
+                    bail!("the service does not start any more; see {}", program.log.display());
+                }
+                Duration::from_millis(250)
+            }
+        };
+        tokio::time::sleep(pause).await;
+        let point = *dice.of(&POINTS);
+        let last = get(&counts.kills) >= kills;
+        served = program.serve(dice.once_in(4).then_some(point).filter(|_| !last))?;
+    }
+}
+
+/// One node of a chain after the other misbehaves, sometimes both; faithful again at the end.
+pub async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: watch::Receiver<bool>, mut dice: Dice) {
+    while !*calm.borrow() {
+        let first = usize::from(dice.once_in(2));
+        let (fault, lies) = fault(&mut dice);
+        nodes[first].set(fault);
+        add(&counts.faults, 1);
+        // A lie is found out by asking another node; if all of them lie, nobody can.
+        let (other, other_lies) = self::fault(&mut dice);
+        if !lies && !other_lies && dice.once_in(2) {
+            nodes[1 - first].set(other);
+        }
+        wait(&mut calm, dice.millis(300, 2_500)).await;
+        for node in nodes {
+            node.clear();
+        }
+        wait(&mut calm, dice.millis(200, 2_000)).await;
+    }
+}
+
+/// How a node misbehaves, and whether what it says is untrue.
+fn fault(dice: &mut Dice) -> (Fault, bool) {
+    let well = Fault::default();
+    match dice.roll(9) {
+        0 | 1 => (Fault { stall: true, ..well }, false),
+        2 => (Fault { reset: true, ..well }, false),
+        3 => (Fault { reject_sends: true, ..well }, false),
+        4 => (Fault { drop_sends: true, ..well }, false),
+        5 => (Fault { delay: dice.millis(20, 400), ..well }, false),
+        6 => (Fault { stale_head: dice.between(1, 3), ..well }, true),
+        7 => (Fault { hide_logs: true, ..well }, true),
+        _ => (Fault { wrong_block_hash: true, ..well }, true),
+    }
+}
+
+async fn wait(calm: &mut watch::Receiver<bool>, time: Duration) {
+    drop(tokio::time::timeout(time, calm.wait_for(|calm| *calm)).await);
+}
+
+/// Every now and then the last blocks of a chain are replaced by others.
+pub async fn reorganise(
+    traffic: &Traffic<'_>,
+    chain: usize,
+    counts: &Counts,
+    mut calm: watch::Receiver<bool>,
+    mut dice: Dice,
+) -> Result<()> {
+    loop {
+        wait(&mut calm, dice.millis(1_500, 6_000)).await;
+        if *calm.borrow() {
+            return Ok(());
+        }
+        let on = &traffic.devnet.chains[chain];
+        // Empty blocks are easily replaced.
+        for _ in 0..BUSY_TRIES {
+            if *calm.borrow() || is_busy(on).await? {
+                break;
+            }
+            tokio::time::sleep(on.block_time).await;
+        }
+        on.pause_mining().await;
+        let dropped = reorg(on, counts, &mut dice).await.with_context(|| format!("a reorg of {}", on.name));
+        on.resume_mining().await;
+        traffic.dropped(&dropped?, &mut dice).await;
+    }
+}
+
+/// Whether one of the last blocks holds a transaction.
+async fn is_busy(chain: &Chain) -> Result<bool> {
+    let head = chain.block_number().await?;
+    for number in head.saturating_sub(2)..=head {
+        let count: Option<U64> = chain.rpc("eth_getBlockTransactionCountByNumber", [U64::from(number)]).await?;
+        if count.is_some_and(|count| count > U64::ZERO) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[derive(Deserialize, Serialize)]
+struct Tx {
+    hash: B256,
+    from: Address,
+    nonce: U64,
+}
+
+/// The transactions that are in none of the new blocks.
+async fn reorg(chain: &Chain, counts: &Counts, dice: &mut Dice) -> Result<Vec<B256>> {
+    #[derive(Deserialize)]
+    struct Block {
+        transactions: Vec<Tx>,
+    }
+    let (head, depth) = (chain.block_number().await?, dice.between(1, DEEPEST));
+    let mut removed = Vec::new();
+    for (place, number) in (head + 1 - depth..=head).enumerate() {
+        let block: Block = chain.rpc("eth_getBlockByNumber", json!([U64::from(number), true])).await?;
+        removed.extend(block.transactions.into_iter().map(|tx| (place as u64, tx)));
+    }
+    // Of each sender the first few stay, so that no nonce is missing before another.
+    let mut fates: BTreeMap<Address, (u64, u64)> = BTreeMap::new();
+    let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+    for (place, tx) in &removed {
+        let (stay, earliest) =
+            fates.entry(tx.from).or_insert_with(|| (if dice.once_in(2) { dice.roll(4) } else { 0 }, 0));
+        if *stay == 0 {
+            dropped.push(tx.hash);
+            continue;
+        }
+        *stay -= 1;
+        *earliest = (*place).max(*earliest).max(dice.roll(depth));
+        let raw: Bytes = chain.rpc("eth_getRawTransactionByHash", [tx.hash]).await?;
+        kept.push((raw, *earliest));
+    }
+    kept.sort_by_key(|(_, place)| *place);
+    chain.reorg(depth, &kept).await?;
+    add(&counts.reorgs, 1);
+    add(&counts.removed, removed.len() as u64);
+    add(&counts.moved, kept.len() as u64);
+    Ok(dropped)
+}
+
+/// Whether the service serves every chain.
+pub async fn serves(traffic: &Traffic<'_>) -> bool {
+    let Ok((200, lives)) = traffic.get("/lives").await else { return false };
+    let chains = lives["report"]["chains"].as_array();
+    chains.is_some_and(|chains| !chains.is_empty() && chains.iter().all(|chain| !chain["block"].is_null()))
+}
+
+/// Reads the end of a log, for whoever wants to know why.
+pub fn tail(log: &Path, lines: usize) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

@@ -1,0 +1,242 @@
+//! Fills: how soon a deposit's block is followed by its fill in the destination node's pool, beside what nobody can be
+//! faster than, and how many a second are sustained. With nodes next door and with nodes 30 ms away.
+//!
+//! The service runs in a process of its own, so that its share of the cores and its memory can be told from the others'.
+
+mod latency;
+mod report;
+mod throughput;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use anyhow::{Context, Result, ensure};
+use causeway::config::Config;
+use causeway::local::{self, Local};
+use causeway::served::Served;
+use clap::Args;
+use devnet::{Account, Chain, Devnet, Dice, Progress};
+use domain::ids::OrderId;
+use evm::calldata;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub use self::report::Report;
+use crate::chaos::Program;
+use crate::client::{Client, post};
+use crate::processes::Watched;
+
+/// What is added to every call to a node in the second half.
+const FAR: Duration = Duration::from_millis(30);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Enough for a native deposit.
+const DEPOSIT_GAS: u64 = 120_000;
+/// Of each transfer, in wei: about three dollars.
+const VALUE: u64 = 1_000_000_000_000_000;
+/// Wallets that deposit: each sends its own nonces in order.
+const USERS: usize = 16;
+
+#[derive(Clone, Debug, Args)]
+pub struct FillArgs {
+    /// Transfers whose time is taken, one per block.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub samples: u64,
+    /// Deposits sent each second under load; more than can be filled shows what gives out first.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=5_000))]
+    pub rate: u64,
+    /// How long the load lasts, in seconds.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    /// Wallets that fill; each has 48 payments under way at the most.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub lanes: u16,
+    /// Another build of the service; this program holds one itself.
+    #[arg(long)]
+    pub binary: Option<PathBuf>,
+    /// Where the database is made; the disk under it is part of every figure.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    pub folder: PathBuf,
+    /// Also write the figures to this file.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+pub async fn measure(args: &FillArgs) -> Result<Report> {
+    let progress = Progress::new(|text| eprintln!("{text}"));
+    let mut report = Report {
+        cores: std::thread::available_parallelism()?.get(),
+        lanes: args.lanes,
+        rate: args.rate,
+        distances: Vec::new(),
+    };
+    for delay in [Duration::ZERO, FAR] {
+        progress.say(&format!("Nodes {} ms away", delay.as_millis()));
+        // Chains of its own: what one half leaves behind is no burden to the other.
+        let options =
+            devnet::Options { fillers: args.lanes.into(), progress: progress.clone(), ..devnet::Options::default() };
+        let devnet = Devnet::start(options).await?;
+        let measured = distance(&devnet, args, delay, &progress).await;
+        devnet.shutdown().await?;
+        report.distances.push(measured?);
+    }
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(report)
+}
+
+async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &Progress) -> Result<report::Distance> {
+    for chain in &devnet.chains {
+        chain.faults.update(|fault| fault.delay = delay);
+    }
+    let stand = Stand::start(devnet, args, !delay.is_zero()).await?;
+    let resident_before = crate::processes::resident_kib(stand.served.id());
+    progress.say("One deposit per block");
+    let latency = latency::measure(&stand, args.samples, !delay.is_zero()).await?;
+    progress.say(&format!("{} deposits a second for {} s", args.rate, args.seconds));
+    let throughput = throughput::measure(&stand, args).await?;
+    let resident_after = crate::processes::resident_kib(stand.served.id());
+    ensure!(stand.served.terminate().await?.success(), "the service did not end in order");
+    Ok(report::Distance {
+        node_delay_millis: u64::try_from(delay.as_millis())?,
+        latency,
+        throughput,
+        resident_before_kib: resident_before,
+        resident_after_kib: resident_after,
+    })
+}
+
+/// A service in a process of its own, and users with something to deposit.
+struct Stand<'a> {
+    devnet: &'a Devnet,
+    served: Served,
+    address: std::net::SocketAddr,
+    users: Vec<Account>,
+    _folder: TempDir,
+}
+
+impl<'a> Stand<'a> {
+    async fn start(devnet: &'a Devnet, args: &FillArgs, far: bool) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(&args.folder)?;
+        let keys = &devnet.keys;
+        let mut config = local::config(Local {
+            devnet,
+            folder: folder.path(),
+            port: crate::stand::free_port()?,
+            rate_limits: false,
+            database: &format!("sqlite:{}", folder.path().join("causeway.db").display()),
+            orders: &keys.orders,
+            treasury: keys.treasury.address,
+            fillers: &keys.fillers,
+        })?;
+        // What is deposited stays there: repayment is not what is measured.
+        config.allocator = None;
+        for chain in &mut config.chains {
+            // The first is the node itself, the second the same node behind a proxy that can be far away.
+            chain.endpoints.remove(usize::from(!far));
+            chain.start_block = None;
+            let plenty = || "1000000000".to_owned();
+            (chain.risk.open_usd, chain.risk.per_minute_usd) = (plenty(), plenty());
+        }
+        let path = local::write(&config, folder.path())?;
+        let address = Config::load(&path)?.listen;
+        let log = folder.path().join("service.log");
+        let program = Program { binary: args.binary.clone(), config: path, log };
+        let (content, _, said) = program.run(&["migrate"]).await?;
+        ensure!(content, "cannot make the database: {said}");
+        let users: Vec<Account> = {
+            let mut dice = Dice::new(1);
+            (0..USERS).map(|_| dice.account()).collect()
+        };
+        let ether = U256::from(10u64).pow(U256::from(18));
+        for user in &users {
+            devnet.chains[0].set_balance(user.address, ether * U256::from(1_000)).await?;
+        }
+        // As much as every fill may need, so that no wallet runs dry.
+        for filler in &keys.fillers {
+            devnet.chains[1].set_balance(filler.address, ether * U256::from(10_000)).await?;
+        }
+        let served = program.serve(None)?;
+        let stand = Self { devnet, served, address, users, _folder: folder };
+        stand.wait().await?;
+        Ok(stand)
+    }
+
+    /// Until it gives quotes.
+    async fn wait(&self) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let failure = match self.orders(1).await {
+                Ok(_) => return Ok(()),
+                Err(failure) => failure,
+            };
+            ensure!(began.elapsed() < PATIENCE, "the service gives no quotes: {failure:#}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn origin(&self) -> &'a Chain {
+        &self.devnet.chains[0]
+    }
+
+    fn destination(&self) -> &'a Chain {
+        &self.devnet.chains[1]
+    }
+
+    fn is_filler(&self, who: Address) -> bool {
+        self.devnet.keys.fillers.iter().any(|filler| filler.address == who)
+    }
+
+    /// Who takes part, for the books of the system.
+    fn processes(&self) -> Vec<Watched> {
+        let chains = self.devnet.processes();
+        let chain = |(name, id): (&str, Option<u32>)| Some(Watched { name: name.to_owned(), id: id? });
+        let chains = ["origin chain", "destination chain", "third chain"].into_iter().zip(chains).filter_map(chain);
+        let own = [("service", self.served.id()), ("load", std::process::id())];
+        chains.chain(own.map(|(name, id)| Watched { name: name.to_owned(), id })).collect()
+    }
+
+    /// Quotes for so many transfers: their orders.
+    async fn orders(&self, count: usize) -> Result<Vec<OrderId>> {
+        let (from, to) = (self.origin(), self.destination());
+        let mut client = Client::connect(self.address).await?;
+        let mut orders = Vec::with_capacity(count);
+        for n in 0..count {
+            let native = Address::ZERO;
+            let body = json!({
+                "user": self.users[n % USERS].address, "recipient": recipient(n),
+                "originChainId": from.id, "originCurrency": native,
+                "destinationChainId": to.id, "destinationCurrency": native,
+                "amount": VALUE.to_string(), "tradeType": "EXACT_INPUT",
+            });
+            let quote: Value = serde_json::from_slice(client.send(&post("/quote/v2", &body.to_string())).await?)?;
+            let id = quote["protocol"]["v2"]["orderId"].as_str().context("a quote without an order")?;
+            orders.push(OrderId(id.parse::<B256>()?));
+        }
+        Ok(orders)
+    }
+
+    /// Signed deposits for these orders, in turn by the users, from the nonces they have reached.
+    async fn deposits(&self, orders: &[OrderId]) -> Result<Vec<Bytes>> {
+        let chain = self.origin();
+        let mut nonces = Vec::new();
+        for user in &self.users {
+            let nonce: U256 = chain.rpc("eth_getTransactionCount", (user.address, "pending")).await?;
+            nonces.push(nonce.to::<u64>());
+        }
+        let sign = |(n, order): (usize, &OrderId)| {
+            let user = &self.users[n % USERS];
+            let nonce = nonces[n % USERS] + (n / USERS) as u64;
+            let data = calldata::deposit_native(user.address, *order);
+            chain.sign(user, nonce, (chain.contracts.depository, U256::from(VALUE), data), DEPOSIT_GAS)
+        };
+        orders.iter().enumerate().map(sign).collect()
+    }
+}
+
+/// Addresses that nobody has the key of.
+fn recipient(n: usize) -> Address {
+    Address::left_padding_from(&(0xbe9c_0000_0000_u64 + n as u64).to_be_bytes())
+}

@@ -1,0 +1,108 @@
+//! One deposit per block: from the block's announcement to the fill in the destination's pool.
+
+use std::time::Instant;
+
+use alloy::primitives::{Address, B256, Bytes, U64, U256, keccak256};
+use anyhow::{Context, Result, ensure};
+use devnet::Dice;
+use serde_json::{Value, json};
+
+use super::Stand;
+use super::report::LatencyFigures;
+use crate::figures::{Latency, nanos};
+use crate::socket::Subscription;
+
+/// Of the bare transaction: as much as a fill.
+const FILL_GAS: u64 = 60_000;
+
+/// Both ways in turn, so that they share what else the machine does.
+pub async fn measure(stand: &Stand<'_>, samples: u64, far: bool) -> Result<LatencyFigures> {
+    let (origin, destination) = (stand.origin(), stand.destination());
+    let orders = stand.orders(usize::try_from(samples)?).await?;
+    let deposits = stand.deposits(&orders).await?;
+    let mut bare = Bare::new(stand, far).await?;
+    let mut heads = Subscription::to(&origin.ws_url, "newHeads").await?;
+    let mut pool = Subscription::to(&destination.ws_url, "newPendingTransactions").await?;
+    let (mut fills, mut floors, mut next_block) = (Vec::new(), Vec::new(), 0);
+    for raw in &deposits {
+        let deposit = origin.send_raw(raw).await?;
+        heads.forget().await;
+        pool.forget().await;
+        let (seen, block) = holding(&mut heads, origin, deposit).await?;
+        let (taken, fill) = pool.next().await?;
+        fills.push(nanos(taken.duration_since(seen)));
+        next_block += usize::from(is_next(stand, &fill, &block).await?);
+        floors.push(bare.once(stand, &mut heads, &mut pool, far).await?);
+    }
+    Ok(LatencyFigures { floor: Latency::of(floors), fill: Latency::of(fills), mined_in_next_block: next_block })
+}
+
+/// The announcement of the block that holds a transaction.
+async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> Result<(Instant, Value)> {
+    loop {
+        let (seen, head) = heads.next().await?;
+        let block: Value = chain.rpc("eth_getBlockByHash", (head["hash"].clone(), false)).await?;
+        if block["transactions"].as_array().is_some_and(|all| all.contains(&json!(tx))) {
+            return Ok((seen, head));
+        }
+    }
+}
+
+/// Whether the destination mined it in the first block it made after the deposit's.
+async fn is_next(stand: &Stand<'_>, fill: &Value, deposit_block: &Value) -> Result<bool> {
+    let hash: B256 = fill.as_str().context("a pending transaction without a hash")?.parse()?;
+    let destination = stand.destination();
+    let receipt = destination.receipt(hash).await?;
+    ensure!(stand.is_filler(receipt.from), "something else is in the destination's pool");
+    let number = receipt.block_number.context("a receipt without a block")?;
+    let before: Value = destination.rpc("eth_getBlockByNumber", (U64::from(number - 1), false)).await?;
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse::<U256>().ok());
+    // Blocks are a second apart and their times whole seconds: the one before it is no younger than the deposit's.
+    Ok(time(&before["timestamp"]) <= time(&deposit_block["timestamp"]))
+}
+
+/// What nobody can be faster than: hear of the block, sign one transaction, send it.
+struct Bare {
+    heads: Subscription,
+    signer: devnet::Account,
+    nonce: u64,
+    client: reqwest::Client,
+}
+
+impl Bare {
+    async fn new(stand: &Stand<'_>, far: bool) -> Result<Self> {
+        let signer = Dice::new(2).account();
+        stand.destination().set_balance(signer.address, U256::from(10u64).pow(U256::from(20))).await?;
+        let origin = stand.origin();
+        let url = if far { &origin.second_ws_url } else { &origin.ws_url };
+        let heads = Subscription::to(url, "newHeads").await?;
+        let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+        Ok(Self { heads, signer, nonce: 0, client })
+    }
+
+    async fn once(
+        &mut self,
+        stand: &Stand<'_>,
+        near: &mut Subscription,
+        pool: &mut Subscription,
+        far: bool,
+    ) -> Result<u64> {
+        let destination = stand.destination();
+        let url = if far { &destination.second_rpc_url } else { &destination.rpc_url };
+        for socket in [&mut self.heads, &mut *near, &mut *pool] {
+            socket.forget().await;
+        }
+        let (seen, head) = near.next().await?;
+        // What comes from afar may still be the block before.
+        while self.heads.next().await?.1["hash"] != head["hash"] {}
+        let call = (Address::repeat_byte(0xbe), U256::ONE, Bytes::from(keccak256("floor").to_vec()));
+        let raw = destination.sign(&self.signer, self.nonce, call, FILL_GAS)?;
+        self.nonce += 1;
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [raw]});
+        let sending = tokio::spawn(self.client.post(url.clone()).json(&body).send());
+        let (taken, _) = pool.next().await?;
+        let answer: Value = sending.await??.json().await?;
+        ensure!(answer["error"].is_null(), "the node refused: {answer}");
+        Ok(nanos(taken.duration_since(seen)))
+    }
+}

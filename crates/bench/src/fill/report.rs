@@ -1,0 +1,122 @@
+//! The figures for people and for programs.
+
+// Milliseconds and shares for reading; what was measured stays whole numbers.
+#![allow(clippy::float_arithmetic, reason = "figures for people, not money")]
+
+use serde::Serialize;
+
+use crate::figures::Latency;
+use crate::processes::Share;
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub cores: usize,
+    pub lanes: u16,
+    pub rate: u64,
+    pub distances: Vec<Distance>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Distance {
+    pub node_delay_millis: u64,
+    pub latency: LatencyFigures,
+    pub throughput: Throughput,
+    pub resident_before_kib: Option<u64>,
+    pub resident_after_kib: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct LatencyFigures {
+    /// Hear of a block, sign one transaction, send it.
+    pub floor: Latency,
+    /// From the announcement of the deposit's block to the fill in the destination's pool.
+    pub fill: Latency,
+    pub mined_in_next_block: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Throughput {
+    pub transfers: usize,
+    pub deposits_per_second: u64,
+    /// From the first deposit sent to the last fill mined.
+    pub fills_per_second: u64,
+    pub first_fill_millis: u64,
+    pub last_fill_millis: u64,
+    pub cores_used_permille: u64,
+    pub service_cpu_micros_per_fill: Option<u64>,
+    pub shares: Vec<Share>,
+    pub available_cores: usize,
+    /// Whether the system says what processes use.
+    pub measured: bool,
+}
+
+impl Throughput {
+    /// What gave out first, as far as the processor tells.
+    fn saturated(&self) -> String {
+        let (all, used) = (self.available_cores as u64 * 1_000, self.cores_used_permille);
+        let greediest = self.shares.first();
+        match greediest {
+            _ if !self.measured => "the system does not say what processes use".to_owned(),
+            Some(share) if used * 10 >= all * 9 => {
+                format!("the machine: {} of {} cores, most by the {}", cores(used), self.available_cores, share.name)
+            }
+            Some(share) if share.core_permille >= 900 => format!("the {}, with a core of its own", share.name),
+            _ => format!("not the processor: {} of {} cores in use", cores(used), self.available_cores),
+        }
+    }
+}
+
+impl Report {
+    pub fn print(&self) {
+        println!("{} cores, shared by chains, service and load; {} filler wallets", self.cores, self.lanes);
+        println!(
+            "\n{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>12}{:>10}{:>10}",
+            "nodes", "floor p50", "p99 ms", "fill p50", "p99 ms", "floor", "next block", "fills/s", "CPU µs"
+        );
+        for distance in &self.distances {
+            let LatencyFigures { floor, fill, mined_in_next_block } = &distance.latency;
+            let throughput = &distance.throughput;
+            println!(
+                "{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>12}{:>10}{:>10}",
+                format!("{} ms away", distance.node_delay_millis),
+                millis(floor.p50_nanos),
+                millis(floor.p99_nanos),
+                millis(fill.p50_nanos),
+                millis(fill.p99_nanos),
+                format!("×{:.2}", fill.p50_nanos as f64 / floor.p50_nanos.max(1) as f64),
+                format!("{mined_in_next_block}/{}", fill.count),
+                throughput.fills_per_second,
+                throughput.service_cpu_micros_per_fill.map_or_else(|| "-".to_owned(), |micros| micros.to_string()),
+            );
+        }
+        for distance in &self.distances {
+            let throughput = &distance.throughput;
+            println!(
+                "\nNodes {} ms away: {} transfers, deposited at {} a second, first fill after {} ms, last after {} ms.",
+                distance.node_delay_millis,
+                throughput.transfers,
+                throughput.deposits_per_second,
+                throughput.first_fill_millis,
+                throughput.last_fill_millis
+            );
+            println!("What gave out first: {}.", throughput.saturated());
+            for share in &throughput.shares {
+                println!("  {:<20}{:>6} cores", share.name, cores(share.core_permille));
+            }
+            let mib = |kib: Option<u64>| kib.map_or_else(|| "?".to_owned(), |kib| (kib / 1024).to_string());
+            println!(
+                "Memory of the service: {} MiB before, {} MiB after.",
+                mib(distance.resident_before_kib),
+                mib(distance.resident_after_kib)
+            );
+        }
+    }
+}
+
+fn millis(nanos: u64) -> String {
+    format!("{:.2}", nanos as f64 / 1e6)
+}
+
+fn cores(permille: u64) -> String {
+    format!("{:.2}", permille as f64 / 1e3)
+}
