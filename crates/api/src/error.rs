@@ -6,7 +6,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::pricing::Refusal;
 use serde::Serialize;
-use solver::{Attempt, QuoteError};
+use solver::fast_fill::FastFillError;
+use solver::wallet_links::LinkError;
+use solver::{Attempt, QuoteError, SolverError};
 use store::StoreError;
 use tracing::error;
 use utoipa::ToSchema;
@@ -17,6 +19,14 @@ pub type ApiResult<T> = Result<Json<T>, ApiError>;
 pub enum ApiError {
     #[error(transparent)]
     Quote(#[from] QuoteError),
+    #[error(transparent)]
+    FastFill(#[from] FastFillError),
+    #[error("signature: {0}")]
+    Link(#[from] LinkError),
+    #[error("Idempotency-Key: it was used for another call")]
+    NameUsed,
+    #[error("Idempotency-Key: a call under it is still being answered")]
+    NameInUse,
     #[error("{field}: {problem}")]
     Parameter { field: &'static str, problem: String },
     #[error("{field}: {problem}")]
@@ -70,6 +80,13 @@ impl ApiError {
     fn parts(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Quote(error) => quote_parts(error),
+            Self::FastFill(error) => fast_fill_parts(error),
+            Self::Link(LinkError::Store(error)) => store_parts(error),
+            Self::Link(LinkError::Chain(_)) => (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
+            Self::Link(LinkError::NothingAsked | LinkError::NotSigned) => {
+                (StatusCode::BAD_REQUEST, "INVALID_SIGNATURE")
+            }
+            Self::NameUsed | Self::NameInUse => (StatusCode::CONFLICT, "IDEMPOTENCY_CONFLICT"),
             Self::Parameter { .. } | Self::Body(_) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
             Self::Address { .. } => (StatusCode::BAD_REQUEST, "INVALID_ADDRESS"),
             Self::Slippage { .. } => (StatusCode::BAD_REQUEST, "INVALID_SLIPPAGE_TOLERANCE"),
@@ -112,6 +129,21 @@ fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
         QuoteError::Refused(refusal) => (StatusCode::BAD_REQUEST, refusal_code(refusal)),
         QuoteError::Market(_) => (StatusCode::SERVICE_UNAVAILABLE, "PRICE_FETCH_FAILED"),
         QuoteError::Store(error) => store_parts(error),
+    }
+}
+
+fn fast_fill_parts(error: &FastFillError) -> (StatusCode, &'static str) {
+    match error {
+        FastFillError::NotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
+        FastFillError::InFlight => (StatusCode::CONFLICT, "ALREADY_PROCESSING"),
+        FastFillError::NotEligible(_) => (StatusCode::BAD_REQUEST, "NOT_ELIGIBLE"),
+        FastFillError::Amount(_) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
+        FastFillError::OverMost { .. } | FastFillError::MostAboveAvailable { .. } => {
+            (StatusCode::BAD_REQUEST, "MAX_FILL_AMOUNT_EXCEEDED")
+        }
+        FastFillError::BalanceTooLow { .. } => (StatusCode::FORBIDDEN, "FORBIDDEN"),
+        FastFillError::Solver(SolverError::Store(error)) => store_parts(error),
+        FastFillError::Solver(_) => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
     }
 }
 
@@ -184,7 +216,14 @@ impl ApiError {
     pub fn answer(&self) -> (StatusCode, ErrorBody) {
         let (status, error_code) = self.parts();
         let message = match self {
-            Self::Quote(QuoteError::Store(cause)) | Self::Store(cause) => {
+            Self::FastFill(FastFillError::Solver(cause)) => {
+                error!(error = %solver::error::Chained(cause), "a fast fill failed");
+                match status {
+                    StatusCode::SERVICE_UNAVAILABLE => "the service is busy, try again".to_owned(),
+                    _ => "internal error".to_owned(),
+                }
+            }
+            Self::Quote(QuoteError::Store(cause)) | Self::Link(LinkError::Store(cause)) | Self::Store(cause) => {
                 error!(error = %solver::error::Chained(cause), "a request failed in the store");
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     "the service is busy, try again".to_owned()

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::api_key::{ApiKey, KeyText};
+use domain::api_key::{ApiKey, ApiKeyId, KeyText};
 use domain::time::Timestamp;
 use solver::error::Chained;
 use store::keys::{self, KeyHash};
@@ -72,6 +72,12 @@ impl Keys {
     /// From the database.
     pub async fn read(&self, text: &KeyText) -> Result<Option<Arc<ApiKey>>, StoreError> {
         self.fetch(KeyHash::of(text)).await
+    }
+
+    /// What was changed here is read again by the next who asks. Other instances hear of it within seconds.
+    pub fn forget(&self, id: ApiKeyId) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, entry| entry.key.id != id);
     }
 
     async fn read_again(self: Arc<Self>, hash: KeyHash) {

@@ -10,7 +10,9 @@ mod capacity;
 mod chains;
 mod currencies;
 mod error;
+mod fast_fill;
 mod health;
+mod idempotency;
 mod json;
 mod keys;
 mod limits;
@@ -28,6 +30,7 @@ mod status;
 mod swap_sources;
 mod trace;
 mod transactions;
+mod wallet_links;
 mod wire;
 
 use std::sync::Arc;

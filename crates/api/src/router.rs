@@ -19,8 +19,8 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, app_fees, attestation, capacity, chains, currencies, health, limits, liquidity, lives, losses, operator,
-    prices, quote, status, swap_sources, trace, transactions,
+    App, app_fees, attestation, capacity, chains, currencies, fast_fill, health, idempotency, limits, liquidity, lives,
+    losses, operator, prices, quote, status, swap_sources, trace, transactions, wallet_links,
 };
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
@@ -45,6 +45,8 @@ pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
         .routes(routes!(transactions::index))
         .routes(routes!(transactions::single))
         .routes(routes!(attestation::signature))
+        .routes(routes!(fast_fill::fast_fill))
+        .routes(routes!(wallet_links::link))
         .routes(routes!(trace::trace))
         .routes(routes!(app_fees::balances))
         .routes(routes!(operator::risk))
@@ -72,6 +74,7 @@ fn served(router: Router<App>, app: App) -> Router {
         .fallback(|| async { ApiError::NoSuchPath })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn_with_state(app.clone(), idempotency::once))
         .layer(middleware::from_fn_with_state(app.clone(), limits::admit))
         .layer(middleware::from_fn(observe))
         .layer(middleware::from_fn(in_time))
@@ -82,7 +85,8 @@ fn served(router: Router<App>, app: App) -> Router {
 
 /// Browsers on any origin may call: there are no cookies, and a key is a header the caller must know.
 fn cors() -> CorsLayer {
-    let allowed = ["content-type", "relay-sdk-version", "relay-kit-ui-version", "x-api-key", "authorization"];
+    let allowed =
+        ["content-type", "relay-sdk-version", "relay-kit-ui-version", "x-api-key", "authorization", "idempotency-key"];
     let exposed = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"];
     CorsLayer::new()
         .allow_origin(AllowOrigin::any())

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use alloy::primitives::{Address, Bytes};
 use clap::{Parser, Subcommand, ValueEnum};
 use domain::api_key::{ApiKeyId, Family, Rate};
 
@@ -109,6 +110,14 @@ pub enum KeysCommand {
     /// End a key for good. Running instances refuse it within seconds.
     Revoke {
         id: ApiKeyId,
+    },
+    /// Link a wallet to a key: prints what the wallet has to sign and, called again with the signature, links it.
+    Link {
+        id: ApiKeyId,
+        #[arg(long)]
+        wallet: Address,
+        #[arg(long, value_name = "HEX")]
+        signature: Option<Bytes>,
     },
     /// Say how often a key may call, and what else it may do.
     Limits(LimitsArgs),

@@ -25,7 +25,7 @@ pub use armed::{VARIABLE, at};
 pub fn at(_: &'static str) {}
 
 /// Every point there is. The crash test runs through all of them.
-pub const POINTS: [&str; 11] = [
+pub const POINTS: [&str; 12] = [
     "deposit.committed",
     "payment.signed",
     "payment.sent_one_node",
@@ -36,5 +36,6 @@ pub const POINTS: [&str; 11] = [
     "payout.intended",
     "payout.signed",
     "payout.sent",
+    "hold.committed",
     "lease.taken",
 ];

@@ -26,6 +26,12 @@ pub enum Event {
     DepositAccepted {
         output: Amount,
     },
+    /// An integrator stands for the deposit, which is still to come.
+    FastFill {
+        output: Amount,
+    },
+    /// Proof that a fill ahead of the deposit did not and will not pay, and there is no deposit.
+    FastFillVoid,
     /// The order's deposit is in, and cannot be filled.
     DepositRefused {
         reason: FailReason,
@@ -89,11 +95,13 @@ pub struct Next {
     pub due: Option<Due>,
     /// What was due before no longer is.
     pub withdraw_due: bool,
+    /// What an integrator set aside for a fill ahead of the deposit is free again.
+    pub release_hold: bool,
 }
 
 impl Step {
     const fn to(state: State) -> Next {
-        Next { state, reason: None, refund_reason: None, due: None, withdraw_due: false }
+        Next { state, reason: None, refund_reason: None, due: None, withdraw_due: false, release_hold: false }
     }
 }
 
@@ -130,8 +138,12 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
     };
     let refund =
         |reason| Next { withdraw_due: true, ..Step::to(State::Refunding).because(reason).due(Due::Refund) }.then();
+    // Back to where it was before anybody stood for the deposit.
+    let unfilled = || Next { withdraw_due: true, release_hold: true, ..Step::to(State::Waiting) }.then();
     match state {
         State::Waiting => match event {
+            FastFill { output } => Step::to(State::Waiting).due(Due::Fill { output }).then(),
+            FastFillVoid | CannotFill { .. } => unfilled(),
             DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
             DepositRefused { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
             DepositGone { .. } => done,
@@ -144,7 +156,7 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             Executed { success: true } => Step::to(State::Success).then(),
             Executed { success: false } => Step::to(State::Failed).because(FailReason::TransactionReverted).then(),
             RefundVoid => done,
-            CannotFill { .. } | RefundMined | RefundImpossible { .. } => impossible,
+            RefundMined | RefundImpossible { .. } => impossible,
         },
         State::Pending => match event {
             DepositAccepted { .. } | DepositRefused { .. } => done,
@@ -157,15 +169,17 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             Found { refund } => found(refund),
             RefundVoid => done,
             DepositLost | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
+            FastFill { .. } | FastFillVoid => impossible,
         },
         State::Submitted => match event {
+            FastFillVoid => unfilled(),
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             FillSent => done,
             FillMined => Step::to(State::Success).then(),
             FillVoid { reason } => refund(reason),
             Found { refund } => found(refund),
             RefundVoid => done,
-            CannotFill { .. } | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
+            CannotFill { .. } | RefundMined | RefundImpossible { .. } | Executed { .. } | FastFill { .. } => impossible,
         },
         State::Success => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
@@ -175,6 +189,7 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             // The chain took back a success and then failed it: the recipient is still owed.
             FillVoid { .. } => Step::to(State::Success).due(Due::FillAgain).then(),
             CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            FastFill { .. } | FastFillVoid => impossible,
         },
         State::Refunding => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositLost => done,
@@ -188,20 +203,20 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             }
             FillVoid { .. } | CannotFill { .. } => done,
             Found { refund } => found(refund),
-            FillSent | FillMined | Executed { .. } => impossible,
+            FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
         },
         State::Refunded => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => done,
             RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
-            FillSent | FillMined | Executed { .. } => impossible,
+            FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
         },
         State::Failed => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => done,
             Found { refund } => found(refund),
             Executed { .. } => done,
-            FillSent | FillMined | RefundMined => impossible,
+            FillSent | FillMined | RefundMined | FastFill { .. } | FastFillVoid => impossible,
         },
     }
 }
@@ -257,6 +272,8 @@ mod tests {
         let reason = FailReason::TransactionReverted;
         vec![
             Event::DepositAccepted { output: Amount::ZERO },
+            Event::FastFill { output: Amount::ZERO },
+            Event::FastFillVoid,
             Event::DepositRefused { reason },
             Event::DepositGone { fill_decided: false },
             Event::DepositGone { fill_decided: true },
@@ -283,6 +300,7 @@ mod tests {
             for event in &all {
                 let Ok(Step::Move(next)) = step(state, *event) else { continue };
                 let also = match (next.due, next.withdraw_due) {
+                    (None, true) if next.release_hold => "the hold is given back, nothing is due any more",
                     (Some(Due::Fill { .. }), _) => "pay the recipient",
                     (Some(Due::FillAgain), _) => "pay the recipient again",
                     (Some(Due::Refund), _) => "return the deposit",
@@ -345,7 +363,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_terminal_state_stays_and_no_request_is_both_filled_and_refunded(
-            picks in proptest::collection::vec(0usize..14, 0..60),
+            picks in proptest::collection::vec(0usize..16, 0..60),
         ) {
             let (mut state, mut filled, mut refunded) = (State::Waiting, false, false);
             for event in picks.into_iter().map(|at| events()[at]) {

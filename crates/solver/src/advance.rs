@@ -9,6 +9,7 @@ use store::requests::Request;
 use store::{Tx, deposits, dues, events, payments, requests};
 
 use crate::error::SolverError;
+use crate::fast_fill;
 use crate::payments::{Outcome, pay};
 use crate::solver::Means;
 
@@ -30,6 +31,9 @@ pub fn advance(
         let figures = serde_json::to_value(figures).unwrap_or_default();
         events::append(tx, request.id, next.state, rule(event), &figures, means.now)?;
         apply(request, &next);
+        if next.release_hold {
+            fast_fill::give_up(tx, request, means)?;
+        }
         if next.withdraw_due {
             dues::withdraw(tx, request.id)?;
         }
@@ -107,6 +111,8 @@ const fn rule(event: Event) -> &'static str {
     match event {
         Event::DepositAccepted { .. } => "deposit-accepted",
         Event::DepositRefused { .. } => "deposit-refused",
+        Event::FastFill { .. } => "fast-fill",
+        Event::FastFillVoid => "fast-fill-void",
         Event::DepositGone { .. } => "deposit-gone",
         Event::DepositLost => "deposit-lost",
         Event::CannotFill { .. } => "cannot-fill",

@@ -21,6 +21,7 @@ use tracing::error;
 use crate::advance::advance;
 use crate::children;
 use crate::error::SolverError;
+use crate::fast_fill;
 use crate::follow::block_time;
 use crate::losses;
 use crate::payments::{Outcome, Reason, pay};
@@ -128,7 +129,15 @@ pub fn confirm(
         sender: deposit.sender,
         block_time: deposit.block_time,
     };
+    let ahead = fast_fill::is_ahead(tx, request)?;
     let event = match deposit::judge(&request.quote, &facts)? {
+        // Filled already: whether this takes the slot is decided below, and it is never refunded.
+        Verdict::Fill { .. } | Verdict::Refund { .. } if ahead => {
+            Event::DepositAccepted { output: request.quote.figures.paid }
+        }
+        Verdict::Stranger { reason } if ahead && fast_fill::is_of_the_order(reason) => {
+            Event::DepositAccepted { output: request.quote.figures.paid }
+        }
         Verdict::Stranger { reason } => return refuse(tx, stored, Some(request), reason, means),
         // A command, where such commands are taken: for trying out what a refund looks like.
         Verdict::Fill { .. } if means.forces_refund(&request.quote) => {
@@ -147,6 +156,7 @@ pub fn confirm(
         return refuse(tx, stored, Some(request), FailReason::DoubleSpend, means);
     }
     losses::recover(tx, stored, request, means)?;
+    fast_fill::landed(tx, stored, request, means)?;
     advance(tx, request, event, &Figures::of(deposit), means)
 }
 

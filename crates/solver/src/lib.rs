@@ -13,6 +13,7 @@ pub mod children;
 pub mod deposits;
 pub mod duty;
 pub mod error;
+pub mod fast_fill;
 pub mod fees;
 pub mod follow;
 pub mod forks;
@@ -32,6 +33,7 @@ pub mod site;
 pub mod solver;
 pub mod steps;
 pub mod view;
+pub mod wallet_links;
 
 pub use error::SolverError;
 pub use quote::{Attempt, QuoteError, Quoted};

@@ -11,10 +11,11 @@ use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
 use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
-use store::{Tx, contracts, deposits, dues, lanes, payments, risk, settlements};
+use store::{Tx, contracts, deposits, dues, fast_fills, lanes, payments, risk, settlements};
 
 use crate::deposits::worth;
 use crate::error::SolverError;
+use crate::fast_fill;
 use crate::forms::Form;
 use crate::reprice::{Repriced, reprice};
 use crate::site::Site;
@@ -45,6 +46,8 @@ pub enum Reason {
     NoContract,
     FeesTooHigh,
     LanesFull,
+    /// Another process is the worker.
+    Elsewhere,
     /// No lane has the funds.
     Inventory,
     /// Too much is out against deposits that are not final.
@@ -66,6 +69,7 @@ impl fmt::Display for Reason {
             }
             Self::FeesTooHigh => f.write_str("gas costs more than the configured cap"),
             Self::LanesFull => f.write_str("every lane is full or quarantined"),
+            Self::Elsewhere => f.write_str("the worker, which runs elsewhere, is about to pay it"),
             Self::Inventory => f.write_str("no wallet has the funds"),
             Self::OverBudget => f.write_str("too much is paid out against deposits that are not final yet"),
             Self::TooLarge => f.write_str("too large to be returned from our own funds"),
@@ -98,7 +102,8 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     if voids >= most_voids(due.purpose) {
         return not_now(Reason::NeedsPerson);
     }
-    let repeats = voids > 0;
+    // A fill ahead of its deposit that came to nothing decided nothing for the one after.
+    let repeats = voids > 0 && !fast_fills::was_voided(tx, due.order)?;
     let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
     if let Some(why) = site.refusing() {
         return not_now(Reason::Refusing(why.to_string()));
@@ -150,6 +155,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     };
     let filled = filled.map(|quote| (quote, swap.as_ref()));
     let Some(form) = Form::of(due, amount, site, to_contract, filled) else { return not_now(Reason::NoContract) };
+    if !site.sends() {
+        return not_now(Reason::Elsewhere);
+    }
     let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;
     let lanes = lanes::lock(tx, due.chain)?;
     let free: Vec<&Lane> = lanes
@@ -194,6 +202,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     let stored = stored.ok_or(SolverError::Broken("a live payment without its settlement"))?;
     if !settlements::take(tx, due.order, due.purpose, stored.id)? {
         return Err(SolverError::Broken("an order was settled twice in one unit"));
+    }
+    if due.purpose == Purpose::Fill {
+        fast_fill::paid(tx, due, quote, means)?;
     }
     dues::remove(tx, due.purpose, due.subject)?;
     Ok(Outcome::Paid(Box::new(stored)))

@@ -18,7 +18,7 @@ use evm::ChainError;
 use market::MarketError;
 use store::dues::Due;
 use store::payments::Purpose;
-use store::{QuoteRow, StoreError, contracts, requests};
+use store::{QuoteRow, StoreError, contracts, idempotency, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -283,7 +283,10 @@ fn calls_failed(error: ChainError, from: Address, form: &Form) -> QuoteError {
 /// Longer than any quote is.
 const CONTRACTS_KEPT_MILLIS: i64 = 30 * 86_400_000;
 
-/// Deletes quotes nobody acted on, in small batches, for as long as the service runs.
+/// How long an answer is kept under the name its caller gave the call.
+const ANSWERS_KEPT_MILLIS: i64 = 24 * 3_600_000;
+
+/// Deletes quotes nobody acted on, and answers kept long enough, in small batches, for as long as the service runs.
 pub async fn prune(solver: Arc<Solver>, stop: CancellationToken) {
     let mut pause = Duration::ZERO;
     loop {
@@ -293,9 +296,11 @@ pub async fn prune(solver: Arc<Solver>, stop: CancellationToken) {
         }
         let now = solver.now();
         let forgotten = Timestamp::from_millis(now.millis().saturating_sub(CONTRACTS_KEPT_MILLIS));
+        let kept_since = Timestamp::from_millis(now.millis().saturating_sub(ANSWERS_KEPT_MILLIS));
         let unit = move |tx: &mut store::Tx<'_>| {
             contracts::prune(tx, forgotten)?;
-            requests::prune_quotes(tx, now)
+            let more = idempotency::prune(tx, kept_since)?;
+            Ok::<_, StoreError>(requests::prune_quotes(tx, now)? || more)
         };
         pause = match solver.store.write(unit).await {
             Ok(true) => Duration::from_millis(50),

@@ -24,7 +24,9 @@ use store::payments::{Mined, PaymentId, Purpose, Stored};
 use store::receipts::ReceiptId;
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, blocks, deposits, dues, lanes, losses, payments, receipts, records, requests, risk, settlements};
+use store::{
+    Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, receipts, records, requests, risk, settlements,
+};
 use tracing::{error, warn};
 
 use crate::advance::advance;
@@ -263,6 +265,8 @@ fn apply(
         Occasion::ReceiptFinal(id) => crate::funding::credit(tx, site, *id, means).map(|()| Vec::new()),
         Occasion::Due(due) => retry(tx, head, due, means),
         Occasion::Lost(id) => match requests::lock(tx, *id)? {
+            // Filled ahead of its deposit, it has another reason to wait.
+            Some(request) if fast_fills::of_order(tx, request.order_id)?.is_some() => Ok(Vec::new()),
             Some(mut request) if deposits::of_order(tx, request.order_id)?.is_none() => {
                 advance(tx, &mut request, Event::DepositLost, &(), means)
             }
@@ -327,7 +331,12 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         Purpose::Return | Purpose::Payout => return Ok(Vec::new()),
     };
     let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
-    advance(tx, &mut request, event, &figures, means)
+    let before = request.state;
+    let paid = advance(tx, &mut request, event, &figures, means)?;
+    if request.state == RequestState::Success && before != RequestState::Success {
+        crate::fast_fill::filled(tx, &request, means)?;
+    }
+    Ok(paid)
 }
 
 /// A transaction of ours as listings show it. One that moved nothing failed, whatever its receipt says.
@@ -395,6 +404,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
     settlements::free(tx, stored.payment.order, stored.id)?;
     risk::release(tx, stored.payment.order)?;
     let event = match stored.payment.purpose {
+        Purpose::Fill if was_ahead(tx, request.as_ref())? => Event::FastFillVoid,
         Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
         Purpose::Fill => Event::FillVoid { reason: crate::reverts::reason(tx, stored, request.as_ref())? },
         Purpose::Refund => Event::RefundVoid,
@@ -410,6 +420,14 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
     let owed = dues::find(tx, stored.payment.purpose, stored.payment.subject)?.is_some();
     crate::losses::forget(tx, stored.payment.order, owed)?;
     Ok(paid)
+}
+
+/// Whether the fill was made ahead of a deposit that is still to come. A recipient that was paid once is owed it again
+/// whatever became of the deposit.
+fn was_ahead(tx: &mut Tx<'_>, request: Option<&Request>) -> Result<bool, SolverError> {
+    let Some(request) = request.filter(|request| request.state != RequestState::Success) else { return Ok(false) };
+    let empty = deposits::of_order(tx, request.order_id)?.is_none();
+    Ok(empty && fast_fills::of_order(tx, request.order_id)?.is_some())
 }
 
 /// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.

@@ -174,6 +174,11 @@ impl Site {
         Duration::from_millis(self.chain.block_time_millis)
     }
 
+    /// Whether this process is the one that sends.
+    pub fn sends(&self) -> bool {
+        self.wallets.iter().any(|wallet| wallet.inbox.load().is_some())
+    }
+
     /// Hands a committed payment to its lane. One that does not fit is found in the database at the next block.
     pub fn hand_over(&self, payment: Stored) {
         let wallet = self.wallets.iter().find(|wallet| wallet.address == payment.payment.wallet);

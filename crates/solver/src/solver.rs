@@ -9,7 +9,7 @@ use domain::ids::ChainId;
 use domain::pricing::Terms;
 use domain::quote::{FORCE_REFUND, Quote};
 use domain::time::Timestamp;
-use evm::LocalSigner;
+use evm::{LocalSigner, Nodes};
 use market::{Market, Snapshot};
 use store::payments::Stored;
 use store::{Lease, Store};
@@ -70,6 +70,12 @@ impl Solver {
         let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
         let (screen, accounts) = (self.screen.clone(), self.accounts.clone());
         Means { terms: self.terms.clone(), debug_refunds: self.debug_refunds, sites, screen, accounts, now: self.now() }
+    }
+
+    /// The nodes of the chain where app balances live.
+    pub fn balance_nodes(&self) -> Option<&Nodes> {
+        let chain = domain::ledger::currency_of(&self.catalog)?.chain;
+        self.sites.get(&chain).map(|site| &site.nodes)
     }
 
     /// The same, writing under a lease.

@@ -14,6 +14,8 @@ pub mod dues;
 mod engine;
 mod error;
 pub mod events;
+pub mod fast_fills;
+pub mod idempotency;
 pub mod instances;
 pub mod keys;
 pub mod lanes;
@@ -36,6 +38,7 @@ pub mod trace;
 mod tx;
 mod value;
 pub mod vault;
+pub mod wallet_links;
 
 pub use dialect::Dialect;
 pub use engine::{QuoteRow, Stats, Store};

@@ -77,7 +77,7 @@ async fn with_chains(
     let config = Config::load(&toml)?;
     progress.say("Preparing the database");
     Store::migrate(&crate::assemble::database(&config)?)?;
-    let api_key = api_key::ensure(&config, folder).await?;
+    let api_key = api_key::ensure(&config, folder, &keys.users[1]).await?;
     let service = if args.chains_only {
         None
     } else {

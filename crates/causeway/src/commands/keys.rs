@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
+use alloy::primitives::{Address, Bytes};
 use anyhow::{Context, Result, bail, ensure};
 use domain::api_key::{ApiKey, ApiKeyId, Family, KeyLimits, KeyText, Rate, check_name};
+use solver::wallet_links;
 use store::keys::{self, StoredText};
 use store::sealing::MasterKey;
 use store::{Store, StoreError, Tx};
@@ -59,6 +61,7 @@ async fn answer(config: &Config, store: &Store, command: KeysCommand) -> Result<
             let now = (outside().clock)();
             change(store, id, move |tx| keys::revoke(tx, id, now)).await
         }
+        KeysCommand::Link { id, wallet, signature } => link(config, store, id, wallet, signature).await,
         KeysCommand::Limits(args) => limits(store, args).await,
     }
 }
@@ -152,6 +155,21 @@ async fn limits(store: &Store, args: LimitsArgs) -> Result<()> {
         keys::set_limits(tx, id, limits)
     };
     change(store, id, unit).await
+}
+
+async fn link(config: &Config, store: &Store, id: ApiKeyId, wallet: Address, signature: Option<Bytes>) -> Result<()> {
+    store.read(move |tx| keys::find(tx, id)).await?.with_context(|| format!("no key {id}"))?;
+    let (outside, service) = (outside(), assemble::plain(&config.base_url));
+    let Some(signature) = signature else {
+        let link = wallet_links::ask(store, id, wallet, outside.random, (outside.clock)()).await?;
+        println!("{}", wallet_links::message(&service, &link));
+        return Ok(());
+    };
+    let chain = config.chains.iter().find(|chain| chain.name == domain::ledger::CHAIN);
+    let nodes = chain.map(|chain| assemble::nodes(config, chain)).transpose()?;
+    wallet_links::accept(store, &service, id, wallet, signature, nodes.as_ref(), (outside.clock)()).await?;
+    println!("{id} is linked to {wallet}");
+    Ok(())
 }
 
 /// `quotes=10/s`, or `quotes=default` to give up a rate of one's own.

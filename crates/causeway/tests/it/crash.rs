@@ -33,6 +33,7 @@ async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
             arbitrum.reorg(3, &[]).await?;
             Ok((quote, recipient))
         }
+        "hold.committed" => crate::fast_fill::crash(stand).await,
         "bump.committed" => {
             // Gas becomes too dear for the fill that is on its way, while blocks go on.
             let base = stand.chain("base");

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
+use crate::fast_fill::sign;
 use crate::process::{causeway, serve_logging};
 use crate::stand::{Engine, Stand, ask, eventually, new_account, request_id};
 
@@ -210,4 +211,114 @@ async fn a_caller_is_counted_by_its_key_or_by_its_address() -> Result<()> {
     let listing = client.get(stand.url("/requests/v2")).header("x-forwarded-for", "9.9.9.7").send().await?;
     ensure!(figure(&listing, "ratelimit-limit").is_none());
     service.stop().await
+}
+
+#[tokio::test]
+async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let (id, text) = create(&stand, &[])?;
+    let (_, other) = create(&stand, &[])?;
+    let service = stand.serve().await?;
+    let client = reqwest::Client::new();
+    let link = async |key: &str, body: Value| {
+        answer(client.post(stand.url("/keys/wallet")).header("x-api-key", key).json(&body)).await
+    };
+    let (owner, stranger) = (new_account(), new_account());
+    let wallet = owner.address;
+    ensure!(answer(client.post(stand.url("/keys/wallet")).json(&json!({ "wallet": wallet }))).await?.0 == 401);
+    for bad in [json!({}), json!({ "wallet": "0x12" }), json!({ "wallet": Address::ZERO })] {
+        ensure!(link(&text, bad).await?.0 == 400);
+    }
+    let message = async |key: &str, wallet: Address| {
+        let (code, asked) = link(key, json!({ "wallet": wallet })).await?;
+        ensure!(code == 200 && asked["linked"] == false && asked["expiresAt"].is_u64(), "{asked}");
+        Ok(asked["message"].as_str().unwrap().to_owned())
+    };
+    let signed = |message: &str| json!({ "wallet": wallet, "signature": sign(&owner, message) });
+    ensure!(link(&text, signed("anything")).await?.0 == 400, "nothing was asked");
+    let asked = message(&text, wallet).await?;
+    ensure!(asked.contains(&id) && asked.contains(&wallet.to_string()) && asked.contains(&stand.url("")), "{asked}");
+    // Another's signature, another message, another key's message, and one that was replaced.
+    let by_stranger = json!({ "wallet": wallet, "signature": sign(&stranger, &asked) });
+    ensure!(link(&text, by_stranger).await?.0 == 400);
+    ensure!(link(&text, signed("anything")).await?.0 == 400);
+    ensure!(link(&text, json!({ "wallet": wallet, "signature": "0x1234" })).await?.0 == 400);
+    ensure!(link(&other, signed(&asked)).await?.0 == 400);
+    let newer = message(&text, wallet).await?;
+    ensure!(link(&text, signed(&asked)).await?.0 == 400, "an older message was taken");
+    let (code, linked) = link(&text, signed(&newer)).await?;
+    ensure!(code == 200 && linked["linked"] == true && linked["keyId"] == id, "{linked}");
+    ensure!(link(&text, signed(&newer)).await?.0 == 400, "a signature was taken twice");
+    ensure!(keys(&stand, &["show", &id])?.contains(&wallet.to_string()));
+    // Known at once where it was linked.
+    let mut sponsored = a_quote();
+    sponsored["subsidizeFees"] = json!(true);
+    let quoted = answer(client.post(stand.url("/quote/v2")).header("x-api-key", &text).json(&sponsored)).await?;
+    ensure!(quoted.0 == 200, "{}", quoted.1);
+
+    // By the command line, too.
+    let asked = keys(&stand, &["link", &id, "--wallet", &stranger.address.to_string()])?;
+    let signature = sign(&stranger, asked.trim_end_matches('\n'));
+    keys(&stand, &["link", &id, "--wallet", &stranger.address.to_string(), "--signature", &signature])?;
+    ensure!(keys(&stand, &["show", &id])?.contains(&stranger.address.to_string()));
+
+    // A contract says for itself: one that agrees to everything, and one that answers something else.
+    let base = stand.chain("base");
+    for (code, linked) in [("631626ba7e60e01b60005260206000f3", 200), ("63deadbeef60e01b60005260206000f3", 400)] {
+        let contract = new_account().address;
+        base.set_code(contract, code.parse()?).await?;
+        message(&text, contract).await?;
+        let body = json!({ "wallet": contract, "signature": "0x01" });
+        ensure!(link(&text, body).await?.0 == linked, "{code}");
+    }
+    service.stop().await
+}
+
+async fn named_calls(engine: Engine) -> Result<()> {
+    let stand = Stand::new(engine).await?;
+    let (_, text) = create(&stand, &[])?;
+    let (_, other) = create(&stand, &[])?;
+    let service = stand.serve().await?;
+    let client = reqwest::Client::new();
+    let quote = |key: Option<&str>, name: &str, body: &Value| {
+        let call = client.post(stand.url("/quote/v2")).header("idempotency-key", name).json(body);
+        key.map_or(call.try_clone().unwrap(), |key| call.header("x-api-key", key))
+    };
+    let body = a_quote();
+    let (code, first) = answer(quote(Some(&text), "a", &body)).await?;
+    ensure!(code == 200, "{first}");
+    ensure!(answer(quote(Some(&text), "a", &body)).await? == (200, first.clone()), "it was quoted again");
+    // Another name, another key and no key are other calls.
+    for (key, name) in [(Some(&text), "b"), (Some(&other), "a")] {
+        let (code, second) = answer(quote(key.map(String::as_str), name, &body)).await?;
+        ensure!(code == 200 && request_id(&second) != request_id(&first));
+    }
+    let (code, nobody) = answer(quote(None, "a", &body)).await?;
+    ensure!(code == 200 && request_id(&nobody) != request_id(&first));
+    // The name stands for one body and one route.
+    let (code, conflict) = answer(quote(Some(&text), "a", &a_quote())).await?;
+    ensure!(code == 409 && conflict["errorCode"] == "IDEMPOTENCY_CONFLICT", "{conflict}");
+    let fill = client.post(stand.url("/fast-fill")).header("x-api-key", &text).header("idempotency-key", "a");
+    ensure!(answer(fill.json(&json!({ "requestId": request_id(&first) }))).await?.0 == 409);
+    ensure!(answer(quote(Some(&text), &"x".repeat(256), &body)).await?.0 == 400);
+    // A refusal keeps nothing.
+    let mut bad = body.clone();
+    bad["amount"] = json!("0");
+    ensure!(answer(quote(Some(&text), "c", &bad)).await?.0 == 400);
+    ensure!(answer(quote(Some(&text), "c", &body)).await?.0 == 200);
+    // Of many at once one is quoted.
+    let calls = (0..20).map(|_| answer(quote(Some(&text), "d", &body)));
+    let answers = futures::future::try_join_all(calls).await?;
+    ensure!(answers.iter().all(|one| *one == answers[0]) && answers[0].0 == 200, "{answers:?}");
+    service.stop().await
+}
+
+#[tokio::test]
+async fn a_named_call_is_answered_once_sqlite() -> Result<()> {
+    named_calls(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn a_named_call_is_answered_once_postgres() -> Result<()> {
+    named_calls(Engine::Postgres).await
 }

@@ -12,6 +12,7 @@ mod catalogue;
 mod crash;
 mod dev;
 mod fail_reasons;
+mod fast_fill;
 mod funding;
 mod fuzz;
 mod http;

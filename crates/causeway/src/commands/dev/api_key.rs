@@ -3,24 +3,28 @@
 use std::io::Write;
 use std::path::Path;
 
+use alloy::primitives::eip191_hash_message;
 use anyhow::Result;
-use domain::api_key::{KeyLimits, KeyText};
+use devnet::Account;
+use domain::api_key::{ApiKeyId, KeyLimits, KeyText};
+use evm::LocalSigner;
+use solver::wallet_links;
 use store::Store;
 use store::keys::{self, KeyHash};
 
 use crate::commands::keys::{New, create, open};
 use crate::config::Config;
-use crate::{local, outside};
+use crate::{assemble, local, outside};
 
-/// The key an earlier run left, or a new one.
-pub async fn ensure(config: &Config, folder: &Path) -> Result<KeyText> {
+/// The key an earlier run left, or a new one, linked to the owner's wallet.
+pub async fn ensure(config: &Config, folder: &Path, owner: &Account) -> Result<KeyText> {
     let store = open(config)?;
-    let text = find_or_create(config, &store, folder).await;
+    let text = find_or_create(config, &store, folder, owner).await;
     store.close().await;
     text
 }
 
-async fn find_or_create(config: &Config, store: &Store, folder: &Path) -> Result<KeyText> {
+async fn find_or_create(config: &Config, store: &Store, folder: &Path, owner: &Account) -> Result<KeyText> {
     let path = folder.join("keys").join("api-key");
     let left = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<KeyText>().ok());
     if let Some(text) = left {
@@ -30,7 +34,19 @@ async fn find_or_create(config: &Config, store: &Store, folder: &Path) -> Result
         }
     }
     let new = New { name: "local".to_owned(), limits: KeyLimits::new(true), may_force_refund: true };
-    let (_, text) = create(config, store, new).await?;
+    let (key, text) = create(config, store, new).await?;
+    link(config, store, key.id, owner).await?;
     local::private(&path)?.write_all(format!("{}\n", text.expose()).as_bytes())?;
     Ok(text)
+}
+
+/// As its owner would: asks for the message, signs it, hands it in.
+async fn link(config: &Config, store: &Store, key: ApiKeyId, owner: &Account) -> Result<()> {
+    let (outside, service) = (outside::outside(), assemble::plain(&config.base_url));
+    let now = (outside.clock)();
+    let link = wallet_links::ask(store, key, owner.address, outside.random, now).await?;
+    let signer = LocalSigner::from_hex(&owner.private_key.to_string())?;
+    let digest = eip191_hash_message(wallet_links::message(&service, &link));
+    let signature = signer.sign_digest(digest).as_bytes().into();
+    Ok(wallet_links::accept(store, &service, key, owner.address, signature, None, now).await?)
 }

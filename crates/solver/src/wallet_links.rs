@@ -1,0 +1,86 @@
+//! Linking a wallet to an API key: whoever holds both says so, by a signature that costs nothing.
+//!
+//! What is signed names the service, the key, the wallet and an end, and is good once. A contract is asked on the chain
+//! where app balances live and nowhere else: on another one its address may be somebody else's.
+
+use std::time::Duration;
+
+use alloy::primitives::{Address, Bytes};
+use domain::api_key::ApiKeyId;
+use domain::time::Timestamp;
+use evm::{ChainError, Nodes};
+use store::wallet_links::WalletLink;
+use store::{Store, StoreError, wallet_links};
+
+/// How long a message can be signed.
+const VALID: Duration = Duration::from_secs(600);
+/// More than any contract wallet needs.
+pub const MAX_SIGNATURE: usize = 4 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("ask for a message first: there is none for this wallet, or it has expired or was used")]
+    NothingAsked,
+    #[error("not a signature of this wallet over the message")]
+    NotSigned,
+    #[error("the chain could not be asked whether the wallet's contract signed")]
+    Chain(#[source] ChainError),
+    #[error("store")]
+    Store(#[from] StoreError),
+}
+
+/// What the wallet is to sign.
+pub fn message(service: &str, link: &WalletLink) -> String {
+    format!(
+        "{service} asks to link this wallet to an API key.\n\n\
+         The holder of the key will be able to spend this wallet's app balance on fees and fast fills. It cannot withdraw \
+         it. Signing this costs nothing.\n\n\
+         Service: {service}\n\
+         Key: {}\n\
+         Wallet: {}\n\
+         Nonce: {:#x}\n\
+         Expires: {} (Unix seconds)",
+        link.key,
+        link.wallet,
+        link.nonce,
+        link.expires_at.secs()
+    )
+}
+
+/// Begins: what was asked before for this key is void.
+pub async fn ask(
+    store: &Store,
+    key: ApiKeyId,
+    wallet: Address,
+    random: fn(&mut [u8]),
+    now: Timestamp,
+) -> Result<WalletLink, StoreError> {
+    let mut nonce = [0u8; 32];
+    random(&mut nonce);
+    let link = WalletLink { key, wallet, nonce: nonce.into(), expires_at: now.plus(VALID) };
+    store.write(move |tx| wallet_links::put(tx, &link)).await?;
+    Ok(link)
+}
+
+/// Ends: the wallet signed, and is linked. `nodes` are of the chain where app balances live.
+pub async fn accept(
+    store: &Store,
+    service: &str,
+    key: ApiKeyId,
+    wallet: Address,
+    signature: Bytes,
+    nodes: Option<&Nodes>,
+    now: Timestamp,
+) -> Result<(), LinkError> {
+    let link = store.read(move |tx| wallet_links::find(tx, key, wallet, now)).await?.ok_or(LinkError::NothingAsked)?;
+    let message = message(service, &link);
+    let mut signed = evm::signed_by_key(wallet, &message, &signature);
+    if let (false, Some(nodes)) = (signed, nodes) {
+        signed = evm::signed_by_contract(nodes, wallet, &message, signature).await.map_err(LinkError::Chain)?;
+    }
+    if !signed {
+        return Err(LinkError::NotSigned);
+    }
+    let linked = store.write(move |tx| wallet_links::accept(tx, &link, now)).await?;
+    if linked { Ok(()) } else { Err(LinkError::NothingAsked) }
+}

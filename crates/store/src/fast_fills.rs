@@ -1,0 +1,85 @@
+//! Orders that were to be filled ahead of their deposit.
+
+use alloy_primitives::Address;
+use domain::api_key::ApiKeyId;
+use domain::ids::{OrderId, RequestId};
+use domain::ledger::{HoldId, HoldKind, UsdcMicros};
+use domain::money::Amount;
+use domain::time::Timestamp;
+
+use crate::columns::unknown;
+use crate::{StoreError, Tx};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FastFill {
+    pub order: OrderId,
+    pub request: RequestId,
+    pub attempt: u32,
+    pub key: ApiKeyId,
+    pub wallet: Address,
+    /// What is counted on, in the deposit's currency.
+    pub amount: Amount,
+    /// What that was worth when it was asked for.
+    pub held: UsdcMicros,
+}
+
+impl FastFill {
+    /// The hold that stands for it.
+    pub fn hold(&self) -> HoldId {
+        HoldId { kind: HoldKind::FastFill, subject: self.request.0, attempt: self.attempt }
+    }
+}
+
+/// Notes a fast fill, in the place of one that came to nothing.
+pub fn put(tx: &mut Tx<'_>, fast: &FastFill, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into fast_fill (order_id, request_id, attempt, key_id, wallet, amount, held, created_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (order_id) do update set attempt = excluded.attempt, key_id = excluded.key_id,
+         wallet = excluded.wallet, amount = excluded.amount, held = excluded.held, voided = 0,
+         created_at = excluded.created_at where fast_fill.voided = 1",
+        &[
+            fast.order.into(),
+            fast.request.into(),
+            fast.attempt.into(),
+            fast.key.to_string().into(),
+            fast.wallet.into(),
+            fast.amount.to_string().into(),
+            fast.held.0.into(),
+            now.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The fast fill of an order that is under way or was made.
+pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<FastFill>, StoreError> {
+    let row = tx.row(
+        "select request_id, attempt, key_id, wallet, amount, held from fast_fill where order_id = $1 and voided = 0",
+        &[order.into()],
+    )?;
+    row.map(|row| {
+        Ok(FastFill {
+            order,
+            request: row.request_id(0)?,
+            attempt: row.u32(1)?,
+            key: row.text(2)?.parse().map_err(|_| unknown(2, "a key id"))?,
+            wallet: row.address(3)?,
+            amount: row.amount(4)?,
+            held: UsdcMicros(row.int(5)?),
+        })
+    })
+    .transpose()
+}
+
+/// Whether one was tried and came to nothing.
+pub fn was_voided(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
+    let row = tx.row("select attempt from fast_fill where order_id = $1 and voided = 1", &[order.into()])?;
+    Ok(row.is_some())
+}
+
+/// Nothing was paid after all.
+pub fn void(tx: &mut Tx<'_>, order: OrderId) -> Result<(), StoreError> {
+    tx.execute("update fast_fill set voided = 1 where order_id = $1", &[order.into()])?;
+    Ok(())
+}
