@@ -108,7 +108,7 @@ async fn read(
         Err(_) => None,
     };
     snapshot.pools = pools.unwrap_or_else(|| mirror.nothing());
-    Ok(snapshot)
+    Ok(snapshot.with_spots())
 }
 
 /// About what a signed token fill is: its size decides what its data costs, and so does how little it compresses.
@@ -206,6 +206,7 @@ impl Plan {
             tip: watchlist.tip,
             data_fee,
             prices,
+            spots: BTreeMap::new(),
             native,
             tokens,
             pools: Arc::new(Pools::default()),

@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub data_fee: Amount,
     /// By currency; zero is the native one.
     pub prices: BTreeMap<Address, Quoted>,
+    /// What pools say of tokens that have no feed, worked out once for all who ask.
+    pub spots: BTreeMap<Address, Price>,
     /// Native balances of the wallets that pay.
     pub native: BTreeMap<Address, Amount>,
     pub tokens: BTreeMap<Address, TokenFunds>,
@@ -77,7 +79,7 @@ impl Snapshot {
 
     /// What its feed says or, for a token without one, its pools.
     pub fn price(&self, currency: Address) -> Result<Price, MarketError> {
-        let price = self.feed(currency).or_else(|| self.spot(currency));
+        let price = self.feed(currency).or_else(|| self.spots.get(&currency).copied());
         price.ok_or(MarketError::NoPrice { chain: self.chain, currency })
     }
 
@@ -152,6 +154,7 @@ pub(crate) mod tests {
             tip: 10,
             data_fee: Amount::ZERO,
             prices: BTreeMap::new(),
+            spots: BTreeMap::new(),
             native: BTreeMap::new(),
             tokens: BTreeMap::new(),
             pools: Arc::default(),

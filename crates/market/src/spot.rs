@@ -16,8 +16,16 @@ const PLACES: [u8; 3] = [18, 27, 36];
 const FEWEST_DIGITS: u128 = 1_000_000;
 
 impl Snapshot {
+    /// The same with all that its pools have to say about prices.
+    #[must_use]
+    pub fn with_spots(self) -> Self {
+        let tokens = self.pools.tokens().iter().map(|token| token.address);
+        let spots = tokens.filter_map(|token| Some((token, self.spot(token)?))).collect();
+        Self { spots, ..self }
+    }
+
     /// None for a token that has a feed, is in no pool with a token that has one, or whose feeds are too old.
-    pub fn spot(&self, token: Address) -> Option<Price> {
+    fn spot(&self, token: Address) -> Option<Price> {
         let ours = self.pools.token(token).filter(|token| !token.fed)?;
         if self.pools.wrapped() == Some(token) {
             return self.feed(Address::ZERO);
@@ -91,7 +99,7 @@ mod tests {
         let of = [((2, 3), depths[0]), ((1, 3), depths[1])];
         let of = of.map(|(tokens, depth)| pool(tokens, 3000, &[(-600, 600, depth)]));
         let prices = [(token(2), quoted(2)), (Address::ZERO, quoted(3_000))].into();
-        Snapshot { pools: Arc::new(pools(of.into())), prices, ..snapshot() }
+        Snapshot { pools: Arc::new(pools(of.into())), prices, ..snapshot() }.with_spots()
     }
 
     #[test]
@@ -109,9 +117,10 @@ mod tests {
         let mut market = market([10_u128.pow(21); 2]);
         assert!(market.spot(token(2)).is_none() && market.spot(token(4)).is_none());
         market.prices.remove(&token(2));
-        assert!(market.price(token(2)).is_err());
+        assert!(market.clone().with_spots().price(token(2)).is_err());
         // Nor by a pool against a token whose own feed is too old.
         market.prices.insert(Address::ZERO, Quoted { age_secs: 11, ..quoted(3_000) });
+        let market = market.with_spots();
         assert!(market.price(token(3)).is_err() && market.price(token(1)).is_err());
     }
 }

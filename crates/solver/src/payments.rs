@@ -356,6 +356,7 @@ mod tests {
             tip: 1,
             data_fee: Amount::ZERO,
             prices: BTreeMap::new(),
+            spots: BTreeMap::new(),
             native: [(WALLET, amount(native)), (OTHER, amount(native))].into(),
             pools: Default::default(),
             tokens: [(

@@ -40,5 +40,5 @@ async fn a_token_without_a_feed_has_the_price_of_its_pool() {
     assert!((UsdMicros(1_990_000)..UsdMicros(2_010_000)).contains(&worth), "{worth}");
     // The wrapped token is worth what the native currency is.
     assert_eq!(snapshot.price(chain.contracts.weth), snapshot.price(Address::ZERO));
-    assert_eq!(snapshot.spot(chain.token("USDC").address), None);
+    assert_eq!(snapshot.spots.get(&chain.token("USDC").address), None);
 }
