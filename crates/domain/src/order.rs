@@ -3,7 +3,7 @@
 //! An order id is the EIP-712 struct hash of the order, without domain or prefix: anyone can derive it from the
 //! order's data. Nothing in here may change without breaking every id already given out.
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, KECCAK256_EMPTY, Keccak256, U256, keccak256};
 
 use crate::account::Account;
 use crate::ids::OrderId;
@@ -94,7 +94,9 @@ mod memo {
 
     /// The longest that is kept: a word.
     const LONGEST: usize = 32;
-    const PLACES: usize = 256;
+    const SHELVES: usize = 64;
+    /// Texts on a shelf. The one that came first leaves first.
+    const PLACES: usize = 4;
 
     #[derive(Clone, Copy)]
     struct Known {
@@ -104,7 +106,7 @@ mod memo {
     }
 
     thread_local! {
-        static KNOWN: RefCell<Vec<Option<Known>>> = RefCell::new(vec![None; PLACES]);
+        static KNOWN: RefCell<Vec<[Option<Known>; PLACES]>> = RefCell::new(vec![[None; PLACES]; SHELVES]);
     }
 
     pub fn hash(bytes: &[u8]) -> B256 {
@@ -113,35 +115,38 @@ mod memo {
         }
         let mix = |place: usize, byte: &u8| (place ^ usize::from(*byte)).wrapping_mul(0x0100_0193);
         let place = bytes.iter().fold(bytes.len(), mix);
-        let place = (place ^ (place >> 8) ^ (place >> 16)) % PLACES;
+        let place = (place ^ (place >> 8) ^ (place >> 16)) % SHELVES;
         KNOWN.with_borrow_mut(|known| {
-            let slot = &mut known[place];
-            match slot {
-                Some(it) if it.text.get(..it.length) == Some(bytes) => it.hash,
-                _ => {
-                    let (mut text, hash) = ([0; LONGEST], keccak256(bytes));
-                    text[..bytes.len()].copy_from_slice(bytes);
-                    *slot = Some(Known { text, length: bytes.len(), hash });
-                    hash
-                }
+            let shelf = &mut known[place];
+            if let Some(it) = shelf.iter().flatten().find(|it| it.text.get(..it.length) == Some(bytes)) {
+                return it.hash;
             }
+            let (mut text, hash) = ([0; LONGEST], keccak256(bytes));
+            text[..bytes.len()].copy_from_slice(bytes);
+            shelf.rotate_right(1);
+            shelf[0] = Some(Known { text, length: bytes.len(), hash });
+            hash
         })
     }
 }
 
+/// The widest type has eight members.
+const MOST_WORDS: usize = 9;
+
 /// Words gathered for one hash.
-struct Words(Vec<u8>);
+struct Words {
+    bytes: [u8; MOST_WORDS * 32],
+    length: usize,
+}
 
 impl Words {
     fn of(type_hash: B256) -> Self {
-        // The widest type has eight members.
-        let mut words = Vec::with_capacity(9 * 32);
-        words.extend_from_slice(type_hash.as_slice());
-        Self(words)
+        Self { bytes: [0; MOST_WORDS * 32], length: 0 }.word(type_hash)
     }
 
     fn word(mut self, word: B256) -> Self {
-        self.0.extend_from_slice(word.as_slice());
+        self.bytes[self.length..self.length + 32].copy_from_slice(word.as_slice());
+        self.length += 32;
         self
     }
 
@@ -154,12 +159,17 @@ impl Words {
     }
 
     fn list(self, items: impl Iterator<Item = B256>) -> Self {
-        let joined: Vec<u8> = items.flat_map(|item| item.0).collect();
-        self.bytes(&joined)
+        let mut items = items.peekable();
+        if items.peek().is_none() {
+            return self.word(KECCAK256_EMPTY);
+        }
+        let mut hasher = Keccak256::new();
+        items.for_each(|item| hasher.update(item));
+        self.word(hasher.finalize())
     }
 
     fn hash(self) -> B256 {
-        keccak256(self.0)
+        keccak256(&self.bytes[..self.length])
     }
 }
 
