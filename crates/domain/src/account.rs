@@ -1,6 +1,7 @@
 //! Addresses of the machines we speak to, as text for people and as the bytes that are hashed.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use alloy_primitives::{Address, hex};
 use serde::{Deserialize, Serialize};
@@ -28,41 +29,58 @@ pub enum NotAnAccount {
 const MAX_VENUE_INDEX: u64 = (1 << 53) - 1;
 
 /// An address or currency on some chain. The text is echoed as it came; equality goes by the bytes.
-#[derive(Clone, Debug, Eq)]
+///
+/// Both are held in place: a quote copies its accounts about thirty times.
+#[derive(Clone, Eq)]
 pub struct Account {
-    text: String,
-    bytes: Vec<u8>,
+    text: Short<44>,
+    bytes: Short<32>,
+}
+
+/// At most so many bytes. The longest text is that of 32 bytes in base 58.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Short<const N: usize> {
+    bytes: [u8; N],
+    length: u8,
+}
+
+impl<const N: usize> Short<N> {
+    /// None where it does not fit.
+    fn of(from: &[u8]) -> Option<Self> {
+        let mut bytes = [0; N];
+        bytes.get_mut(..from.len())?.copy_from_slice(from);
+        Some(Self { bytes, length: u8::try_from(from.len()).ok()? })
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
 }
 
 impl Account {
     pub fn parse(vm: Vm, text: &str) -> Result<Self, NotAnAccount> {
-        let bytes = match vm {
-            Vm::Evm => evm_bytes(text).ok_or(NotAnAccount::Evm)?.to_vec(),
-            Vm::Venue => {
-                let digits = !text.is_empty() && text.len() <= 16 && text.bytes().all(|byte| byte.is_ascii_digit());
-                let index = text.parse::<u64>().ok().filter(|&index| digits && index <= MAX_VENUE_INDEX);
-                u128::from(index.ok_or(NotAnAccount::Venue)?).to_be_bytes().to_vec()
-            }
-            Vm::Svm => {
-                let bytes = bs58::decode(text).into_vec().map_err(|_| NotAnAccount::Svm)?;
-                if bytes.len() == 32 { bytes } else { return Err(NotAnAccount::Svm) }
-            }
+        let (bytes, refusal) = match vm {
+            Vm::Evm => (evm_bytes(text).and_then(|bytes| Short::of(&bytes)), NotAnAccount::Evm),
+            Vm::Venue => (venue_bytes(text).and_then(|bytes| Short::of(&bytes)), NotAnAccount::Venue),
+            Vm::Svm => (svm_bytes(text).and_then(|bytes| Short::of(&bytes)), NotAnAccount::Svm),
         };
-        Ok(Self { text: text.to_owned(), bytes })
+        let account = bytes.zip(Short::of(text.as_bytes())).map(|(bytes, text)| Self { text, bytes });
+        account.ok_or(refusal)
     }
 
     /// What is hashed into an order.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_slice()
     }
 
     pub fn text(&self) -> &str {
-        &self.text
+        // It was text when it came.
+        std::str::from_utf8(self.text.as_slice()).unwrap_or_default()
     }
 
     /// The address, where this is one of an EVM chain.
     pub fn evm(&self) -> Option<Address> {
-        (self.bytes.len() == 20).then(|| Address::from_slice(&self.bytes))
+        <[u8; 20]>::try_from(self.bytes()).ok().map(Address::from)
     }
 }
 
@@ -73,10 +91,28 @@ fn evm_bytes(text: &str) -> Option<[u8; 20]> {
     Some(bytes)
 }
 
+fn venue_bytes(text: &str) -> Option<[u8; 16]> {
+    let digits = !text.is_empty() && text.len() <= 16 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let index = text.parse::<u64>().ok().filter(|&index| digits && index <= MAX_VENUE_INDEX)?;
+    Some(u128::from(index).to_be_bytes())
+}
+
+fn svm_bytes(text: &str) -> Option<[u8; 32]> {
+    bs58::decode(text).into_vec().ok()?.try_into().ok()
+}
+
 impl From<Address> for Account {
     /// Lower case: the one form every client compares correctly.
     fn from(address: Address) -> Self {
-        Self { text: format!("0x{}", hex::encode(address)), bytes: address.to_vec() }
+        let fits = "an address fits an account";
+        let text = Short::of(hex::Buffer::<20, true>::new().format(&address).as_bytes()).expect(fits);
+        Self { text, bytes: Short::of(address.as_slice()).expect(fits) }
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text().fmt(f)
     }
 }
 
@@ -86,15 +122,21 @@ impl PartialEq for Account {
     }
 }
 
+impl Hash for Account {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
+    }
+}
+
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.text.fmt(f)
+        self.text().fmt(f)
     }
 }
 
 impl Serialize for Account {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
+        serializer.serialize_str(self.text())
     }
 }
 
@@ -141,7 +183,12 @@ mod tests {
 
     #[test]
     fn an_account_survives_storage() {
-        for (vm, text) in [(Vm::Evm, "0xAfDe0C87685F1E800457b929986Cd944E9D4A98c"), (Vm::Venue, "900123")] {
+        for (vm, text) in [
+            (Vm::Evm, "0xAfDe0C87685F1E800457b929986Cd944E9D4A98c"),
+            (Vm::Venue, "900123"),
+            // The longest that 32 bytes can be.
+            (Vm::Svm, "JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG"),
+        ] {
             let account = Account::parse(vm, text).unwrap();
             let stored = serde_json::to_string(&account).unwrap();
             let back: Account = serde_json::from_str(&stored).unwrap();

@@ -32,7 +32,7 @@ macro_rules! hash_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "0x{}", hex::encode(self.0))
+                f.write_str(hex::Buffer::<32, true>::new().format(&self.0))
             }
         }
 
