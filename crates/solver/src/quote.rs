@@ -234,9 +234,12 @@ impl Solver {
     }
 
     fn fresh(&self) -> Fresh {
-        let (mut id, mut salt, now) = ([0u8; 26], B256::ZERO, self.now());
-        (self.outside.random)(&mut id);
-        (self.outside.random)(salt.as_mut_slice());
+        // Drawn at once: asking for randomness is a call to the operating system.
+        let (mut random, now) = ([0u8; 26 + 32], self.now());
+        (self.outside.random)(&mut random);
+        let (mut id, mut salt) = ([0; 26], B256::ZERO);
+        id.copy_from_slice(&random[..26]);
+        salt.copy_from_slice(&random[26..]);
         Fresh { id: RequestId::new(now, id), salt, now }
     }
 
@@ -262,8 +265,17 @@ fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
         order_id: Some(order_id.map_or(quote.id.0, |id| id.0)),
         created_at: quote.created_at.millis(),
         expires_at: deadline.plus(KEPT_AFTER_DEADLINE).millis(),
-        body: serde_json::to_string(quote).expect("a quote has no map with other keys than text"),
+        body: body(quote),
     }
+}
+
+/// The quote as it is stored.
+fn body(quote: &Quote) -> String {
+    /// More than most take.
+    const ROOM: usize = 2 * 1024;
+    let mut bytes = Vec::with_capacity(ROOM);
+    serde_json::to_writer(&mut bytes, quote).expect("a quote has no map with other keys than text");
+    String::from_utf8(bytes).expect("JSON is text")
 }
 
 /// A node that cannot be asked is not the calls' fault.

@@ -9,7 +9,7 @@ use domain::money::{Amount, Ratio, UsdMicros, pow10};
 use domain::pricing::{self, Fresh, Rates, Refusal, Side, Way};
 use domain::quote::{Ask, Prices, Quote, Trade};
 use domain::same_chain::{self, Place};
-use domain::swap::Exchange;
+use domain::swap::{Exchange, Offer};
 use market::{MarketError, Routes, Snapshot};
 
 use crate::quote::{QuoteError, address};
@@ -22,10 +22,45 @@ const MOST_CHOICES: usize = 2;
 const POOL_GAS: u64 = 150_000;
 
 /// A currency to deposit or to pay out, and the market between it and what the caller named.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Choice<'a> {
     currency: &'a Currency,
     market: Option<Routes<'a>>,
+    /// What the market was asked when the choice was ranked: a way is often priced with the same amount.
+    asked: Option<(Amount, Offer)>,
+}
+
+impl<'a> Choice<'a> {
+    fn direct(currency: &'a Currency) -> Self {
+        Self { currency, market: None, asked: None }
+    }
+
+    fn traded(currency: &'a Currency, market: Routes<'a>) -> Self {
+        Self { currency, market: Some(market), asked: None }
+    }
+
+    fn exchange(&self) -> Option<&dyn Exchange> {
+        self.market.is_some().then_some(self)
+    }
+
+    /// Asks the market and remembers the answer.
+    fn ask(&mut self, input: Amount) -> Option<Amount> {
+        let offer = self.market?.sell(input)?;
+        let amount = offer.amount;
+        self.asked = Some((input, offer));
+        Some(amount)
+    }
+}
+
+impl Exchange for Choice<'_> {
+    fn sell(&self, input: Amount) -> Option<Offer> {
+        let known = self.asked.as_ref().filter(|(asked, _)| *asked == input);
+        known.map_or_else(|| self.market?.sell(input), |(_, offer)| Some(offer.clone()))
+    }
+
+    fn buy(&self, output: Amount) -> Option<Offer> {
+        self.market?.buy(output)
+    }
 }
 
 /// Both sides of a transfer at one moment.
@@ -60,7 +95,7 @@ impl Solver {
     pub(crate) fn cross(&self, ask: Ask, scene: Scene<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
         let deposits = deposits(&ask, scene)?;
         let held = scene.destination.currency.held;
-        let direct = Choice { currency: scene.destination.currency, market: None };
+        let direct = Choice::direct(scene.destination.currency);
         if held {
             match self.best(&ask, scene, &deposits, &[direct], fresh) {
                 // What we are out of may be bought.
@@ -82,16 +117,14 @@ impl Solver {
         let Some(site) = self.sites.get(&destination.chain.id) else { return Vec::new() };
         let to = address(destination.currency);
         let choices = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
-        let choices = choices.filter_map(|currency| {
-            let market = there.exchange(address(currency), to)?;
-            Some(Choice { currency, market: Some(market) })
-        });
+        let choices =
+            choices.filter_map(|currency| Some(Choice::traded(currency, there.exchange(address(currency), to)?)));
         most(choices, |choice| {
             let paid = about(ask, scene, choice.currency, there)?;
-            let offer = choice.market?.sell(paid)?;
+            let brings = choice.ask(paid)?;
             // What there is enough of comes first, however little worse it is.
             let enough = site.payable(address(choice.currency), there, true) >= paid;
-            Some((enough, worth(destination.currency, offer.amount, there)?))
+            Some((enough, worth(destination.currency, brings, there)?))
         })
     }
 
@@ -145,7 +178,6 @@ impl Solver {
         } else {
             gas.erc20_typical
         };
-        let market = |choice: &'a Choice<'a>| choice.market.as_ref().map(|market| market as &dyn Exchange);
         Ok(Rates {
             prices: Prices {
                 origin: here.price(address(origin.currency))?,
@@ -166,8 +198,8 @@ impl Solver {
             losses_known: here.has_feed(address(origin.currency)) && there.has_feed(address(destination.currency)),
             deposit_need_bps: need_bps(deposit.currency, here),
             payout_need_bps: need_bps(payout.currency, there),
-            origin_swap: market(deposit),
-            destination_swap: market(payout),
+            origin_swap: deposit.exchange(),
+            destination_swap: payout.exchange(),
             sponsor_available,
         })
     }
@@ -221,30 +253,26 @@ fn better(best: Result<Quote, QuoteError>, other: Result<Quote, QuoteError>) -> 
 fn deposits<'a>(ask: &Ask, scene: Scene<'a>) -> Result<Vec<Choice<'a>>, QuoteError> {
     let Scene { origin, here, .. } = scene;
     if origin.currency.held {
-        return Ok(vec![Choice { currency: origin.currency, market: None }]);
+        return Ok(vec![Choice::direct(origin.currency)]);
     }
     if ask.wishes.no_origin_swap {
         return Err(QuoteError::OriginSwapsDisabled);
     }
     let from = address(origin.currency);
-    let choices = origin.chain.held().filter_map(|currency| {
-        let market = here.exchange(from, address(currency))?;
-        Some(Choice { currency, market: Some(market) })
-    });
+    let choices = origin
+        .chain
+        .held()
+        .filter_map(|currency| Some(Choice::traded(currency, here.exchange(from, address(currency))?)));
     let input = about(ask, scene, origin.currency, here);
-    let worth = |choice: &Choice<'_>| {
-        let offer = choice.market?.sell(input?)?;
-        worth(choice.currency, offer.amount, here)
-    };
-    Ok(most(choices, worth))
+    Ok(most(choices, |choice| worth(choice.currency, choice.ask(input?)?, here)))
 }
 
 /// The ways that bring the most. What has no price yet comes last, and what has no market not at all.
 fn most<'a, R: Ord + Copy>(
     choices: impl Iterator<Item = Choice<'a>>,
-    rank: impl Fn(&Choice<'a>) -> Option<R>,
+    rank: impl Fn(&mut Choice<'a>) -> Option<R>,
 ) -> Vec<Choice<'a>> {
-    let mut ranked: Vec<_> = choices.map(|choice| (rank(&choice), choice)).collect();
+    let mut ranked: Vec<_> = choices.map(|mut choice| (rank(&mut choice), choice)).collect();
     // Of equals the first: the native currency is first in the list.
     ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     ranked.into_iter().take(MOST_CHOICES).map(|(_, choice)| choice).collect()
