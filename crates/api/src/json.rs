@@ -1,6 +1,7 @@
 //! Reading bodies and queries, with errors that name the field; and writing large answers.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
@@ -21,18 +22,28 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ApiJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        match Json::<T>::from_request(request, state).await {
-            Ok(Json(body)) => Ok(Self(body)),
-            // Its text begins with the path of the member that does not fit.
-            Err(JsonRejection::JsonDataError(error)) => Err(ApiError::Body(inner(&error))),
-            Err(JsonRejection::JsonSyntaxError(error)) => Err(ApiError::Body(format!("not JSON: {}", inner(&error)))),
-            Err(JsonRejection::BytesRejection(error))
-                if error.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE =>
-            {
-                Err(ApiError::BodyTooLarge { most: MAX_BODY })
-            }
-            Err(other) => Err(ApiError::Body(other.body_text())),
+        let plain = request.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+        let body = if plain { read(request, state).await } else { Json::<T>::from_request(request, state).await };
+        body.map(|Json(body)| Self(body)).map_err(rejected)
+    }
+}
+
+/// The path to each member is followed only where one does not fit and has to be named: following it takes as long as
+/// reading the body.
+async fn read<S: Send + Sync, T: DeserializeOwned>(request: Request, state: &S) -> Result<Json<T>, JsonRejection> {
+    let bytes = Bytes::from_request(request, state).await?;
+    serde_json::from_slice(&bytes).map(Json).or_else(|_| Json::from_bytes(&bytes))
+}
+
+fn rejected(rejection: JsonRejection) -> ApiError {
+    match rejection {
+        // Its text begins with the path of the member that does not fit.
+        JsonRejection::JsonDataError(error) => ApiError::Body(inner(&error)),
+        JsonRejection::JsonSyntaxError(error) => ApiError::Body(format!("not JSON: {}", inner(&error))),
+        JsonRejection::BytesRejection(error) if error.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE => {
+            ApiError::BodyTooLarge { most: MAX_BODY }
         }
+        other => ApiError::Body(other.body_text()),
     }
 }
 
