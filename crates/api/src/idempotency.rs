@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use alloy_primitives::B256;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 500;
 
 /// Lets one of several equal calls through.
-pub async fn once(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn once(app: &App, request: Request, next: Next) -> Response {
     let key = request.extensions().get::<Caller>().and_then(|caller| caller.key().map(|key| key.id));
     let covered = request.method() == Method::POST && is_covered(request.uri().path());
     let (Some(key), Some(name), true) = (key, request.headers().get(NAME).cloned(), covered) else {
@@ -48,7 +48,7 @@ pub async fn once(State(app): State<App>, request: Request, next: Next) -> Respo
     let mut owner = B256::ZERO;
     (app.solver.outside.random)(owner.as_mut_slice());
     let call = Call { key, name, fingerprint: Call::fingerprint(parts.uri.path(), &body), owner };
-    match answer(&app, call, Request::from_parts(parts, Body::from(body)), next).await {
+    match answer(app, call, Request::from_parts(parts, Body::from(body)), next).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     }

@@ -33,6 +33,7 @@ mod transactions;
 mod wallet_links;
 mod wire;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use domain::catalog::Catalog;
@@ -47,9 +48,11 @@ pub use openapi::Addresses;
 pub use operator::OperatorToken;
 pub use router::{operating_router, router};
 
-/// What the routes share.
+/// What the routes share. A call copies it a dozen times on its way through them, so it is one pointer.
 #[derive(Clone)]
-pub struct App {
+pub struct App(Arc<Parts>);
+
+pub struct Parts {
     pub solver: Arc<Solver>,
     /// This process among those that serve the database.
     pub instance: Instance,
@@ -64,7 +67,27 @@ pub struct App {
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
+impl From<Parts> for App {
+    fn from(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
 impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("App").field("addresses", &self.addresses).finish_non_exhaustive()
     }

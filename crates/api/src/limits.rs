@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{ConnectInfo, Request};
 use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -17,6 +17,7 @@ use crate::App;
 use crate::buckets::{Buckets, Empty, Taken};
 use crate::caller::{Caller, identify};
 use crate::error::ApiError;
+use crate::idempotency;
 use crate::network::{self, Network};
 
 /// What a caller without a key may do, and who may speak for a caller.
@@ -125,24 +126,24 @@ fn whole_secs(duration: Duration) -> u64 {
 }
 
 /// Finds out who calls, counts the call, and turns it away where there were too many.
-pub async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let proxies = app.limits.as_deref().map_or(&[][..], |limits| &limits.allowance.trusted_proxies);
     let client = peer.map(|peer| network::client(peer, request.headers(), proxies));
-    let caller = match identify(&app, request.headers(), client).await {
+    let caller = match identify(app, request.headers(), client).await {
         Ok(caller) => caller,
         Err(error) => return error.into_response(),
     };
     let who = caller.key().map(|key| Who::Key(key.id)).or(client.map(Who::Address));
     let (Some(limits), Some(who)) = (app.limits.as_deref(), who) else {
         request.extensions_mut().insert(caller);
-        return next.run(request).await;
+        return idempotency::once(app, request, next).await;
     };
     let family = family(request.uri().path());
     let rate = limits.share(limits.rate(caller.key(), family, app.solver.now()));
     request.extensions_mut().insert::<Caller>(caller);
     match limits.buckets.take((who, What::Calls(family)), rate, Instant::now()) {
-        Ok(taken) => with_headers(next.run(request).await, family, rate, taken),
+        Ok(taken) => with_headers(idempotency::once(app, request, next).await, family, rate, taken),
         Err(empty) => turned_away(family, rate, empty),
     }
 }

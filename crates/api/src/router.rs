@@ -19,7 +19,7 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, app_fees, attestation, capacity, chains, currencies, fast_fill, health, idempotency, limits, liquidity, lives,
+    App, app_fees, attestation, capacity, chains, currencies, fast_fill, health, limits, liquidity, lives,
     losses, operator, prices, quote, status, swap_sources, trace, transactions, wallet_links,
 };
 
@@ -73,13 +73,14 @@ fn served(router: Router<App>, app: App) -> Router {
         .route("/metrics", get(metrics_text))
         .fallback(|| async { ApiError::NoSuchPath })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn_with_state(app.clone(), idempotency::once))
-        .layer(middleware::from_fn_with_state(app.clone(), limits::admit))
-        .layer(middleware::from_fn(observe))
-        .layer(middleware::from_fn(in_time))
-        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| ApiError::Internal.into_response()))
-        .layer(cors())
+        // One layer, the outermost first: each that is added by itself is boxed, and copied for every call with all
+        // that is below it.
+        .layer((
+            cors(),
+            CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| ApiError::Internal.into_response()),
+            middleware::from_fn_with_state(app.clone(), pass),
+            DefaultBodyLimit::max(MAX_BODY),
+        ))
         .with_state(app)
 }
 
@@ -100,19 +101,21 @@ async fn metrics_text(State(app): State<App>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], (app.metrics)())
 }
 
-async fn in_time(request: Request, next: Next) -> Response {
-    match tokio::time::timeout(TIMEOUT, next.run(request)).await {
+/// Every call is answered in time, observed, counted against its caller's limit, and done once under its name, in this
+/// order.
+async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(TIMEOUT, observe(&app, request, next)).await {
         Ok(response) => response,
         Err(_) => ApiError::TimedOut.into_response(),
     }
 }
 
 /// One span per call, and what it took. Queries, headers and bodies are not logged: keys and addresses are in them.
-async fn observe(request: Request, next: Next) -> Response {
+async fn observe(app: &App, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
     let span = info_span!("call", http.method = %request.method(), http.route = %route);
     let started = Instant::now();
-    let response = next.run(request).instrument(span).await;
+    let response = limits::admit(app, request, next).instrument(span).await;
     let status = response.status();
     let class = if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE { "error" } else { "ok" };
     counter!("causeway_http_requests_total", "route" => route.clone(), "status" => status.as_str().to_owned())

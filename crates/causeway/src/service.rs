@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken};
+use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts};
 use solver::{Outside, Solver, duty, view};
 use store::{DatabaseUrl, FileLock, Instance, Store};
 use tokio::net::TcpListener;
@@ -79,7 +79,7 @@ impl Service {
         if let Some(allocator) = parts.allocator {
             tasks.spawn(duty::allocate(solver.clone(), allocator, instance.clone(), stop.clone()));
         }
-        let app = App {
+        let app = App::from(Parts {
             instance: instance.clone(),
             catalog: solver.catalog.clone(),
             solver: solver.clone(),
@@ -88,7 +88,7 @@ impl Service {
             keys: Arc::new(Keys::new(solver.store.clone(), outside.clock)),
             limits: limits(config, &instance)?.map(Arc::new),
             metrics,
-        };
+        });
         // Who does not quote says how it is, and nothing else.
         let router = if role.answers() { api::router(app) } else { api::operating_router(app) };
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
