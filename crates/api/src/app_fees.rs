@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::error::{ApiError, ErrorBody};
-use crate::wire::AmountBody;
+use crate::wire::{AmountBody, Shown};
 
 /// The balance as one amount, and beside it the same as a list with what is left for new fast fills and claims.
 #[derive(Debug, Serialize, ToSchema)]
@@ -33,12 +33,12 @@ pub struct BalancesResponse<'a> {
 }
 
 impl<'a> BalancesResponse<'a> {
-    fn new(currency: &'a Currency, account: &Account, price: Price) -> Option<Self> {
+    fn new(currency: Shown<'a>, account: &Account, price: Price) -> Option<Self> {
         let dollars = |micros: UsdcMicros| price.usd_signed(signed(micros), 6).ok();
         let number = |usd: UsdMicros| usd.to_string().parse().ok();
-        let balance = AmountBody::signed(currency, in_units(account.balance, currency)?, dollars(account.balance)?);
+        let balance = AmountBody::signed(currency, in_units(account.balance, &currency)?, dollars(account.balance)?);
         Some(Self {
-            balances: vec![balance.clone()],
+            balances: vec![balance],
             balance,
             total_balance_usd: number(dollars(account.balance)?)?,
             outstanding_fast_fill_balance_usd: number(dollars(account.held)?)?,
@@ -84,6 +84,7 @@ pub async fn balances(app: State<App>, Path(wallet_text): Path<String>) -> Resul
     let price = snapshot.and_then(|snapshot| snapshot.price(currency.address.evm()?).ok());
     // Without a market, a dollar is a dollar.
     let price = price.or_else(|| Price::new(1, 0).ok()).ok_or(ApiError::Internal)?;
-    let body = BalancesResponse::new(currency, &account, price).ok_or(ApiError::Internal)?;
+    let body = app.rendered.of(currency).and_then(|currency| BalancesResponse::new(currency, &account, price));
+    let body = body.ok_or(ApiError::Internal)?;
     Ok(Json(body).into_response())
 }

@@ -47,6 +47,7 @@ pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
 pub use router::{operating_router, router};
+pub use wire::Rendered;
 
 /// What the routes share. A call copies it a dozen times on its way through them, so it is one pointer.
 #[derive(Clone)]
@@ -57,6 +58,7 @@ pub struct Parts {
     /// This process among those that serve the database.
     pub instance: Instance,
     pub catalog: Arc<Catalog>,
+    pub rendered: Rendered,
     pub addresses: Addresses,
     /// None where nobody may call as the operator.
     pub operator: Option<OperatorToken>,

@@ -2,6 +2,8 @@
 //!
 //! Reading is strict. Nothing is coerced: an order that is not exactly of this form has no id.
 
+use std::borrow::Cow;
+
 use alloy_primitives::{Address, U256, hex};
 use domain::account::{Account, Vm};
 use domain::ids::OrderId;
@@ -12,71 +14,71 @@ use utoipa::ToSchema;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OrderData {
-    pub version: String,
+pub struct OrderData<'a> {
+    pub version: Cow<'a, str>,
     /// The name of the chain of the solver's identity.
-    pub solver_chain_id: String,
-    pub solver: String,
-    pub salt: String,
-    pub inputs: Vec<InputData>,
-    pub output: OutputData,
-    pub fees: Vec<FeeData>,
+    pub solver_chain_id: Cow<'a, str>,
+    pub solver: Cow<'a, str>,
+    pub salt: Cow<'a, str>,
+    pub inputs: Vec<InputData<'a>>,
+    pub output: OutputData<'a>,
+    pub fees: Vec<FeeData<'a>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct InputData {
-    pub payment: InputPaymentData,
-    pub refunds: Vec<RefundData>,
+pub struct InputData<'a> {
+    pub payment: InputPaymentData<'a>,
+    pub refunds: Vec<RefundData<'a>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct InputPaymentData {
-    pub chain_id: String,
-    pub currency: String,
-    pub amount: String,
-    pub weight: String,
+pub struct InputPaymentData<'a> {
+    pub chain_id: Cow<'a, str>,
+    pub currency: Cow<'a, str>,
+    pub amount: Cow<'a, str>,
+    pub weight: Cow<'a, str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RefundData {
-    pub chain_id: String,
-    pub recipient: String,
-    pub currency: String,
-    pub minimum_amount: String,
+pub struct RefundData<'a> {
+    pub chain_id: Cow<'a, str>,
+    pub recipient: Cow<'a, str>,
+    pub currency: Cow<'a, str>,
+    pub minimum_amount: Cow<'a, str>,
     pub deadline: u32,
-    pub extra_data: String,
+    pub extra_data: Cow<'a, str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OutputData {
-    pub chain_id: String,
-    pub payments: Vec<OutputPaymentData>,
-    pub calls: Vec<String>,
+pub struct OutputData<'a> {
+    pub chain_id: Cow<'a, str>,
+    pub payments: Vec<OutputPaymentData<'a>>,
+    pub calls: Vec<Cow<'a, str>>,
     pub deadline: u32,
-    pub extra_data: String,
+    pub extra_data: Cow<'a, str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OutputPaymentData {
-    pub recipient: String,
-    pub currency: String,
-    pub minimum_amount: String,
-    pub expected_amount: String,
+pub struct OutputPaymentData<'a> {
+    pub recipient: Cow<'a, str>,
+    pub currency: Cow<'a, str>,
+    pub minimum_amount: Cow<'a, str>,
+    pub expected_amount: Cow<'a, str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct FeeData {
-    pub recipient_chain_id: String,
-    pub recipient: String,
-    pub currency_chain_id: String,
-    pub currency: String,
-    pub amount: String,
+pub struct FeeData<'a> {
+    pub recipient_chain_id: Cow<'a, str>,
+    pub recipient: Cow<'a, str>,
+    pub currency_chain_id: Cow<'a, str>,
+    pub currency: Cow<'a, str>,
+    pub amount: Cow<'a, str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +90,7 @@ pub struct BadOrder {
 
 /// Reads the order and names it. `vm` knows the machine behind each chain name.
 pub fn order_id(json: &str, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<OrderId, BadOrder> {
-    let data: OrderData = serde_json::from_str(json)
+    let data: OrderData<'_> = serde_json::from_str(json)
         .map_err(|error| BadOrder { at: "orderData".to_owned(), problem: error.to_string() })?;
     Ok(data.to_order(vm)?.id())
 }
@@ -127,7 +129,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     hex::decode(text.strip_prefix("0x").filter(|digits| digits.is_ascii())?).ok()
 }
 
-impl OrderData {
+impl OrderData<'_> {
     pub fn to_order(&self, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Order, BadOrder> {
         if self.version != order::VERSION {
             return Err(bad("version", format!("must be {}", order::VERSION)));
@@ -138,7 +140,7 @@ impl OrderData {
         let inputs = self.inputs.iter().enumerate().map(|(n, input)| input.read(&format!("inputs.{n}"), vm));
         let fees = self.fees.iter().enumerate().map(|(n, fee)| fee.read(&format!("fees.{n}"), vm));
         Ok(Order {
-            solver_chain: self.solver_chain_id.clone(),
+            solver_chain: self.solver_chain_id.clone().into_owned(),
             solver: solver.evm().unwrap_or(Address::ZERO),
             salt: salt.ok_or_else(|| bad("salt", "must be 0x and at most 32 bytes of hex"))?,
             inputs: inputs.collect::<Result<_, _>>()?,
@@ -148,7 +150,7 @@ impl OrderData {
     }
 }
 
-impl InputData {
+impl InputData<'_> {
     fn read(&self, at: &str, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Input, BadOrder> {
         let place = Place::of(format!("{at}.payment"), &self.payment.chain_id, vm)?;
         let refunds = self.refunds.iter().enumerate().map(|(n, refund)| refund.read(format!("{at}.refunds.{n}"), vm));
@@ -162,7 +164,7 @@ impl InputData {
     }
 }
 
-impl RefundData {
+impl RefundData<'_> {
     fn read(&self, at: String, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Refund, BadOrder> {
         let place = Place::of(at, &self.chain_id, vm)?;
         Ok(Refund {
@@ -176,10 +178,10 @@ impl RefundData {
     }
 }
 
-impl OutputData {
+impl OutputData<'_> {
     fn read(&self, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Output, BadOrder> {
         let place = Place::of("output".to_owned(), &self.chain_id, vm)?;
-        let payment = |payment: &OutputPaymentData| {
+        let payment = |payment: &OutputPaymentData<'_>| {
             Ok(Payment {
                 recipient: place.account("recipient", &payment.recipient)?,
                 currency: place.account("currency", &payment.currency)?,
@@ -197,7 +199,7 @@ impl OutputData {
     }
 }
 
-impl FeeData {
+impl FeeData<'_> {
     fn read(&self, at: &str, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Fee, BadOrder> {
         let to = Place::of(at.to_owned(), &self.recipient_chain_id, vm)?;
         let of = Place::of(at.to_owned(), &self.currency_chain_id, vm)?;
@@ -211,15 +213,19 @@ impl FeeData {
     }
 }
 
-fn hex_text(bytes: &[u8]) -> String {
-    format!("0x{}", hex::encode(bytes))
+fn hex_text(bytes: &[u8]) -> Cow<'static, str> {
+    hex::encode_prefixed(bytes).into()
 }
 
-impl From<&Order> for OrderData {
-    fn from(order: &Order) -> Self {
+fn number(amount: Amount) -> Cow<'static, str> {
+    amount.to_string().into()
+}
+
+impl<'a> From<&'a Order> for OrderData<'a> {
+    fn from(order: &'a Order) -> Self {
         Self {
-            version: order::VERSION.to_owned(),
-            solver_chain_id: order.solver_chain.clone(),
+            version: order::VERSION.into(),
+            solver_chain_id: (&order.solver_chain).into(),
             solver: hex_text(order.solver.as_slice()),
             salt: hex_text(&order.salt.to_be_bytes::<32>()),
             inputs: order.inputs.iter().map(InputData::from).collect(),
@@ -229,38 +235,38 @@ impl From<&Order> for OrderData {
     }
 }
 
-impl From<&Input> for InputData {
-    fn from(input: &Input) -> Self {
-        let refund = |refund: &Refund| RefundData {
-            chain_id: refund.chain.clone(),
-            recipient: refund.recipient.to_string(),
-            currency: refund.currency.to_string(),
-            minimum_amount: refund.minimum.to_string(),
+impl<'a> From<&'a Input> for InputData<'a> {
+    fn from(input: &'a Input) -> Self {
+        let refund = |refund: &'a Refund| RefundData {
+            chain_id: (&refund.chain).into(),
+            recipient: refund.recipient.text().into(),
+            currency: refund.currency.text().into(),
+            minimum_amount: number(refund.minimum),
             deadline: refund.deadline,
             extra_data: hex_text(&refund.extra_data),
         };
         Self {
             payment: InputPaymentData {
-                chain_id: input.chain.clone(),
-                currency: input.currency.to_string(),
-                amount: input.amount.to_string(),
-                weight: input.weight.to_string(),
+                chain_id: (&input.chain).into(),
+                currency: input.currency.text().into(),
+                amount: number(input.amount),
+                weight: number(Amount::new(input.weight)),
             },
             refunds: input.refunds.iter().map(refund).collect(),
         }
     }
 }
 
-impl From<&Output> for OutputData {
-    fn from(output: &Output) -> Self {
-        let payment = |payment: &Payment| OutputPaymentData {
-            recipient: payment.recipient.to_string(),
-            currency: payment.currency.to_string(),
-            minimum_amount: payment.minimum.to_string(),
-            expected_amount: payment.expected.to_string(),
+impl<'a> From<&'a Output> for OutputData<'a> {
+    fn from(output: &'a Output) -> Self {
+        let payment = |payment: &'a Payment| OutputPaymentData {
+            recipient: payment.recipient.text().into(),
+            currency: payment.currency.text().into(),
+            minimum_amount: number(payment.minimum),
+            expected_amount: number(payment.expected),
         };
         Self {
-            chain_id: output.chain.clone(),
+            chain_id: (&output.chain).into(),
             payments: output.payments.iter().map(payment).collect(),
             calls: output.calls.iter().map(|call| hex_text(call)).collect(),
             deadline: output.deadline,
@@ -269,14 +275,14 @@ impl From<&Output> for OutputData {
     }
 }
 
-impl From<&Fee> for FeeData {
-    fn from(fee: &Fee) -> Self {
+impl<'a> From<&'a Fee> for FeeData<'a> {
+    fn from(fee: &'a Fee) -> Self {
         Self {
-            recipient_chain_id: fee.recipient_chain.clone(),
-            recipient: fee.recipient.to_string(),
-            currency_chain_id: fee.currency_chain.clone(),
-            currency: fee.currency.to_string(),
-            amount: fee.amount.to_string(),
+            recipient_chain_id: (&fee.recipient_chain).into(),
+            recipient: fee.recipient.text().into(),
+            currency_chain_id: (&fee.currency_chain).into(),
+            currency: fee.currency.text().into(),
+            amount: number(fee.amount),
         }
     }
 }
@@ -315,8 +321,9 @@ mod tests {
                 "svm" => Some(Vm::Svm),
                 _ => Some(Vm::Evm),
             };
-            let data: OrderData = serde_json::from_value(vector["order"].clone()).unwrap();
-            let back = OrderData::from(&data.to_order(&vm).unwrap());
+            let data: OrderData<'_> = serde_json::from_value(vector["order"].clone()).unwrap();
+            let order = data.to_order(&vm).unwrap();
+            let back = OrderData::from(&order);
             assert_eq!(id_of(&vectors, &serde_json::to_value(back).unwrap()).as_deref(), Ok(id));
         }
     }

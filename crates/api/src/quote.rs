@@ -57,7 +57,7 @@ async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, A
     let ask = body.into_ask(&app.catalog, caller)?;
     let quoted = app.solver.quote(ask).await?;
     let signature = quoted.order_id.filter(|_| signed).and_then(|order| app.solver.order_signature(order));
-    let response = QuoteResponse::new(&quoted, &app.catalog, signature).ok_or(ApiError::Internal)?;
+    let response = QuoteResponse::new(&quoted, &app.catalog, &app.rendered, signature).ok_or(ApiError::Internal)?;
     Answer::of(&response)
 }
 
@@ -74,6 +74,6 @@ async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, A
 )]
 pub async fn price(app: State<App>, caller: Caller, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
     let priced = app.solver.price(body.into_ask(&app.catalog, &caller)?).await?;
-    let quote = QuoteResponse::new(&priced, &app.catalog, None).ok_or(ApiError::Internal)?;
+    let quote = QuoteResponse::new(&priced, &app.catalog, &app.rendered, None).ok_or(ApiError::Internal)?;
     Answer::of(&quote.into_price())
 }

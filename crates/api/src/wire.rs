@@ -1,9 +1,15 @@
 //! Shapes that several routes share.
 
-use domain::account::Vm;
-use domain::catalog::Currency;
+use std::collections::HashMap;
+use std::ops::Deref;
+
+use domain::account::{Account, Vm};
+use domain::catalog::{Catalog, Currency};
+use domain::digits::Digits;
+use domain::ids::ChainId;
 use domain::money::{Amount, Signed, UsdMicros};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// The interface's word for a kind of machine.
@@ -51,57 +57,131 @@ impl<'a> From<&'a Currency> for CurrencyBody<'a> {
     }
 }
 
-#[derive(Clone, Debug, Serialize, ToSchema)]
+/// Every currency of the catalogue as it is shown, written once: an answer names currencies a dozen times.
+#[derive(Debug)]
+pub struct Rendered(HashMap<(ChainId, Account), Box<RawValue>>);
+
+impl Rendered {
+    pub fn new(catalog: &Catalog) -> serde_json::Result<Self> {
+        let currencies = catalog.chains().iter().flat_map(|chain| chain.currencies());
+        let written = currencies.map(|currency| {
+            let text = serde_json::value::to_raw_value(&CurrencyBody::from(currency))?;
+            Ok(((currency.chain, currency.address.clone()), text))
+        });
+        written.collect::<serde_json::Result<_>>().map(Self)
+    }
+
+    /// None only for a currency of another catalogue.
+    pub fn of<'a>(&'a self, currency: &'a Currency) -> Option<Shown<'a>> {
+        let json = self.0.get(&(currency.chain, currency.address.clone()))?;
+        Some(Shown { currency, json })
+    }
+}
+
+/// A currency, and how it is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    currency: &'a Currency,
+    json: &'a RawValue,
+}
+
+impl<'a> Shown<'a> {
+    pub fn currency(self) -> &'a Currency {
+        self.currency
+    }
+}
+
+impl Deref for Shown<'_> {
+    type Target = Currency;
+
+    fn deref(&self) -> &Currency {
+        self.currency
+    }
+}
+
+// Figures stay numbers until they are written.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Amount)]
 pub struct AmountBody<'a> {
-    pub currency: CurrencyBody<'a>,
-    pub amount: String,
-    pub amount_formatted: String,
-    pub amount_usd: String,
-    pub minimum_amount: String,
+    #[schema(value_type = CurrencyBody<'a>)]
+    pub currency: &'a RawValue,
+    #[schema(value_type = String)]
+    pub amount: Signed,
+    #[schema(value_type = String)]
+    pub amount_formatted: Scaled,
+    #[schema(value_type = String)]
+    pub amount_usd: Dollars,
+    #[schema(value_type = String)]
+    pub minimum_amount: Signed,
 }
 
 impl<'a> AmountBody<'a> {
-    pub fn new(currency: &'a Currency, amount: Amount, usd: UsdMicros) -> Self {
+    pub fn new(currency: Shown<'a>, amount: Amount, usd: UsdMicros) -> Self {
         Self::with_minimum(currency, amount, usd, amount)
     }
 
-    pub fn with_minimum(currency: &'a Currency, amount: Amount, usd: UsdMicros, minimum: Amount) -> Self {
-        Self { minimum_amount: minimum.to_string(), ..Self::signed(currency, Signed::cost(amount), usd) }
+    pub fn with_minimum(currency: Shown<'a>, amount: Amount, usd: UsdMicros, minimum: Amount) -> Self {
+        Self { minimum_amount: Signed::cost(minimum), ..Self::signed(currency, Signed::cost(amount), usd) }
     }
 
-    pub fn signed(currency: &'a Currency, amount: Signed, usd: UsdMicros) -> Self {
+    pub fn signed(currency: Shown<'a>, amount: Signed, usd: UsdMicros) -> Self {
         Self {
-            currency: currency.into(),
-            amount: amount.to_string(),
-            amount_formatted: amount.formatted(currency.decimals),
-            amount_usd: usd.to_string(),
-            minimum_amount: amount.to_string(),
+            currency: currency.json,
+            amount,
+            amount_formatted: Scaled { amount, decimals: currency.decimals },
+            amount_usd: Dollars(usd),
+            minimum_amount: amount,
         }
     }
 }
 
+/// An amount in whole units of its currency.
+#[derive(Clone, Copy, Debug)]
+pub struct Scaled {
+    amount: Signed,
+    decimals: u8,
+}
+
+impl Serialize for Scaled {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.amount.scaled(self.decimals).serialize(serializer)
+    }
+}
+
+/// Dollars with six decimals.
+#[derive(Clone, Copy, Debug)]
+pub struct Dollars(pub UsdMicros);
+
+impl Serialize for Dollars {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.digits().serialize(serializer)
+    }
+}
+
 /// A cost, negative; or a benefit, positive.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Usd {
-    pub usd: String,
+    #[schema(value_type = String)]
+    pub usd: Dollars,
 }
 
 impl From<UsdMicros> for Usd {
     fn from(usd: UsdMicros) -> Self {
-        Self { usd: usd.to_string() }
+        Self { usd: Dollars(usd) }
     }
 }
 
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Impact {
-    pub usd: String,
-    pub percent: String,
+    #[schema(value_type = String)]
+    pub usd: Dollars,
+    #[schema(value_type = String)]
+    pub percent: Digits,
 }
 
 impl Impact {
     pub fn new(usd: UsdMicros, of: UsdMicros) -> Self {
-        Self { usd: usd.to_string(), percent: usd.percent_of(of) }
+        Self { usd: Dollars(usd), percent: usd.percent_of(of) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts};
+use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts, Rendered};
 use solver::{Outside, Solver, duty, view};
 use store::{DatabaseUrl, FileLock, Instance, Store};
 use tokio::net::TcpListener;
@@ -81,6 +81,7 @@ impl Service {
         }
         let app = App::from(Parts {
             instance: instance.clone(),
+            rendered: Rendered::new(&solver.catalog)?,
             catalog: solver.catalog.clone(),
             solver: solver.clone(),
             addresses: addresses(config),

@@ -6,6 +6,7 @@ pub mod account;
 pub mod api_key;
 pub mod catalog;
 pub mod deposit;
+pub mod digits;
 pub mod fail;
 pub mod fees;
 pub mod fixed_rate;

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use alloy_primitives::{U256, U512};
 use serde::{Deserialize, Serialize};
+
+use crate::digits::Digits;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("amount out of range")]
@@ -60,18 +63,13 @@ impl Amount {
 
     /// The human-scaled figure: trailing zeros trimmed, at least one fractional digit.
     pub fn formatted(self, decimals: u8) -> String {
-        let digits = self.0.to_string();
-        let decimals = usize::from(decimals);
-        let padded = format!("{digits:0>width$}", width = decimals + 1);
-        let (whole, fraction) = padded.split_at(padded.len() - decimals);
-        let fraction = fraction.trim_end_matches('0');
-        format!("{whole}.{}", if fraction.is_empty() { "0" } else { fraction })
+        Digits::scaled(self.0, decimals).to_string()
     }
 }
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.pad_integral(true, "", Digits::of(self.0).as_str())
     }
 }
 
@@ -90,7 +88,7 @@ impl FromStr for Amount {
 
 impl Serialize for Amount {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        Digits::of(self.0).serialize(serializer)
     }
 }
 
@@ -153,20 +151,25 @@ impl Signed {
         if self.negative { amount.checked_add(self.size) } else { amount.checked_sub(self.size) }
     }
 
-    pub fn formatted(self, decimals: u8) -> String {
-        format!("{}{}", if self.negative { "-" } else { "" }, self.size.formatted(decimals))
+    /// The human-scaled figure, as of an [`Amount`].
+    pub fn scaled(self, decimals: u8) -> Digits {
+        Digits::scaled(self.size.0, decimals).negative(self.negative)
+    }
+
+    fn digits(self) -> Digits {
+        Digits::of(self.size.0).negative(self.negative)
     }
 }
 
 impl fmt::Display for Signed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", if self.negative { "-" } else { "" }, self.size)
+        f.write_str(self.digits().as_str())
     }
 }
 
 impl Serialize for Signed {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        self.digits().serialize(serializer)
     }
 }
 
@@ -231,8 +234,11 @@ impl Ratio {
 
 /// `10^n` for the exponents that occur: decimals of currencies and feeds.
 pub fn pow10(n: u8) -> U256 {
-    U256::from(10u8).pow(U256::from(n))
+    POWERS.get(usize::from(n)).copied().unwrap_or_else(|| U256::from(10u8).pow(U256::from(n)))
 }
+
+/// Every power of ten that fits: a quote asks for a few dozen, and each would be computed anew.
+static POWERS: LazyLock<[U256; 78]> = LazyLock::new(|| std::array::from_fn(|n| U256::from(10u8).pow(U256::from(n))));
 
 /// Millionths of a US dollar: caps, ceilings and figures shown to people. Signed, because impacts are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -248,23 +254,20 @@ impl UsdMicros {
     }
 
     /// This figure as a signed percentage of `whole`, two decimals, never a negative zero.
-    pub fn percent_of(self, whole: Self) -> String {
-        if whole.0 == 0 {
-            return "0.00".to_owned();
-        }
-        let hundredths = i128::from(self.0) * 10_000 / i128::from(whole.0);
-        let sign = if hundredths < 0 { "-" } else { "" };
-        let size = hundredths.unsigned_abs();
-        format!("{sign}{}.{:02}", size / 100, size % 100)
+    pub fn percent_of(self, whole: Self) -> Digits {
+        let hundredths = (i128::from(self.0) * 10_000).checked_div(whole.0.into()).unwrap_or_default();
+        Digits::fixed(U256::from(hundredths.unsigned_abs()), 2).negative(hundredths < 0)
+    }
+
+    /// Always six decimals.
+    pub fn digits(self) -> Digits {
+        Digits::fixed(U256::from(self.0.unsigned_abs()), 6).negative(self.0 < 0)
     }
 }
 
 impl fmt::Display for UsdMicros {
-    /// Always six decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let size = self.0.unsigned_abs();
-        write!(f, "{sign}{}.{:06}", size / 1_000_000, size % 1_000_000)
+        f.write_str(self.digits().as_str())
     }
 }
 
@@ -404,8 +407,9 @@ mod tests {
         {
             assert_eq!(UsdMicros(micros).to_string(), text);
         }
-        assert_eq!(UsdMicros(-1).percent_of(UsdMicros(1_000_000)), "0.00");
-        assert_eq!(UsdMicros(-25_000).percent_of(UsdMicros(1_000_000)), "-2.50");
+        assert_eq!(UsdMicros(-1).percent_of(UsdMicros(1_000_000)).as_str(), "0.00");
+        assert_eq!(UsdMicros(-25_000).percent_of(UsdMicros(1_000_000)).as_str(), "-2.50");
+        assert_eq!(UsdMicros(7).percent_of(UsdMicros(0)).as_str(), "0.00");
         assert_eq!("0.02".parse(), Ok(UsdMicros(20_000)));
         assert_eq!("1.0000001".parse::<UsdMicros>(), Err(NotAnAmount));
     }
@@ -434,7 +438,7 @@ mod tests {
             let text = serde_json::to_string(&signed).unwrap();
             assert_eq!(serde_json::from_str::<Signed>(&text).unwrap(), signed);
         }
-        assert_eq!(five.formatted(0), "-5.0");
+        assert_eq!(five.scaled(0).as_str(), "-5.0");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! A quote as the client reads it: steps, fees, details and the order.
 
-use alloy_primitives::hex;
+use alloy_primitives::{Address, Bytes, U256, hex};
+use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
+use domain::digits::Digits;
+use domain::ids::{OrderId, RequestId};
 use domain::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
 use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::sponsorship::Sponsorship;
@@ -12,7 +15,7 @@ use utoipa::ToSchema;
 use crate::order_data::OrderData;
 use crate::quote::sponsor::{self, SponsorshipBody};
 use crate::swap_sources::SOURCE;
-use crate::wire::{AmountBody, Impact, Usd};
+use crate::wire::{AmountBody, Dollars, Impact, Rendered, Shown, Usd};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -44,8 +47,9 @@ pub struct StepBody<'a> {
     action: &'static str,
     description: String,
     kind: &'static str,
-    items: Vec<Item<'a>>,
-    request_id: String,
+    items: [Item<'a>; 1],
+    #[schema(value_type = String)]
+    request_id: RequestId,
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit_address: Option<&'static str>,
 }
@@ -64,12 +68,17 @@ pub struct Item<'a> {
 #[schema(as = TransactionData)]
 pub struct TransactionData<'a> {
     from: &'a str,
-    to: String,
-    data: String,
-    value: String,
+    #[schema(value_type = String)]
+    to: Address,
+    #[schema(value_type = String)]
+    data: &'a Bytes,
+    #[schema(value_type = String)]
+    value: Amount,
     chain_id: u64,
-    max_fee_per_gas: String,
-    max_priority_fee_per_gas: String,
+    #[schema(value_type = String)]
+    max_fee_per_gas: Amount,
+    #[schema(value_type = String)]
+    max_priority_fee_per_gas: Amount,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -112,7 +121,8 @@ pub struct Details<'a> {
     /// Seconds.
     time_estimate: u32,
     /// Smallest units; `"0"` where it is not known yet.
-    user_balance: String,
+    #[schema(value_type = String)]
+    user_balance: Amount,
     is_fixed_rate: bool,
     /// Positive where the fixed rate is worse for the user than the market.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,9 +148,12 @@ pub struct SlippageBody {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Slippage {
-    usd: String,
-    value: String,
-    percent: String,
+    #[schema(value_type = String)]
+    usd: Dollars,
+    #[schema(value_type = String)]
+    value: Amount,
+    #[schema(value_type = String)]
+    percent: Digits,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -157,7 +170,7 @@ pub struct RouteSide<'a> {
     input_currency: AmountBody<'a>,
     output_currency: AmountBody<'a>,
     router: &'static str,
-    included_swap_sources: Vec<&'static str>,
+    included_swap_sources: &'static [&'static str],
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -170,9 +183,10 @@ pub struct Protocol<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProtocolV2)]
 pub struct ProtocolV2<'a> {
-    order_id: String,
+    #[schema(value_type = String)]
+    order_id: OrderId,
     hub_type: &'static str,
-    order_data: OrderData,
+    order_data: OrderData<'a>,
     payment_details: PaymentDetails<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     order_signature: Option<String>,
@@ -183,43 +197,48 @@ pub struct ProtocolV2<'a> {
 #[schema(as = PaymentDetails)]
 pub struct PaymentDetails<'a> {
     chain_id: &'a str,
-    depository: String,
+    #[schema(value_type = String)]
+    depository: Address,
     currency: &'a str,
-    amount: String,
+    #[schema(value_type = String)]
+    amount: Amount,
 }
 
 /// The four currencies of a quote, and the native ones.
 struct Currencies<'a> {
-    origin: &'a Currency,
-    deposit: &'a Currency,
-    payout: &'a Currency,
-    destination: &'a Currency,
+    origin: Shown<'a>,
+    deposit: Shown<'a>,
+    payout: Shown<'a>,
+    destination: Shown<'a>,
     origin_chain: &'a Chain,
-    destination_native: &'a Currency,
+    origin_native: Shown<'a>,
+    destination_native: Shown<'a>,
 }
 
 impl<'a> Currencies<'a> {
     /// None only if a currency of the quote is no longer configured.
-    fn of(quote: &Quote, catalog: &'a Catalog) -> Option<Self> {
+    fn of(quote: &Quote, catalog: &'a Catalog, rendered: &'a Rendered) -> Option<Self> {
         let (ask, terms) = (&quote.ask, quote.terms.as_ref());
         let origin_chain = catalog.chain(ask.origin.chain)?;
         let destination_chain = catalog.chain(ask.destination.chain)?;
-        let origin = origin_chain.currency(&ask.origin.address)?;
-        let destination = destination_chain.currency(&ask.destination.address)?;
+        let shown = |chain: &'a Chain, address: &Account| rendered.of(chain.currency(address)?);
+        let origin = shown(origin_chain, &ask.origin.address)?;
+        let destination = shown(destination_chain, &ask.destination.address)?;
         Some(Self {
             origin,
-            deposit: terms.map_or(Some(origin), |terms| origin_chain.currency(&terms.deposit.address))?,
-            payout: terms.map_or(Some(destination), |terms| destination_chain.currency(&terms.payout.address))?,
+            deposit: terms.map_or(Some(origin), |terms| shown(origin_chain, &terms.deposit.address))?,
+            payout: terms.map_or(Some(destination), |terms| shown(destination_chain, &terms.payout.address))?,
             destination,
             origin_chain,
-            destination_native: &destination_chain.native,
+            origin_native: rendered.of(&origin_chain.native)?,
+            destination_native: rendered.of(&destination_chain.native)?,
         })
     }
 }
 
 /// The figures of a quote in dollars, each at the price it was quoted with. What is a sum is added up from what is
 /// shown, so that a reader who adds gets the same figure to the last digit.
-struct Dollars {
+struct Worth {
     input: UsdMicros,
     output: UsdMicros,
     execution: UsdMicros,
@@ -232,8 +251,13 @@ struct Dollars {
 
 impl<'a> QuoteResponse<'a> {
     /// None only if a currency of the quote is no longer configured or a figure does not fit.
-    pub fn new(quoted: &'a Quoted, catalog: &'a Catalog, signature: Option<[u8; 65]>) -> Option<Self> {
-        let currencies = Currencies::of(&quoted.quote, catalog)?;
+    pub fn new(
+        quoted: &'a Quoted,
+        catalog: &'a Catalog,
+        rendered: &'a Rendered,
+        signature: Option<[u8; 65]>,
+    ) -> Option<Self> {
+        let currencies = Currencies::of(&quoted.quote, catalog, rendered)?;
         Self::render(quoted, &currencies, signature).ok()
     }
 
@@ -255,7 +279,7 @@ impl<'a> QuoteResponse<'a> {
         let gas = fees.fill_gas.checked_add(fees.top_up)?;
         let relayer = service.checked_add(Signed::cost(gas))?;
         let (execution, relay) = (usd(Signed::cost(fees.execution()?))?, usd(Signed::cost(fees.relay))?);
-        let dollars = Dollars {
+        let dollars = Worth {
             input: prices.origin.usd_floor(figures.input, currencies.origin.decimals)?,
             output: prices.destination.usd_floor(figures.output, currencies.destination.decimals)?,
             execution,
@@ -265,7 +289,7 @@ impl<'a> QuoteResponse<'a> {
             relayer: execution.checked_add(relay)?.checked_add(usd(fees.rebalance)?)?,
         };
         let gas_usd = usd(Signed::cost(gas))?;
-        let native = &currencies.origin_chain.native;
+        let native = currencies.origin_native;
         let origin_gas = prices.origin_native.usd_ceil(figures.origin_gas, native.decimals)?;
         Ok(Self {
             steps: quoted.steps.iter().map(|step| step_body(step, quoted, currencies)).collect(),
@@ -292,14 +316,14 @@ fn protocol<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, signature: Opti
     let (order, order_id) = (quoted.order.as_ref()?, quoted.order_id?);
     Some(Protocol {
         v2: ProtocolV2 {
-            order_id: order_id.to_string(),
+            order_id,
             hub_type: "onchain",
             order_data: OrderData::from(order),
             payment_details: PaymentDetails {
                 chain_id: &currencies.origin_chain.name,
-                depository: format!("0x{}", hex::encode(currencies.origin_chain.depository)),
-                currency: currencies.deposit.address.text(),
-                amount: quoted.quote.figures.deposit.to_string(),
+                depository: currencies.origin_chain.depository,
+                currency: currencies.deposit.currency().address.text(),
+                amount: quoted.quote.figures.deposit,
             },
             order_signature: signature.map(|bytes| format!("0x{}", hex::encode(bytes))),
         },
@@ -316,7 +340,7 @@ fn operation(operation: Operation) -> &'static str {
     }
 }
 
-fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Dollars) -> Result<Details<'a>, OutOfRange> {
+fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Worth) -> Result<Details<'a>, OutOfRange> {
     let quote = &quoted.quote;
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
     let Currencies { origin, deposit, destination, destination_native, .. } = *currencies;
@@ -351,10 +375,10 @@ fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Dollar
             app: cost(dollars.app)?,
             sponsored: dollars.sponsored.into(),
         },
-        rate: rate(figures.input, figures.output, origin, destination)?,
+        rate: rate(figures.input, figures.output, &origin, &destination)?,
         slippage_tolerance: slippage(quote, currencies)?,
         time_estimate: figures.time_estimate_secs,
-        user_balance: quoted.balance.unwrap_or_default().to_string(),
+        user_balance: quoted.balance.unwrap_or_default(),
         is_fixed_rate: figures.fixed.is_some(),
         fixed_rate_fee: figures.fixed.as_ref().map(fixed_fee).transpose()?,
         route: route(quote, currencies, dollars, deposited)?,
@@ -364,7 +388,7 @@ fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Dollar
 fn route<'a>(
     quote: &Quote,
     currencies: &Currencies<'a>,
-    dollars: &Dollars,
+    dollars: &Worth,
     deposited: UsdMicros,
 ) -> Result<Route<'a>, OutOfRange> {
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
@@ -373,7 +397,7 @@ fn route<'a>(
         input_currency: input,
         output_currency: output,
         router: if swap.is_some() { SOURCE } else { "relay" },
-        included_swap_sources: swap.map(|_| SOURCE).into_iter().collect(),
+        included_swap_sources: if swap.is_some() { &[SOURCE] } else { &[] },
     };
     let least_deposit = match quote.origin_swap.as_ref().map(|swap| swap.bound) {
         Some(Bound::LeastOutput(least)) if quote.terms.is_some() => least,
@@ -391,7 +415,7 @@ fn route<'a>(
             AmountBody::with_minimum(deposit, figures.deposit, deposited, least_deposit),
             AmountBody::with_minimum(payout, figures.paid, paid, least_paid),
         ),
-        None => (arrives.clone(), arrives.clone()),
+        None => (arrives, arrives),
     };
     Ok(Route {
         origin: side(AmountBody::new(origin, figures.input, dollars.input), origin_out, quote.origin_swap.as_ref()),
@@ -406,23 +430,23 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         let bps = if of.is_zero() {
             0
         } else {
-            let bps = at_risk.mul_ceil(Ratio::new(alloy_primitives::U256::from(10_000u16), of.units())?)?;
+            let bps = at_risk.mul_ceil(Ratio::new(U256::from(10_000u16), of.units())?)?;
             i64::try_from(bps.units()).map_err(|_| OutOfRange)?
         };
         Ok(Slippage {
-            usd: price.usd_floor(at_risk, currency.decimals)?.to_string(),
-            value: at_risk.to_string(),
+            usd: Dollars(price.usd_floor(at_risk, currency.decimals)?),
+            value: at_risk,
             percent: UsdMicros(bps).percent_of(UsdMicros(10_000)),
         })
     };
     let origin = match &quote.origin_swap {
         Some(Swap { output, bound: Bound::LeastOutput(least), .. }) if quote.terms.is_some() => {
-            side(output.checked_sub(*least)?, *output, prices.deposit, currencies.deposit)?
+            side(output.checked_sub(*least)?, *output, prices.deposit, &currencies.deposit)?
         }
         Some(Swap { input, bound: Bound::MostInput(most), .. }) => {
-            side(most.checked_sub(*input)?, *input, prices.origin, currencies.origin)?
+            side(most.checked_sub(*input)?, *input, prices.origin, &currencies.origin)?
         }
-        Some(_) | None => side(Amount::ZERO, Amount::ZERO, prices.origin, currencies.origin)?,
+        Some(_) | None => side(Amount::ZERO, Amount::ZERO, prices.origin, &currencies.origin)?,
     };
     let at_risk = figures.output.checked_sub(figures.minimum)?;
     Ok(SlippageBody {
@@ -430,7 +454,7 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         origin,
         destination: Slippage {
             percent: UsdMicros(figures.slippage_bps.into()).percent_of(UsdMicros(10_000)),
-            ..side(at_risk, figures.output, prices.destination, currencies.destination)?
+            ..side(at_risk, figures.output, prices.destination, &currencies.destination)?
         },
     })
 }
@@ -441,27 +465,28 @@ fn rate(input: Amount, output: Amount, origin: &Currency, destination: &Currency
     Ok(Ratio::new(num, den)?.decimal())
 }
 
-fn step_body<'a>(step: &Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
+fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
     let (quote, origin) = (&quoted.quote, currencies.origin);
     let id = quote.id;
     let data = TransactionData {
         from: quote.ask.user.text(),
-        to: format!("0x{}", hex::encode(step.to)),
-        data: format!("0x{}", hex::encode(&step.data)),
-        value: step.value.to_string(),
+        to: step.to,
+        data: &step.data,
+        value: step.value,
         chain_id: origin.chain.0,
-        max_fee_per_gas: step.max_fee.to_string(),
-        max_priority_fee_per_gas: step.tip.to_string(),
+        max_fee_per_gas: Amount::new(U256::from(step.max_fee)),
+        max_priority_fee_per_gas: Amount::new(U256::from(step.tip)),
     };
-    let amount = || format!("{} {}", quote.figures.input.formatted(origin.decimals), origin.symbol);
+    let input = Signed::cost(quote.figures.input).scaled(origin.decimals);
+    let (amount, of) = (input.as_str(), &origin.symbol);
     let (name, description) = match step.kind {
-        StepKind::Approve => ("approve", format!("Allow the {} you send to be taken", origin.symbol)),
+        StepKind::Approve => ("approve", format!("Allow the {of} you send to be taken")),
         StepKind::Deposit if quote.origin_swap.is_some() => {
-            ("deposit", format!("Swap {} for {} and deposit it for the transfer", amount(), currencies.deposit.symbol))
+            ("deposit", format!("Swap {amount} {of} for {} and deposit it for the transfer", currencies.deposit.symbol))
         }
-        StepKind::Deposit => ("deposit", format!("Deposit {} for the transfer", amount())),
-        StepKind::Swap => ("swap", format!("Exchange {} for {}", amount(), currencies.destination.symbol)),
-        StepKind::Send => ("send", format!("Send {} to {}", amount(), quote.ask.recipient.text())),
+        StepKind::Deposit => ("deposit", format!("Deposit {amount} {of} for the transfer")),
+        StepKind::Swap => ("swap", format!("Exchange {amount} {of} for {}", currencies.destination.symbol)),
+        StepKind::Send => ("send", format!("Send {amount} {of} to {}", quote.ask.recipient.text())),
     };
     let acts = step.kind != StepKind::Approve;
     let check = || Check { endpoint: format!("/intents/status/v3?requestId={id}"), method: "GET" };
@@ -470,8 +495,8 @@ fn step_body<'a>(step: &Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -
         action: "Confirm transaction in your wallet",
         description,
         kind: "transaction",
-        items: vec![Item { status: "incomplete", data, check: acts.then(check) }],
-        request_id: id.to_string(),
+        items: [Item { status: "incomplete", data, check: acts.then(check) }],
+        request_id: id,
         deposit_address: acts.then_some(""),
     }
 }

@@ -1,6 +1,5 @@
 //! What a quote says about who pays its fees: what the caller may ask for, and how it is shown.
 
-use domain::catalog::Currency;
 use domain::fixed_rate::FixedRate;
 use domain::money::{OutOfRange, Price, Signed, UsdMicros};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
@@ -11,7 +10,7 @@ use utoipa::ToSchema;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::quote::body::whole;
-use crate::wire::AmountBody;
+use crate::wire::{AmountBody, Shown};
 
 /// What a body says about sponsorship, as it came.
 pub struct Asked<'a> {
@@ -114,7 +113,7 @@ fn sum(mut parts: impl Iterator<Item = Result<UsdMicros, OutOfRange>>) -> Result
 }
 
 impl<'a> SponsorshipBody<'a> {
-    pub fn new(sponsorship: &Sponsorship, currency: &'a Currency, price: Price) -> Result<Self, OutOfRange> {
+    pub fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
         let usd = |amount: Signed| price.usd_signed(amount, currency.decimals);
         let bucket = |component: Component| -> Result<BucketBody<'a>, OutOfRange> {
             let bucket = sponsorship.bucket(component);
@@ -142,8 +141,8 @@ impl<'a> SponsorshipBody<'a> {
                 app: bucket(Component::App)?,
                 rent: bucket(Component::Rent)?,
             },
-            sponsored_total: sponsored_total.clone(),
-            user_pays_total: user_pays_total.clone(),
+            sponsored_total,
+            user_pays_total,
         };
         Ok(Self { quoted, sponsored_total, user_pays_total })
     }

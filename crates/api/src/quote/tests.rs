@@ -15,6 +15,7 @@ use serde_json::Value;
 use solver::Quoted;
 
 use crate::quote::response::QuoteResponse;
+use crate::wire::Rendered;
 
 fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
     Currency {
@@ -149,7 +150,8 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
     let order = quote.order();
     let order_id = order.as_ref().map(domain::order::Order::id);
     let quoted = Quoted { quote, order, order_id, steps: Vec::new(), balance: None };
-    serde_json::to_value(QuoteResponse::new(&quoted, &catalog, None).unwrap()).unwrap()
+    let rendered = Rendered::new(&catalog).unwrap();
+    serde_json::to_value(QuoteResponse::new(&quoted, &catalog, &rendered, None).unwrap()).unwrap()
 }
 
 fn micros(usd: &Value) -> i64 {

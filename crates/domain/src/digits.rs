@@ -1,0 +1,176 @@
+//! Figures as text, without asking for memory: a quote is written with about a hundred of them.
+
+use std::fmt;
+
+use alloy_primitives::U256;
+use serde::Serialize;
+
+/// A zero, as many places as a byte can say, a point and a sign.
+const ROOM: usize = 260;
+/// Left free behind the last digit, for the point and the zero of a figure without places.
+const SPARE: usize = 2;
+
+/// The text of a number, written from its last digit to its first.
+#[derive(Clone, Copy)]
+pub struct Digits {
+    bytes: [u8; ROOM],
+    from: usize,
+    to: usize,
+}
+
+/// Nineteen digits at a time, as many as any 64 bits hold.
+const CHUNK: u64 = 10_000_000_000_000_000_000;
+const CHUNK_DIGITS: usize = 19;
+
+impl Digits {
+    /// A whole number.
+    pub fn of(number: U256) -> Self {
+        let mut digits = Self { bytes: [b'0'; ROOM], from: ROOM - SPARE, to: ROOM - SPARE };
+        let mut rest = number;
+        while rest.bit_len() > 64 {
+            let (above, chunk) = rest.div_rem(U256::from(CHUNK));
+            let from = digits.from - CHUNK_DIGITS;
+            digits.push(chunk.as_limbs()[0]);
+            // What the chunk did not fill are zeros.
+            digits.from = from;
+            rest = above;
+        }
+        digits.push(rest.as_limbs()[0]);
+        digits
+    }
+
+    /// The number over `10^decimals`, with all its places.
+    pub fn fixed(number: U256, decimals: u8) -> Self {
+        let mut digits = Self::of(number);
+        let decimals = usize::from(decimals);
+        if decimals == 0 {
+            return digits;
+        }
+        let point = digits.to - decimals;
+        // The figures before the point make room for it, at least one of them.
+        digits.from = digits.from.min(point - 1);
+        digits.bytes.copy_within(digits.from..point, digits.from - 1);
+        digits.bytes[point - 1] = b'.';
+        digits.from -= 1;
+        digits
+    }
+
+    /// The same, trailing zeros trimmed, with at least one place.
+    pub fn scaled(number: U256, decimals: u8) -> Self {
+        let mut digits = Self::fixed(number, decimals);
+        if decimals == 0 {
+            digits.bytes[digits.to] = b'.';
+            digits.to += SPARE;
+            return digits;
+        }
+        let least = digits.to - usize::from(decimals) + 1;
+        while digits.to > least && digits.bytes[digits.to - 1] == b'0' {
+            digits.to -= 1;
+        }
+        digits
+    }
+
+    /// With a sign in front.
+    #[must_use]
+    pub fn negative(mut self, negative: bool) -> Self {
+        if negative {
+            self.from -= 1;
+            self.bytes[self.from] = b'-';
+        }
+        self
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[self.from..self.to]).unwrap_or_default()
+    }
+
+    fn push(&mut self, mut number: u64) {
+        loop {
+            self.from -= 1;
+            self.bytes[self.from] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for Digits {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_at_the_edges_of_a_chunk_are_whole() {
+        let chunk = U256::from(CHUNK);
+        for number in [
+            U256::ZERO,
+            U256::from(9),
+            U256::from(u64::MAX),
+            U256::from(u64::MAX) + U256::from(1),
+            chunk * U256::from(7),
+            chunk * chunk,
+            chunk * chunk + U256::from(3),
+            U256::from(10).pow(U256::from(77)),
+            U256::MAX,
+        ] {
+            assert_eq!(Digits::of(number).as_str(), number.to_string());
+        }
+    }
+
+    #[test]
+    fn a_point_has_a_figure_on_both_sides() {
+        for (number, decimals, fixed, scaled) in [
+            (0, 0, "0", "0.0"),
+            (7, 0, "7", "7.0"),
+            (700, 0, "700", "700.0"),
+            (0, 6, "0.000000", "0.0"),
+            (250_000_000, 6, "250.000000", "250.0"),
+            (41_700, 6, "0.041700", "0.0417"),
+            (1, 1, "0.1", "0.1"),
+            (10, 1, "1.0", "1.0"),
+        ] {
+            assert_eq!(Digits::fixed(U256::from(number), decimals).as_str(), fixed);
+            assert_eq!(Digits::scaled(U256::from(number), decimals).as_str(), scaled);
+        }
+    }
+
+    proptest! {
+        /// Even places that no currency has, of the largest number there is.
+        #[test]
+        fn what_is_scaled_is_the_number_with_a_point(limbs: [u64; 4], decimals: u8, negative: bool) {
+            let number = U256::from_limbs(limbs);
+            let places = usize::from(decimals);
+            let padded = format!("{number:0>width$}", width = places + 1);
+            let (whole, fraction) = padded.split_at(padded.len() - places);
+            let sign = if negative { "-" } else { "" };
+            let trimmed = fraction.trim_end_matches('0');
+            let trimmed = if trimmed.is_empty() { "0" } else { trimmed };
+            let scaled = Digits::scaled(number, decimals).negative(negative);
+            prop_assert_eq!(scaled.as_str(), format!("{sign}{whole}.{trimmed}"));
+            let fixed = Digits::fixed(number, decimals).negative(negative);
+            let point = if places > 0 { "." } else { "" };
+            prop_assert_eq!(fixed.as_str(), format!("{sign}{whole}{point}{fraction}"));
+        }
+    }
+}
