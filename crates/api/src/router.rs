@@ -19,8 +19,8 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, app_fees, attestation, capacity, chains, currencies, fast_fill, health, limits, liquidity, lives,
-    losses, operator, prices, quote, status, swap_sources, trace, transactions, wallet_links,
+    App, app_fees, attestation, capacity, chains, currencies, fast_fill, health, limits, liquidity, lives, losses,
+    operator, prices, quote, status, swap_sources, trace, transactions, wallet_links,
 };
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
