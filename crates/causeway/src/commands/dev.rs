@@ -86,6 +86,7 @@ async fn with_chains(
     };
     if let Some(service) = &service {
         ready(service).await;
+        api_key::fund(service, devnet, &keys.users[1]).await?;
     }
     facts::write(folder, devnet, &config, &database.text, &api_key)?;
     bar.finish_and_clear();

@@ -78,6 +78,14 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     let lives: Value = reqwest::get(format!("http://127.0.0.1:{port}/lives")).await?.json().await?;
     ensure!(lives["status"] == "ok", "{lives}");
 
+    // The key's wallet is the second account, and has a balance.
+    let wallet = facts["accounts"][1]["address"].as_str().context("address")?.to_lowercase();
+    let balances = format!("http://127.0.0.1:{port}/app-fees/{wallet}/balances");
+    eventually("the key's wallet is funded", || async {
+        Ok(reqwest::get(&balances).await?.json::<Value>().await?["amount"] == "1000000000")
+    })
+    .await?;
+
     // Ctrl-C ends everything; a kill that nobody can catch does so too.
     let rpc = chains[0]["rpcUrl"].as_str().unwrap();
     dev.signal(Signal::SIGINT).await?;

@@ -3,18 +3,24 @@
 use std::io::Write;
 use std::path::Path;
 
-use alloy::primitives::eip191_hash_message;
+use alloy::primitives::{U256, eip191_hash_message};
 use anyhow::Result;
-use devnet::Account;
+use devnet::{Account, Devnet};
 use domain::api_key::{ApiKeyId, KeyLimits, KeyText};
 use evm::LocalSigner;
+use evm::calldata::erc20_fill;
+use evm::funding::tag;
 use solver::wallet_links;
-use store::Store;
 use store::keys::{self, KeyHash};
+use store::{Store, ledger};
 
 use crate::commands::keys::{New, create, open};
 use crate::config::Config;
+use crate::service::Service;
 use crate::{assemble, local, outside};
+
+/// What the key's wallet has to begin with, in millionths of a USDC.
+const BALANCE: u64 = 1_000_000_000;
 
 /// The key an earlier run left, or a new one, linked to the owner's wallet.
 pub async fn ensure(config: &Config, folder: &Path, owner: &Account) -> Result<KeyText> {
@@ -49,4 +55,18 @@ async fn link(config: &Config, store: &Store, key: ApiKeyId, owner: &Account) ->
     let digest = eip191_hash_message(wallet_links::message(&service, &link));
     let signature = signer.sign_digest(digest).as_bytes().into();
     Ok(wallet_links::accept(store, &service, key, owner.address, signature, None, now).await?)
+}
+
+/// Gives the wallet its balance, as an integrator would: by a transfer to the treasury that names it. What an earlier run
+/// left is left as it is.
+pub async fn fund(service: &Service, devnet: &Devnet, owner: &Account) -> Result<()> {
+    let (wallet, treasury) = (owner.address, devnet.keys.treasury.address);
+    let lines = service.solver.store.read(move |tx| ledger::entries(tx, wallet, None, 1)).await?;
+    if !lines.is_empty() {
+        return Ok(());
+    }
+    let base = devnet.chain(domain::ledger::CHAIN);
+    let data = erc20_fill(treasury, U256::from(BALANCE), tag(wallet));
+    base.send(owner.private_key, base.token("USDC").address, U256::ZERO, data).await?;
+    Ok(())
 }

@@ -54,7 +54,7 @@ pub fn print(devnet: &Devnet, config: &Config, args: &DevArgs, folder: &Path, ap
     let base = plain(&config.base_url);
     println!("Causeway is running on a local network.\n");
     println!("  base address  {base}{}", if args.chains_only { "  (not started, see below)" } else { "" });
-    println!("  api key       {}", api_key.expose());
+    println!("  api key       {}  (of the second account below)", api_key.expose());
     println!("  facts         {}", folder.join(FILE).display());
     println!("  config        {}\n", folder.join("dev.toml").display());
     println!("  {:<10} {:>6}  {:<23} depository", "chain", "id", "rpc");
