@@ -16,7 +16,7 @@ use domain::request::Event;
 use evm::contracts::{Depository, Erc20, Purse};
 use evm::topics::NATIVE_PAID;
 use evm::{Head, NonceTag, SentTx, calldata};
-use store::payments::{Fees, Mined, Payment, Purpose};
+use store::payments::{Fees, Payment, Purpose};
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
 use crate::advance::advance;
@@ -140,7 +140,7 @@ fn import(
     let Some(stored) = payments::insert(tx, &payment, fees, means.now)? else { return Ok(Import::Known) };
     let state = if sent.success { State::Mined } else { State::Reverted };
     payments::set_state(tx, stored.id, state, means.now)?;
-    let mined = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
+    let mined = crate::settle::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
     if !sent.success {
         // It settles nothing unless it is all there is: then the order waits until it is void.
@@ -196,7 +196,7 @@ fn import_payout(
     let stored = payments::insert(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, means.now)?;
     let Some(stored) = stored else { return Ok(Import::Known) };
     payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, means.now)?;
-    let mined = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
+    let mined = crate::settle::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
     Ok(Import::Settled)
 }

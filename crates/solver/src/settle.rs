@@ -310,8 +310,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
     let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };
     let state = payment::step(stored.state, event)?;
     payments::set_state(tx, stored.id, state, means.now)?;
-    let record = Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee: Amount::new(sent.fee) };
-    payments::set_mined(tx, stored.id, Some(record))?;
+    payments::set_mined(tx, stored.id, Some(mined_in(head, sent, ours)))?;
     if ours
         && !cancelled
         && let Some(request) = &request
@@ -337,6 +336,12 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         crate::fast_fill::filled(tx, &request, means)?;
     }
     Ok(paid)
+}
+
+/// Where a nonce of ours was used. A stranger's fee is not kept: it would come off the refund of whoever was to be paid.
+pub fn mined_in(head: Head, sent: &SentTx, ours: bool) -> Mined {
+    let fee = ours.then(|| Amount::new(sent.fee));
+    Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee }
 }
 
 /// A transaction of ours as listings show it. One that moved nothing failed, whatever its receipt says.
@@ -477,4 +482,31 @@ struct MinedFigures {
     tx: B256,
     block: u64,
     amount: Amount,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_transaction_costs_the_payment_its_fee() {
+        let head = Head { number: 7, hash: B256::repeat_byte(7), parent_hash: B256::ZERO, time: 0, base_fee: 0 };
+        let sent = SentTx {
+            from: Address::repeat_byte(0xcc),
+            nonce: 3,
+            hash: B256::repeat_byte(1),
+            index: 0,
+            to: None,
+            value: U256::ZERO,
+            input: Bytes::new(),
+            success: true,
+            gas_used: 21_000,
+            effective_gas_price: 10,
+            fee: U256::from(210_000),
+            logs: Vec::new(),
+        };
+        assert_eq!(mined_in(head, &sent, true).fee, Some(Amount::new(sent.fee)));
+        let strangers = mined_in(head, &sent, false);
+        assert_eq!((strangers.tx, strangers.block_number, strangers.fee), (sent.hash, 7, None));
+    }
 }

@@ -272,7 +272,8 @@ pub struct Mined {
     pub tx: B256,
     pub block_number: u64,
     pub block_hash: B256,
-    pub fee: Amount,
+    /// None where the transaction under our nonce was not the payment: what it cost is not the payment's cost.
+    pub fee: Option<Amount>,
 }
 
 pub fn set_mined(tx: &mut Tx<'_>, id: PaymentId, mined: Option<Mined>) -> Result<(), StoreError> {
@@ -290,7 +291,7 @@ pub fn set_mined(tx: &mut Tx<'_>, id: PaymentId, mined: Option<Mined>) -> Result
             mined.tx.into(),
             mined.block_number.try_into()?,
             mined.block_hash.into(),
-            mined.fee.to_string().into(),
+            mined.fee.map(|fee| fee.to_string()).into(),
         ],
     )?;
     Ok(())
