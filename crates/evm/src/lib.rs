@@ -35,7 +35,7 @@ pub use node::EndpointHealth;
 pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
 pub use replay::Replayed;
 pub use rpc::{Head, HeardTx, Receipt};
-pub use second_look::Glimpse;
+pub use second_look::{Glimpse, LateBlock, Shown};
 pub use sender::{SendOutcome, Sent};
 pub use signed_message::{signed_by_contract, signed_by_key};
 pub use signer::{LocalSigner, SignedTx, TxFields};

@@ -1,7 +1,8 @@
 //! Reading a range of blocks again, once it is final.
 //!
 //! Blocks are first read one by one as they arrive, from one node each. What such a node did not show is found here:
-//! every endpoint is asked by range, and one that knows of a deposit is enough.
+//! every endpoint is asked by range, and one that knows of a deposit is enough to look closer. Where there are several,
+//! two of them have to show it alike before it is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +11,11 @@ use alloy::rpc::types::Log;
 use serde_json::{Value, json};
 
 use crate::errors::{ChainError, Refusal};
+use crate::extract::SeenDeposit;
+use crate::funding::SeenReceipt;
 use crate::node::Node;
 use crate::nodes::Nodes;
+use crate::rpc::Head;
 use crate::watcher::{self, Block, Watch, events_filter, transfers_filter};
 
 /// Blocks asked for at once; fewer where a node finds that too much.
@@ -25,6 +29,21 @@ pub struct Glimpse {
     pub tx: B256,
     pub deposits: usize,
     pub receipts: usize,
+}
+
+/// What endpoints show of something: those things that enough of them show alike, and the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown<T> {
+    pub agreed: Vec<T>,
+    pub doubtful: Vec<T>,
+}
+
+/// What is in a block that the walk has passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateBlock {
+    pub head: Head,
+    pub deposits: Shown<SeenDeposit>,
+    pub receipts: Shown<SeenReceipt>,
 }
 
 /// By block number, block hash and transaction: deposits and receipts.
@@ -70,28 +89,56 @@ impl Nodes {
         }
     }
 
-    /// The block as the endpoint that knows of the most in it shows it; none when nobody knows it.
-    pub async fn fullest_block(&self, hash: B256, watch: &Watch) -> Result<Option<Block>, ChainError> {
+    /// The block with what two endpoints show alike, or the only one there is; none when nobody knows it.
+    pub async fn late_block(&self, hash: B256, watch: &Watch) -> Result<Option<LateBlock>, ChainError> {
+        let need = self.len().min(2);
         let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
-        let (mut fullest, mut failed): (Option<Block>, _) = (None, None);
+        let (mut blocks, mut failed) = (Vec::new(), None);
         for answer in futures::future::join_all(asked).await {
             match answer {
-                Ok(Some(read)) => {
-                    let known = |block: &Block| block.deposits.len() + block.receipts.len();
-                    if fullest.as_ref().is_none_or(|fullest| known(&read.block) > known(fullest)) {
-                        fullest = Some(read.block);
-                    }
-                }
-                Ok(None) => {}
+                Ok(read) => blocks.extend(read.map(|read| read.block)),
                 Err(error) => failed = Some(error),
             }
         }
-        match (fullest, failed) {
-            (Some(block), _) => Ok(Some(block)),
-            (None, None) => Ok(None),
-            (None, Some(error)) => Err(error),
+        match failed {
+            // Those that failed may have known.
+            Some(error) if blocks.len() < need => Err(error),
+            _ => Ok(agreed(blocks, need)),
         }
     }
+}
+
+fn agreed(blocks: Vec<Block>, need: usize) -> Option<LateBlock> {
+    let heads: Vec<Head> = blocks.iter().map(|block| block.head).collect();
+    let common = |head: &&Head| heads.iter().filter(|other| other == head).count();
+    let head = *heads.iter().max_by_key(common)?;
+    let blocks = blocks.into_iter().filter(|block| block.head == head);
+    let (deposits, receipts): (Vec<_>, Vec<_>) = blocks.map(|block| (block.deposits, block.receipts)).unzip();
+    let deposits = shown(deposits, need, |deposit| (deposit.tx, deposit.ordinal));
+    let receipts = shown(receipts, need, |receipt| (receipt.tx, receipt.ordinal));
+    Some(LateBlock { head, deposits, receipts })
+}
+
+/// In the order in which they are first shown. An endpoint has one say about each place, however often it repeats itself.
+fn shown<T: PartialEq>(answers: Vec<Vec<T>>, need: usize, place: fn(&T) -> (B256, u32)) -> Shown<T> {
+    let mut counts: Vec<(T, usize)> = Vec::new();
+    let mut at_place: BTreeMap<(B256, u32), Vec<usize>> = BTreeMap::new();
+    for answer in answers {
+        let mut said = BTreeSet::new();
+        for thing in answer.into_iter().filter(|thing| said.insert(place(thing))) {
+            let versions = at_place.entry(place(&thing)).or_default();
+            match versions.iter().find(|&&at| counts[at].0 == thing) {
+                Some(&at) => counts[at].1 += 1,
+                None => {
+                    versions.push(counts.len());
+                    counts.push((thing, 1));
+                }
+            }
+        }
+    }
+    let (agreed, doubtful): (Vec<_>, Vec<_>) = counts.into_iter().partition(|(_, count)| *count >= need);
+    let things = |counted: Vec<(T, usize)>| counted.into_iter().map(|(thing, _)| thing).collect();
+    Shown { agreed: things(agreed), doubtful: things(doubtful) }
 }
 
 /// Every native deposit and every transfer to the depository is one deposit; the depository's events of the latter are

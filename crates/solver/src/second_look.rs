@@ -1,16 +1,17 @@
 //! The second look: what the walk read block by block, from one node each, is read again once it is final, by range and
 //! from every node.
 //!
-//! A deposit that a node did not show the first time is found here and taken in like every other. That should never
-//! happen, so it is counted.
+//! A deposit that a node did not show the first time is found here and taken in like every other, once two nodes show it
+//! where there are two. That should never happen, so it is counted. What one node alone shows is looked at again for a
+//! while, and then left to a person.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
 use domain::deposit::State;
-use evm::{At, Glimpse, SeenDeposit};
+use evm::{At, Glimpse, LateBlock, SeenDeposit};
 use metrics::{counter, gauge};
 use store::{blocks, deposits, receipts};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,39 @@ use crate::solver::Solver;
 
 /// Blocks looked at together.
 const RANGE: u64 = 500;
+/// Rounds for which a block is looked at again because a node alone shows something in it. A round is about four blocks,
+/// so that the look keeps up with the chain even if that happens in every block: four times as many are within a range.
+const ROUNDS: u32 = 64;
+
+/// Blocks in which a node alone shows something, and for how many rounds it has.
+#[derive(Debug, Default)]
+struct Doubts(BTreeMap<u64, u32>);
+
+/// What is to become of a block with something doubtful in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    LookAgain { first_time: bool },
+    GiveUp { first_time: bool },
+}
+
+impl Doubts {
+    fn note(&mut self, block: u64) -> Verdict {
+        let rounds = self.0.entry(block).or_default();
+        *rounds = rounds.saturating_add(1);
+        match *rounds {
+            ..=ROUNDS => Verdict::LookAgain { first_time: *rounds == 1 },
+            _ => Verdict::GiveUp { first_time: *rounds == ROUNDS + 1 },
+        }
+    }
+
+    /// The last block behind which there is nothing to look at again, of a range that was looked at. What stands at or
+    /// before it is forgotten.
+    fn settled(&mut self, open: &BTreeSet<u64>, end: u64) -> u64 {
+        let settled = open.first().map_or(end, |first| end.min(first.saturating_sub(1)));
+        self.0.retain(|block, _| *block > settled);
+        settled
+    }
+}
 
 /// Looks at a chain again until told to stop. An error is waited out: the position stands where it stood.
 pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
@@ -31,6 +65,8 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
     // In no hurry, and seldom enough for nodes that count requests.
     let pause = (site.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
     counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).absolute(0);
+    counter!("causeway_deposits_doubtful_total", "chain" => chain.to_string()).absolute(0);
+    let mut doubts = Doubts::default();
     let mut trouble = String::new();
     loop {
         tokio::select! {
@@ -39,7 +75,7 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
         }
         // Far behind, one range follows the other.
         while !stop.is_cancelled() {
-            match look(&solver, &site).await {
+            match look(&solver, &site, &mut doubts).await {
                 Ok(more) => {
                     trouble.clear();
                     if !more {
@@ -61,7 +97,7 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 }
 
 /// Looks at the next range of final blocks. Says whether there is more to look at now.
-pub async fn look(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<bool, SolverError> {
+async fn look(solver: &Arc<Solver>, site: &Arc<Site>, doubts: &mut Doubts) -> Result<bool, SolverError> {
     let chain = site.id();
     let read =
         move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::looked_at(tx, chain)?));
@@ -81,16 +117,42 @@ pub async fn look(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<bool, Solver
     for glimpse in site.nodes.look_again(looked + 1, end, &site.watch).await? {
         found.entry((glimpse.number, glimpse.block)).or_default().push(glimpse);
     }
+    let mut open = BTreeSet::new();
     for ((number, hash), glimpses) in found {
-        look_at(solver, site, number, hash, glimpses).await?;
+        if look_at(solver, site, number, hash, glimpses).await? == Sight::Clear {
+            continue;
+        }
+        match doubts.note(number) {
+            Verdict::LookAgain { first_time } => {
+                open.insert(number);
+                if first_time {
+                    counter!("causeway_deposits_doubtful_total", "chain" => chain.to_string()).increment(1);
+                    warn!(chain.id = %chain, block = number, "only one node shows a deposit in block {number}: looking again");
+                }
+            }
+            Verdict::GiveUp { first_time: false } => {}
+            Verdict::GiveUp { first_time: true } => {
+                error!(chain.id = %chain, block = number, %hash, "only one node shows a deposit in block {number}: not taken in");
+            }
+        }
     }
-    solver.store.write(move |tx| blocks::set_looked_at(tx, chain, end)).await?;
-    Ok(end < last)
+    let settled = doubts.settled(&open, end);
+    if settled > looked {
+        solver.store.write(move |tx| blocks::set_looked_at(tx, chain, settled)).await?;
+    }
+    Ok(settled == end && end < last)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
 fn lag(blocks: u64) -> f64 {
     blocks as f64
+}
+
+/// Whether everything that is shown in a block was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    Clear,
+    Doubtful,
 }
 
 /// Takes in what is not known of one block.
@@ -100,7 +162,7 @@ async fn look_at(
     number: u64,
     hash: B256,
     glimpses: Vec<Glimpse>,
-) -> Result<(), SolverError> {
+) -> Result<Sight, SolverError> {
     let chain = site.id();
     let read = move |tx: &mut store::Tx<'_>| {
         let mut more = false;
@@ -112,7 +174,7 @@ async fn look_at(
     };
     let (more, taken) = solver.store.read(read).await?;
     if !more {
-        return Ok(());
+        return Ok(Sight::Clear);
     }
     let canonical = match taken {
         Some(taken) => Some(taken),
@@ -120,32 +182,86 @@ async fn look_at(
     };
     if canonical != Some(hash) {
         warn!(chain.id = %chain, block = number, %hash, "a node shows deposits in a block that is not on the chain");
-        return Ok(());
+        return Ok(Sight::Clear);
     }
-    let block = site.nodes.fullest_block(hash, &site.watch).await?;
-    let block = block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
+    let block = site.nodes.late_block(hash, &site.watch).await?;
+    let LateBlock { head, deposits, receipts } =
+        block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
     // Noting again what is known changes nothing.
-    take_late_receipts(solver, site, block.head, block.receipts).await?;
-    let seen: Vec<SeenDeposit> = block.deposits.into_iter().filter(|seen| counts(site, seen)).collect();
+    take_late_receipts(solver, site, head, receipts.agreed).await?;
+    let missed = unknown(solver, site, deposits.agreed).await?;
+    if !missed.is_empty() {
+        for seen in &missed {
+            error!(chain.id = %chain, block = number, tx = %seen.tx, "a deposit was not shown by the node that was asked first");
+        }
+        let count = missed.len() as u64;
+        take_late(solver, site, head, missed).await?;
+        counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
+    }
+    let mut doubtful = !unknown(solver, site, deposits.doubtful).await?.is_empty();
     let read = move |tx: &mut store::Tx<'_>| {
-        let mut missed = Vec::new();
+        let mut unknown = false;
+        for seen in &receipts.doubtful {
+            unknown |= receipts::count_in(tx, chain, seen.tx)? <= u64::from(seen.ordinal);
+        }
+        Ok::<_, SolverError>(unknown)
+    };
+    doubtful |= solver.store.read(read).await?;
+    Ok(if doubtful { Sight::Doubtful } else { Sight::Clear })
+}
+
+/// Those that count and are not in the database, or were taken out of it by a reorg.
+async fn unknown(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    seen: Vec<SeenDeposit>,
+) -> Result<Vec<SeenDeposit>, SolverError> {
+    let chain = site.id();
+    let seen: Vec<SeenDeposit> = seen.into_iter().filter(|seen| counts(site, seen)).collect();
+    let read = move |tx: &mut store::Tx<'_>| {
+        let mut unknown = Vec::new();
         for seen in &seen {
             let known = deposits::find(tx, chain, seen.tx, seen.ordinal)?;
             if known.is_none_or(|known| known.state == State::Gone) {
-                missed.push(seen.clone());
+                unknown.push(seen.clone());
             }
         }
-        Ok::<_, SolverError>(missed)
+        Ok::<_, SolverError>(unknown)
     };
-    let missed = solver.store.read(read).await?;
-    if missed.is_empty() {
-        return Ok(());
+    solver.store.read(read).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_look_stays_before_a_doubt_for_so_many_rounds_and_then_moves_on() {
+        let mut doubts = Doubts::default();
+        for round in 1..=ROUNDS {
+            assert_eq!(doubts.note(10), Verdict::LookAgain { first_time: round == 1 });
+            assert_eq!(doubts.settled(&[10, 12].into(), 20), 9, "round {round}");
+        }
+        assert_eq!(doubts.note(10), Verdict::GiveUp { first_time: true });
+        assert_eq!(doubts.note(10), Verdict::GiveUp { first_time: false });
+        // Another block has rounds of its own.
+        assert_eq!(doubts.note(12), Verdict::LookAgain { first_time: true });
+        assert_eq!(doubts.settled(&[12].into(), 20), 11);
+        assert_eq!(doubts.0.keys().collect::<Vec<_>>(), [&12], "what is behind is forgotten");
+        assert_eq!(doubts.settled(&[].into(), 20), 20);
+        assert!(doubts.0.is_empty());
     }
-    for seen in &missed {
-        error!(chain.id = %chain, block = number, tx = %seen.tx, "a deposit was not shown by the node that was asked first");
+
+    #[test]
+    fn a_doubt_in_every_block_does_not_leave_the_look_behind() {
+        let (mut doubts, mut looked, mut last) = (Doubts::default(), 0, 0);
+        for _ in 0..10 * ROUNDS {
+            last += 4;
+            let end = last.min(looked + RANGE);
+            let again = |block: &u64| matches!(doubts.note(*block), Verdict::LookAgain { .. });
+            let open = (looked + 1..=end).filter(again).collect();
+            looked = doubts.settled(&open, end);
+            assert!(last - looked < RANGE, "{looked} of {last}");
+        }
     }
-    let count = missed.len() as u64;
-    take_late(solver, site, block.head, missed).await?;
-    counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
-    Ok(())
 }

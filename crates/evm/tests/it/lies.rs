@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloy::primitives::{Address, B256, Bloom, BloomInput, U256};
 use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
-use evm::{ChainError, Id, Watch};
+use evm::{ChainError, Id, LateBlock, Watch};
 use serde_json::{Value, json};
 
 use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
@@ -192,6 +192,10 @@ async fn a_second_look_finds_what_one_node_hides_and_asks_for_less_when_told() {
     assert_eq!(nodes.blocks_with_deposits(10, 20, &watch()).await.unwrap(), []);
 }
 
+async fn late(among: &[&Scripted]) -> Result<Option<LateBlock>, ChainError> {
+    nodes(among, PATIENT).late_block(hash(BLOCK), &watch()).await
+}
+
 #[tokio::test]
 async fn a_second_look_needs_another_node_where_there_is_one() {
     let hides = Scripted::start(|_, _| result(json!([]))).await;
@@ -208,6 +212,29 @@ async fn a_second_look_needs_another_node_where_there_is_one() {
         _ => honest(method, params),
     })
     .await;
-    let block = nodes(&[&empty, &knows], PATIENT).fullest_block(hash(BLOCK), &watch()).await.unwrap().unwrap();
-    assert_eq!(block.deposits.len(), 1);
+    let block = late(&[&knows]).await.unwrap().unwrap();
+    assert_eq!((block.deposits.agreed.len(), block.deposits.doubtful.len()), (1, 0), "the only one is believed");
+    // One of two may as well have invented it.
+    let block = late(&[&empty, &knows]).await.unwrap().unwrap();
+    assert_eq!((block.deposits.agreed.len(), block.deposits.doubtful.len()), (0, 1));
+    let knows_too = Scripted::start(honest).await;
+    let block = late(&[&empty, &knows, &knows_too]).await.unwrap().unwrap();
+    assert_eq!((block.deposits.agreed.len(), block.deposits.doubtful.len()), (1, 0));
+    // The same deposit with another amount is another deposit.
+    let exaggerates = Scripted::start(|method, params| match method {
+        "eth_getLogs" if !is_transfer_query(params) => {
+            let mut log = deposit_log(hash(BLOCK), hash(1), false);
+            let data = [USER.into_word(), U256::from(9_000).into(), hash(ID)].concat();
+            log["data"] = json!(alloy::primitives::Bytes::from(data));
+            result(json!([log]))
+        }
+        _ => honest(method, params),
+    })
+    .await;
+    let block = late(&[&exaggerates, &knows]).await.unwrap().unwrap();
+    assert_eq!((block.deposits.agreed.len(), block.deposits.doubtful.len()), (0, 2));
+    let block = late(&[&exaggerates, &knows, &knows_too]).await.unwrap().unwrap();
+    assert_eq!(block.deposits.agreed.iter().map(|it| it.amount).collect::<Vec<_>>(), [U256::from(1_000)]);
+    // Whom nobody can gainsay because the others are away is asked again later.
+    assert!(late(&[&dead, &knows]).await.is_err());
 }
