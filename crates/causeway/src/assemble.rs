@@ -59,7 +59,8 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         let in_chain = || format!("chain {}", chain.name);
         let nodes = nodes(config, settings).with_context(in_chain)?;
         let site_settings = site_settings(config, settings).with_context(in_chain)?;
-        let site = Site::new(chain.clone(), nodes.clone(), site_settings, config.solver.treasury, &fillers);
+        let (treasury, sources) = (config.solver.treasury, &config.solver.treasury_sources);
+        let site = Site::new(chain.clone(), nodes.clone(), site_settings, treasury, sources, &fillers);
         watchlists.push((nodes, watchlist(config, settings, site.addresses()).with_context(in_chain)?));
         sites.insert(chain.id, Arc::new(site));
     }

@@ -76,6 +76,9 @@ pub struct SolverConfig {
     pub attestation_key: Option<Source>,
     /// Holds the token inventory; its key is not needed here.
     pub treasury: Address,
+    /// From where the operator fills it up: what comes from there is not somebody's app balance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub treasury_sources: Vec<Address>,
     /// The wallets that send fills. Each is a lane on every chain. Needed by the worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filler_keys: Vec<Source>,

@@ -60,6 +60,7 @@ pub fn config(local: Local<'_>) -> Result<Config> {
             order_address: Some(local.orders.address),
             attestation_key: Some(key_file(folder, "attestation", attestation_key)?),
             treasury: local.treasury,
+            treasury_sources: Vec::new(),
             filler_keys: filler_keys.collect::<Result<_>>()?,
             filler_addresses: local.fillers.iter().map(|filler| filler.address).collect(),
             lane_window: 48,

@@ -35,6 +35,8 @@ pub struct Funding {
     /// Contracts and wallets of our own: what they send is our money already, whatever anyone wrote around the call that
     /// made them send it.
     pub ours: BTreeSet<Address>,
+    /// From where we fill the treasury up ourselves, in transactions that others may send: bridges, a Safe.
+    pub sources: BTreeSet<Address>,
 }
 
 /// Why a transfer is credited to nobody.
@@ -49,6 +51,12 @@ pub enum Unattributed {
     /// More than one transfer, or more than one reading of it.
     Ambiguous,
     NothingMoved,
+    /// Out of nothing: what a bridge mints was sent by somebody on another chain, whom this transaction does not show.
+    Minted,
+    /// We may have sent it ourselves, and anybody may have written around it.
+    OwnSource,
+    /// It names an account, and whose money it was did not send the transaction.
+    NotByItsOwner,
 }
 
 impl Unattributed {
@@ -59,6 +67,9 @@ impl Unattributed {
             Self::Form => "form",
             Self::Ambiguous => "ambiguous",
             Self::NothingMoved => "nothing-moved",
+            Self::Minted => "minted",
+            Self::OwnSource => "treasury-source",
+            Self::NotByItsOwner => "not-by-its-owner",
         }
     }
 }
@@ -209,12 +220,22 @@ impl Funding {
         if accepted != 1 {
             return Err(Unattributed::Ambiguous);
         }
-        let tag = if tx.to == Some(transfer.token) {
-            self.tag_of_transfer(&tx.input)?
-        } else {
-            self.tag_within(&tx.input, transfer.amount)?
-        };
-        Ok(tag.or(transfer.from))
+        if transfer.from.is_zero() {
+            return Err(Unattributed::Minted);
+        }
+        if tx.to == Some(transfer.token) {
+            return Ok(self.tag_of_transfer(&tx.input)?.or(transfer.from));
+        }
+        let account = self.tag_within(&tx.input, transfer.amount)?.or(transfer.from);
+        if self.sources.contains(&transfer.from) {
+            return Err(Unattributed::OwnSource);
+        }
+        // Many contracts pay for whoever calls them, and ignore what stands behind their arguments. So only whoever paid
+        // has a say in who else is credited, and only a signer is known to have written the calldata.
+        if account != transfer.from && tx.from != transfer.from {
+            return Err(Unattributed::NotByItsOwner);
+        }
+        Ok(account)
     }
 
     /// A transfer and nothing around it. What it moved is what its log says, not what was asked.

@@ -20,8 +20,8 @@ use crate::error::SolverError;
 use crate::site::Site;
 use crate::solver::Means;
 
-/// What to look for on a chain.
-pub fn watched(chain: &Chain, treasury: Address, wallets: Vec<Address>) -> Funding {
+/// What to look for on a chain. `sources` is from where the operator fills the treasury up.
+pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: Vec<Address>) -> Funding {
     let contracts = [chain.depository, chain.router, chain.approval_proxy, treasury];
     let ours = wallets.into_iter().chain(contracts).chain(chain.purse).chain(chain.dex.map(|dex| dex.swap_router));
     let currency = ledger::currency(chain);
@@ -30,6 +30,7 @@ pub fn watched(chain: &Chain, treasury: Address, wallets: Vec<Address>) -> Fundi
         here: currency.is_some(),
         tokens: currency.and_then(|currency| currency.address.evm()).into_iter().collect(),
         ours: ours.collect::<BTreeSet<_>>(),
+        sources: sources.iter().copied().collect(),
     }
 }
 

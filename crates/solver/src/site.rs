@@ -83,13 +83,21 @@ pub fn entry(chain: &Chain) -> Entry {
 }
 
 impl Site {
-    pub fn new(chain: Chain, nodes: Nodes, settings: Settings, treasury: Address, payers: &[Payer]) -> Self {
+    /// `sources` is from where the operator fills the treasury up.
+    pub fn new(
+        chain: Chain,
+        nodes: Nodes,
+        settings: Settings,
+        treasury: Address,
+        sources: &[Address],
+        payers: &[Payer],
+    ) -> Self {
         let wallet =
             |payer: &Payer| Wallet { address: payer.address, key: payer.key.clone(), inbox: Default::default() };
         let wallets: Vec<_> = payers.iter().map(wallet).collect();
         let watch = Watch::new(chain.depository, wallets.iter().map(|wallet| wallet.address));
         let addresses = wallets.iter().map(|wallet| wallet.address).collect();
-        let funding = crate::funding::watched(&chain, treasury, addresses);
+        let funding = crate::funding::watched(&chain, treasury, sources, addresses);
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         Self {
             chain,

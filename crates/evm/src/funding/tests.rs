@@ -10,10 +10,11 @@ const OTHER_TOKEN: Address = Address::repeat_byte(0x12);
 const PAYER: Address = Address::repeat_byte(0xbb);
 const ACCOUNT: Address = Address::repeat_byte(0xac);
 const WALLET: Address = Address::repeat_byte(0xcc);
+const SAFE: Address = Address::repeat_byte(0x5f);
 const TX: B256 = B256::repeat_byte(0x77);
 
 fn funding() -> Funding {
-    Funding { solver: SOLVER, here: true, tokens: [TOKEN].into(), ours: [WALLET].into() }
+    Funding { solver: SOLVER, here: true, tokens: [TOKEN].into(), ours: [WALLET].into(), sources: [SAFE].into() }
 }
 
 fn log(token: Address, from: Address, to: Address, amount: u64, index: u64) -> Log {
@@ -49,6 +50,7 @@ fn the_published_vectors_hold() {
         here: true,
         tokens: vectors["acceptedTokens"].as_array().unwrap().iter().map(address).collect(),
         ours: BTreeSet::new(),
+        sources: BTreeSet::new(),
     };
     let sender = address(&vectors["sender"]);
     let cases = vectors["cases"].as_array().unwrap();
@@ -149,6 +151,53 @@ fn what_we_send_ourselves_is_nobody_s_funding() {
     assert_eq!(seen(&funding(), tx(Address::repeat_byte(0xdd), 0, payout), &logs), []);
     let native = Tx { from: WALLET, ..tx(SOLVER, 5, tag(ACCOUNT).to_vec()) };
     assert_eq!(seen(&funding(), native, &[]), []);
+}
+
+/// We move tokens to the treasury by transactions that anybody may send, with a tag of their own around or behind the call.
+#[test]
+fn nobody_is_credited_with_what_somebody_else_moved() {
+    let (relay, pool) = (Address::repeat_byte(0x3e), Address::repeat_byte(0x9d));
+    let nested = |account| [vec![0xee; 40], tagged(100, account)].concat();
+    let cases = [
+        ("a bridge mints, called by a contract", relay, Address::ZERO, Unattributed::Minted),
+        ("a Safe of ours, called by a contract", relay, SAFE, Unattributed::OwnSource),
+        ("a Safe of ours, with bytes behind its call", SAFE, SAFE, Unattributed::OwnSource),
+        ("a pool pays out, called by a contract", relay, pool, Unattributed::NotByItsOwner),
+        ("a pool pays out, with bytes behind its call", pool, pool, Unattributed::NotByItsOwner),
+    ];
+    for (what, to, from, reason) in cases {
+        // The caller, and an accomplice.
+        for named in [PAYER, ACCOUNT] {
+            let logs = [log(TOKEN, from, SOLVER, 100, 0)];
+            let [receipt] = seen(&funding(), tx(to, 0, nested(named)), &logs).try_into().expect("a row to look at");
+            assert_eq!((receipt.account, receipt.sender), (Err(reason), from), "{what}");
+        }
+    }
+    // Nobody named, and itself named: neither of them lets a caller choose.
+    for named in [Address::ZERO, SAFE] {
+        assert_eq!(
+            account(tx(SAFE, 0, nested(named)), &[log(TOKEN, SAFE, SOLVER, 100, 0)]),
+            Err(Unattributed::OwnSource)
+        );
+    }
+    let minted = [log(TOKEN, Address::ZERO, SOLVER, 100, 0)];
+    assert_eq!(account(tx(relay, 0, nested(Address::ZERO)), &minted), Err(Unattributed::Minted));
+    assert_eq!(account(tx(TOKEN, 0, tagged(100, ACCOUNT)), &minted), Err(Unattributed::Minted));
+}
+
+#[test]
+fn whoever_pays_may_name_an_account() {
+    let (bundler, smart_wallet) = (Address::repeat_byte(0x3e), Address::repeat_byte(0x5a));
+    let nested = |account| [vec![0xee; 40], tagged(100, account)].concat();
+    let from_wallet = [log(TOKEN, smart_wallet, SOLVER, 100, 0)];
+    for named in [Address::ZERO, smart_wallet] {
+        assert_eq!(account(tx(bundler, 0, nested(named)), &from_wallet), Ok(smart_wallet), "relayed for itself");
+    }
+    let signed = Tx { from: smart_wallet, ..tx(bundler, 0, nested(ACCOUNT)) };
+    assert_eq!(account(signed, &from_wallet), Ok(ACCOUNT), "signed by the payer");
+    // A source of ours that signs a plain transfer means what it says.
+    let plain = Tx { from: SAFE, ..tx(TOKEN, 0, tagged(100, ACCOUNT)) };
+    assert_eq!(account(plain, &[log(TOKEN, SAFE, SOLVER, 100, 0)]), Ok(ACCOUNT));
 }
 
 #[test]
