@@ -11,9 +11,9 @@ use domain::api_key::ApiKeyId;
 use domain::deposit::{self, Facts, Verdict};
 use domain::fail::FailReason;
 use domain::hold::State as HoldState;
-use domain::ids::RequestId;
+use domain::ids::{ChainId, RequestId};
 use domain::ledger::{Cause, Entry, Hold, HoldKind, UsdcMicros};
-use domain::money::{Amount, OutOfRange, Ratio, UsdMicros};
+use domain::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
 use domain::quote::{OrderTerms, Quote};
 use domain::request::{Event, State};
 use domain::time::Timestamp;
@@ -219,10 +219,16 @@ fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, means: &Means) -> Re
     let currency = on.and_then(|(site, _)| site.chain.currency(&terms.deposit.address));
     let currency = currency.ok_or(FastFillError::NotEligible("its currency is no longer served"))?;
     let quoted = quote.figures.prices.deposit.usd_ceil(amount, currency.decimals)?;
-    let snapshot = on.and_then(|(_, snapshot)| snapshot).filter(|snapshot| snapshot.check_age().is_ok());
-    let price = snapshot.zip(terms.deposit.address.evm()).and_then(|(snapshot, of)| snapshot.price(of).ok());
-    let now = price.map(|price| price.usd_ceil(amount, currency.decimals)).transpose()?;
+    let price = terms.deposit.address.evm().and_then(|of| price_now(terms.deposit.chain, of, means));
+    let now = price.map(|(price, decimals)| price.usd_ceil(amount, decimals)).transpose()?;
     Ok(now.unwrap_or(quoted).max(quoted))
+}
+
+/// With the decimals of its currency; none where nobody knows.
+fn price_now(chain: ChainId, currency: Address, means: &Means) -> Option<(Price, u8)> {
+    let (site, snapshot) = means.on(chain)?;
+    let snapshot = snapshot.filter(|snapshot| snapshot.check_age().is_ok())?;
+    Some((snapshot.price(currency).ok()?, site.chain.token(currency)?.decimals))
 }
 
 /// A USDC of the ledger counts as a dollar here.
@@ -298,9 +304,10 @@ pub fn filled(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<(), S
     }
 }
 
-/// What the deposit brought more or less than was counted on, at the worth of when the fill was asked for.
+/// What the deposit brought more or less than was counted on.
 fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &Deposit, means: &Means) -> Result<(), SolverError> {
-    let delta = difference(fast, deposit.deposit.amount)?;
+    let price = price_now(deposit.deposit.chain, deposit.deposit.currency, means);
+    let delta = difference(fast, deposit.deposit.amount, price)?;
     let deposit = deposit.id.0;
     let cause = match delta {
         UsdcMicros::ZERO => return Ok(()),
@@ -311,17 +318,23 @@ fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &Deposit, means: &
     Ok(())
 }
 
-/// Rounded against the integrator, by a millionth at the most.
-fn difference(fast: &FastFill, deposited: Amount) -> Result<UsdcMicros, OutOfRange> {
+/// At the worth of when the fill was asked for or of now, whichever is the worse for the integrator: whoever chooses when
+/// to deposit, and how much, would else sell us a currency at a price that has passed. Where nobody knows today's, no more
+/// is credited than stood for the deposit.
+fn difference(fast: &FastFill, deposited: Amount, now: Option<(Price, u8)>) -> Result<UsdcMicros, OutOfRange> {
     let held = Amount::new(U256::from(fast.held.0.unsigned_abs()));
-    let share = |part: Amount| Ratio::new(part.units(), fast.amount.units());
     let micros = |amount: Amount| i64::try_from(amount.units()).map_err(|_| OutOfRange);
     if deposited >= fast.amount {
-        let more = held.mul_floor(share(deposited.checked_sub(fast.amount)?)?)?;
-        return micros(more).map(UsdcMicros);
+        let more = deposited.checked_sub(fast.amount)?;
+        let then = micros(held.mul_floor(Ratio::new(more.units(), fast.amount.units())?)?)?;
+        let bound =
+            now.map_or(Ok(fast.held.0), |(price, decimals)| price.usd_floor(more, decimals).map(|usd| usd.0))?;
+        return Ok(UsdcMicros(then.min(bound)));
     }
-    let less = held.mul_ceil(share(fast.amount.checked_sub(deposited)?)?)?;
-    micros(less).map(|less| UsdcMicros(less).negated())
+    let less = fast.amount.checked_sub(deposited)?;
+    let then = micros(held.mul_ceil(Ratio::new(less.units(), fast.amount.units())?)?)?;
+    let bound = now.map_or(Ok(0), |(price, decimals)| price.usd_ceil(less, decimals).map(|usd| usd.0))?;
+    Ok(UsdcMicros(then.max(bound)).negated())
 }
 
 /// The order has ended for good and its deposit never came: the hold is spent. `false` means that none stood for it.
@@ -351,8 +364,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_is_worth_its_share_of_the_hold() {
+    fn a_difference_is_worth_what_is_worse_for_the_integrator() {
         let amount = |units: u64| Amount::new(U256::from(units));
+        // Three units are worth a thousandth of a dollar.
         let fast = FastFill {
             order: OrderId(B256::ZERO),
             request: RequestId(B256::ZERO),
@@ -368,9 +382,22 @@ mod tests {
             (2_999, -334),
             (2_700, -100_000),
             (6_000, 1_000_000),
-            (30_000_000, 9_999_000_000),
+            // As long as nobody knows the price, the hold bounds what is credited.
+            (30_000_000, 1_000_000),
         ] {
-            assert_eq!(difference(&fast, amount(deposited)), Ok(UsdcMicros(micros)), "{deposited}");
+            assert_eq!(difference(&fast, amount(deposited), None), Ok(UsdcMicros(micros)), "{deposited}");
+        }
+        let at = |tenths: u128| Some((Price::new(tenths, 1).unwrap(), 3));
+        for (deposited, price, micros) in [
+            // The market fell: what is too much is worth today's price, what is missing that of then.
+            (6_000, 1, 300_000),
+            (30_000_000, 1, 2_999_700_000),
+            (2_700, 1, -100_000),
+            // It rose: the other way about.
+            (6_000, 10, 1_000_000),
+            (2_700, 10, -300_000),
+        ] {
+            assert_eq!(difference(&fast, amount(deposited), at(price)), Ok(UsdcMicros(micros)), "{deposited} {price}");
         }
     }
 }
