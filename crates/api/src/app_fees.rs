@@ -80,10 +80,7 @@ pub async fn balances(app: State<App>, Path(wallet_text): Path<String>) -> Resul
     let wallet = wallet(&wallet_text)?;
     let currency = ledger::currency_of(&app.catalog).ok_or(ApiError::NotOffered { field: "wallet" })?;
     let account = app.solver.store.read(move |tx| book::account(tx, wallet)).await?;
-    let snapshot = app.solver.market.latest(currency.chain);
-    let price = snapshot.and_then(|snapshot| snapshot.price(currency.address.evm()?).ok());
-    // Without a market, a dollar is a dollar.
-    let price = price.or_else(|| Price::new(1, 0).ok()).ok_or(ApiError::Internal)?;
+    let price = app.solver.usdc_price();
     let body = app.rendered.of(currency).and_then(|currency| BalancesResponse::new(currency, &account, price));
     let body = body.ok_or(ApiError::Internal)?;
     Ok(Json(body).into_response())

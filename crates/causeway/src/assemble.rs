@@ -81,6 +81,7 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         sites,
         screen,
         accounts,
+        balances: Default::default(),
         debug_refunds,
         outside,
     };

@@ -16,6 +16,7 @@ pub mod ledger;
 pub mod loss;
 pub mod money;
 pub mod order;
+pub mod outcome;
 pub mod pair;
 pub mod payment;
 pub mod pricing;

@@ -293,6 +293,8 @@ pub struct Price {
 }
 
 impl Price {
+    pub const DOLLAR: Self = Self { answer: 1, decimals: 0 };
+
     /// A feed that answers zero, or with absurd decimals, has no price.
     pub fn new(answer: u128, decimals: u8) -> Result<Self, OutOfRange> {
         if answer == 0 || decimals > 36 { Err(OutOfRange) } else { Ok(Self { answer, decimals }) }

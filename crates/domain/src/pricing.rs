@@ -63,7 +63,7 @@ pub struct Rates<'a> {
     /// Both the origin and the destination currency are priced by feeds: what pools take of them can be told, and made
     /// good by a sponsor. A pool's own price is anybody's to set.
     pub losses_known: bool,
-    /// What the caller's sponsor can spend.
+    /// What the caller's sponsor can spend. Negative where it owes too much to get anything.
     pub sponsor_available: UsdMicros,
 }
 
@@ -154,6 +154,7 @@ pub fn price(mut ask: Ask, way: Way<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         return Err(Refusal::InsufficientLiquidity);
     }
     check_calls(&ask, way.destination.currency, minimum)?;
+    let fixed = deal.fixed(&split, output)?;
     let figures = Figures {
         operation: pair.operation,
         input,
@@ -164,7 +165,7 @@ pub fn price(mut ask: Ask, way: Way<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         minimum,
         fees: split.fees,
         top_up,
-        fixed: deal.fixed(split.exchanged, output)?,
+        fixed,
         sponsorship: split.sponsorship,
         origin_gas: gas_cost(user_gas(way.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
         slippage_bps,
@@ -494,15 +495,18 @@ impl<'a> Deal<'a> {
     }
 
     /// Beside what the market would give, and only if the integrator can stand for the difference.
-    fn fixed(&self, exchanged: Amount, output: Amount) -> Result<Option<Fixed>, Refusal> {
+    fn fixed(&self, split: &Split, output: Amount) -> Result<Option<Fixed>, Refusal> {
         let Some(rate) = self.ask.wishes.fixed_rate else { return Ok(None) };
-        let fixed = Fixed { rate, market_output: exchanged.mul_floor(self.market_rate)? };
+        let fixed = Fixed { rate, market_output: split.exchanged.mul_floor(self.market_rate)? };
         if fixed.deviates(output)? {
             return Err(Refusal::FixedRate("more than 500 basis points away from the market"));
         }
         let (price, decimals) = (self.rates.prices.payout, self.way.payout.decimals);
         let drift = fixed.fee(output, price, decimals)?;
-        let spent = UsdMicros(drift.0.min(0).saturating_neg());
+        let sponsored = split.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+        let fees = self.rates.prices.deposit.usd_ceil(sponsored, self.way.deposit.decimals)?;
+        // What the rate brings is there only afterwards: it pays for no fees.
+        let spent = fees.checked_add(UsdMicros(drift.0.min(0).saturating_neg()))?;
         if spent > self.rates.sponsor_available {
             return Err(Refusal::SponsorBalance);
         }

@@ -3,6 +3,7 @@
 //! Fees fall into buckets. The sponsor's cap is spent on the selected ones in their canonical order, without dust: what
 //! a bucket's share in dollars comes to in the fee's currency is rounded down, and the user pays the rest.
 
+use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 
 use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
@@ -35,16 +36,18 @@ impl Component {
 /// What the sponsor offers to pay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SponsorAsk {
+    /// Whose balance pays.
+    pub wallet: Address,
     selected: Vec<Component>,
     pub cap: Option<UsdMicros>,
 }
 
 impl SponsorAsk {
     /// The components in canonical order, each once.
-    pub fn new(mut selected: Vec<Component>, cap: Option<UsdMicros>) -> Self {
+    pub fn new(wallet: Address, mut selected: Vec<Component>, cap: Option<UsdMicros>) -> Self {
         selected.sort_unstable();
         selected.dedup();
-        Self { selected, cap }
+        Self { wallet, selected, cap }
     }
 
     pub fn selected(&self) -> &[Component] {
@@ -150,7 +153,7 @@ mod tests {
     #[test]
     fn the_cap_is_spent_in_canonical_order() {
         // $0.0231, $0.04, $0.01 and $0.05 under a cap of $0.07.
-        let ask = SponsorAsk::new(Component::DEFAULT.to_vec(), Some(UsdMicros(70_000)));
+        let ask = SponsorAsk::new(Address::ZERO, Component::DEFAULT.to_vec(), Some(UsdMicros(70_000)));
         let paid = Sponsorship::allocate(&ask, totals([23_100, 40_000, 10_000, 50_000, 0]), dollar(), 6).unwrap();
         let sponsored = paid.buckets.map(|bucket| bucket.sponsored.to_string());
         assert_eq!(sponsored, ["23100", "40000", "6900", "0", "0"]);
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_selection_is_put_in_order_and_a_reward_is_the_users() {
-        let ask = SponsorAsk::new(vec![Component::Relay, Component::Swap, Component::Relay], None);
+        let ask = SponsorAsk::new(Address::ZERO, vec![Component::Relay, Component::Swap, Component::Relay], None);
         assert_eq!(ask.selected(), [Component::Swap, Component::Relay]);
         let paid = Sponsorship::allocate(&ask, totals([5, -7, 3, 2, 0]), dollar(), 6).unwrap();
         assert_eq!(paid.bucket(Component::Swap).sponsored, Amount::ZERO);
@@ -180,7 +183,7 @@ mod tests {
             answer in 1u64..1_000_000_000_000,
             decimals in 0u8..=18,
         ) {
-            let (ask, price) = (SponsorAsk::new(Component::ALL.to_vec(), cap.map(UsdMicros)), Price::new(answer.into(), 8).unwrap());
+            let (ask, price) = (SponsorAsk::new(Address::ZERO, Component::ALL.to_vec(), cap.map(UsdMicros)), Price::new(answer.into(), 8).unwrap());
             let paid = Sponsorship::allocate(&ask, totals(units), price, decimals).unwrap();
             let mut worth = 0;
             for (bucket, total) in paid.buckets.iter().zip(totals(units)) {

@@ -1,7 +1,7 @@
 //! Every worker ends here: one lock, one decision, one commit.
 
 use domain::fail::RefundFailReason;
-use domain::request::{self, Event, Next, Step};
+use domain::request::{self, Event, Next, State, Step};
 use serde::Serialize;
 use store::dues::Due;
 use store::payments::{Purpose, Stored};
@@ -12,6 +12,7 @@ use crate::error::SolverError;
 use crate::fast_fill;
 use crate::payments::{Outcome, pay};
 use crate::solver::Means;
+use crate::sponsor;
 
 /// Applies an event to a request that the unit holds, with all that follows: state, event row and payments.
 /// `figures` is what the rule looked at, for whoever asks why.
@@ -33,6 +34,12 @@ pub fn advance(
         apply(request, &next);
         if next.release_hold {
             fast_fill::give_up(tx, request, means)?;
+        }
+        match next.state {
+            State::Pending | State::Submitted | State::Success => {}
+            State::Waiting | State::Refunding | State::Refunded | State::Failed => {
+                sponsor::release(tx, request, means)?;
+            }
         }
         if next.withdraw_due {
             dues::withdraw(tx, request.id)?;

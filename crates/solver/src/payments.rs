@@ -11,7 +11,7 @@ use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
 use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
-use store::{Tx, contracts, deposits, dues, fast_fills, lanes, payments, risk, settlements};
+use store::{Tx, contracts, deposits, dues, fast_fills, lanes, outcomes, payments, risk, settlements};
 
 use crate::deposits::worth;
 use crate::error::SolverError;
@@ -20,6 +20,7 @@ use crate::forms::Form;
 use crate::reprice::{Repriced, reprice};
 use crate::site::Site;
 use crate::solver::Means;
+use crate::sponsor::{self, Asked};
 
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -104,6 +105,11 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     }
     // A fill ahead of its deposit that came to nothing decided nothing for the one after.
     let repeats = voids > 0 && !fast_fills::was_voided(tx, due.order)?;
+    if let (Purpose::Fill, false, Some(quote)) = (due.purpose, repeats, quote)
+        && !sponsor::reserve_quoted(tx, quote, due, means)?
+    {
+        return Ok(Outcome::CannotFill(FailReason::SponsorBalanceTooLow));
+    }
     let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
     if let Some(why) = site.refusing() {
         return not_now(Reason::Refusing(why.to_string()));
@@ -143,12 +149,19 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         None => due.currency.is_zero() && contracts::is_known(tx, due.chain, due.recipient)?,
     };
     let filled = quote.filter(|_| due.purpose == Purpose::Fill);
-    let (amount, swap) = match filled {
-        None => (amount, None),
+    let (amount, swap, comes_to) = match filled {
+        None => (amount, None, None),
         // What was decided once and is paid again is not decided again.
-        Some(quote) if repeats => (amount, quote.destination_swap.clone()),
+        Some(quote) if repeats => (amount, quote.destination_swap.clone(), outcomes::of_order(tx, due.order)?),
         Some(quote) => match reprice(quote, amount, site, snapshot, means)? {
-            Repriced::Pay { amount, swap } => (amount, swap),
+            Repriced::Pay { amount, swap } => {
+                match sponsor::reserve(tx, quote, due, amount, (site, snapshot), means)? {
+                    Asked::Reserved(comes_to) => (amount, swap, comes_to),
+                    Asked::TooLow => return Ok(Outcome::CannotFill(FailReason::SponsorBalanceTooLow)),
+                    Asked::TooFar => return Ok(Outcome::CannotFill(FailReason::Slippage)),
+                    Asked::Unknown => return not_now(Reason::NoMarket),
+                }
+            }
             Repriced::Refund(reason) => return Ok(Outcome::CannotFill(reason)),
             Repriced::Unknown => return not_now(Reason::NoMarket),
         },
@@ -205,6 +218,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     }
     if due.purpose == Purpose::Fill {
         fast_fill::paid(tx, due, quote, means)?;
+    }
+    if let Some(comes_to) = &comes_to {
+        outcomes::put(tx, stored.id, due.order, comes_to)?;
     }
     dues::remove(tx, due.purpose, due.subject)?;
     Ok(Outcome::Paid(Box::new(stored)))

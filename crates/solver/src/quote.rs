@@ -27,6 +27,7 @@ use crate::forms::Form;
 use crate::routes::Scene;
 use crate::site::Site;
 use crate::solver::Solver;
+use crate::sponsor::spendable;
 use crate::steps::{Planner, Step};
 
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +95,7 @@ const MOST_CALLS_GAS: u64 = 3_000_000;
 impl Solver {
     /// A promise: priced, and durable before it is answered.
     pub async fn quote(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+        self.learn_sponsor(&ask).await?;
         let ask = self.try_calls(ask).await?;
         let quoted = self.price_in_memory(ask)?;
         self.store.write_quote(row(&quoted.quote, quoted.order_id)).await?;
@@ -102,8 +104,23 @@ impl Solver {
 
     /// What a quote would say. Nothing is promised or kept.
     pub async fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+        self.learn_sponsor(&ask).await?;
         let ask = self.try_calls(ask).await?;
         self.price_in_memory(ask)
+    }
+
+    async fn learn_sponsor(&self, ask: &Ask) -> Result<(), StoreError> {
+        match &ask.wishes.sponsor {
+            Some(sponsor) => self.balances.learn(&self.store, sponsor.wallet).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What the caller's sponsor can spend. What a user does alone it cannot pay for: nothing of ours stands between.
+    fn spendable(&self, ask: &Ask, stays: bool) -> UsdMicros {
+        let sponsor = ask.wishes.sponsor.as_ref().filter(|_| !stays);
+        let account = sponsor.map(|sponsor| self.balances.known(sponsor.wallet).unwrap_or_default());
+        account.map_or(UsdMicros(-1), |account| spendable(&account, self.usdc_price()))
     }
 
     /// From memory alone: nothing is waited for.
@@ -117,11 +134,10 @@ impl Solver {
         let there = self.market.current(destination.chain.id)?;
         let site = self.sites.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
         self.learn(&ask, destination);
-        // Nobody has an account yet.
-        let sponsor_available = UsdMicros::default();
+        let stays = origin.chain.id == destination.chain.id;
+        let sponsor_available = self.spendable(&ask, stays);
         let scene = Scene { origin, destination, here: &here, there: &there, sponsor_available };
         let fresh = self.fresh();
-        let stays = origin.chain.id == destination.chain.id;
         let quote = if stays { self.stay(ask, scene, fresh) } else { self.cross(ask, scene, fresh) };
         let quote = quote.map_err(|error| scene.or_missing_pools(error, stays))?;
         let order = quote.order();

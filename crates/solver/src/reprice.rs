@@ -7,7 +7,7 @@
 use alloy::primitives::Address;
 use domain::deposit::reaches_minimum;
 use domain::fail::FailReason;
-use domain::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
+use domain::money::{Amount, OutOfRange, Ratio, UsdMicros};
 use domain::pair::Pair;
 use domain::quote::{Bound, Quote, Swap};
 use domain::swap::Exchange;
@@ -94,7 +94,7 @@ fn least_at_market(quote: &Quote, quoted: Amount, site: &Site, means: &Means) ->
 }
 
 /// What the market gives now for what this payment was quoted for.
-fn at_market(
+pub(crate) fn at_market(
     quote: &Quote,
     quoted: Amount,
     site: &Site,
@@ -113,7 +113,7 @@ fn at_market(
     let (Ok(sold), Ok(bought)) = (here.price(address(deposit)), there.price(address(payout))) else { return Ok(None) };
     let exchanged = quoted.mul_ceil(Ratio::new(figures.exchanged.units(), figures.paid.units())?)?;
     let pair = Pair::of(deposit, payout);
-    let feeds = Price::exchange((sold, deposit.decimals), (bought, payout.decimals))?;
+    let feeds = pair.rate((deposit, sold), (payout, bought))?;
     let hedge = hedge((&origin.chain, deposit, here), (&site.chain, payout, there), exchanged);
     let rate = pair.bounded(feeds, hedge, &means.terms)?;
     Ok(Some(exchanged.mul_floor(rate)?))

@@ -19,7 +19,7 @@ use crate::solver::Solver;
 const MOST_CHOICES: usize = 2;
 
 /// What a pool on the way of a fill takes of gas.
-const POOL_GAS: u64 = 150_000;
+pub(crate) const POOL_GAS: u64 = 150_000;
 
 /// A currency to deposit or to pay out, and the market between it and what the caller named.
 #[derive(Clone, Debug)]

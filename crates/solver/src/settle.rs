@@ -404,6 +404,9 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
     let state = payment::step(stored.state, payment::Event::Finalised)?;
     payments::set_state(tx, stored.id, state, means.now)?;
     if state != PaymentState::Void {
+        if stored.payment.purpose == Purpose::Fill && state == PaymentState::Final {
+            crate::sponsor::book(tx, stored, means)?;
+        }
         return Ok(Vec::new());
     }
     settlements::free(tx, stored.payment.order, stored.id)?;

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256};
-use domain::catalog::Catalog;
+use domain::catalog::{Catalog, Chain};
 use domain::ids::ChainId;
+use domain::ledger;
+use domain::money::Price;
 use domain::pricing::Terms;
 use domain::quote::{FORCE_REFUND, Quote};
 use domain::time::Timestamp;
@@ -17,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accounts::Accounts;
+use crate::balances::Balances;
 use crate::site::Site;
 
 /// What the solver is handed from outside, so that tests can hand it their own.
@@ -49,6 +52,7 @@ pub struct Solver {
     pub sites: BTreeMap<ChainId, Arc<Site>>,
     pub screen: Arc<Screen>,
     pub accounts: Arc<Accounts>,
+    pub balances: Balances,
     /// Test deployments refund what asks for it.
     pub debug_refunds: bool,
     pub outside: Outside,
@@ -76,6 +80,13 @@ impl Solver {
     pub fn balance_nodes(&self) -> Option<&Nodes> {
         let chain = domain::ledger::currency_of(&self.catalog)?.chain;
         self.sites.get(&chain).map(|site| &site.nodes)
+    }
+
+    /// What a USDC of the ledger is worth. Without a market, a dollar.
+    pub fn usdc_price(&self) -> Price {
+        let mut sites = self.sites.values();
+        let price = sites.find_map(|site| usdc_price(&site.chain, self.market.latest(site.id()).as_deref()));
+        price.unwrap_or(Price::DOLLAR)
     }
 
     /// The same, writing under a lease.
@@ -117,6 +128,11 @@ impl Solver {
     }
 }
 
+fn usdc_price(chain: &Chain, snapshot: Option<&Snapshot>) -> Option<Price> {
+    let currency = ledger::currency(chain)?.address.evm()?;
+    snapshot?.price(currency).ok()
+}
+
 /// The sites and the snapshots paying goes by.
 #[derive(Clone, Debug)]
 pub struct Means {
@@ -129,6 +145,12 @@ pub struct Means {
 }
 
 impl Means {
+    /// What a USDC of the ledger is worth. Without a market, a dollar.
+    pub fn usdc_price(&self) -> Price {
+        let mut sites = self.sites.values();
+        sites.find_map(|(site, snapshot)| usdc_price(&site.chain, snapshot.as_deref())).unwrap_or(Price::DOLLAR)
+    }
+
     pub fn forces_refund(&self, quote: &Quote) -> bool {
         let asked = self.debug_refunds && quote.ask.referrer.as_deref() == Some(FORCE_REFUND);
         asked || quote.ask.wishes.force_refund

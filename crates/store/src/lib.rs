@@ -25,6 +25,7 @@ mod lock;
 pub mod losses;
 mod migrate;
 mod options;
+pub mod outcomes;
 pub mod payments;
 pub mod payouts;
 pub mod receipts;

@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 10, name: "0010_keys", sql: include_str!("../migrations/0010_keys.sql") },
     Migration { version: 11, name: "0011_instances", sql: include_str!("../migrations/0011_instances.sql") },
     Migration { version: 12, name: "0012_fast_fills", sql: include_str!("../migrations/0012_fast_fills.sql") },
+    Migration { version: 13, name: "0013_outcomes", sql: include_str!("../migrations/0013_outcomes.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

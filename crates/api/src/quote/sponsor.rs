@@ -56,8 +56,8 @@ impl Asked<'_> {
         };
         // Whose balance it is is known by the key.
         let key = caller.key().ok_or(ApiError::KeyRequired { field: "subsidizeFees" })?;
-        key.wallet.ok_or(ApiError::Forbidden("subsidizeFees: no wallet is linked to this key"))?;
-        Ok((Some(SponsorAsk::new(components, cap)), fixed_rate))
+        let wallet = key.wallet.ok_or(ApiError::Forbidden("subsidizeFees: no wallet is linked to this key"))?;
+        Ok((Some(SponsorAsk::new(wallet, components, cap)), fixed_rate))
     }
 }
 

@@ -109,7 +109,7 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
         key: None,
         wishes: Wishes {
             app_fees: vec![AppFee { recipient: Address::repeat_byte(0x33), bps: 2 }],
-            sponsor: Some(SponsorAsk::new(selected.to_vec(), cap.map(UsdMicros))),
+            sponsor: Some(SponsorAsk::new(Address::repeat_byte(0x5f), selected.to_vec(), cap.map(UsdMicros))),
             fixed_rate: fixed_rate.map(|rate| rate.parse().unwrap()),
             ..Wishes::default()
         },

@@ -11,7 +11,7 @@ use crate::quote::{Call, Operation, Wishes};
 use crate::sponsorship::SponsorAsk;
 use crate::swap::Path;
 
-fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
+pub(crate) fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
     Currency {
         chain: ChainId(chain),
         address: Address::repeat_byte(byte).into(),
@@ -434,8 +434,17 @@ fn app_fees_come_out_of_the_input_and_stay_below_it() {
     assert_eq!(with(vec![fee(5_000), fee(5_000)]), Err(Refusal::AppFees));
 }
 
+pub(crate) const SPONSOR: Address = Address::repeat_byte(0x5f);
+
+/// 250 USDC to DAI, or to USDC at a fixed rate, paid for by a sponsor, with an app fee of 10 basis points.
+pub(crate) fn a_sponsored_quote(cap: Option<i64>, fixed: Option<&str>) -> Quote {
+    let app_fees = vec![AppFee { recipient: Address::repeat_byte(6), bps: 10 }];
+    let wishes = Wishes { app_fees, fixed_rate: fixed.map(|rate| rate.parse().unwrap()), ..sponsored(cap) };
+    Case { wishes, ..Case::new(250_000_000, 1, if fixed.is_some() { 1 } else { 2 }) }.quote().unwrap()
+}
+
 fn sponsored(cap: Option<i64>) -> Wishes {
-    let sponsor = SponsorAsk::new(Component::DEFAULT.to_vec(), cap.map(UsdMicros));
+    let sponsor = SponsorAsk::new(SPONSOR, Component::DEFAULT.to_vec(), cap.map(UsdMicros));
     Wishes { sponsor: Some(sponsor), ..Wishes::default() }
 }
 
@@ -475,6 +484,15 @@ fn a_fixed_rate_holds_whatever_the_market_says() {
     assert_eq!(unheld, Err(Refusal::FixedRateCurrency));
     let broke = Case { wishes: rate("1:1"), sponsor: 10, ..Case::new(250_000_000, 1, 1) }.quote();
     assert_eq!(broke, Err(Refusal::SponsorBalance));
+    // The fees are two cents and the gas; the drift, ten cents more.
+    let with_balance = |sponsor| Case { wishes: rate("1:1.0004"), sponsor, ..Case::new(250_000_000, 1, 1) }.quote();
+    let fees = with_balance(i64::MAX).unwrap().figures.sponsorship.unwrap().sponsored_total().unwrap();
+    let cost = i64::try_from(fees.units()).unwrap() + 100_000;
+    assert!(with_balance(cost).is_ok());
+    assert_eq!(with_balance(cost - 1), Err(Refusal::SponsorBalance));
+    // Whoever owes too much gets no fixed rate, even one that pays.
+    let earning = Case { wishes: rate("1:0.9996"), sponsor: -1, ..Case::new(250_000_000, 1, 1) }.quote();
+    assert_eq!(earning, Err(Refusal::SponsorBalance));
     let backward = Case { trade: Trade::ExactOutput, wishes: rate("1:0.5").clone(), ..Case::new(1, 1, 1) };
     assert!(matches!(backward.quote(), Err(Refusal::FixedRate(_))));
     let backward = Case { trade: Trade::ExactOutput, wishes: rate("1:0.9996"), ..Case::new(249_900_000, 1, 1) };

@@ -1,0 +1,201 @@
+//! What a fill comes to for those who pay for it or earn by it: the sponsor, and the apps whose fees it carries.
+//!
+//! It is fixed in the commit that decides the fill, at what things cost then, and booked once the fill is final. So
+//! nothing is booked twice and nothing has to be taken back, whatever a chain does in between.
+
+use alloy_primitives::Address;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Currency;
+use crate::ids::RequestId;
+use crate::ledger::{Cause, Entry, NotAnEntry, UsdcMicros};
+use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
+use crate::quote::Quote;
+use crate::sponsorship::{Component, Sponsorship};
+
+/// What things cost when the fill is decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    pub deposit: Price,
+    pub payout: Price,
+    pub usdc: Price,
+    /// Gas of the fill.
+    pub gas: UsdMicros,
+    /// What the market would pay out for the same money, where the rate is fixed.
+    pub market: Option<Amount>,
+}
+
+/// The currencies of the two middle amounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Currencies<'a> {
+    pub deposit: &'a Currency,
+    pub payout: &'a Currency,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// What the deposit's currency was worth.
+    pub price: Price,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sponsored: Option<Sponsored>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub app_fees: Vec<AppFeePaid>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sponsored {
+    pub wallet: Address,
+    /// The fees as they turned out, and who pays them.
+    pub fees: Sponsorship,
+    /// What the sponsor's part of them takes from its balance.
+    pub payment: UsdcMicros,
+    /// What a fixed rate brings the sponsor; negative where it costs.
+    pub drift: UsdcMicros,
+    /// What the market would have paid out, where the rate is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub market: Option<Amount>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppFeePaid {
+    pub recipient: Address,
+    /// In the deposit's currency.
+    pub amount: Amount,
+    /// To its balance.
+    pub credit: UsdcMicros,
+}
+
+impl Outcome {
+    /// What paying `output` for a deposit comes to. None where nobody pays for it and nobody earns by it.
+    pub fn of(
+        quote: &Quote,
+        deposited: Amount,
+        output: Amount,
+        costs: &Costs,
+        currencies: Currencies<'_>,
+    ) -> Result<Option<Self>, OutOfRange> {
+        let figures = &quote.figures;
+        // What came beyond the quoted amount is not the sponsor's to pay fees for.
+        let part = Ratio::new(deposited.min(figures.deposit).units(), figures.deposit.units())?;
+        let decimals = currencies.deposit.decimals;
+        let mut app_fees = Vec::new();
+        for (asked, quoted) in quote.ask.wishes.app_fees.iter().zip(&figures.fees.app) {
+            let amount = quoted.mul_floor(part)?;
+            let credit = to_credit(costs.deposit.usd_floor(amount, decimals)?, costs.usdc)?;
+            app_fees.push(AppFeePaid { recipient: asked.recipient, amount, credit });
+        }
+        let sponsored = match &figures.sponsorship {
+            Some(quoted) if is_live(quote)? => {
+                let gas = costs.deposit.amount_ceil(costs.gas, decimals)?;
+                let execution = gas.checked_add(figures.fees.top_up)?.checked_add(figures.fees.flat)?;
+                let fees = quoted.turned_out(execution, part, costs.deposit, decimals)?;
+                let payment = to_charge(costs.deposit.usd_ceil(fees.sponsored_total()?, decimals)?, costs.usdc)?;
+                let drift = match costs.market {
+                    None => UsdcMicros::ZERO,
+                    Some(market) => {
+                        let drift = Signed::difference(market, output);
+                        signed(costs.payout.usd_signed(drift, currencies.payout.decimals)?, costs.usdc)?
+                    }
+                };
+                Some(Sponsored { wallet: quoted.ask.wallet, fees, payment, drift, market: costs.market })
+            }
+            Some(_) | None => None,
+        };
+        let nothing = sponsored.is_none() && app_fees.is_empty();
+        Ok((!nothing).then_some(Self { price: costs.deposit, sponsored, app_fees }))
+    }
+
+    /// What has to be set aside for it: the fees, and the drift where it costs.
+    pub fn reservation(&self) -> Option<(Address, UsdcMicros)> {
+        self.sponsored.as_ref().map(|it| (it.wallet, it.payment.minus(it.drift.min(UsdcMicros::ZERO))))
+    }
+
+    /// What the sponsor's balance moves by, once the payment is final.
+    pub fn sponsor_entries(&self, payment: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
+        let Some(it) = &self.sponsored else { return Ok(Vec::new()) };
+        let moves = [
+            (Cause::Sponsorship { payment }, it.payment.negated()),
+            // Apart from the fees, in either sign.
+            (Cause::FixedRate { payment }, it.drift),
+        ];
+        let real = moves.into_iter().filter(|(_, delta)| *delta != UsdcMicros::ZERO);
+        real.map(|(cause, delta)| Entry::new(cause, it.wallet, delta, Some(request))).collect()
+    }
+
+    /// What the apps earn.
+    pub fn app_entries(&self, payment: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
+        let real = (0..).zip(&self.app_fees).filter(|(_, fee)| fee.credit > UsdcMicros::ZERO);
+        real.map(|(place, fee)| Entry::new(Cause::AppFee { payment, place }, fee.recipient, fee.credit, Some(request)))
+            .collect()
+    }
+}
+
+/// Whether a sponsor pays for any of it. One that could not when it was asked does not later: the user pays.
+pub fn is_live(quote: &Quote) -> Result<bool, OutOfRange> {
+    let sponsored = quote.figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+    Ok(quote.figures.fixed.is_some() || !sponsored.is_zero())
+}
+
+impl Sponsorship {
+    /// The fees as they turned out. What the user pays was settled by the quote; the sponsor pays the rest of what it
+    /// chose to pay, up to its cap.
+    fn turned_out(&self, execution: Amount, part: Ratio, price: Price, decimals: u8) -> Result<Self, OutOfRange> {
+        let mut left = self.ask.cap;
+        let mut out = self.clone();
+        out.cap_hit = false;
+        for (at, component) in Component::ALL.into_iter().enumerate() {
+            let quoted = &self.buckets[at];
+            let scaled = |amount: Signed| -> Result<Signed, OutOfRange> {
+                let size = amount.size().mul_floor(part)?;
+                Ok(if amount.is_negative() { Signed::reward(size) } else { Signed::cost(size) })
+            };
+            let (total, by_user) = match component {
+                Component::Execution => (Signed::cost(execution), quoted.user_pays()?),
+                Component::Swap | Component::Relay | Component::App | Component::Rent => {
+                    (scaled(quoted.total)?, scaled(quoted.user_pays()?)?)
+                }
+            };
+            let bucket = &mut out.buckets[at];
+            (bucket.total, bucket.sponsored) = (total, Amount::ZERO);
+            let rest = total.checked_sub(by_user)?;
+            if rest.is_negative() || total.is_negative() || !self.ask.selected().contains(&component) {
+                continue;
+            }
+            let full = rest.size().min(total.size());
+            bucket.sponsored = match &mut left {
+                None => full,
+                Some(left) => {
+                    let worth = price.usd_ceil(full, decimals)?;
+                    let spent = worth.min(*left);
+                    *left = left.checked_sub(spent)?;
+                    if spent == worth { full } else { price.amount_floor(spent, decimals)?.min(full) }
+                }
+            };
+            out.cap_hit |= bucket.sponsored < total.size();
+        }
+        Ok(out)
+    }
+}
+
+/// What we owe: the fraction stays with us.
+fn to_credit(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
+    let units = usdc.amount_floor(usd, 6)?.units();
+    i64::try_from(units).map(UsdcMicros).map_err(|_| OutOfRange)
+}
+
+/// What we charge: the fraction is paid to us.
+fn to_charge(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
+    let units = usdc.amount_ceil(usd, 6)?.units();
+    i64::try_from(units).map(UsdcMicros).map_err(|_| OutOfRange)
+}
+
+fn signed(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
+    if usd.0 < 0 {
+        to_charge(UsdMicros(usd.0.saturating_neg()), usdc).map(UsdcMicros::negated)
+    } else {
+        to_credit(usd, usdc)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What integrators pay for their users and earn by them, around a fill: set aside when the deposit is accepted, fixed in
+//! the commit that decides the fill, booked when the fill is final, given back when there is none.
+
+use alloy::primitives::Address;
+use domain::deposit;
+use domain::fixed_rate::Fixed;
+use domain::ledger::{Entry, Hold, HoldId, HoldKind, UsdcMicros};
+use domain::money::{Amount, Price};
+use domain::outcome::{Costs, Currencies, Outcome, is_live};
+use domain::quote::Quote;
+use market::Snapshot;
+use store::dues::Due;
+use store::ledger::{self, Opened};
+use store::payments::Stored;
+use store::requests::Request;
+use store::{Tx, deposits, outcomes};
+use tracing::warn;
+
+use crate::error::SolverError;
+use crate::reprice::at_market;
+use crate::site::Site;
+use crate::solver::Means;
+
+/// What became of asking a fill's sponsor.
+#[derive(Debug)]
+pub enum Asked {
+    /// It is set aside; this is what the fill comes to.
+    Reserved(Option<Outcome>),
+    TooLow,
+    /// The market has moved further from the fixed rate than an integrator may stand for.
+    TooFar,
+    /// Prices are not known at the moment.
+    Unknown,
+}
+
+/// The deposit is accepted: what the quote said is set aside, whatever the fill still waits for. `false` means that the
+/// sponsor does not have it.
+pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, means: &Means) -> Result<bool, SolverError> {
+    if !is_live(quote)? || ledger::open_hold_of(tx, HoldKind::Sponsorship, due.order.0)?.is_some() {
+        return Ok(true);
+    }
+    let Some(currencies) = currencies(quote, means) else { return Ok(true) };
+    let prices = &quote.figures.prices;
+    let gas = prices.deposit.usd_ceil(quote.figures.fees.fill_gas, currencies.deposit.decimals)?;
+    let market = quote.figures.fixed.map(|fixed| fixed.market_output);
+    let costs = Costs { deposit: prices.deposit, payout: prices.payout, usdc: means.usdc_price(), gas, market };
+    let deposited = deposited(tx, quote, due)?;
+    let outcome = Outcome::of(quote, deposited, due.amount, &costs, currencies)?;
+    set_aside(tx, due, outcome.as_ref(), means)
+}
+
+/// The fill is decided: what it comes to at today's costs is set aside in place of what was quoted.
+pub fn reserve(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    due: &Due,
+    amount: Amount,
+    (site, there): (&Site, &Snapshot),
+    means: &Means,
+) -> Result<Asked, SolverError> {
+    let nobody = quote.ask.wishes.app_fees.is_empty() && !is_live(quote)?;
+    let (false, Some(terms)) = (nobody, &quote.terms) else { return Ok(Asked::Reserved(None)) };
+    let Some(currencies) = currencies(quote, means) else { return Ok(Asked::Unknown) };
+    let market = match quote.figures.fixed {
+        None => None,
+        Some(fixed) => {
+            let Some(market) = at_market(quote, amount, site, there, means)? else { return Ok(Asked::Unknown) };
+            if (Fixed { market_output: market, ..fixed }).deviates(amount)? {
+                return Ok(Asked::TooFar);
+            }
+            Some(market)
+        }
+    };
+    // A price that is not known now is the quoted one, which is ten minutes old at the most.
+    let prices = &quote.figures.prices;
+    let here = means.on(terms.deposit.chain).and_then(|(_, snapshot)| snapshot);
+    let price = |snapshot: Option<&Snapshot>, of: Option<Address>, quoted: Price| {
+        snapshot.zip(of).and_then(|(snapshot, of)| snapshot.price(of).ok()).unwrap_or(quoted)
+    };
+    let native = price(Some(there), Some(Address::ZERO), prices.destination_native);
+    let costs = Costs {
+        deposit: price(here, terms.deposit.address.evm(), prices.deposit),
+        payout: price(Some(there), terms.payout.address.evm(), prices.payout),
+        usdc: means.usdc_price(),
+        gas: native.usd_ceil(there.cost(gas_units(quote, site)), site.chain.native.decimals)?,
+        market,
+    };
+    let deposited = deposited(tx, quote, due)?;
+    let outcome = Outcome::of(quote, deposited, amount, &costs, currencies)?;
+    let covered = set_aside(tx, due, outcome.as_ref(), means)?;
+    Ok(if covered { Asked::Reserved(outcome) } else { Asked::TooLow })
+}
+
+/// What a fill of this form usually takes, as its quote counted it.
+fn gas_units(quote: &Quote, site: &Site) -> u64 {
+    let gas = site.chain.fill_gas;
+    let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
+    if crate::forms::is_routed(quote) {
+        let pools = if quote.destination_swap.is_some() { crate::routes::POOL_GAS } else { 0 };
+        quote.ask.wishes.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(pools))
+    } else if native {
+        gas.native_typical
+    } else {
+        gas.erc20_typical
+    }
+}
+
+fn currencies<'a>(quote: &Quote, means: &'a Means) -> Option<Currencies<'a>> {
+    let terms = quote.terms.as_ref()?;
+    let deposit = means.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address)?;
+    let payout = means.on(terms.payout.chain)?.0.chain.currency(&terms.payout.address)?;
+    Some(Currencies { deposit, payout })
+}
+
+/// What was paid in for the order or, where that is still to come, what was quoted.
+fn deposited(tx: &mut Tx<'_>, quote: &Quote, due: &Due) -> Result<Amount, SolverError> {
+    let tied = deposits::of_order(tx, due.order)?.filter(|stored| stored.state != deposit::State::Gone);
+    Ok(tied.map_or(quote.figures.deposit, |stored| stored.deposit.amount))
+}
+
+fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, means: &Means) -> Result<bool, SolverError> {
+    let Some((wallet, amount)) = outcome.and_then(Outcome::reservation) else { return Ok(true) };
+    let (kind, subject) = (HoldKind::Sponsorship, due.order.0);
+    if let Some(open) = ledger::open_hold_of(tx, kind, subject)? {
+        return Ok(ledger::change_hold(tx, open.hold.id, amount, means.now)?);
+    }
+    let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
+    let hold = Hold { id, wallet, amount, request: Some(due.request) };
+    match ledger::open_hold(tx, &hold, means.now)? {
+        Opened::Now | Opened::Already(_) => Ok(true),
+        Opened::TooLow(_) => Ok(false),
+    }
+}
+
+/// There will be no fill: what was set aside for it is free again.
+pub fn release(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<(), SolverError> {
+    if is_live(&request.quote)?
+        && let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, request.order_id.0)?
+    {
+        ledger::void_hold(tx, open.hold.id, means.now)?;
+    }
+    Ok(())
+}
+
+/// The fill is final: what it came to is booked. Until here a reorg may take it away and bring it back, and nothing has
+/// to be undone.
+pub fn book(tx: &mut Tx<'_>, paid: &Stored, means: &Means) -> Result<(), SolverError> {
+    let (payment, request) = (paid.id.0, paid.payment.request);
+    let hold = ledger::open_hold_of(tx, HoldKind::Sponsorship, paid.payment.order.0)?;
+    let Some(outcome) = outcomes::find(tx, paid.id)? else {
+        // A fill that was imported from the chain: what it came to is lost with the database that decided it.
+        if let Some(hold) = hold {
+            warn!(request.id = %request, "a sponsored fill was imported, and its sponsor is not charged");
+            ledger::void_hold(tx, hold.hold.id, means.now)?;
+        }
+        return Ok(());
+    };
+    let mut app = outcome.app_entries(payment, request)?;
+    app.sort_by_key(Entry::wallet);
+    let sponsor = outcome.sponsor_entries(payment, request)?;
+    // Accounts are taken in the order of their addresses.
+    let after = app.partition_point(|entry| outcome.reservation().is_none_or(|(wallet, _)| entry.wallet() <= wallet));
+    for entry in &app[..after] {
+        ledger::post(tx, entry, means.now)?;
+    }
+    match hold {
+        Some(hold) => {
+            ledger::post_hold(tx, hold.hold.id, &sponsor, means.now)?;
+        }
+        None => {
+            for entry in &sponsor {
+                ledger::post(tx, entry, means.now)?;
+            }
+        }
+    }
+    for entry in &app[after..] {
+        ledger::post(tx, entry, means.now)?;
+    }
+    Ok(())
+}
+
+/// What a sponsor can spend on a new transfer, in dollars. Less than nothing where it owes too much.
+pub fn spendable(account: &domain::ledger::Account, usdc: Price) -> domain::money::UsdMicros {
+    let refused = domain::money::UsdMicros(-1);
+    if !account.covers(HoldKind::Sponsorship, UsdcMicros::ZERO) {
+        return refused;
+    }
+    let units = account.available(HoldKind::Sponsorship).0.unsigned_abs();
+    usdc.usd_floor(Amount::new(alloy::primitives::U256::from(units)), 6).unwrap_or(refused)
+}
