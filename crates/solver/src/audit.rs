@@ -5,6 +5,7 @@
 //! of the database does not matter.
 
 mod books;
+mod ledger;
 mod losses;
 mod payments;
 mod vaults;
@@ -91,6 +92,9 @@ pub fn run(
         audit.endings()?;
         audit.promises()?;
         audit.payouts()?;
+        audit.app_balances()?;
+        audit.fundings()?;
+        audit.outcomes()?;
         audit.losses()?;
         Ok(audit.checks)
     })

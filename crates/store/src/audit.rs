@@ -166,3 +166,10 @@ pub fn taken(tx: &mut Tx<'_>, deposit: B256) -> Result<Vec<(i64, Amount)>, Store
     let sql = "select kind, amount from payout_deposit where deposit_key = $1";
     tx.rows(sql, &[deposit.into()])?.iter().map(|row| Ok((row.int(0)?, amount(row, 1)?))).collect()
 }
+
+/// How many entries of the ledger have a fill as their cause.
+pub fn entries_of_fills(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    let sql = "select count(*) from ledger_entry where amount > 0 and (entry_id like 'sponsorship:%'
+         or entry_id like 'fixed-rate:%' or entry_id like 'app-fee:%')";
+    tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
+}

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 pub use holds::{
     Opened, StoredHold, change_hold, find_hold, next_attempt, open_hold, open_hold_of, post_hold, void_hold,
 };
-pub use listing::{Line, Mismatch, Totals, entries, mismatches, totals};
+pub use listing::{Line, Mismatch, Totals, accounts, delta_of, entries, mismatches, totals};
 
 use crate::{Row, StoreError, Tx, Value};
 

@@ -1,7 +1,7 @@
 //! App balances are funded by transfers that name an account.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use causeway::local::OPERATOR_TOKEN;
 use evm::calldata::erc20_fill;
 use evm::funding::tag;
@@ -12,19 +12,22 @@ use crate::stand::{Engine, Stand, blocks_pass, eventually, new_account};
 const USDC: u64 = 25_000_000;
 
 /// The calldata of a transfer to the treasury that names an account.
-fn tagged(stand: &Stand, amount: u64, account: Address) -> Bytes {
+pub fn tagged(stand: &Stand, amount: u64, account: Address) -> Bytes {
     erc20_fill(stand.treasury.address, U256::from(amount), tag(account))
 }
 
-async fn balance(stand: &Stand, account: Address) -> Result<Value> {
+pub async fn balance(stand: &Stand, account: Address) -> Result<Value> {
     let (code, body) = stand.get(&format!("/app-fees/{account:#x}/balances")).await?;
     ensure!(code == 200, "{body}");
     Ok(body)
 }
 
-async fn credited(stand: &Stand, account: Address, amount: &str) -> Result<Value> {
-    eventually("the balance is credited", || async { Ok(balance(stand, account).await?["amount"] == amount) }).await?;
-    balance(stand, account).await
+pub async fn credited(stand: &Stand, account: Address, amount: &str) -> Result<Value> {
+    let is_so = || async { Ok(balance(stand, account).await?["amount"] == amount) };
+    let waited = eventually("the balance is credited", is_so).await;
+    let body = balance(stand, account).await?;
+    waited.with_context(|| format!("{account} should have {amount} and has {}", body["amount"]))?;
+    Ok(body)
 }
 
 async fn every_form_is_credited_or_shown_to_the_operator(engine: Engine) -> Result<()> {

@@ -26,5 +26,6 @@ mod restore;
 mod risk;
 mod routes;
 mod second_look;
+mod sponsorship;
 mod stand;
 mod transfer;

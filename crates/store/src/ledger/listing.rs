@@ -125,3 +125,17 @@ pub fn totals(tx: &mut Tx<'_>) -> Result<Totals, StoreError> {
     let sum = |row: Option<crate::Row>| row.map_or(Ok(0), |row| row.int(0)).map(UsdcMicros);
     Ok(Totals { wallets: sum(wallets)?, to_wallets: sum(to_wallets)? })
 }
+
+/// How many wallets have an account.
+pub fn accounts(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    tx.row("select count(*) from ledger_account", &[])?.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// What an entry did to a wallet's balance.
+pub fn delta_of(tx: &mut Tx<'_>, entry: &str, wallet: Address) -> Result<Option<UsdcMicros>, StoreError> {
+    let row = tx.row(
+        "select case when debit = $3 then -amount else amount end from ledger_entry where entry_id = $1 and wallet = $2",
+        &[entry.into(), wallet.into(), format!("{wallet:#x}").into()],
+    )?;
+    row.map(|row| row.int(0).map(UsdcMicros)).transpose()
+}

@@ -1,0 +1,220 @@
+//! Integrators pay for their users: fees sponsored, rates fixed, app fees earned, and the balance right to the unit.
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Context, Result, ensure};
+use devnet::Account;
+use domain::api_key::ApiKeyId;
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+use store::Store;
+
+use crate::audit::{audit, differences};
+use crate::funding::{balance, credited, tagged};
+use crate::keys;
+use crate::stand::{Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+
+/// Of what a block's gas costs, kept where it is: what a fill costs is then what was quoted.
+const BASE_FEE: u64 = 10_000_000;
+
+/// An integrator with a key, a wallet linked to it and a balance.
+struct Integrator {
+    key: String,
+    wallet: Account,
+}
+
+impl Integrator {
+    async fn new(stand: &Stand) -> Result<Self> {
+        let (id, key) = keys::create(stand, &[])?;
+        let wallet = stand.chain("base").fresh_user().await?;
+        let (id, linked): (ApiKeyId, Address) = (id.parse()?, wallet.address);
+        let store = Store::open(&causeway::assemble::database(&stand.config)?)?;
+        store.write(move |tx| store::keys::set_wallet(tx, id, linked)).await?;
+        store.close().await;
+        Ok(Self { key, wallet })
+    }
+
+    async fn fund(&self, stand: &Stand, micros: u64) -> Result<()> {
+        let base = stand.chain("base");
+        let usdc = base.token("USDC").address;
+        base.send(self.wallet.private_key, usdc, U256::ZERO, tagged(stand, micros, Address::ZERO)).await?;
+        credited(stand, self.wallet.address, &micros.to_string()).await?;
+        Ok(())
+    }
+
+    async fn ask(&self, stand: &Stand, body: &Value) -> Result<(u16, Value)> {
+        let client = reqwest::Client::new();
+        let response = client.post(stand.url("/quote/v2")).header("x-api-key", &self.key).json(body).send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
+    async fn quote(&self, stand: &Stand, body: &Value) -> Result<Value> {
+        let (code, answer) = self.ask(stand, body).await?;
+        ensure!(code == 200, "no quote: {answer}");
+        Ok(answer)
+    }
+
+    async fn balance(&self, stand: &Stand) -> Result<i64> {
+        let body = balance(stand, self.wallet.address).await?;
+        Ok(body["amount"].as_str().context("amount")?.parse()?)
+    }
+}
+
+/// From dollars with six decimals to millionths.
+fn micros(usd: &Value) -> Result<i64> {
+    Ok(usd.as_str().context("dollars")?.replace('.', "").parse()?)
+}
+
+async fn still_gas(stand: &Stand) -> Result<()> {
+    for chain in &stand.devnet.chains {
+        chain.set_base_fee(BASE_FEE);
+        blocks_pass(chain, 3).await?;
+    }
+    Ok(())
+}
+
+/// Fund by calldata, a sponsored transfer with an app fee, and fixed rates at three market prices: the integrator loses,
+/// breaks even and earns.
+#[tokio::test]
+async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
+    let stand = Stand::alone(|_| ()).await?;
+    let service = stand.serve().await?;
+    still_gas(&stand).await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (usdc, usdt, there) = (base.token("USDC").address, base.token("USDT").address, optimism.token("USDC").address);
+    let integrator = Integrator::new(&stand).await?;
+    let user = base.fresh_user().await?;
+
+    // Without a balance the user pays, and no fixed rate is given.
+    let mut body = ask(user.address, user.address, (BASE, usdc), (OPTIMISM, there), U256::from(100_000_000u64));
+    body["subsidizeFees"] = json!(true);
+    let unpaid = integrator.quote(&stand, &body).await?;
+    ensure!(unpaid["fees"]["subsidized"]["amount"] == "0", "{unpaid}");
+    ensure!(unpaid["feeSponsorship"]["quoted"]["sponsoredTotal"]["amount"] == "0", "{unpaid}");
+    body["fixedRate"] = json!("1:1");
+    let (code, refused) = integrator.ask(&stand, &body).await?;
+    ensure!(code == 400 && refused["errorCode"] == "SPONSOR_BALANCE_TOO_LOW", "{refused}");
+    body.as_object_mut().unwrap().remove("fixedRate");
+
+    integrator.fund(&stand, 10_000_000).await?;
+    let mut expected = 10_000_000i64;
+
+    // The sponsor pays all fees, the app's among them.
+    let app = new_account().address;
+    body["recipient"] = json!(new_account().address);
+    body["appFees"] = json!([{ "recipient": app, "fee": "10" }]);
+    let quote = eventually_sponsored(&stand, &integrator, &body).await?;
+    ensure!(quote["details"]["currencyOut"]["amount"] == "100000000", "{quote}");
+    ensure!(quote["details"]["expandedPriceImpact"]["sponsored"]["usd"] == quote["fees"]["subsidized"]["amountUsd"]);
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    expected -= micros(&quote["fees"]["subsidized"]["amountUsd"])?;
+    credited(&stand, app, "100000").await?;
+    credited(&stand, integrator.wallet.address, &expected.to_string()).await?;
+
+    // A fixed rate, at three prices of what is paid in.
+    body.as_object_mut().unwrap().remove("appFees");
+    body["originCurrency"] = json!(usdt);
+    body["fixedRate"] = json!("1:1");
+    for (answer, sign) in [(99_940_000, -1), (100_000_000, 0), (100_060_000, 1)] {
+        base.set_price("USDT", answer).await?;
+        blocks_pass(base, 3).await?;
+        let recipient = new_account().address;
+        body["recipient"] = json!(recipient);
+        let quote = integrator.quote(&stand, &body).await?;
+        ensure!(quote["details"]["isFixedRate"] == true && quote["details"]["currencyOut"]["amount"] == "100000000");
+        ensure!(quote["details"]["currencyOut"]["minimumAmount"] == "100000000", "{quote}");
+        let drift = micros(&quote["details"]["fixedRateFee"]["usd"])?;
+        ensure!(drift.signum() == sign, "{answer}: {}", quote["details"]);
+        execute(base, &quote, &user).await?;
+        stand.wait_for(request_id(&quote), "success").await?;
+        ensure!(optimism.balance(there, recipient).await? == U256::from(100_000_000u64));
+        expected += drift - micros(&quote["fees"]["subsidized"]["amountUsd"])?;
+        credited(&stand, integrator.wallet.address, &expected.to_string()).await?;
+    }
+    let body = balance(&stand, integrator.wallet.address).await?;
+    ensure!(body["availableBalanceUsd"] == body["totalBalanceUsd"], "nothing is set aside any more: {body}");
+
+    // The deviation guard, at the quote and again at the fill.
+    base.set_price("USDT", 100_000_000).await?;
+    blocks_pass(base, 3).await?;
+    let mut far = ask(user.address, user.address, (BASE, usdt), (OPTIMISM, there), U256::from(100_000_000u64));
+    (far["subsidizeFees"], far["fixedRate"]) = (json!(true), json!("1:0.99"));
+    let quote = integrator.quote(&stand, &far).await?;
+    base.set_price("USDT", 90_000_000).await?;
+    blocks_pass(base, 3).await?;
+    let (code, refused) = integrator.ask(&stand, &far).await?;
+    ensure!(code == 400 && refused["errorCode"] == "INVALID_FIXED_RATE", "{refused}");
+    execute(base, &quote, &user).await?;
+    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    ensure!(status["failReason"] == "SLIPPAGE", "{status}");
+    ensure!(integrator.balance(&stand).await? == expected);
+    service.stop().await?;
+    let (findings, content) = audit(&stand).await?;
+    ensure!(content, "{:?}", differences(&findings));
+    Ok(())
+}
+
+/// Quotes see a balance a moment after it is credited.
+async fn eventually_sponsored(stand: &Stand, integrator: &Integrator, body: &Value) -> Result<Value> {
+    eventually("quotes know of the balance", || async {
+        Ok(integrator.quote(stand, body).await?["fees"]["subsidized"]["amount"] != "0")
+    })
+    .await?;
+    integrator.quote(stand, body).await
+}
+
+/// Twenty deposits at once against a balance that covers one: one is filled, the others go back, and the balance never
+/// falls below zero.
+#[tokio::test]
+async fn a_balance_that_covers_one_pays_for_one() -> Result<()> {
+    const MANY: usize = 20;
+    let stand = Stand::alone(|_| ()).await?;
+    let service = stand.serve().await?;
+    still_gas(&stand).await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (usdc, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let integrator = Integrator::new(&stand).await?;
+    integrator.fund(&stand, 150_000).await?;
+    let user = base.fresh_user().await?;
+    let mut body =
+        ask(user.address, new_account().address, (BASE, usdc), (OPTIMISM, there), U256::from(100_000_000u64));
+    // A tenth of a dollar more than the market gives, on each.
+    (body["subsidizeFees"], body["fixedRate"]) = (json!(true), json!("1:1.001"));
+    let first = integrator.quote(&stand, &body).await?;
+    let cost = micros(&first["fees"]["subsidized"]["amountUsd"])? - micros(&first["details"]["fixedRateFee"]["usd"])?;
+    ensure!((100_000..150_000).contains(&cost) && 2 * cost > 150_000, "{cost}");
+    let quotes = try_join_all((0..MANY).map(|_| integrator.quote(&stand, &body))).await?;
+    let approve = evm::calldata::approve(stand.depository, U256::MAX);
+    base.send(user.private_key, usdc, U256::ZERO, approve).await?;
+    let deposits = quotes.iter().map(|quote| {
+        let items = crate::stand::transactions(quote).unwrap();
+        let deposit = items.into_iter().next_back().unwrap();
+        (deposit.to, deposit.data)
+    });
+    base.send_all(user.private_key, deposits.collect::<Vec<_>>()).await?;
+    let mut filled = 0;
+    for quote in &quotes {
+        let request = request_id(quote);
+        eventually("it ends", || async {
+            let status = stand.status(request).await?;
+            let left = integrator.balance(&stand).await?;
+            ensure!(left >= 0, "the balance fell to {left}");
+            Ok(status["status"] == "success" || status["status"] == "refund")
+        })
+        .await?;
+        let status = stand.status(request).await?;
+        filled += usize::from(status["status"] == "success");
+        ensure!(status["status"] == "success" || status["failReason"] == "SPONSOR_BALANCE_TOO_LOW", "{status}");
+    }
+    ensure!(filled == 1, "{filled} were filled");
+    credited(&stand, integrator.wallet.address, &(150_000 - cost).to_string()).await?;
+    let recipient: Address = body["recipient"].as_str().unwrap().parse()?;
+    ensure!(optimism.balance(there, recipient).await? == amount(&first["details"]["currencyOut"]["amount"]));
+    service.stop().await?;
+    let (findings, content) = audit(&stand).await?;
+    ensure!(content, "{:?}", differences(&findings));
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The app ledger: balances against entries, entries against what caused them, and that against the chains.
+
+use alloy::primitives::U256;
+use domain::ledger::{Cause, Entry, UsdcMicros};
+use store::outcomes;
+use store::payments::PaymentId;
+use store::receipts::{self, ReceiptId, Stored};
+use store::{audit, ledger};
+
+use super::{Audit, Check};
+use crate::error::SolverError;
+
+const PAGE: i64 = 500;
+/// Accounts that do not add up which are spelled out.
+const MOST_ACCOUNTS: u16 = 500;
+
+impl Audit<'_, '_> {
+    /// Whether every balance, and all that is set aside of it, is the sum of what was written.
+    pub(super) fn app_balances(&mut self) -> Result<(), SolverError> {
+        let mut check = Check::new("", "app balances are the sums of their entries and holds");
+        check.compared = ledger::accounts(self.tx)?;
+        for it in ledger::mismatches(self.tx, MOST_ACCOUNTS)? {
+            check.differs(format!(
+                "wallet {:#x} stands at {:?}, by its entries at {:?}, and its holds set aside {} and {}",
+                it.wallet, it.stands, it.by_entries, it.by_holds.held.0, it.by_holds.reserved.0
+            ));
+        }
+        let totals = ledger::totals(self.tx)?;
+        if totals.wallets != totals.to_wallets {
+            check.differs(format!("wallets have {} and the house gave {}", totals.wallets.0, totals.to_wallets.0));
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+
+    /// Whether what was credited reached the treasury, as the chain shows it, and was credited once.
+    pub(super) fn fundings(&mut self) -> Result<(), SolverError> {
+        let mut check = Check::new("", "credited funding is on its chain and in the ledger");
+        let mut after = ReceiptId(0);
+        loop {
+            let page = receipts::credited_after(self.tx, after, PAGE)?;
+            let Some(last) = page.last().map(|stored| stored.id) else { break };
+            for stored in page {
+                check.compared += 1;
+                self.funding(&mut check, &stored)?;
+            }
+            after = last;
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+
+    fn funding(&mut self, check: &mut Check, stored: &Stored) -> Result<(), SolverError> {
+        let (receipt, credited) = (&stored.receipt, stored.credited.unwrap_or_default());
+        let entry = receipt
+            .account
+            .as_ref()
+            .ok()
+            .and_then(|account| Entry::new(Cause::Funding { receipt: stored.id.0 }, *account, credited, None).ok());
+        match entry {
+            Some(entry) => self.is_written(check, &entry)?,
+            None => check.differs(format!("transfer {} is credited to nobody", receipt.tx)),
+        }
+        let Some(site) = self.site(receipt.chain) else { return Ok(()) };
+        let block = self.wait(site.nodes.block_by_hash(receipt.block_hash, &site.watch))?;
+        let shown = block.into_iter().flat_map(|block| block.receipts);
+        let mut same = shown.filter(|seen| (seen.tx, seen.ordinal) == (receipt.tx, receipt.ordinal));
+        let units: U256 = receipt.amount.units();
+        let seen = same.find(|seen| (seen.amount, seen.currency) == (units, receipt.currency));
+        if seen.is_none_or(|seen| seen.account.ok() != receipt.account.as_ref().ok().copied()) {
+            check.differs(format!("transfer {} of {} is not so on chain {}", receipt.tx, units, receipt.chain));
+        }
+        Ok(())
+    }
+
+    /// Whether every final fill was booked as it was decided, and nothing else was.
+    pub(super) fn outcomes(&mut self) -> Result<(), SolverError> {
+        let mut check = Check::new("", "final fills are booked to sponsors and apps as they were decided");
+        let (mut after, mut expected) = (PaymentId(0), 0u64);
+        loop {
+            let page = outcomes::booked_after(self.tx, after, PAGE)?;
+            let Some(last) = page.last().map(|booked| booked.payment) else { break };
+            for booked in page {
+                let (payment, request) = (booked.payment.0, booked.request);
+                let sponsor = booked.outcome.sponsor_entries(payment, request)?;
+                for entry in sponsor.into_iter().chain(booked.outcome.app_entries(payment, request)?) {
+                    check.compared += 1;
+                    expected += 1;
+                    self.is_written(&mut check, &entry)?;
+                }
+            }
+            after = last;
+        }
+        let written = audit::entries_of_fills(self.tx)?;
+        if written != expected {
+            check.differs(format!("{written} entries are of fills, and the final fills give {expected}"));
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+
+    fn is_written(&mut self, check: &mut Check, entry: &Entry) -> Result<(), SolverError> {
+        let id = entry.cause().id();
+        let found = ledger::delta_of(self.tx, &id, entry.wallet())?;
+        if found != Some(entry.delta()) {
+            let found = found.map(|UsdcMicros(delta)| delta);
+            check.differs(format!(
+                "entry {id} of {:#x} should move {}, has {found:?}",
+                entry.wallet(),
+                entry.delta().0
+            ));
+        }
+        Ok(())
+    }
+}
