@@ -152,7 +152,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     let (amount, swap, comes_to) = match filled {
         None => (amount, None, None),
         // What was decided once and is paid again is not decided again.
-        Some(quote) if repeats => (amount, quote.destination_swap.clone(), outcomes::of_order(tx, due.order)?),
+        Some(quote) if repeats => {
+            (amount, quote.destination_swap.clone(), outcomes::of_order(tx, due.order)?.map(Box::new))
+        }
         Some(quote) => match reprice(quote, amount, site, snapshot, means)? {
             Repriced::Pay { amount, swap } => {
                 match sponsor::reserve(tx, quote, due, amount, (site, snapshot), means)? {

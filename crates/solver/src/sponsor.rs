@@ -25,7 +25,7 @@ use crate::solver::Means;
 #[derive(Debug)]
 pub enum Asked {
     /// It is set aside; this is what the fill comes to.
-    Reserved(Option<Outcome>),
+    Reserved(Option<Box<Outcome>>),
     TooLow,
     /// The market has moved further from the fixed rate than an integrator may stand for.
     TooFar,
@@ -88,7 +88,7 @@ pub fn reserve(
     let deposited = deposited(tx, quote, due)?;
     let outcome = Outcome::of(quote, deposited, amount, &costs, currencies)?;
     let covered = set_aside(tx, due, outcome.as_ref(), means)?;
-    Ok(if covered { Asked::Reserved(outcome) } else { Asked::TooLow })
+    Ok(if covered { Asked::Reserved(outcome.map(Box::new)) } else { Asked::TooLow })
 }
 
 /// What a fill of this form usually takes, as its quote counted it.
