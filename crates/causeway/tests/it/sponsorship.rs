@@ -123,20 +123,20 @@ async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
     // A fixed rate, at three prices of what is paid in.
     body.as_object_mut().unwrap().remove("appFees");
     body["originCurrency"] = json!(usdt);
-    body["fixedRate"] = json!("1:1");
-    for (answer, sign) in [(99_940_000, -1), (100_000_000, 0), (100_060_000, 1)] {
+    body["fixedRate"] = json!("1:0.9996");
+    for (answer, sign) in [(99_940_000, -1), (99_960_000, 0), (100_000_000, 1)] {
         base.set_price("USDT", answer).await?;
         blocks_pass(base, 3).await?;
         let recipient = new_account().address;
         body["recipient"] = json!(recipient);
         let quote = integrator.quote(&stand, &body).await?;
-        ensure!(quote["details"]["isFixedRate"] == true && quote["details"]["currencyOut"]["amount"] == "100000000");
-        ensure!(quote["details"]["currencyOut"]["minimumAmount"] == "100000000", "{quote}");
+        ensure!(quote["details"]["isFixedRate"] == true && quote["details"]["currencyOut"]["amount"] == "99960000");
+        ensure!(quote["details"]["currencyOut"]["minimumAmount"] == "99960000", "{quote}");
         let drift = micros(&quote["details"]["fixedRateFee"]["usd"])?;
         ensure!(drift.signum() == sign, "{answer}: {}", quote["details"]);
         execute(base, &quote, &user).await?;
         stand.wait_for(request_id(&quote), "success").await?;
-        ensure!(optimism.balance(there, recipient).await? == U256::from(100_000_000u64));
+        ensure!(optimism.balance(there, recipient).await? == U256::from(99_960_000u64));
         expected += drift - charged(&quote, answer)?;
         credited(&stand, integrator.wallet.address, &expected.to_string()).await?;
     }
