@@ -11,7 +11,7 @@ use store::Store;
 use crate::audit::{audit, differences};
 use crate::funding::{balance, credited, tagged};
 use crate::keys;
-use crate::stand::{Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::stand::{INVENTORY, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -143,7 +143,11 @@ async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
     let body = balance(&stand, integrator.wallet.address).await?;
     ensure!(body["availableBalanceUsd"] == body["totalBalanceUsd"], "nothing is set aside any more: {body}");
 
-    // The deviation guard, at the quote and again at the fill.
+    // The deviation guard, at the quote and again at the fill. What goes back is paid out of the treasury.
+    let inventory = U256::from(INVENTORY);
+    base.set_token_balance(usdt, stand.treasury.address, inventory).await?;
+    let approve = |filler: &Account| (usdt, evm::calldata::approve(filler.address, inventory));
+    base.send_all(stand.treasury.private_key, stand.fillers.iter().map(approve).collect::<Vec<_>>()).await?;
     base.set_price("USDT", 100_000_000).await?;
     blocks_pass(base, 3).await?;
     let mut far = ask(user.address, user.address, (BASE, usdt), (OPTIMISM, there), U256::from(100_000_000u64));
