@@ -208,20 +208,15 @@ pub fn return_to_depositor(
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         return Ok(Vec::new());
     }
-    if reason == FailReason::OrphanedDepositRefund {
-        // The order of a deposit we do not know may have been filled by a database we no longer have: while any chain
-        // has payments we have not imported, nobody can say.
-        if means.any_refusing() {
-            return Ok(Vec::new());
+    // The order of a deposit we do not know may have been filled by a database we no longer have.
+    if reason == FailReason::OrphanedDepositRefund
+        && let Some(order) = deposit.claim
+        && settlements::outcome(tx, order)?.is_some()
+    {
+        if settlements::is_final(tx, order)? {
+            deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         }
-        if let Some(order) = deposit.claim
-            && settlements::outcome(tx, order)?.is_some()
-        {
-            if settlements::is_final(tx, order)? {
-                deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
-            }
-            return Ok(Vec::new());
-        }
+        return Ok(Vec::new());
     }
     let due = Due {
         purpose: Purpose::Return,

@@ -1,5 +1,6 @@
 //! What can keep a unit of work from being done.
 
+use alloy::primitives::B256;
 use domain::ids::ChainId;
 use domain::money::OutOfRange;
 use evm::{ChainError, Doubt};
@@ -30,6 +31,11 @@ pub enum SolverError {
     DeepFork { chain: ChainId, finality: u64 },
     #[error("the nodes of chain {chain} disagree about blocks that count as final")]
     Disputed { chain: ChainId },
+    #[error(
+        "transaction {tx} on chain {chain} is a payment, and its nonce is that of another one in this database: two \
+         databases have paid from one wallet, and this one must not pay; restore the other, or a backup from before both"
+    )]
+    TwoDatabases { chain: ChainId, tx: B256 },
     #[error("{0}")]
     Broken(&'static str),
 }
@@ -46,6 +52,7 @@ impl SolverError {
             | Self::Entry(_)
             | Self::OutOfRange(_)
             | Self::DeepFork { .. }
+            | Self::TwoDatabases { .. }
             | Self::Broken(_) => false,
         }
     }

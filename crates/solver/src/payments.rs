@@ -40,7 +40,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     UnknownChain,
-    /// The chain takes no payments; the text says why and what to do.
+    /// A chain of the order takes no payments; the text says why and what to do.
     Refusing(String),
     NoMarket,
     /// A contract that the payment goes through is not configured.
@@ -96,6 +96,9 @@ const MOST_RETURNED_BPS: u16 = 1_000;
 ///
 /// A fill is paid by its quote; a refund or a return needs none.
 pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<Outcome, SolverError> {
+    if let Some(why) = means.refusing(due.chain, quote) {
+        return not_now(Reason::Refusing(why.to_string()));
+    }
     if settlements::outcome(tx, due.order)?.is_some() {
         return Ok(Outcome::Settled);
     }
@@ -111,9 +114,6 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         return Ok(Outcome::CannotFill(FailReason::SponsorBalanceTooLow));
     }
     let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
-    if let Some(why) = site.refusing() {
-        return not_now(Reason::Refusing(why.to_string()));
-    }
     let Some(snapshot) = snapshot else { return not_now(Reason::NoMarket) };
     let Some(fees) = first_offer(site, snapshot) else { return not_now(Reason::FeesTooHigh) };
     let amount = match due.purpose {

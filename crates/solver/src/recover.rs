@@ -16,12 +16,13 @@ use domain::request::Event;
 use evm::contracts::{Depository, Erc20, Purse};
 use evm::topics::NATIVE_PAID;
 use evm::{Head, NonceTag, SentTx, calldata};
-use store::payments::{Fees, Payment, Purpose};
+use store::payments::{Fees, Payment, Purpose, Stored};
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
 use crate::advance::advance;
 use crate::error::SolverError;
 use crate::forms::is_routed;
+use crate::settle::is_attempt;
 use crate::site::Site;
 use crate::solver::{Means, Solver};
 
@@ -104,8 +105,8 @@ fn import(
     sent: &SentTx,
     means: &Means,
 ) -> Result<Import, SolverError> {
-    if payments::at_nonce(tx, chain, sent.from, sent.nonce)?.is_some() {
-        return Ok(Import::Known);
+    if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
+        return beside(&stored, sent);
     }
     let (Some(id), Some(target)) = (calldata::trailing_id(&sent.input), sent.to) else { return Ok(Import::Unknown) };
     let order = OrderId(id);
@@ -154,6 +155,19 @@ fn import(
     Ok(Import::Settled)
 }
 
+/// A transaction whose nonce this database has given to a payment. If the chain shows another payment there, two
+/// databases have paid from one wallet: this one cannot hold both, and must not go on as if it knew of neither.
+fn beside(stored: &Stored, sent: &SentTx) -> Result<Import, SolverError> {
+    if is_attempt(stored, sent) {
+        return Ok(Import::Known);
+    }
+    if sent.success && calldata::trailing_id(&sent.input).is_some() {
+        return Err(SolverError::TwoDatabases { chain: stored.payment.chain, tx: sent.hash });
+    }
+    // It paid for nothing of ours. The walker voids our payment by it.
+    Ok(Import::Unknown)
+}
+
 /// The nonce of the payout that a transaction of ours brought to the depository.
 fn payout(depository: Address, sent: &SentTx) -> Option<B256> {
     let call = Depository::executeCall::abi_decode(&sent.input).ok().filter(|_| sent.to == Some(depository))?;
@@ -169,8 +183,8 @@ fn import_payout(
     nonce: B256,
     means: &Means,
 ) -> Result<Import, SolverError> {
-    if payments::at_nonce(tx, chain, sent.from, sent.nonce)?.is_some() {
-        return Ok(Import::Known);
+    if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
+        return beside(&stored, sent);
     }
     let payment = Payment {
         purpose: Purpose::Payout,
@@ -231,4 +245,75 @@ fn native_paid(router: Address, sent: &SentTx) -> Option<(Address, U256)> {
     let logs = sent.logs.iter().filter(|log| log.address() == router && log.topic0() == Some(&NATIVE_PAID));
     let payments = logs.filter_map(|log| <(Address, U256)>::abi_decode(&log.data().data).ok());
     payments.filter(|(to, _)| *to != router).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::Bytes;
+    use domain::time::Timestamp;
+    use store::payments::PaymentId;
+
+    use super::*;
+
+    const WALLET: Address = Address::repeat_byte(1);
+    const TARGET: Address = Address::repeat_byte(2);
+
+    fn known(data: Bytes) -> Stored {
+        let payment = Payment {
+            purpose: Purpose::Fill,
+            subject: B256::ZERO,
+            request: RequestId(B256::ZERO),
+            order: OrderId(B256::ZERO),
+            chain: ChainId(1),
+            wallet: WALLET,
+            nonce: 7,
+            target: TARGET,
+            value: Amount::ZERO,
+            data,
+            gas: 0,
+            recipient: TARGET,
+            currency: Address::ZERO,
+            amount: Amount::ZERO,
+        };
+        Stored {
+            id: PaymentId(1),
+            state: State::Decided,
+            payment,
+            fees: Fees { max_fee: 1, max_tip: 1 },
+            attempts: 1,
+            attempted_at: Timestamp::from_millis(0),
+            cancelled: false,
+            created_at: Timestamp::from_millis(0),
+            block_number: None,
+        }
+    }
+
+    fn sent(input: Bytes, success: bool) -> SentTx {
+        SentTx {
+            from: WALLET,
+            nonce: 7,
+            hash: B256::repeat_byte(9),
+            index: 0,
+            to: Some(TARGET),
+            value: U256::ZERO,
+            input,
+            success,
+            gas_used: 0,
+            effective_gas_price: 0,
+            fee: U256::ZERO,
+            logs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_payment_under_the_nonce_of_another_one_is_not_taken_for_it() {
+        let (ours, other) = (Bytes::from(vec![1; 36]), Bytes::from(vec![2; 36]));
+        let row = known(ours.clone());
+        assert_eq!(beside(&row, &sent(ours, true)).unwrap(), Import::Known);
+        let paid = beside(&row, &sent(other.clone(), true));
+        assert!(matches!(paid, Err(SolverError::TwoDatabases { chain: ChainId(1), .. })), "{paid:?}");
+        // What failed has paid nobody, and what names no order has paid for none of ours.
+        assert_eq!(beside(&row, &sent(other, false)).unwrap(), Import::Unknown);
+        assert_eq!(beside(&row, &sent(Bytes::new(), true)).unwrap(), Import::Unknown);
+    }
 }

@@ -376,7 +376,7 @@ fn owed(stored: &Stored, request: Option<&Request>) -> (Address, Amount) {
 }
 
 /// Same nonce and same contents: one of our attempts, whatever fees it was mined with.
-fn is_attempt(stored: &Stored, sent: &SentTx) -> bool {
+pub(crate) fn is_attempt(stored: &Stored, sent: &SentTx) -> bool {
     let Stored { payment, .. } = stored;
     let contents = (Some(payment.target), payment.value.units(), &payment.data);
     contents == (sent.to, sent.value, &sent.input) as (Option<Address>, U256, &Bytes) || is_cancel(stored, sent)

@@ -156,9 +156,13 @@ impl Means {
         asked || quote.ask.wishes.force_refund
     }
 
-    /// Whether any chain has payments that this database may not know of.
-    pub fn any_refusing(&self) -> bool {
-        self.sites.values().any(|(site, _)| site.refusing().is_some())
+    /// Why nothing may be paid for an order, where that is so: on any of its chains there may be payments that this
+    /// database does not know of, and one of them may be the order's. Without a quote nobody can say on which.
+    pub fn refusing(&self, chain: ChainId, quote: Option<&Quote>) -> Option<Arc<String>> {
+        let chains = quote.map(|quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
+        let concerned = |chain: &ChainId| chains.is_none_or(|chains| chains.contains(chain));
+        let mut sites = self.sites.iter().filter(|(chain, _)| concerned(chain));
+        sites.find_map(|(_, (site, _))| site.refusing())
     }
 
     pub fn on(&self, chain: ChainId) -> Option<(&Site, Option<&Snapshot>)> {

@@ -1,12 +1,18 @@
 //! A database older than the chain does not pay, says so, and is brought up to date by `recover`.
 
+use std::path::Path;
+
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
+use causeway::outside::outside;
+use causeway::service::Service;
 use serde_json::json;
 
 use crate::process::{causeway, serve};
 use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
+/// What ether costs on new chains, with eight decimals.
+const ETHER_USD: i64 = 300_000_000_000;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
@@ -78,20 +84,9 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised);
 
-    for suffix in ["-wal", "-shm"] {
-        let _ = std::fs::remove_file(stand.folder.path().join(format!("causeway.db{suffix}")));
-    }
-    std::fs::copy(&backup, &database)?;
+    restore(&stand, &backup)?;
     let served = serve(&toml, None)?;
-    eventually("the chain is refused with a remedy", || async {
-        let Ok((_, lives)) = stand.get("/lives").await else { return Ok(false) };
-        let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
-        Ok(chains.iter().any(|chain| {
-            chain["id"] == json!(OPTIMISM)
-                && chain["refusing"].as_str().is_some_and(|why| why.contains("causeway recover"))
-        }))
-    })
-    .await?;
+    is_refused(&stand, OPTIMISM).await?;
     // It sees the old deposit again, and pays nothing for it.
     stand.wait_for(request_id(&quote), "pending").await?;
     let (code, refused) = stand.post("/quote/v2", &body).await?;
@@ -123,4 +118,82 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     stand.wait_for(request_id(&quote), "success").await?;
     ensure!(served.terminate().await?.success());
     Ok(())
+}
+
+/// The chain that refuses is not the one that would pay: what was refunded there is not filled here.
+#[tokio::test]
+async fn a_restored_backup_does_not_fill_what_was_refunded_on_the_other_chain() -> Result<()> {
+    let stand = Stand::alone(|_| ()).await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let toml = stand.folder.path().join("dev.toml");
+    let backup = stand.folder.path().join("backup.db");
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let usdc = optimism.token("USDC").address;
+    let value = U256::from(30_000_000_000_000_000u64);
+    let service = stand.serve().await?;
+    let quote = stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, usdc), value)).await?;
+    service.stop().await?;
+
+    // The backup holds the deposit, and a fill that waits for gas to become cheaper.
+    let mut stingy = stand.config.clone();
+    for chain in &mut stingy.chains {
+        chain.max_fee_gwei = "0".to_owned();
+    }
+    let service = Service::start(&stingy, outside()).await?;
+    stand.wait_until_served().await?;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "pending").await?;
+    service.stop().await?;
+    std::fs::copy(stand.folder.path().join("causeway.db"), &backup)?;
+
+    // By then the price is another one, and the deposit goes back.
+    base.set_price("ETH", ETHER_USD / 2).await?;
+    let service = stand.serve().await?;
+    stand.wait_for(request_id(&quote), "refund").await?;
+    service.stop().await?;
+    let refunded = base.balance(Address::ZERO, user.address).await?;
+    base.set_price("ETH", ETHER_USD).await?;
+
+    restore(&stand, &backup)?;
+    let served = serve(&toml, None)?;
+    is_refused(&stand, BASE).await?;
+    eventually("the fill waits for the other chain", || async {
+        let trace = stand.trace(request_id(&quote)).await?;
+        Ok(trace["due"][0]["reason"].as_str().is_some_and(|why| why.contains("causeway recover")))
+    })
+    .await?;
+    blocks_pass(optimism, 20).await?;
+    ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled what was refunded");
+    ensure!(served.terminate().await?.success());
+
+    let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
+    ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
+    let served = serve(&toml, None)?;
+    stand.wait_until_served().await?;
+    stand.wait_for(request_id(&quote), "refund").await?;
+    blocks_pass(optimism, 20).await?;
+    ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled what was refunded, after recovery");
+    ensure!(base.balance(Address::ZERO, user.address).await? == refunded, "refunded again after recovery");
+    ensure!(served.terminate().await?.success());
+    Ok(())
+}
+
+/// Puts a backup in the place of the database. Nothing may be running on it.
+fn restore(stand: &Stand, backup: &Path) -> Result<()> {
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(stand.folder.path().join(format!("causeway.db{suffix}")));
+    }
+    std::fs::copy(backup, stand.folder.path().join("causeway.db"))?;
+    Ok(())
+}
+
+async fn is_refused(stand: &Stand, id: u64) -> Result<()> {
+    eventually("the chain is refused with a remedy", || async {
+        let Ok((_, lives)) = stand.get("/lives").await else { return Ok(false) };
+        let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
+        Ok(chains.iter().any(|chain| {
+            chain["id"] == json!(id) && chain["refusing"].as_str().is_some_and(|why| why.contains("causeway recover"))
+        }))
+    })
+    .await
 }
