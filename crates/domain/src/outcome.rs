@@ -78,12 +78,6 @@ impl Outcome {
         // What came beyond the quoted amount is not the sponsor's to pay fees for.
         let part = Ratio::new(deposited.min(figures.deposit).units(), figures.deposit.units())?;
         let decimals = currencies.deposit.decimals;
-        let mut app_fees = Vec::new();
-        for (asked, quoted) in quote.ask.wishes.app_fees.iter().zip(&figures.fees.app) {
-            let amount = quoted.mul_floor(part)?;
-            let credit = to_credit(costs.deposit.usd_floor(amount, decimals)?, costs.usdc)?;
-            app_fees.push(AppFeePaid { recipient: asked.recipient, amount, credit });
-        }
         let sponsored = match &figures.sponsorship {
             Some(quoted) if is_live(quote)? => {
                 let gas = costs.deposit.amount_ceil(costs.gas, decimals)?;
@@ -101,6 +95,17 @@ impl Outcome {
             }
             Some(_) | None => None,
         };
+        let paid = match (&figures.sponsorship, &sponsored) {
+            (Some(quoted), Some(it)) => it.fees.share_paid(quoted, Component::App, part)?,
+            (Some(_), None) | (None, _) => None,
+        };
+        let mut app_fees = Vec::new();
+        for (asked, quoted) in quote.ask.wishes.app_fees.iter().zip(&figures.fees.app) {
+            let amount = quoted.mul_floor(part)?;
+            let amount = paid.map_or(Ok(amount), |paid| amount.mul_floor(paid))?;
+            let credit = to_credit(costs.deposit.usd_floor(amount, decimals)?, costs.usdc)?;
+            app_fees.push(AppFeePaid { recipient: asked.recipient, amount, credit });
+        }
         let nothing = sponsored.is_none() && app_fees.is_empty();
         Ok((!nothing).then_some(Self { price: costs.deposit, sponsored, app_fees }))
     }
@@ -174,6 +179,18 @@ impl Sponsorship {
             out.cap_hit |= bucket.sponsored < total.size();
         }
         Ok(out)
+    }
+}
+
+impl Sponsorship {
+    /// Which part of a fee is paid, by the user and the sponsor together, where that is not all of it: the sponsor's cap
+    /// falls short of what it turned out to be worth. What nobody pays, nobody earns.
+    fn share_paid(&self, quoted: &Self, component: Component, part: Ratio) -> Result<Option<Ratio>, OutOfRange> {
+        let at = component as usize;
+        let by_user = quoted.buckets[at].user_pays()?;
+        let by_user = if by_user.is_negative() { Amount::ZERO } else { by_user.size().mul_floor(part)? };
+        let (total, paid) = (self.buckets[at].total.size(), by_user.checked_add(self.buckets[at].sponsored)?);
+        if paid >= total { Ok(None) } else { Ratio::new(paid.units(), total.units()).map(Some) }
     }
 }
 

@@ -140,7 +140,9 @@ pub fn price(mut ask: Ask, way: Way<'_>, rates: &Rates<'_>, terms: &Terms, fresh
     // Whatever depends on a market stands for this long at the most, whatever the caller would like.
     let wishes = &ask.wishes;
     let at_market = exchange.is_exchange() || rates.destination_swap.is_some() || !wishes.calls.is_empty();
-    if at_market || wishes.fixed_rate.is_some() || wishes.top_up.is_some() {
+    // A sponsor stands for a sum in dollars, and its key may be revoked: neither is promised for days.
+    let sponsored = wishes.fixed_rate.is_some() || wishes.sponsor.is_some();
+    if at_market || sponsored || wishes.top_up.is_some() {
         ask.ttl_secs = Some(ask.ttl_secs.unwrap_or(MARKET_TTL_SECS).min(MARKET_TTL_SECS));
     }
     let deal = Deal::new(&ask, way, rates, terms, pair, exchange)?;

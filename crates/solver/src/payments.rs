@@ -6,6 +6,7 @@ use alloy::primitives::{Address, U256};
 use domain::deposit;
 use domain::fail::{FailReason, RefundFailReason};
 use domain::money::{Amount, Price, Ratio};
+use domain::outcome::is_live;
 use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
@@ -107,7 +108,11 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         return not_now(Reason::NeedsPerson);
     }
     // A fill ahead of its deposit that came to nothing decided nothing for the one after.
-    let repeats = voids > 0 && !fast_fills::was_voided(tx, due.order)?;
+    // What was set aside for one that failed may have been given back meanwhile: then all is decided anew.
+    let repeats = voids > 0 && !fast_fills::was_voided(tx, due.order)? && {
+        let live = quote.map_or(Ok(false), is_live)?;
+        !live || sponsor::is_reserved(tx, due)?
+    };
     if let (Purpose::Fill, false, Some(quote)) = (due.purpose, repeats, quote)
         && !sponsor::reserve_quoted(tx, quote, due, means)?
     {

@@ -13,7 +13,7 @@ use store::dues::Due;
 use store::ledger::{self, Opened};
 use store::payments::Stored;
 use store::requests::Request;
-use store::{Tx, deposits, outcomes};
+use store::{Tx, deposits, keys, outcomes};
 use tracing::warn;
 
 use crate::error::SolverError;
@@ -36,8 +36,11 @@ pub enum Asked {
 /// The deposit is accepted: what the quote said is set aside, whatever the fill still waits for. `false` means that the
 /// sponsor does not have it.
 pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, means: &Means) -> Result<bool, SolverError> {
-    if !is_live(quote)? || ledger::open_hold_of(tx, HoldKind::Sponsorship, due.order.0)?.is_some() {
+    if !is_live(quote)? || is_reserved(tx, due)? {
         return Ok(true);
+    }
+    if !is_still_theirs(tx, quote)? {
+        return Ok(false);
     }
     let Some(currencies) = currencies(quote, means) else { return Ok(true) };
     let prices = &quote.figures.prices;
@@ -47,6 +50,20 @@ pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, means: &Means) 
     let deposited = deposited(tx, quote, due)?;
     let outcome = Outcome::of(quote, deposited, due.amount, &costs, currencies)?;
     set_aside(tx, due, outcome.as_ref(), means)
+}
+
+/// Whether something is set aside for the order.
+pub fn is_reserved(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
+    Ok(ledger::open_hold_of(tx, HoldKind::Sponsorship, due.order.0)?.is_some())
+}
+
+/// Whether the key that asked for the quote is still good and still speaks for the sponsor: a key that leaked is revoked,
+/// and what was quoted under it must not cost its owner any more.
+fn is_still_theirs(tx: &mut Tx<'_>, quote: &Quote) -> Result<bool, SolverError> {
+    let Some(id) = quote.ask.key else { return Ok(false) };
+    let wallet = quote.ask.wishes.sponsor.as_ref().map(|sponsor| sponsor.wallet);
+    let key = keys::find(tx, id)?.filter(|key| key.revoked_at.is_none());
+    Ok(key.is_some_and(|key| key.wallet.is_some() && key.wallet == wallet))
 }
 
 /// The fill is decided: what it comes to at today's costs is set aside in place of what was quoted.
@@ -122,7 +139,8 @@ fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, means: &Mean
     let Some((wallet, amount)) = outcome.and_then(Outcome::reservation) else { return Ok(true) };
     let (kind, subject) = (HoldKind::Sponsorship, due.order.0);
     if let Some(open) = ledger::open_hold_of(tx, kind, subject)? {
-        return Ok(ledger::change_hold(tx, open.hold.id, amount, means.now)?);
+        // Upwards only: a fill that waits would else leave an entry at every block.
+        return Ok(amount <= open.hold.amount || ledger::change_hold(tx, open.hold.id, amount, means.now)?);
     }
     let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
     let hold = Hold { id, wallet, amount, request: Some(due.request) };

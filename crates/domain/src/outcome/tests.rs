@@ -79,6 +79,26 @@ fn a_sponsor_that_could_not_pay_when_asked_is_not_asked_again() {
 }
 
 #[test]
+fn apps_earn_no_more_than_is_paid_where_a_cap_falls_short() {
+    // The cap pays for everything at the quoted price; the deposit's currency is worth twice as much at the fill.
+    let free = a_sponsored_quote(None, None);
+    let all = free.figures.sponsorship.as_ref().unwrap().sponsored_total().unwrap();
+    let quote = a_sponsored_quote(Some(i64::try_from(all.units()).unwrap()), None);
+    let quoted = quote.figures.sponsorship.as_ref().unwrap();
+    assert!(!quoted.cap_hit && quoted.bucket(Component::App).user_pays().unwrap().size().is_zero());
+    let dear = Costs { deposit: dollars(2 * PAR), ..costs(2 * gas_of(&quote), None) };
+    let outcome = at_quote(&quote, &dear);
+    let paid = outcome.sponsored.as_ref().unwrap();
+    assert!(paid.fees.cap_hit);
+    let earned: i64 = outcome.app_fees.iter().map(|fee| fee.credit.0).sum();
+    assert!(earned <= paid.payment.0, "{earned} earned, {} paid", paid.payment.0);
+    // What the cap leaves for the last bucket is what the app gets.
+    let app = paid.fees.bucket(Component::App);
+    let worth = dear.deposit.usd_floor(app.sponsored, 6).unwrap().0;
+    assert!((worth - earned).abs() <= 2, "{worth} against {earned}");
+}
+
+#[test]
 fn a_short_deposit_shrinks_shares_and_not_gas() {
     let quote = a_sponsored_quote(None, None);
     let half = quote.figures.deposit.mul_floor(Ratio::bps(5_000)).unwrap();
