@@ -59,6 +59,12 @@ pub struct CapConfig {
 }
 
 impl AllocatorConfig {
+    /// How many of a chain's nodes have to say the same. Never half of them or fewer: two groups could then each agree
+    /// on something else, and whoever runs one of them could have anything signed.
+    pub fn agreeing_of(&self, nodes: usize, local: bool) -> usize {
+        if local { self.agreeing } else { self.agreeing.max(nodes / 2 + 1) }
+    }
+
     pub fn check(&self, chains: &[ChainConfig]) -> Result<()> {
         ensure!(self.agreeing > 0, "allocator.agreeing: must be at least 1");
         ensure!((120..=1_800).contains(&self.validity_secs), "allocator.validity_secs: must be from 120 to 1800");
@@ -116,5 +122,18 @@ impl CapConfig {
         let cap = solver::allocator::Cap { hour: amount("hour", &self.hour)?, day: amount("day", &self.day)? };
         ensure!(cap.hour <= cap.day, "allocator.caps: {} may not be more in an hour than in a day", self.currency);
         Ok(cap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_configured_more_than_half_of_the_nodes_agree() {
+        let config: AllocatorConfig = toml::from_str("key = { env = \"KEY\" }\ncaps = []").unwrap();
+        let agreeing = |nodes| config.agreeing_of(nodes, false);
+        assert_eq!([2, 3, 4, 5, 6].map(agreeing), [2, 2, 3, 3, 4]);
+        assert_eq!(config.agreeing_of(4, true), 2, "a local chain is one's own");
     }
 }
