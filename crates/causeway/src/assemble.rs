@@ -107,7 +107,8 @@ fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allo
             let cap = settings.caps.iter().find(|cap| cap.currency == currency.id)?;
             Some(cap.amounts(currency.decimals).map(|cap| (currency.address.evm().unwrap_or_default(), cap)))
         });
-        desks.push(Desk::new(site.clone(), nodes, settings.agreeing, caps.collect::<Result<_>>()?));
+        let agreeing = settings.agreeing_of(nodes.len(), chain.local);
+        desks.push(Desk::new(site.clone(), nodes, agreeing, caps.collect::<Result<_>>()?));
     }
     Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, desks)))
 }
@@ -179,6 +180,7 @@ fn watchlist(config: &Config, chain: &ChainConfig, wallets: Vec<Address>) -> Res
             wrapped: dex.wrapped,
             tokens: chain.tokens.iter().map(|token| (token.address, token.decimals)).collect(),
             fee_tiers: dex.fee_tiers.clone(),
+            most_ticks: market::MOST_TICKS,
         }),
     })
 }

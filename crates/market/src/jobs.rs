@@ -4,7 +4,7 @@ use alloy::primitives::{Address, B256};
 use domain::ids::ChainId;
 use evm::ChainError;
 use std::sync::Arc;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::check::{self, Mismatch};
 use crate::load::{self, Source};
@@ -21,8 +21,18 @@ pub(crate) enum Done {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub asked: Vec<Address>,
-    /// The block, the pools as they were at it, and those that the chain's quoter contradicts.
-    pub read: Result<(B256, Vec<Pool>, Vec<Mismatch>), ChainError>,
+    pub read: Result<Read, ChainError>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub at: B256,
+    /// As they were at that block.
+    pub pools: Vec<Pool>,
+    /// Those that the chain's quoter contradicts.
+    pub mismatches: Vec<Mismatch>,
+    /// Those with more ticks than we keep.
+    pub crowded: Vec<Address>,
 }
 
 pub(crate) async fn discover(source: Source, dex: Dex) -> Done {
@@ -30,16 +40,17 @@ pub(crate) async fn discover(source: Source, dex: Dex) -> Done {
 }
 
 /// Pools are compared with the quoter before anyone sees them.
-pub(crate) async fn load(source: Source, quoter: Address, keys: Vec<PoolKey>) -> Done {
+pub(crate) async fn load(source: Source, dex: Dex, keys: Vec<PoolKey>) -> Done {
     let read = async {
-        let (mut good, mut mismatches) = (Vec::new(), Vec::new());
-        for pool in load::pools(&source, &keys).await? {
-            match check::compare_all_ways(&source.nodes, quoter, source.at, &pool).await? {
-                None => good.push(pool),
+        let (found, crowded) = load::pools(&source, &keys, dex.most_ticks).await?;
+        let (mut pools, mut mismatches) = (Vec::new(), Vec::new());
+        for pool in found {
+            match check::compare_all_ways(&source.nodes, dex.quoter, source.at, &pool).await? {
+                None => pools.push(pool),
                 Some(mismatch) => mismatches.push(mismatch),
             }
         }
-        Ok((source.at, good, mismatches))
+        Ok(Read { at: source.at, pools, mismatches, crowded })
     };
     let read = read.await;
     Done::Loaded(Loaded { asked: keys.iter().map(|key| key.address).collect(), read })
@@ -54,6 +65,12 @@ pub(crate) async fn sample(source: Source, quoter: Address, pools: Arc<Pools>) -
         Some(pool) => check::compare(&source.nodes, quoter, source.at, pool, source.at).await,
         None => Ok(None),
     })
+}
+
+/// Not an error: anyone may open a position at every tick there is.
+pub(crate) fn report_crowded(chain: ChainId, pool: Address) {
+    metrics::counter!("causeway_pools_crowded_total", "chain" => chain.to_string()).increment(1);
+    warn!(chain.id = %chain, %pool, "pool {pool} has more ticks than are kept and is not used");
 }
 
 /// Somebody should look: either the chain's pools are not what we take them for, or a node lies.

@@ -77,8 +77,13 @@ pub(crate) async fn discover(source: &Source, dex: &Dex) -> Result<Vec<PoolKey>,
     Ok(found.into_iter().zip(answers).filter_map(key).collect())
 }
 
-/// All ticks of pools. A pool that cannot be read, or not in full, is left out.
-pub(crate) async fn ticks(source: &Source, pools: &[PoolKey]) -> Result<BTreeMap<Address, Arc<[Tick]>>, ChainError> {
+/// All ticks of pools. A pool that cannot be read, or not in full, is left out; one with more ticks than `most` is
+/// named, and its ticks are not read.
+async fn ticks(
+    source: &Source,
+    pools: &[PoolKey],
+    most: usize,
+) -> Result<(BTreeMap<Address, Arc<[Tick]>>, Vec<Address>), ChainError> {
     let mut words = Vec::new();
     for pool in pools {
         let last = tick::MOST / pool.spacing;
@@ -97,6 +102,9 @@ pub(crate) async fn ticks(source: &Source, pools: &[PoolKey]) -> Result<BTreeMap
             Err(_) => *ticks = None,
         }
     }
+    let is_crowded = |ticks: &Option<Vec<i32>>| ticks.as_ref().is_some_and(|ticks| ticks.len() > most);
+    let crowded: Vec<_> = places.iter().filter(|(_, ticks)| is_crowded(ticks)).map(|(pool, _)| *pool).collect();
+    places.retain(|_, ticks| !is_crowded(ticks));
     let asked: Vec<_> =
         places.iter().flat_map(|(&pool, ticks)| ticks.iter().flatten().map(move |&tick| (pool, tick))).collect();
     let mut read = some_ticks(source, &asked).await?;
@@ -108,7 +116,7 @@ pub(crate) async fn ticks(source: &Source, pools: &[PoolKey]) -> Result<BTreeMap
             all.insert(pool, ticks.into());
         }
     }
-    Ok(all)
+    Ok((all, crowded))
 }
 
 /// Single ticks; none for one at which no liquidity begins or ends. One that could not be read is left out.
@@ -148,13 +156,18 @@ pub(crate) fn pool(key: PoolKey, state: &[Bytes], ticks: Arc<[Tick]>) -> Option<
     Pool::new(key, U256::from(slot0.sqrtPriceX96), slot0.tick.as_i32(), liquidity, ticks)
 }
 
-/// Pools at the block at which their ticks were read.
-pub(crate) async fn pools(source: &Source, keys: &[PoolKey]) -> Result<Vec<Pool>, ChainError> {
-    let mut ticks = ticks(source, keys).await?;
+/// Pools at the block at which their ticks were read, and those that have too many.
+pub(crate) async fn pools(
+    source: &Source,
+    keys: &[PoolKey],
+    most_ticks: usize,
+) -> Result<(Vec<Pool>, Vec<Address>), ChainError> {
+    let (mut ticks, crowded) = ticks(source, keys, most_ticks).await?;
     let calls: Vec<_> = keys.iter().flat_map(|key| state_calls(key.address)).collect();
     let answers = source.read(&calls).await?;
     let pools = keys.iter().zip(answers.chunks(STATE_CALLS));
-    Ok(pools.filter_map(|(key, state)| pool(*key, state, ticks.remove(&key.address)?)).collect())
+    let pools = pools.filter_map(|(key, state)| pool(*key, state, ticks.remove(&key.address)?));
+    Ok((pools.collect(), crowded))
 }
 
 fn set(bits: U256, word: i32, spacing: i32) -> impl Iterator<Item = i32> {

@@ -12,7 +12,7 @@ use evm::{ChainError, Head, Nodes};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
-use crate::jobs::{self, Done, Loaded};
+use crate::jobs::{self, Done, Loaded, Read};
 use crate::load::{self, STATE_CALLS, Source};
 use crate::pool::PoolKey;
 use crate::pools::{Dex, Pools};
@@ -39,6 +39,8 @@ pub(crate) struct Mirror {
     dropped: BTreeSet<Address>,
     trail: Trail,
     pools: Arc<Pools>,
+    /// When they were last read.
+    read_at: Option<Instant>,
     jobs: JoinSet<Done>,
     /// One at a time: they ask a lot.
     reading: bool,
@@ -68,6 +70,7 @@ impl Mirror {
             dropped: BTreeSet::new(),
             trail: Trail::default(),
             pools: Arc::new(Pools::new(watchlist)),
+            read_at: None,
             jobs: JoinSet::new(),
             reading: false,
             sampling: false,
@@ -89,9 +92,12 @@ impl Mirror {
         self.trail.towards(&self.nodes, &watched, head).await
     }
 
-    /// No pool at all: for a head at which nothing is known for sure.
-    pub fn nothing(&self) -> Arc<Pools> {
-        Arc::new(self.pools.with(Vec::new()).partial(true))
+    /// For a head at which nothing is known for sure: the pools as they were last read, as long as that is not longer
+    /// ago than a snapshot may be old. Every trade has its own bound, so that a little late costs nobody anything.
+    pub fn former(&self, max_age: Duration) -> Arc<Pools> {
+        let fresh = self.read_at.is_some_and(|at| at.elapsed() <= max_age);
+        let pools = if fresh { self.pools.as_ref().clone() } else { self.pools.with(Vec::new()) };
+        Arc::new(pools.partial(true))
     }
 
     /// The pools at a head, from the answers to [`Self::calls`]. May be dropped while it waits.
@@ -119,7 +125,7 @@ impl Mirror {
                 BTreeMap::new()
             }
         };
-        let mut pools = Vec::new();
+        let (mut pools, mut crowded) = (Vec::new(), Vec::new());
         for (address, (state, ticks)) in states {
             let Some(entry) = self.entries.get_mut(&address) else { continue };
             let Some((at, old)) = &mut entry.known else { continue };
@@ -131,6 +137,10 @@ impl Mirror {
                 let fresh = ticks.iter().filter_map(|&tick| read.get(&(address, tick))?.clone());
                 *old = patched(old, &ticks, fresh);
             }
+            if old.len() > self.dex.most_ticks {
+                crowded.push(address);
+                continue;
+            }
             *at = head.hash;
             match load::pool(entry.key, state, old.clone()) {
                 Some(pool) => pools.push(pool),
@@ -141,6 +151,8 @@ impl Mirror {
                 }
             }
         }
+        crowded.into_iter().for_each(|pool| self.drop_crowded(pool));
+        self.read_at = Some(Instant::now());
         let partial = !self.discovered || pools.len() < self.entries.len();
         let next = self.pools.with(pools).partial(partial);
         if !self.pools.is_same(&next) {
@@ -162,7 +174,7 @@ impl Mirror {
             let keys: Vec<_> = due.map(|entry| entry.key).collect();
             if !keys.is_empty() {
                 self.reading = true;
-                self.jobs.spawn(jobs::load(self.source(head), self.dex.quoter, keys));
+                self.jobs.spawn(jobs::load(self.source(head), self.dex.clone(), keys));
             }
         }
         if !self.sampling && !self.pools.all().is_empty() && head.number >= self.sampled.saturating_add(SAMPLED) {
@@ -209,7 +221,7 @@ impl Mirror {
                 for address in asked {
                     self.entries.entry(address).and_modify(|entry| entry.load_after = now + PAUSE);
                 }
-                let (at, pools, mismatches) = match read {
+                let Read { at, pools, mismatches, crowded } = match read {
                     Ok(read) => read,
                     Err(error) => {
                         warn!(chain.id = %self.nodes.chain(), %error, "cannot read the pools of chain {}", self.nodes.chain());
@@ -223,6 +235,7 @@ impl Mirror {
                     }
                 }
                 mismatches.iter().for_each(|mismatch| self.drop_pool(mismatch));
+                crowded.into_iter().for_each(|pool| self.drop_crowded(pool));
                 true
             }
             Done::Sampled(Ok(mismatch)) => {
@@ -244,6 +257,12 @@ impl Mirror {
         self.dropped.insert(mismatch.pool.address);
     }
 
+    fn drop_crowded(&mut self, pool: Address) {
+        jobs::report_crowded(self.nodes.chain(), pool);
+        self.entries.remove(&pool);
+        self.dropped.insert(pool);
+    }
+
     fn source(&self, head: Head) -> Source {
         Source { nodes: self.nodes.clone(), multicall3: self.multicall3, at: head.hash }
     }
@@ -258,7 +277,43 @@ fn patched(old: &[Tick], changed: &BTreeSet<i32>, fresh: impl Iterator<Item = Ti
 
 #[cfg(test)]
 mod tests {
+    use evm::Endpoint;
+
     use super::*;
+    use crate::pool::tests::pool;
+
+    #[test]
+    fn pools_that_cannot_be_read_for_a_moment_stay_until_they_are_too_old() {
+        let endpoint = Endpoint { http: "http://127.0.0.1:1".parse().unwrap(), ws: None };
+        let nodes = Nodes::new(domain::ids::ChainId(1), vec![endpoint], PAUSE).unwrap();
+        let dex = Dex {
+            factory: Address::ZERO,
+            quoter: Address::ZERO,
+            wrapped: Address::ZERO,
+            tokens: Vec::new(),
+            fee_tiers: Vec::new(),
+            most_ticks: 1,
+        };
+        let watchlist = Watchlist {
+            multicall3: Address::ZERO,
+            feeds: Vec::new(),
+            treasury: Address::ZERO,
+            wallets: Vec::new(),
+            tokens: Vec::new(),
+            purse: None,
+            gas_oracle: None,
+            tip: 0,
+            max_age: PAUSE,
+            dex: Some(dex),
+        };
+        let mut mirror = Mirror::new(&nodes, &watchlist).unwrap();
+        assert!(mirror.former(PAUSE).all().is_empty(), "nothing was ever read");
+        mirror.pools = Arc::new(mirror.pools.with(vec![pool((1, 2), 500, &[(-60, 60, 1_000)])]));
+        mirror.read_at = Some(Instant::now());
+        let former = mirror.former(PAUSE);
+        assert!(former.all().len() == 1 && former.is_partial());
+        assert!(mirror.former(Duration::ZERO).all().is_empty(), "too old");
+    }
 
     #[test]
     fn changed_ticks_are_replaced_added_and_removed() {

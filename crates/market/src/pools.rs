@@ -16,7 +16,12 @@ pub struct Dex {
     pub tokens: Vec<(Address, u8)>,
     /// In millionths.
     pub fee_tiers: Vec<u32>,
+    /// A pool with more ticks than this is left out: anyone can make one, and reading it would hold up all others.
+    pub most_ticks: usize,
 }
+
+/// Far above what pools in use have.
+pub const MOST_TICKS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolToken {

@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use crate::Market;
 use crate::mirror::Mirror;
 use crate::pools::{Dex, Pools};
-use crate::snapshot::{Quoted, Snapshot, TokenFunds};
+use crate::snapshot::{Quoted, SAMPLE_BYTES, Snapshot, TokenFunds};
 
 #[derive(Clone, Debug)]
 pub struct Feed {
@@ -107,15 +107,15 @@ async fn read(
         }
         Err(_) => None,
     };
-    snapshot.pools = pools.unwrap_or_else(|| mirror.nothing());
+    snapshot.pools = pools.unwrap_or_else(|| mirror.former(watchlist.max_age));
     Ok(snapshot.with_spots())
 }
 
 /// About what a signed token fill is: its size decides what its data costs, and so does how little it compresses.
-const SAMPLE: [u8; 256] = {
-    let mut bytes = [0; 256];
+const SAMPLE: [u8; SAMPLE_BYTES] = {
+    let mut bytes = [0; SAMPLE_BYTES];
     let mut at = 0;
-    while at < 256 {
+    while at < SAMPLE_BYTES {
         bytes[at] = at as u8;
         at += 1;
     }

@@ -10,6 +10,11 @@ use domain::money::{Amount, Price};
 
 use crate::pools::Pools;
 
+/// The size of what a chain is asked the price of.
+pub(crate) const SAMPLE_BYTES: usize = 256;
+/// What a signed transaction has beside its calldata.
+const SIGNED_BYTES: usize = 124;
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarketError {
     #[error("chain {chain} has not been read yet")]
@@ -98,10 +103,23 @@ impl Snapshot {
         self.base_fee.saturating_add(self.tip)
     }
 
-    /// What a transaction that uses so much gas costs, its data included.
+    /// What a transaction that uses so much gas costs, with no more data than a transfer of tokens has.
     pub fn cost(&self, gas: u64) -> Amount {
+        self.cost_with_data(gas, 0)
+    }
+
+    /// The same with so many bytes of calldata.
+    pub fn cost_with_data(&self, gas: u64, calldata: usize) -> Amount {
         let gas = U256::from(self.gas_price()).saturating_mul(U256::from(gas));
-        Amount::new(gas.saturating_add(self.data_fee.units()))
+        Amount::new(gas.saturating_add(self.data_fee_of(calldata).units()))
+    }
+
+    /// What the chain charges for the data of a transaction with so many bytes of calldata: in proportion to what it
+    /// said for the sample, which compresses worse than calldata does.
+    pub fn data_fee_of(&self, calldata: usize) -> Amount {
+        let bytes = U256::from(calldata.saturating_add(SIGNED_BYTES).max(SAMPLE_BYTES));
+        let fee = self.data_fee.units().saturating_mul(bytes);
+        Amount::new(fee.div_ceil(U256::from(SAMPLE_BYTES)))
     }
 
     /// What a transaction should offer to be mined soon: room for the base fee to double twice over, less a third.
@@ -165,6 +183,17 @@ pub(crate) mod tests {
 
     fn amount(units: u64) -> Amount {
         Amount::new(U256::from(units))
+    }
+
+    #[test]
+    fn long_calldata_costs_more_where_data_is_charged_for() {
+        let mut snapshot = snapshot();
+        assert_eq!(snapshot.cost_with_data(10, 100_000), amount(1_100), "only gas");
+        snapshot.data_fee = amount(1_000);
+        // A transfer of tokens is what was asked about; anything shorter costs as much.
+        assert_eq!((snapshot.cost(10), snapshot.cost_with_data(10, 132)), (amount(2_100), amount(2_100)));
+        assert_eq!(snapshot.data_fee_of(10 * SAMPLE_BYTES - SIGNED_BYTES), amount(10_000));
+        assert_eq!(snapshot.data_fee_of(SAMPLE_BYTES - SIGNED_BYTES + 1), amount(1_004), "the fraction is charged");
     }
 
     #[test]

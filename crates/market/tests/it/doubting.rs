@@ -8,7 +8,7 @@ use alloy::sol_types::SolValue;
 use devnet::{Devnet, Options};
 use market::{Pool, Snapshot, Tick, compare_all_ways};
 
-use crate::mirrored::{Mirrored, until};
+use crate::mirrored::{Mirrored, until, watchlist};
 
 #[tokio::test]
 async fn a_pool_that_was_lied_about_is_found_out() {
@@ -24,6 +24,24 @@ async fn a_pool_that_was_lied_about_is_found_out() {
         let mismatch = compare_all_ways(&mirrored.nodes, quoter, snapshot.hash, &lie).await.unwrap().unwrap();
         assert!(mismatch.theirs.is_some() && mismatch.theirs != Some(mismatch.ours));
     }
+}
+
+/// Anyone can open a position at every tick of a pool; the others must not suffer from it.
+#[tokio::test]
+async fn a_pool_with_too_many_ticks_is_left_out_and_the_others_load() {
+    let chain = Devnet::shared().await.chain("base");
+    let all = Mirrored::start(chain).now().await;
+    let ticks = |snapshot: &Snapshot| snapshot.pools.all().iter().map(|pool| pool.ticks().len()).collect::<Vec<_>>();
+    let most = ticks(&all).into_iter().max().unwrap() - 1;
+    let mut narrow = watchlist(chain);
+    narrow.dex.iter_mut().for_each(|dex| dex.most_ticks = most);
+    let mirrored = Mirrored::start_with(chain, narrow);
+    let whole = |snapshot: &Arc<Snapshot>| snapshot.check_pools().is_ok() && !snapshot.pools.all().is_empty();
+    let left = until("the rest of the pools", || mirrored.latest().filter(whole)).await;
+    let expected = ticks(&all).into_iter().filter(|count| *count <= most).count();
+    assert!(expected > 0 && expected < all.pools.all().len());
+    assert_eq!(left.pools.all().len(), expected);
+    assert!(ticks(&left).into_iter().all(|count| count <= most));
 }
 
 /// Where the contract keeps a tick: slot 5 holds the map, and a tick begins with its two liquidities.

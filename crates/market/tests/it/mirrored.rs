@@ -11,7 +11,7 @@ use domain::ids::ChainId;
 use domain::swap::Path;
 use evm::pools::QuoterV2;
 use evm::{At, Endpoint, Nodes};
-use market::{Dex, Feed, Market, Pool, Snapshot, Watchlist, refresh};
+use market::{Dex, Feed, MOST_TICKS, Market, Pool, Snapshot, Watchlist, refresh};
 use tokio::task::JoinHandle;
 
 /// What the devnet opens.
@@ -51,6 +51,7 @@ pub fn watchlist(chain: &Chain) -> Watchlist {
             wrapped: chain.contracts.weth,
             tokens: chain.tokens.iter().map(|token| (token.address, token.decimals)).collect(),
             fee_tiers: vec![100, 500, 3000, 10_000],
+            most_ticks: MOST_TICKS,
         }),
     }
 }
@@ -68,10 +69,14 @@ pub async fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
 
 impl<'a> Mirrored<'a> {
     pub fn start(chain: &'a Chain) -> Self {
+        Self::start_with(chain, watchlist(chain))
+    }
+
+    pub fn start_with(chain: &'a Chain, watchlist: Watchlist) -> Self {
         let endpoint = Endpoint { http: chain.rpc_url.clone(), ws: Some(chain.ws_url.clone()) };
         let nodes = Nodes::new(ChainId(chain.id), vec![endpoint], Duration::from_secs(10)).unwrap();
         let market = Arc::new(Market::new([ChainId(chain.id)]));
-        let task = tokio::spawn(refresh(market.clone(), nodes.clone(), watchlist(chain)));
+        let task = tokio::spawn(refresh(market.clone(), nodes.clone(), watchlist));
         Self { chain, nodes, market, task }
     }
 
