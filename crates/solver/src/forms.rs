@@ -2,9 +2,9 @@
 
 use alloy::primitives::{Address, Bytes};
 use domain::account::Account;
-use domain::catalog::Chain;
+use domain::catalog::{Chain, FillGas};
 use domain::money::{Amount, OutOfRange, Ratio};
-use domain::quote::{Bound, Quote, Swap};
+use domain::quote::{Bound, Quote, Swap, Wishes};
 use evm::calldata;
 use evm::fills::{Fill, Funds};
 use evm::routed::{FromPurse, Message};
@@ -135,6 +135,26 @@ pub fn least_output(swap: &Swap, sold: Amount) -> Result<Amount, OutOfRange> {
     }
 }
 
+/// What a fill that is more than a transfer takes: units of gas, and bytes of calldata. More pools and calls take more.
+pub fn routed_size(gas: FillGas, wishes: &Wishes, pools: usize) -> (u64, usize) {
+    /// Of the spending, the trade, the top-up and the sweeping up, as they are encoded.
+    const AROUND: usize = 2_900;
+    /// Of one call beside its data: its place in the list and what stands before it.
+    const CALL: usize = 224;
+    let traded = POOL_GAS.saturating_mul(u64::try_from(pools).unwrap_or(u64::MAX));
+    let units = wishes.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(traded));
+    let calls: usize = wishes.calls.iter().map(|call| CALL + call.data.len().div_ceil(32) * 32).sum();
+    (units, AROUND + calls)
+}
+
+/// Pools that the fill of a quote goes through.
+pub fn pools(quote: &Quote) -> usize {
+    quote.destination_swap.as_ref().map_or(0, |swap| swap.path.fees().len())
+}
+
+/// What trading on one pool takes.
+const POOL_GAS: u64 = 150_000;
+
 /// No chain takes a transaction that asks for more; one that asked would stand in its lane for ever.
 const MOST_GAS: u64 = 12_000_000;
 
@@ -142,4 +162,72 @@ const MOST_GAS: u64 = 12_000_000;
 fn gas_limit(chain: &Chain, quote: &Quote) -> u64 {
     let calls = quote.ask.wishes.calls_gas.unwrap_or_default();
     chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4)).min(MOST_GAS)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{B256, U256};
+    use domain::ids::OrderId;
+    use domain::quote::Call;
+    use domain::swap::Path;
+
+    use super::*;
+
+    /// Everything a fill can be, with calls of every size: what is charged for is never less than what is sent.
+    #[test]
+    fn the_calldata_of_a_fill_is_not_underestimated() {
+        let address = Address::repeat_byte;
+        let purse = FromPurse { purse: address(1), treasury: address(2), token: address(3), amount: U256::MAX };
+        let gas = FillGas {
+            native_limit: 0,
+            erc20_limit: 0,
+            native_typical: 0,
+            erc20_typical: 0,
+            routed_limit: 0,
+            routed_typical: 150_000,
+        };
+        let one = Path::new(vec![address(3), address(4)], vec![500]).unwrap();
+        let two = Path::new(vec![address(3), address(5), address(4)], vec![500, 3_000]).unwrap();
+        let bounds = [
+            swap::Bound::ExactInput { input: U256::MAX, least_output: U256::MAX },
+            swap::Bound::ExactOutput { output: U256::MAX, most_input: U256::MAX },
+        ];
+        let mut longest = 0;
+        for path in [None, Some(&one), Some(&two)] {
+            for (bound, native_in, native_out, size) in bounds.iter().flat_map(|bound| {
+                let ends = [(false, false), (true, false), (false, true)];
+                ends.into_iter().flat_map(move |(a, b)| [0, 1, 100, 4_000].map(|size| (bound, a, b, size)))
+            }) {
+                let data = Bytes::from(vec![7; size]);
+                let wish = Call { to: address(9), value: Amount::ZERO, data: data.clone() };
+                let call = Message { to: address(9), value: U256::ZERO, data };
+                let (wanted, calls) = if size == 0 { (vec![], vec![]) } else { (vec![wish; 3], vec![call; 3]) };
+                let trade = path.map(|path| Trade {
+                    path,
+                    native_in,
+                    native_out,
+                    bound: *bound,
+                    dex: address(6),
+                    wrapped: address(7),
+                });
+                let fill = Fill {
+                    router: address(8),
+                    funds: if native_in { Funds::Native(U256::MAX >> 1) } else { Funds::Purse(purse) },
+                    trade,
+                    recipient: address(10),
+                    top_up: U256::from(1),
+                    calls: &calls,
+                    rest_to: address(11),
+                };
+                let sent = fill.message(OrderId(B256::ZERO)).data.len();
+                let wishes = Wishes { calls: wanted, ..Wishes::default() };
+                let (_, bytes) = routed_size(gas, &wishes, path.map_or(0, |path| path.fees().len()));
+                assert!(sent <= bytes, "{sent} bytes, and {bytes} are charged for");
+                longest = longest.max(if size == 0 { sent } else { 0 });
+            }
+        }
+        assert!(longest * 3 > 2 * 2_900, "more than half as much again is charged as there is: {longest}");
+        let units = |pools| routed_size(gas, &Wishes::default(), pools).0;
+        assert_eq!((units(0), units(1), units(2)), (150_000, 300_000, 450_000));
+    }
 }

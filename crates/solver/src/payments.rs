@@ -323,7 +323,8 @@ pub(crate) fn can_pay(
     let of_wallet = || outstanding.iter().filter(|payment| payment.wallet == wallet);
     let native_out =
         sum(&mut of_wallet().map(|payment| payment.value.units().saturating_add(gas(payment.gas, payment.max_fee))));
-    let own_gas = gas(form.gas.saturating_add(reserve), fees.max_fee).saturating_add(snapshot.data_fee.units());
+    let own_gas = gas(form.gas.saturating_add(reserve), fees.max_fee)
+        .saturating_add(snapshot.data_fee_of(form.data.len()).units());
     let native_need = form.value.units().saturating_add(own_gas).saturating_add(native_out);
     if snapshot.native.get(&wallet).copied().unwrap_or_default().units() < native_need {
         return false;
@@ -461,6 +462,18 @@ mod tests {
         let beside = Form { value: amount(10), ..form(TOKEN, 100) };
         assert!(can_pay(WALLET, &beside, FEES, 0, &snapshot(60, 100, 100), &[]));
         assert!(!can_pay(WALLET, &beside, FEES, 0, &snapshot(59, 100, 100), &[]));
+    }
+
+    #[test]
+    fn the_data_of_a_long_fill_is_paid_for_as_well() {
+        let mut rich = snapshot(10_000, 100, 100);
+        rich.data_fee = amount(256);
+        let fee = |form: &Form| rich.data_fee_of(form.data.len()).units().to::<u64>();
+        let long = Form { data: vec![1; 5_000].into(), ..form(TOKEN, 100) };
+        assert!(fee(&long) > 10 * fee(&form(TOKEN, 100)));
+        let with = |native: u64| Snapshot { native: [(WALLET, amount(native))].into(), ..rich.clone() };
+        assert!(can_pay(WALLET, &long, FEES, 0, &with(50 + fee(&long)), &[]));
+        assert!(!can_pay(WALLET, &long, FEES, 0, &with(49 + fee(&long)), &[]));
     }
 
     #[test]

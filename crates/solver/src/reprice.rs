@@ -13,7 +13,7 @@ use domain::quote::{Bound, Quote, Swap};
 use domain::swap::Exchange;
 use market::Snapshot;
 
-use crate::forms::{is_routed, least_output};
+use crate::forms::{is_routed, least_output, pools, routed_size};
 use crate::quote::address;
 use crate::routes::hedge;
 use crate::site::Site;
@@ -127,8 +127,8 @@ fn affordable(quote: &Quote, site: &Site, there: &Snapshot, means: &Means) -> Re
         origin.chain.currency(&terms.deposit.address)
     });
     let (Some(deposit), Ok(native)) = (deposit, there.price(Address::ZERO)) else { return Ok(true) };
-    let units = quote.ask.wishes.calls_gas.unwrap_or_default().max(site.chain.fill_gas.routed_typical);
-    let now = native.usd_floor(there.cost(units), site.chain.native.decimals)?;
+    let (units, bytes) = routed_size(site.chain.fill_gas, &quote.ask.wishes, pools(quote));
+    let now = native.usd_floor(there.cost_with_data(units, bytes), site.chain.native.decimals)?;
     let quoted = figures.prices.deposit.usd_floor(figures.fees.fill_gas, deposit.decimals)?;
     Ok(now.0 <= quoted.0.saturating_mul(MOST_GAS_TIMES).saturating_add(GAS_SLACK.0))
 }

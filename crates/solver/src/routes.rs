@@ -12,14 +12,12 @@ use domain::same_chain::{self, Place};
 use domain::swap::{Exchange, Offer};
 use market::{MarketError, Routes, Snapshot};
 
+use crate::forms::{pools, routed_size};
 use crate::quote::{QuoteError, address};
 use crate::solver::Solver;
 
 /// Ways through pools that are priced in full, on each side.
 const MOST_CHOICES: usize = 2;
-
-/// What a pool on the way of a fill takes of gas.
-pub(crate) const POOL_GAS: u64 = 150_000;
 
 /// A currency to deposit or to pay out, and the market between it and what the caller named.
 #[derive(Clone, Debug)]
@@ -145,8 +143,15 @@ impl Solver {
                     payout: payout.currency,
                     destination: scene.destination,
                 };
-                let quote = self.rates(ask, scene, deposit, payout).and_then(|rates| {
+                let price = |pools| {
+                    let rates = self.rates(ask, scene, deposit, payout, pools)?;
                     pricing::price(ask.clone(), way, &rates, &self.terms, fresh).map_err(QuoteError::from)
+                };
+                // How many pools it takes is known once it is priced; most take one.
+                let first = usize::from(payout.market.is_some());
+                let quote = price(first).and_then(|quote| match pools(&quote) {
+                    more if more > first => price(more),
+                    _ => Ok(quote),
                 });
                 best = better(best, quote);
             }
@@ -160,6 +165,7 @@ impl Solver {
         scene: Scene<'a>,
         deposit: &'a Choice<'a>,
         payout: &'a Choice<'a>,
+        pools: usize,
     ) -> Result<Rates<'a>, QuoteError> {
         let Scene { origin, destination, here, there, sponsor_available } = scene;
         let site = self.sites.get(&destination.chain.id).ok_or(Refusal::NoRoute)?;
@@ -170,13 +176,12 @@ impl Solver {
             return Err(QuoteError::NoPurse { chain: destination.chain.id });
         }
         let gas = destination.chain.fill_gas;
-        let units = if routed {
-            let pools = if payout.market.is_some() { POOL_GAS } else { 0 };
-            wishes.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(pools))
+        let (units, bytes) = if routed {
+            routed_size(gas, wishes, pools)
         } else if payout.currency.native && !self.is_contract(ask, destination) {
-            gas.native_typical
+            (gas.native_typical, 0)
         } else {
-            gas.erc20_typical
+            (gas.erc20_typical, 0)
         };
         Ok(Rates {
             prices: Prices {
@@ -188,7 +193,7 @@ impl Solver {
                 destination_native: there.price(Address::ZERO)?,
             },
             origin_gas_price: here.gas_price(),
-            fill_cost: there.cost(units),
+            fill_cost: there.cost_with_data(units, bytes),
             payable: site.payable(paid, there, routed),
             payable_native: site.payable(Address::ZERO, there, routed),
             hedge: about(ask, scene, deposit.currency, here).and_then(|amount| {

@@ -17,6 +17,7 @@ use store::{Tx, deposits, keys, outcomes};
 use tracing::warn;
 
 use crate::error::SolverError;
+use crate::forms::{is_routed, pools, routed_size};
 use crate::reprice::at_market;
 use crate::site::Site;
 use crate::solver::Means;
@@ -95,11 +96,12 @@ pub fn reserve(
         snapshot.zip(of).and_then(|(snapshot, of)| snapshot.price(of).ok()).unwrap_or(quoted)
     };
     let native = price(Some(there), Some(Address::ZERO), prices.destination_native);
+    let (units, bytes) = size(quote, site);
     let costs = Costs {
         deposit: price(here, terms.deposit.address.evm(), prices.deposit),
         payout: price(Some(there), terms.payout.address.evm(), prices.payout),
         usdc: means.usdc_price(),
-        gas: native.usd_ceil(there.cost(gas_units(quote, site)), site.chain.native.decimals)?,
+        gas: native.usd_ceil(there.cost_with_data(units, bytes), site.chain.native.decimals)?,
         market,
     };
     let deposited = deposited(tx, quote, due)?;
@@ -108,17 +110,17 @@ pub fn reserve(
     Ok(if covered { Asked::Reserved(outcome.map(Box::new)) } else { Asked::TooLow })
 }
 
-/// What a fill of this form usually takes, as its quote counted it.
-fn gas_units(quote: &Quote, site: &Site) -> u64 {
+/// What a fill of this form usually takes, as its quote counted it: units of gas, and bytes of calldata where they are
+/// more than those of a transfer.
+fn size(quote: &Quote, site: &Site) -> (u64, usize) {
     let gas = site.chain.fill_gas;
     let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
-    if crate::forms::is_routed(quote) {
-        let pools = if quote.destination_swap.is_some() { crate::routes::POOL_GAS } else { 0 };
-        quote.ask.wishes.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(pools))
+    if is_routed(quote) {
+        routed_size(gas, &quote.ask.wishes, pools(quote))
     } else if native {
-        gas.native_typical
+        (gas.native_typical, 0)
     } else {
-        gas.erc20_typical
+        (gas.erc20_typical, 0)
     }
 }
 
