@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use crate::jobs::{self, Done, Loaded, Read};
 use crate::load::{self, STATE_CALLS, Source};
-use crate::pool::PoolKey;
+use crate::pool::{Pool, PoolKey};
 use crate::pools::{Dex, Pools};
 use crate::refresh::Watchlist;
 use crate::tick::Tick;
@@ -35,7 +35,8 @@ pub(crate) struct Mirror {
     multicall3: Address,
     dex: Dex,
     entries: BTreeMap<Address, Entry>,
-    /// Pools that the chain's quoter contradicted. A person has to look; until a restart they stay out.
+    /// Pools that the chain's quoter contradicted, at which a person has to look, and those with more ticks than we keep.
+    /// Until a restart they stay out.
     dropped: BTreeSet<Address>,
     trail: Trail,
     pools: Arc<Pools>,
@@ -96,8 +97,9 @@ impl Mirror {
     /// ago than a snapshot may be old. Every trade has its own bound, so that a little late costs nobody anything.
     pub fn former(&self, max_age: Duration) -> Arc<Pools> {
         let fresh = self.read_at.is_some_and(|at| at.elapsed() <= max_age);
-        let pools = if fresh { self.pools.as_ref().clone() } else { self.pools.with(Vec::new()) };
-        Arc::new(pools.partial(true))
+        let stays = |pool: &&Pool| fresh && !self.dropped.contains(&pool.key().address);
+        let pools = self.pools.all().iter().filter(stays).cloned().collect();
+        Arc::new(self.pools.with(pools).partial(true))
     }
 
     /// The pools at a head, from the answers to [`Self::calls`]. May be dropped while it waits.
@@ -308,11 +310,15 @@ mod tests {
         };
         let mut mirror = Mirror::new(&nodes, &watchlist).unwrap();
         assert!(mirror.former(PAUSE).all().is_empty(), "nothing was ever read");
-        mirror.pools = Arc::new(mirror.pools.with(vec![pool((1, 2), 500, &[(-60, 60, 1_000)])]));
+        let known = [pool((1, 2), 500, &[(-60, 60, 1_000)]), pool((1, 3), 500, &[(-60, 60, 1_000)])];
+        mirror.pools = Arc::new(mirror.pools.with(known.to_vec()));
         mirror.read_at = Some(Instant::now());
         let former = mirror.former(PAUSE);
-        assert!(former.all().len() == 1 && former.is_partial());
+        assert!(former.all().len() == 2 && former.is_partial());
         assert!(mirror.former(Duration::ZERO).all().is_empty(), "too old");
+        mirror.drop_crowded(known[0].key().address);
+        let left = mirror.former(PAUSE);
+        assert!(left.all().len() == 1 && left.all()[0].is_same(&known[1]), "what was dropped does not come back");
     }
 
     #[test]

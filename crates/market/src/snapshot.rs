@@ -64,7 +64,8 @@ pub struct Snapshot {
     /// Native balances of the wallets that pay.
     pub native: BTreeMap<Address, Amount>,
     pub tokens: BTreeMap<Address, TokenFunds>,
-    /// Those that are known exactly at this block; shared with the snapshot before where nothing happened to them.
+    /// Those that are known exactly at this block, or none could be read at it and they are as they were a moment ago;
+    /// shared with the snapshot before where nothing happened to them.
     pub pools: Arc<Pools>,
     /// When it reached us, by a clock that cannot be set.
     pub received: Instant,

@@ -8,7 +8,9 @@ use alloy::sol_types::SolValue;
 use devnet::{Devnet, Options};
 use market::{Pool, Snapshot, Tick, compare_all_ways};
 
-use crate::mirrored::{Mirrored, until, watchlist};
+use crate::following::own_devnet;
+use crate::mirrored::{Mirrored, POOLS, until, watchlist};
+use crate::trading::Trader;
 
 #[tokio::test]
 async fn a_pool_that_was_lied_about_is_found_out() {
@@ -29,19 +31,30 @@ async fn a_pool_that_was_lied_about_is_found_out() {
 /// Anyone can open a position at every tick of a pool; the others must not suffer from it.
 #[tokio::test]
 async fn a_pool_with_too_many_ticks_is_left_out_and_the_others_load() {
-    let chain = Devnet::shared().await.chain("base");
-    let all = Mirrored::start(chain).now().await;
-    let ticks = |snapshot: &Snapshot| snapshot.pools.all().iter().map(|pool| pool.ticks().len()).collect::<Vec<_>>();
-    let most = ticks(&all).into_iter().max().unwrap() - 1;
-    let mut narrow = watchlist(chain);
-    narrow.dex.iter_mut().for_each(|dex| dex.most_ticks = most);
-    let mirrored = Mirrored::start_with(chain, narrow);
-    let whole = |snapshot: &Arc<Snapshot>| snapshot.check_pools().is_ok() && !snapshot.pools.all().is_empty();
-    let left = until("the rest of the pools", || mirrored.latest().filter(whole)).await;
-    let expected = ticks(&all).into_iter().filter(|count| *count <= most).count();
-    assert!(expected > 0 && expected < all.pools.all().len());
-    assert_eq!(left.pools.all().len(), expected);
-    assert!(ticks(&left).into_iter().all(|count| count <= most));
+    let devnet = own_devnet().await;
+    let chain = devnet.chain("base");
+    let trader = Trader::new(chain).await;
+    let before = Mirrored::start(chain).now().await;
+    let most = before.pools.all().iter().map(|pool| pool.ticks().len()).max().unwrap();
+    let bounded = || {
+        let mut watchlist = watchlist(chain);
+        watchlist.dex.iter_mut().for_each(|dex| dex.most_ticks = most);
+        Mirrored::start_with(chain, watchlist)
+    };
+    let watching = bounded();
+    let first = watching.now().await;
+    let pool = watching.pool(&first, "WETH", "USDC", 500);
+    let crowded = pool.key().address;
+    let spacing = pool.key().spacing;
+    let middle = pool.tick().div_euclid(spacing) * spacing;
+    trader.mint(pool, middle + 45 * spacing, middle + 61 * spacing, 5).await;
+
+    // For one who watched it happen, and for one who reads them all anew.
+    for mirrored in [watching, bounded()] {
+        let rest = |seen: &Arc<Snapshot>| seen.check_pools().is_ok() && seen.pools.all().len() == POOLS - 1;
+        let left = until("the rest of the pools", || mirrored.latest().filter(rest)).await;
+        assert_eq!(missing(&before, &left), Some(crowded));
+    }
 }
 
 /// Where the contract keeps a tick: slot 5 holds the map, and a tick begins with its two liquidities.
