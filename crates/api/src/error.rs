@@ -59,6 +59,8 @@ pub enum ApiError {
     OperatorOnly,
     #[error("Request not found")]
     RequestNotFound,
+    #[error("{why}")]
+    NotRefundable { why: &'static str },
     #[error("there is nothing at this path")]
     NoSuchPath,
     #[error("this path does not take that method")]
@@ -99,6 +101,7 @@ impl ApiError {
             }
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "FORBIDDEN"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
+            Self::NotRefundable { .. } => (StatusCode::CONFLICT, "NOT_REFUNDABLE"),
             Self::NoSuchPath => (StatusCode::NOT_FOUND, "NOT_FOUND"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
             Self::TooMany { .. } | Self::TooManyOfV2 | Self::TooManyWrongKeys { .. } => {
@@ -207,6 +210,18 @@ impl From<&Attempt> for FailedCall {
             to: format!("0x{}", hex::encode(attempt.to)),
             data: attempt.data.to_string(),
             value: attempt.value.to_string(),
+        }
+    }
+}
+
+impl From<SolverError> for ApiError {
+    fn from(error: SolverError) -> Self {
+        match error {
+            SolverError::Store(error) => Self::Store(error),
+            other => {
+                error!(error = %solver::error::Chained(&other), "a request failed in the solver");
+                Self::Internal
+            }
         }
     }
 }

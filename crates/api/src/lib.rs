@@ -19,6 +19,7 @@ mod limits;
 mod liquidity;
 mod lives;
 mod losses;
+mod manual_refund;
 mod network;
 pub mod openapi;
 mod operator;

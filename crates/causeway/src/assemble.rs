@@ -14,8 +14,8 @@ use domain::pair::ByClass;
 use domain::pricing::Terms;
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
-use solver::allocator::{Allocator, Desk};
-use solver::{Outside, Screen, Settings, Site, Solver};
+use solver::allocator::{Allocator, Cap, Desk};
+use solver::{Outside, Settings, Site, Solver};
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
 
@@ -23,6 +23,7 @@ mod signers;
 
 use crate::config::{ChainConfig, ClassConfig, Config, EndpointConfig, Environment, FeedConfig, TierConfig, wei};
 use crate::role::Role;
+use crate::screening;
 
 /// Everything the service is made of, not yet running.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         sites.insert(chain.id, Arc::new(site));
     }
     let terms = Arc::new(terms(config, orders.address)?);
-    let screen = Arc::new(screen(config)?);
+    let screen = Arc::new(Arc::new(screening::load(config)?).into());
     let accounts = Default::default();
     let attestation_key = config.solver.attestation_key.as_ref().filter(|_| role.answers());
     let attestation_key = attestation_key.map(|source| signers::key(config, source));
@@ -103,25 +104,22 @@ fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allo
             [] => site.nodes.clone(),
             own => nodes_at(config, chain, own).with_context(|| format!("chain {}", chain.name))?,
         };
-        let caps = site.chain.currencies().filter_map(|currency| {
-            let cap = settings.caps.iter().find(|cap| cap.currency == currency.id)?;
-            Some(cap.amounts(currency.decimals).map(|cap| (currency.address.evm().unwrap_or_default(), cap)))
-        });
         let agreeing = settings.agreeing_of(nodes.len(), chain.local);
-        desks.push(Desk::new(site.clone(), nodes, agreeing, caps.collect::<Result<_>>()?));
+        desks.push(Desk::new(site.clone(), nodes, agreeing, caps(config, chain)?));
     }
     Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, desks)))
 }
 
-fn screen(config: &Config) -> Result<Screen> {
-    let list = |path: &Option<std::path::PathBuf>| match path {
-        Some(path) => crate::screening::load(&config.folder.join(path)),
-        None => Ok(Default::default()),
-    };
-    Ok(Screen {
-        blocked: list(&config.screening.blocked).context("screening.blocked")?,
-        custodial: list(&config.screening.custodial).context("screening.custodial")?,
-    })
+/// What the allocator may pay out on a chain, by currency. Nothing where there is none.
+fn caps(config: &Config, chain: &ChainConfig) -> Result<BTreeMap<Address, Cap>> {
+    let Some(settings) = &config.allocator else { return Ok(BTreeMap::new()) };
+    let native = (&chain.native.id, chain.native.decimals, Address::ZERO);
+    let tokens = chain.tokens.iter().map(|token| (&token.id, token.decimals, token.address));
+    let capped = std::iter::once(native).chain(tokens).filter_map(|(id, decimals, address)| {
+        let cap = settings.caps.iter().find(|cap| cap.currency == *id)?;
+        Some(cap.amounts(decimals).map(|cap| (address, cap)))
+    });
+    capped.collect()
 }
 
 pub fn nodes(config: &Config, chain: &ChainConfig) -> Result<Nodes> {
@@ -152,6 +150,8 @@ fn site_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
             open: dollars("risk.open_usd", &chain.risk.open_usd)?,
             per_minute: dollars("risk.per_minute_usd", &chain.risk.per_minute_usd)?,
         },
+        most_refund: dollars("risk.refund_usd", &chain.risk.refund_usd)?,
+        vault: caps(config, chain)?.into_iter().map(|(currency, cap)| (currency, cap.hour)).collect(),
         lost_after_millis: i64::from(chain.risk.lost_after_secs).saturating_mul(1_000),
         bump_after: match chain.bump_after_millis {
             Some(millis) => Duration::from_millis(millis),

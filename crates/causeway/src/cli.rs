@@ -38,6 +38,20 @@ pub enum Command {
     Doctor(RoleArgs),
     /// Import what our wallets sent since the database was saved, after restoring a backup.
     Recover(RoleArgs),
+    /// Ask the running service to refund a request that waits for its fill. Who asked, and why, is kept with it.
+    Refund {
+        /// The request.
+        #[arg(value_name = "REQUEST_ID")]
+        request: String,
+        /// Why.
+        #[arg(long)]
+        reason: String,
+        /// Who decided; whoever runs this, unless given.
+        #[arg(long, value_name = "NAME", env = "USER", default_value = "operator")]
+        by: String,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Hold everything the database says against the chains; says what differs and exits 1 if anything does.
     Audit {
         #[command(flatten)]

@@ -13,6 +13,7 @@ mod dev;
 mod doctor;
 mod keys;
 mod recover;
+mod refund;
 
 pub use keys::family_rate;
 
@@ -43,6 +44,9 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Recover(args) => {
             telemetry::start_logging(cli.log_format, "warn");
             runtime.block_on(recover::run(&Config::load(&args.config.config)?, args.role))
+        }
+        Command::Refund { request, reason, by, config } => {
+            runtime.block_on(refund::run(&Config::load(&config.config)?, &request, &by, &reason))
         }
         Command::Audit { args, json } => {
             telemetry::start_logging(cli.log_format, "error");

@@ -247,13 +247,21 @@ pub struct TierConfig {
 pub struct RiskConfig {
     pub open_usd: String,
     pub per_minute_usd: String,
+    /// The largest refund out of our own funds. What is worth more goes out of the depository once its deposit is final,
+    /// where an allocator signs for its currency.
+    pub refund_usd: String,
     /// How long a deposit that a reorg took away may stay away before its request fails.
     pub lost_after_secs: u32,
 }
 
 impl Default for RiskConfig {
     fn default() -> Self {
-        Self { open_usd: "1000000".to_owned(), per_minute_usd: "250000".to_owned(), lost_after_secs: 600 }
+        Self {
+            open_usd: "1000000".to_owned(),
+            per_minute_usd: "250000".to_owned(),
+            refund_usd: "100000".to_owned(),
+            lost_after_secs: 600,
+        }
     }
 }
 

@@ -25,12 +25,14 @@ pub use armed::{VARIABLE, at};
 pub fn at(_: &'static str) {}
 
 /// Every point there is. The crash test runs through all of them.
-pub const POINTS: [&str; 12] = [
+pub const POINTS: [&str; 14] = [
     "deposit.committed",
     "payment.signed",
     "payment.sent_one_node",
     "payment.sent",
     "bump.committed",
+    "cancel.committed",
+    "cancel.mined",
     "reorg.undone",
     "cursor.before",
     "payout.intended",

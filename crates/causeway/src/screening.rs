@@ -1,13 +1,73 @@
-//! Lists of addresses, one per line; what follows a `#` is a comment.
+//! Whom the operator does not serve: lists of addresses, one per line; what follows a `#` is a comment. They are read
+//! again when they change.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use alloy::primitives::Address;
 use anyhow::{Context, Result};
 use domain::account::{Account, Vm};
+use metrics::counter;
+use solver::{Screen, Solver};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
 
-pub fn load(path: &Path) -> Result<BTreeSet<Address>> {
+use crate::config::Config;
+
+/// How soon a change is noticed.
+const EVERY: Duration = Duration::from_secs(1);
+
+pub fn load(config: &Config) -> Result<Screen> {
+    let list = |path: &Option<PathBuf>| match path {
+        Some(path) => read(&config.folder.join(path)),
+        None => Ok(BTreeSet::new()),
+    };
+    Ok(Screen {
+        blocked: list(&config.screening.blocked).context("screening.blocked")?,
+        custodial: list(&config.screening.custodial).context("screening.custodial")?,
+    })
+}
+
+/// Replaces the lists whenever their files change. A file that cannot be read leaves the old lists in force.
+pub async fn follow(solver: Arc<Solver>, config: Config, stop: CancellationToken) {
+    let mut known = stamps(&config);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        let now = stamps(&config);
+        if now == known {
+            continue;
+        }
+        known = now;
+        match load(&config) {
+            Ok(screen) => {
+                let (blocked, custodial) = (screen.blocked.len(), screen.custodial.len());
+                info!(blocked, custodial, "the screening lists were read again");
+                solver.screen.store(Arc::new(screen));
+            }
+            Err(failure) => {
+                counter!("causeway_screening_unreadable_total").increment(1);
+                error!("the screening lists changed and cannot be read, the old ones stay: {failure:#}");
+            }
+        }
+    }
+}
+
+/// What tells that a file was written: its time and its length.
+fn stamps(config: &Config) -> Vec<Option<(SystemTime, u64)>> {
+    let paths = [&config.screening.blocked, &config.screening.custodial].into_iter().flatten();
+    let stamp = |path: &PathBuf| {
+        let about = std::fs::metadata(config.folder.join(path)).ok()?;
+        Some((about.modified().ok()?, about.len()))
+    };
+    paths.map(stamp).collect()
+}
+
+fn read(path: &Path) -> Result<BTreeSet<Address>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text).with_context(|| format!("in {}", path.display()))
 }

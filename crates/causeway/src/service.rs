@@ -68,6 +68,7 @@ impl Service {
             let stop = stop.clone();
             tasks.spawn(async move { stop.run_until_cancelled(refresh).await });
         }
+        tasks.spawn(crate::screening::follow(solver.clone(), config.clone(), stop.clone()));
         let lease = Duration::from_millis(config.instances.lease_millis);
         let instance = Instance::join(&database, &store, about(role, role.name(), outside), lease).await?;
         if role.pays() {

@@ -137,11 +137,10 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     if let Some(reason) = too_late(quote, deposit.block_time) {
         return refund(reason);
     }
-    // What was quoted for one amount at a market's price is not stretched to another; what is bought exactly or paid for
-    // by somebody else is for the quoted amount alone.
+    // What was quoted for one amount at a market's price is not stretched to another. What is bought exactly or paid for
+    // by somebody else is filled for the quoted amount alone, and the rest goes back.
     let market = terms.exchange || quote.destination_swap.is_some();
-    let most_bps = if is_capped(quote) { MOST_CAPPED_BPS } else { MOST_EXCHANGED_BPS };
-    if (market || is_capped(quote)) && deposit.amount > quoted.mul_floor(Ratio::bps_more(most_bps))? {
+    if market && !is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MOST_EXCHANGED_BPS))? {
         return refund(FailReason::Slippage);
     }
     let output = paid_for(quote, deposit.amount)?;
@@ -181,6 +180,16 @@ fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     let taken = Signed::cost(fees.fixed()?).checked_add(shares)?.checked_sub(Signed::cost(sponsored))?;
     let left = taken.taken_from(deposited).unwrap_or(Amount::ZERO);
     figures.paid.mul_floor(Ratio::new(left.units(), figures.exchanged.units())?)
+}
+
+/// What a deposit holds beyond what its order is for, where the order does not grow with it. It goes back once the order
+/// is filled for good.
+pub fn excess(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
+    let quoted = quote.figures.deposit;
+    if !is_capped(quote) || deposited <= quoted.mul_floor(Ratio::bps_more(MOST_CAPPED_BPS))? {
+        return Ok(Amount::ZERO);
+    }
+    deposited.checked_sub(quoted)
 }
 
 /// What a sponsor or an integrator stands for is the quoted amount and no more; so is what is bought exactly.
@@ -314,5 +323,36 @@ mod tests {
         assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Fill { .. })));
         deposit.amount = deposit.amount.checked_add(Amount::new(alloy_primitives::U256::from(1))).unwrap();
         assert_eq!(judge(&quote, &deposit), Ok(Verdict::Refund { reason: FailReason::Slippage }));
+    }
+
+    #[test]
+    fn what_is_beyond_an_order_that_does_not_grow_goes_back() {
+        let mut quote = a_quote();
+        let mut deposit = facts(&quote);
+        deposit.amount = part(quote.figures.deposit, 15_000);
+        // An order at the quoted rate grows with its deposit.
+        assert_eq!(excess(&quote, deposit.amount), Ok(Amount::ZERO));
+        quote.destination_swap = Some(bought(&quote));
+        let beyond = deposit.amount.checked_sub(quote.figures.deposit).unwrap();
+        assert_eq!(excess(&quote, deposit.amount), Ok(beyond));
+        assert_eq!(judge(&quote, &deposit), Ok(Verdict::Fill { output: quote.figures.paid }));
+        // The parts are the whole.
+        assert_eq!(quote.figures.deposit.checked_add(beyond), Ok(deposit.amount));
+        // Next to nothing is kept: sending it back would cost more.
+        let little = quote.figures.deposit.mul_floor(Ratio::bps_more(MOST_CAPPED_BPS)).unwrap();
+        assert_eq!(excess(&quote, little), Ok(Amount::ZERO));
+        for amount in [quote.figures.deposit, part(quote.figures.deposit, 5_000), Amount::ZERO] {
+            assert_eq!(excess(&quote, amount), Ok(Amount::ZERO), "{amount}");
+        }
+    }
+
+    /// Exactly the quoted output, for as much as is paid out at the most.
+    fn bought(quote: &Quote) -> crate::quote::Swap {
+        crate::quote::Swap {
+            path: crate::swap::Path::wrapping(Address::repeat_byte(3)),
+            input: quote.figures.paid,
+            output: quote.figures.output,
+            bound: Bound::MostInput(quote.figures.paid),
+        }
     }
 }

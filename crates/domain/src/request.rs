@@ -47,6 +47,8 @@ pub enum Event {
     CannotFill {
         reason: FailReason,
     },
+    /// A person decided that it is refunded instead of filled. Nothing is paid or decided yet.
+    OperatorRefund,
     FillSent,
     FillMined,
     /// Proof that the fill did not and will not pay.
@@ -156,7 +158,7 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             Executed { success: true } => Step::to(State::Success).then(),
             Executed { success: false } => Step::to(State::Failed).because(FailReason::TransactionReverted).then(),
             RefundVoid => done,
-            RefundMined | RefundImpossible { .. } => impossible,
+            OperatorRefund | RefundMined | RefundImpossible { .. } => impossible,
         },
         State::Pending => match event {
             DepositAccepted { .. } | DepositRefused { .. } => done,
@@ -166,6 +168,7 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillSent => Step::to(State::Submitted).then(),
             FillMined => Step::to(State::Success).then(),
             FillVoid { reason } | CannotFill { reason } => refund(reason),
+            OperatorRefund => refund(FailReason::ManualAdminRefund),
             Found { refund } => found(refund),
             RefundVoid => done,
             DepositLost | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
@@ -179,7 +182,8 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             FillVoid { reason } => refund(reason),
             Found { refund } => found(refund),
             RefundVoid => done,
-            CannotFill { .. } | RefundMined | RefundImpossible { .. } | Executed { .. } | FastFill { .. } => impossible,
+            OperatorRefund | CannotFill { .. } | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
+            FastFill { .. } => impossible,
         },
         State::Success => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
@@ -188,7 +192,7 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             Executed { .. } => done,
             // The chain took back a success and then failed it: the recipient is still owed.
             FillVoid { .. } => Step::to(State::Success).due(Due::FillAgain).then(),
-            CannotFill { .. } | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
+            CannotFill { .. } | OperatorRefund | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
             FastFill { .. } | FastFillVoid => impossible,
         },
         State::Refunding => match event {
@@ -203,20 +207,20 @@ pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
             }
             FillVoid { .. } | CannotFill { .. } => done,
             Found { refund } => found(refund),
-            FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
+            OperatorRefund | FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
         },
         State::Refunded => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => done,
             RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
-            FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
+            OperatorRefund | FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
         },
         State::Failed => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
             RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => done,
             Found { refund } => found(refund),
             Executed { .. } => done,
-            FillSent | FillMined | RefundMined | FastFill { .. } | FastFillVoid => impossible,
+            OperatorRefund | FillSent | FillMined | RefundMined | FastFill { .. } | FastFillVoid => impossible,
         },
     }
 }
@@ -285,6 +289,7 @@ mod tests {
             Event::RefundVoid,
             Event::RefundImpossible { reason: RefundFailReason::AmountTooLowToRefund },
             Event::CannotFill { reason },
+            Event::OperatorRefund,
             Event::Executed { success: true },
             Event::Executed { success: false },
         ]
@@ -363,7 +368,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_terminal_state_stays_and_no_request_is_both_filled_and_refunded(
-            picks in proptest::collection::vec(0usize..16, 0..60),
+            picks in proptest::collection::vec(0usize..17, 0..60),
         ) {
             let (mut state, mut filled, mut refunded) = (State::Waiting, false, false);
             for event in picks.into_iter().map(|at| events()[at]) {

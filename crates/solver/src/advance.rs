@@ -10,7 +10,7 @@ use store::{Tx, deposits, dues, events, payments, requests};
 
 use crate::error::SolverError;
 use crate::fast_fill;
-use crate::payments::{Outcome, pay};
+use crate::payments::{Outcome, keep, pay};
 use crate::solver::Means;
 use crate::sponsor;
 
@@ -56,7 +56,7 @@ pub fn advance(
         }
         match pay(tx, &due, Some(&request.quote), means)? {
             Outcome::Paid(payment) => paid.push(*payment),
-            Outcome::NotNow(reason) => dues::put(tx, &due, &reason.to_string(), means.now)?,
+            Outcome::NotNow(reason) => keep(tx, &due, &reason, means)?,
             Outcome::Settled => dues::remove(tx, due.purpose, due.subject)?,
             Outcome::CannotFill(reason) => next_event = Some(Event::CannotFill { reason }),
             Outcome::Worthless(reason) => next_event = Some(Event::RefundImpossible { reason }),
@@ -123,6 +123,7 @@ const fn rule(event: Event) -> &'static str {
         Event::DepositGone { .. } => "deposit-gone",
         Event::DepositLost => "deposit-lost",
         Event::CannotFill { .. } => "cannot-fill",
+        Event::OperatorRefund => "operator-refund",
         Event::FillSent => "fill-sent",
         Event::FillMined => "fill-mined",
         Event::FillVoid { .. } => "fill-void",

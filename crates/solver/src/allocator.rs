@@ -9,6 +9,7 @@ mod book;
 mod evidence;
 pub mod identity;
 mod outcome;
+mod refunds;
 mod returns;
 mod sending;
 mod signing;
@@ -126,6 +127,7 @@ impl Allocator {
             debug!(chain.id = %chain, %why, "nothing is signed for on a chain that takes no payments");
             return Ok(());
         }
+        refunds::intend(self, solver, desk).await?;
         returns::intend(self, solver, desk).await?;
         batches::intend(self, solver, desk).await?;
         signing::sign(self, solver, desk, last).await?;

@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use evm::{At, Block, Head, NonceTag};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
-use store::{blocks, chain_states, lanes};
+use store::{blocks, chain_states, dues, lanes};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -133,6 +133,10 @@ pub async fn start_checks(solver: &Solver, site: &Site) -> Result<bool, SolverEr
             refuse(solver, site, Some(why)).await?;
             return Ok(false);
         }
+    }
+    if site.settings.vault.is_empty() {
+        // Nobody signs here any more: what was left to the depository waits for our own funds again.
+        solver.store.write(move |tx| dues::take_back(tx, chain)).await?;
     }
     refuse(solver, site, None).await?;
     Ok(true)

@@ -83,7 +83,7 @@ impl fmt::Display for Reason {
 /// A recipient that refuses money must not cost us gas for ever.
 const fn most_voids(purpose: Purpose) -> u64 {
     match purpose {
-        Purpose::Fill | Purpose::Refund => 2,
+        Purpose::Fill | Purpose::Refund | Purpose::Excess => 2,
         Purpose::Return | Purpose::Payout => 1,
     }
 }
@@ -125,7 +125,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Purpose::Fill => due.amount,
         // The allocator gives its own to the lanes.
         Purpose::Payout => return Err(SolverError::Broken("a payout is never due")),
-        Purpose::Refund | Purpose::Return => {
+        Purpose::Refund | Purpose::Return | Purpose::Excess => {
             let cost = refund_cost(site, snapshot, due.currency)?;
             let wasted = wasted(tx, due, quote, site, snapshot, means)?;
             let (Some(cost), Some(wasted)) = (cost, wasted) else { return not_now(Reason::NoMarket) };
@@ -137,11 +137,17 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         }
     };
     match due.purpose {
-        Purpose::Refund | Purpose::Return if amount.is_zero() => {
+        Purpose::Refund | Purpose::Return | Purpose::Excess if amount.is_zero() => {
             return Ok(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund));
         }
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
-        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Payout => {}
+        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => {}
+    }
+    if due.purpose == Purpose::Refund
+        && site.vault_pays(due.currency, due.amount)
+        && quote.is_some_and(|quote| worth(quote, site, due.currency, due.amount) > site.settings.most_refund)
+    {
+        return not_now(Reason::TooLarge);
     }
     if due.purpose == Purpose::Return
         && amount > site.payable(due.currency, snapshot, false).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
@@ -191,7 +197,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     // Whatever is paid back leaves the wallet enough gas for the fills it may still have to send.
     let reserve = match due.purpose {
         Purpose::Fill => 0,
-        Purpose::Refund | Purpose::Return | Purpose::Payout => {
+        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => {
             site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit)
         }
     };
@@ -237,13 +243,15 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
 const fn room(purpose: Purpose, window: u64) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund => window,
-        Purpose::Return | Purpose::Payout => window / 2,
+        Purpose::Return | Purpose::Excess | Purpose::Payout => window / 2,
     }
 }
 
-/// Counts a payment against a deposit that a reorg could still take away. A return comes after finality anyway.
+/// Counts a payment against a deposit that a reorg could still take away. A return or an excess comes after finality
+/// anyway.
 fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<bool, SolverError> {
-    let (Some(quote), false) = (quote, due.purpose == Purpose::Return) else { return Ok(true) };
+    let against = matches!(due.purpose, Purpose::Fill | Purpose::Refund);
+    let (Some(quote), true) = (quote, against) else { return Ok(true) };
     let Some(stored) = deposits::of_order(tx, due.order)? else { return Ok(true) };
     let deposit = &stored.deposit;
     if stored.state == deposit::State::Final {
@@ -252,6 +260,36 @@ fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means)
     let Some((site, _)) = means.on(deposit.chain) else { return Ok(false) };
     let usd = worth(quote, site, deposit.currency, deposit.amount);
     Ok(risk::take(tx, deposit.chain, due.order, usd, site.settings.risk, means.now)?)
+}
+
+/// Keeps what cannot be paid now, with the reason. A refund that our own funds are not for is left to the depository,
+/// which pays it once the deposit is final.
+pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, means: &Means) -> Result<(), SolverError> {
+    if !is_for_the_vault(tx, due, reason, means)? {
+        return Ok(dues::put(tx, due, &reason.to_string(), means.now)?);
+    }
+    dues::put(tx, due, &format!("{reason}: it goes out of the depository once its deposit is final"), means.now)?;
+    Ok(dues::leave_to_vault(tx, due.purpose, due.subject)?)
+}
+
+fn is_for_the_vault(tx: &mut Tx<'_>, due: &Due, reason: &Reason, means: &Means) -> Result<bool, SolverError> {
+    let pays = means.on(due.chain).is_some_and(|(site, _)| site.vault_pays(due.currency, due.amount));
+    if due.purpose != Purpose::Refund || !pays {
+        return Ok(false);
+    }
+    Ok(match reason {
+        Reason::OverBudget | Reason::TooLarge | Reason::NeedsPerson => true,
+        // Until then there may be funds again.
+        Reason::Inventory => {
+            deposits::of_order(tx, due.order)?.is_some_and(|stored| stored.state == deposit::State::Final)
+        }
+        Reason::UnknownChain
+        | Reason::Refusing(_)
+        | Reason::NoMarket
+        | Reason::NoContract
+        | Reason::FeesTooHigh
+        | Reason::LanesFull => false,
+    })
 }
 
 fn not_now(reason: Reason) -> Result<Outcome, SolverError> {

@@ -238,12 +238,13 @@ impl Solver {
     fn screen(&self, ask: &Ask) -> Result<(), QuoteError> {
         let parties =
             [("user", Some(&ask.user)), ("recipient", Some(&ask.recipient)), ("refundTo", ask.refund_to.as_ref())];
+        let screen = self.screen.load();
         let blocked =
-            |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| self.screen.blocked.contains(&who));
+            |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| screen.blocked.contains(&who));
         if let Some((field, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
             return Err(QuoteError::Blocked { field });
         }
-        match ask.wishes.app_fees.iter().any(|fee| self.screen.blocked.contains(&fee.recipient)) {
+        match ask.wishes.app_fees.iter().any(|fee| screen.blocked.contains(&fee.recipient)) {
             true => Err(QuoteError::Blocked { field: "appFees.recipient" }),
             false => Ok(()),
         }

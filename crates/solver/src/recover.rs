@@ -17,9 +17,11 @@ use evm::contracts::{Depository, Erc20, Purse};
 use evm::topics::NATIVE_PAID;
 use evm::{Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Payment, Purpose, Stored};
+use store::payouts::Kind;
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
 use crate::advance::advance;
+use crate::allocator::identity;
 use crate::error::SolverError;
 use crate::forms::is_routed;
 use crate::settle::is_attempt;
@@ -59,7 +61,7 @@ pub async fn recover(
             let (means, head) = (solver.means(), block.head);
             let (router, depository) = (site.chain.router, site.chain.depository);
             let unit = move |tx: &mut Tx<'_>| match payout(depository, &sent) {
-                Some(nonce) => import_payout(tx, chain, head, &sent, nonce, &means),
+                Some(payout) => import_payout(tx, chain, head, &sent, payout, &means),
                 None => import(tx, chain, router, head, &sent, &means),
             };
             let import = solver.store.write(unit).await?;
@@ -168,29 +170,43 @@ fn beside(stored: &Stored, sent: &SentTx) -> Result<Import, SolverError> {
     Ok(Import::Unknown)
 }
 
-/// The nonce of the payout that a transaction of ours brought to the depository.
-fn payout(depository: Address, sent: &SentTx) -> Option<B256> {
+/// The nonce of the payout that a transaction of ours brought to the depository, and the order it refunded, if it did.
+fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)> {
     let call = Depository::executeCall::abi_decode(&sent.input).ok().filter(|_| sent.to == Some(depository))?;
-    Some(B256::from(call.request.nonce))
+    let nonce = B256::from(call.request.nonce);
+    let words: Vec<B256> = match sent.input.get(4 + call.abi_encoded_size()..) {
+        Some(tail) if tail.len() == 64 => tail.chunks(32).map(B256::from_slice).collect(),
+        _ => Vec::new(),
+    };
+    let order = match words[..] {
+        [key, order] if identity::nonce(Kind::Refund, key) == nonce => Some(OrderId(order)),
+        _ => None,
+    };
+    Some((nonce, order))
 }
 
-/// A payout settles no order: which deposits it was for, the allocator's book reads from the depository itself.
+/// Which deposits a payout was for, the allocator's book reads from the depository itself. The order that one refunded
+/// is settled at once: nobody may fill it meanwhile.
 fn import_payout(
     tx: &mut Tx<'_>,
     chain: ChainId,
     head: Head,
     sent: &SentTx,
-    nonce: B256,
+    (nonce, order): (B256, Option<OrderId>),
     means: &Means,
 ) -> Result<Import, SolverError> {
     if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
         return beside(&stored, sent);
     }
+    let mut request = match order {
+        Some(order) => requests::lock_order(tx, order)?,
+        None => None,
+    };
     let payment = Payment {
         purpose: Purpose::Payout,
         subject: nonce,
-        request: RequestId(B256::ZERO),
-        order: OrderId(calldata::trailing_id(&sent.input).unwrap_or_default()),
+        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
+        order: order.unwrap_or(OrderId(calldata::trailing_id(&sent.input).unwrap_or_default())),
         chain,
         wallet: sent.from,
         nonce: sent.nonce,
@@ -212,6 +228,12 @@ fn import_payout(
     payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, means.now)?;
     let mined = crate::settle::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
+    if let (true, Some(order)) = (sent.success, order) {
+        settlements::impose(tx, order, Purpose::Payout, stored.id)?;
+        if let Some(request) = request.as_mut() {
+            advance(tx, request, Event::Found { refund: true }, &sent.hash, means)?;
+        }
+    }
     Ok(Import::Settled)
 }
 

@@ -32,8 +32,9 @@ use tracing::{error, warn};
 use crate::advance::advance;
 use crate::alone::{self, Execution};
 use crate::error::{Chained, SolverError};
+use crate::excess;
 use crate::follow::block_time;
-use crate::payments::{Outcome, Reason, pay};
+use crate::payments::{Outcome, Reason, keep, pay};
 use crate::site::Site;
 use crate::solver::{Means, Solver};
 
@@ -79,6 +80,9 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
     take(solver, site, block.head, block.sent.iter().cloned().map(Occasion::Mined).collect()).await?;
     if block.sent.iter().any(|sent| !sent.success) {
         site.failed.notify_one();
+    }
+    if block.sent.iter().any(uses_up_nonce) {
+        solver.crash("cancel.mined");
     }
     let executed = alone::find(solver, site, block).await?;
     take(solver, site, block.head, executed.into_iter().map(Occasion::Executed).collect()).await?;
@@ -247,6 +251,7 @@ fn apply(
                 && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == *id)
             {
                 risk::release(tx, order)?;
+                return excess::give_back(tx, order, means);
             }
             if stored.refused.is_some() {
                 deposits::set_return_due(tx, *id, ReturnDue::Yes)?;
@@ -328,6 +333,10 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         // Of a deposit that has become a request of its own.
         Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
         Purpose::Return | Purpose::Payout => return Ok(Vec::new()),
+        Purpose::Excess => {
+            excess::returned(tx, &request, sent.hash, stored.payment.amount, means)?;
+            return Ok(Vec::new());
+        }
     };
     let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
     let before = request.state;
@@ -345,7 +354,7 @@ pub fn mined_in(head: Head, sent: &SentTx, ours: bool) -> Mined {
 }
 
 /// A transaction of ours as listings show it. One that moved nothing failed, whatever its receipt says.
-fn sent_record(site: &Site, head: Head, sent: &SentTx, request: RequestId, succeeded: bool) -> Record {
+pub(crate) fn sent_record(site: &Site, head: Head, sent: &SentTx, request: RequestId, succeeded: bool) -> Record {
     Record {
         request,
         direction: Direction::Out,
@@ -384,7 +393,11 @@ pub(crate) fn is_attempt(stored: &Stored, sent: &SentTx) -> bool {
 
 /// The transfer of nothing to itself that uses up the nonce of a payment that was given up.
 fn is_cancel(stored: &Stored, sent: &SentTx) -> bool {
-    stored.cancelled && sent.to == Some(sent.from) && sent.value.is_zero() && sent.input.is_empty()
+    stored.cancelled && uses_up_nonce(sent)
+}
+
+fn uses_up_nonce(sent: &SentTx) -> bool {
+    sent.to == Some(sent.from) && sent.value.is_zero() && sent.input.is_empty()
 }
 
 fn foreign(tx: &mut Tx<'_>, site: &Site, sent: &SentTx) -> Result<(), SolverError> {
@@ -404,10 +417,15 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
     let state = payment::step(stored.state, payment::Event::Finalised)?;
     payments::set_state(tx, stored.id, state, means.now)?;
     if state != PaymentState::Void {
-        if stored.payment.purpose == Purpose::Fill && state == PaymentState::Final {
-            crate::sponsor::book(tx, stored, means)?;
-        }
-        return Ok(Vec::new());
+        return match stored.payment.purpose {
+            Purpose::Fill => {
+                if state == PaymentState::Final {
+                    crate::sponsor::book(tx, stored, means)?;
+                }
+                excess::give_back(tx, stored.payment.order, means)
+            }
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => Ok(Vec::new()),
+        };
     }
     settlements::free(tx, stored.payment.order, stored.id)?;
     risk::release(tx, stored.payment.order)?;
@@ -421,6 +439,12 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         Purpose::Return => {
             crate::deposits::return_again(tx, &stored.payment)?;
             return Ok(Vec::new());
+        }
+        Purpose::Excess => {
+            return match request {
+                Some(request) => excess::give_back(tx, request.order_id, means),
+                None => Ok(Vec::new()),
+            };
         }
     };
     let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
@@ -457,11 +481,15 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
             advance(tx, request, Event::CannotFill { reason }, &(), means)
         }
         (Outcome::NotNow(reason), _) => {
-            dues::put(tx, &due, &reason.to_string(), means.now)?;
-            if reason == Reason::NeedsPerson {
+            keep(tx, &due, &reason, means)?;
+            if reason == Reason::NeedsPerson && !dues::is_left_to_vault(tx, due.purpose, due.subject)? {
                 error!(chain.id = %due.chain, request.id = %due.request, "a payment failed twice and waits for a person");
                 dues::park(tx, due.purpose, due.subject)?;
             }
+            Ok(Vec::new())
+        }
+        (Outcome::Worthless(_), _) if due.purpose == Purpose::Excess => {
+            dues::remove(tx, due.purpose, due.subject)?;
             Ok(Vec::new())
         }
         (Outcome::CannotFill(reason), Some(request)) => advance(tx, request, Event::CannotFill { reason }, &(), means),

@@ -8,7 +8,7 @@ use alloy::primitives::Address;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::catalog::Chain;
 use domain::ids::ChainId;
-use domain::money::Amount;
+use domain::money::{Amount, UsdMicros};
 use evm::steps::Entry;
 use evm::{LocalSigner, Nodes, Watch};
 use market::Snapshot;
@@ -30,6 +30,10 @@ pub struct Settings {
     pub max_fee_cap: u128,
     /// What may be out against deposits here that are not final.
     pub risk: Limits,
+    /// The largest refund out of our own funds. What is worth more goes out of the depository, where that is possible.
+    pub most_refund: UsdMicros,
+    /// By currency, the most that the allocator pays out at a time. Empty where there is none.
+    pub vault: BTreeMap<Address, Amount>,
     /// How long a deposit that a reorg took away may stay away before its request fails.
     pub lost_after_millis: i64,
     /// How long the head of a lane may stay unmined before it is offered more.
@@ -143,6 +147,11 @@ impl Site {
             || who == self.treasury
             || chain.token(who).is_some()
             || self.addresses().contains(&who)
+    }
+
+    /// Whether so much of a currency can be refunded out of the depository.
+    pub fn vault_pays(&self, currency: Address, amount: Amount) -> bool {
+        self.settings.vault.get(&currency).is_some_and(|most| amount <= *most)
     }
 
     pub fn id(&self) -> ChainId {

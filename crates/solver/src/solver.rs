@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256};
+use arc_swap::ArcSwap;
 use domain::catalog::{Catalog, Chain};
 use domain::ids::ChainId;
 use domain::ledger;
@@ -50,7 +51,8 @@ pub struct Solver {
     /// Signs what requests are, for third parties; none where that is not offered.
     pub attestation_key: Option<LocalSigner>,
     pub sites: BTreeMap<ChainId, Arc<Site>>,
-    pub screen: Arc<Screen>,
+    /// Replaced as a whole when the lists change.
+    pub screen: Arc<ArcSwap<Screen>>,
     pub accounts: Arc<Accounts>,
     pub balances: Balances,
     /// Test deployments refund what asks for it.
@@ -72,7 +74,7 @@ impl Solver {
     pub fn means(&self) -> Means {
         let of = |site: &Arc<Site>| (site.clone(), self.market.latest(site.id()));
         let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
-        let (screen, accounts) = (self.screen.clone(), self.accounts.clone());
+        let (screen, accounts) = (self.screen.load_full(), self.accounts.clone());
         Means { terms: self.terms.clone(), debug_refunds: self.debug_refunds, sites, screen, accounts, now: self.now() }
     }
 

@@ -109,7 +109,9 @@ pub fn settled_twice(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, u64)>, 
 /// Settled orders whose settlement is not a payment of theirs.
 pub fn settled_by_nothing(tx: &mut Tx<'_>, most: i64) -> Result<Vec<OrderId>, StoreError> {
     let sql = "select s.order_id from settlement s where not exists (select 1 from payment p
-         where p.payment_id = s.payment_id and p.order_id = s.order_id and p.state <> 'void') limit $1";
+         where p.payment_id = s.payment_id and p.order_id = s.order_id and p.state <> 'void')
+         and not exists (select 1 from payout o join vault_settlement v on v.deposit_key = o.subject
+         where o.payout_id = s.payout_id and v.order_id = s.order_id) limit $1";
     tx.rows(sql, &[Value::Int(most)])?.iter().map(|row| row.order_id(0)).collect()
 }
 

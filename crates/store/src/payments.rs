@@ -20,6 +20,8 @@ pub enum Purpose {
     Refund,
     /// A deposit that pays for no order, back to whom it names; its subject is the deposit's row.
     Return,
+    /// What a filled order's deposit held beyond what the order is for; its subject is the deposit.
+    Excess,
     /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. Nothing of ours moves
     /// but gas.
     Payout,
@@ -31,6 +33,7 @@ impl Purpose {
             Self::Fill => "fill",
             Self::Refund => "refund",
             Self::Return => "return",
+            Self::Excess => "excess",
             Self::Payout => "payout",
         }
     }
@@ -40,6 +43,7 @@ impl Purpose {
             "fill" => Ok(Self::Fill),
             "refund" => Ok(Self::Refund),
             "return" => Ok(Self::Return),
+            "excess" => Ok(Self::Excess),
             "payout" => Ok(Self::Payout),
             _ => Err(unknown(index, "a purpose")),
         }

@@ -169,9 +169,11 @@ pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Stored>, S
     let sql = concat!(
         "select ",
         columns!(),
-        // Batches first: returns are as many as anybody likes to make, and must not stand before them.
-        " where chain_id = $1 and state in ('intended', 'signed') order by case when kind = 3 then 0 else 1 end, payout_id
-          limit $2"
+        // Batches and refunds of orders first: returns are as many as anybody likes to make, and must not stand before
+        // them.
+        " where chain_id = $1 and state in ('intended', 'signed') order by case when kind = 3 or exists
+          (select 1 from settlement s join request r on r.order_id = s.order_id and r.parent_id is null
+          where s.payout_id = payout.payout_id) then 0 else 1 end, payout_id limit $2"
     );
     tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
@@ -270,6 +272,17 @@ pub fn expire(tx: &mut Tx<'_>, id: PayoutId) -> Result<(), StoreError> {
 pub fn of_request(tx: &mut Tx<'_>, struct_hash: B256) -> Result<Option<PayoutId>, StoreError> {
     let row = tx.row("select payout_id from payout_signature where struct_hash = $1", &[struct_hash.into()])?;
     row.map(|row| row.int(0).map(PayoutId)).transpose()
+}
+
+/// The transaction that executed a payout.
+pub fn set_tx(tx: &mut Tx<'_>, id: PayoutId, hash: B256) -> Result<(), StoreError> {
+    tx.execute("update payout set tx_hash = $2 where payout_id = $1", &[id.0.into(), hash.into()])?;
+    Ok(())
+}
+
+pub fn tx_of(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<B256>, StoreError> {
+    let row = tx.row("select tx_hash from payout where payout_id = $1", &[id.0.into()])?;
+    Ok(row.map(|row| row.opt_b256(0)).transpose()?.flatten())
 }
 
 pub fn has_nonce(tx: &mut Tx<'_>, nonce: B256) -> Result<bool, StoreError> {

@@ -204,24 +204,30 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
          where u.order_id = $1 and d.state <> 'gone' order by d.deposit_id",
         &[request.order_id.0.into()],
     )?;
-    let purpose = match request.state {
-        State::Refunding | State::Refunded | State::Failed => "refund",
-        State::Waiting | State::Pending | State::Submitted | State::Success => "fill",
+    let purposes = match request.state {
+        State::Refunding | State::Refunded | State::Failed => ["refund", "payout"],
+        State::Waiting | State::Pending | State::Submitted | State::Success => ["fill", "fill"],
     };
     let payments = tx.rows(
-        "select tx_hash from payment where request_id = $1 and purpose = $2 and tx_hash is not null
+        "select tx_hash from payment where request_id = $1 and purpose in ($2, $3) and tx_hash is not null
          and state <> 'void' order by payment_id",
-        &[request.id.0.into(), purpose.into()],
+        &[request.id.0.into(), purposes[0].into(), purposes[1].into()],
     )?;
-    let column = |rows: &[Row]| rows.iter().map(|row| row.b256(0)).collect::<Result<_, StoreError>>();
-    Ok(Hashes { deposits: column(&deposits)?, payments: column(&payments)? })
+    let column = |rows: &[Row]| rows.iter().map(|row| row.b256(0)).collect::<Result<Vec<_>, StoreError>>();
+    let (deposits, mut payments) = (column(&deposits)?, column(&payments)?);
+    if request.state == State::Refunded && payments.is_empty() {
+        // A payout of the depository that somebody else sent.
+        payments = of_child(tx, request)?.payments;
+    }
+    Ok(Hashes { deposits, payments })
 }
 
-/// The deposit that paid for nothing, and its return.
+/// The deposit that paid for nothing, and its return: what is recorded of the request.
 fn of_child(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     let records = records::of_request(tx, request.id)?;
     let of = |direction| {
-        let records = records.iter().filter(move |record| record.direction == direction && !record.gone);
+        let counts = move |record: &&records::Record| record.direction == direction && record.succeeded && !record.gone;
+        let records = records.iter().filter(counts);
         records.map(|record| record.tx).collect()
     };
     Ok(Hashes { deposits: of(Direction::In), payments: of(Direction::Out) })

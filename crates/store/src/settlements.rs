@@ -3,21 +3,29 @@
 use domain::ids::OrderId;
 
 use crate::payments::{PaymentId, Purpose};
+use crate::payouts::PayoutId;
 use crate::{StoreError, Tx};
 
-/// The outcome an order already has.
-pub fn outcome(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<PaymentId>, StoreError> {
-    let row = tx.row("select payment_id from settlement where order_id = $1", &[order.0.into()])?;
-    row.map(|row| row.int(0).map(PaymentId)).transpose()
+/// How an order ends, if that is decided.
+pub fn outcome(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Purpose>, StoreError> {
+    let row = tx.row("select outcome from settlement where order_id = $1", &[order.0.into()])?;
+    row.map(|row| Purpose::of(&row, 0)).transpose()
 }
 
-/// Whether the payment that settled an order can no longer change.
+/// The payout that settles an order, if one does.
+pub fn payout(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<PayoutId>, StoreError> {
+    let row = tx.row("select payout_id from settlement where order_id = $1", &[order.0.into()])?;
+    Ok(row.map(|row| row.opt_int(0)).transpose()?.flatten().map(PayoutId))
+}
+
+/// Whether what settled an order can no longer change.
 pub fn is_final(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
     let row = tx.row(
-        "select p.state from settlement s join payment p on p.payment_id = s.payment_id where s.order_id = $1",
+        "select p.state, o.state from settlement s left join payment p on p.payment_id = s.payment_id
+         left join payout o on o.payout_id = s.payout_id where s.order_id = $1",
         &[order.0.into()],
     )?;
-    row.map_or(Ok(false), |row| Ok(row.text(0)? == "final"))
+    row.map_or(Ok(false), |row| Ok(row.opt_text(0)? == Some("final") || row.opt_text(1)? == Some("executed")))
 }
 
 /// Settles an order by a payment. `false` means that it is settled already.
@@ -30,11 +38,22 @@ pub fn take(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: PaymentI
     Ok(row.is_some())
 }
 
+/// Settles an order by a payment out of the depository. `false` means that it is settled already.
+pub fn take_by_payout(tx: &mut Tx<'_>, order: OrderId, payout: PayoutId) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "insert into settlement (order_id, outcome, payout_id) values ($1, $2, $3)
+         on conflict do nothing returning order_id",
+        &[order.0.into(), Purpose::Payout.as_str().into(), payout.0.into()],
+    )?;
+    Ok(row.is_some())
+}
+
 /// What the chain shows to have happened stands, whatever was written before.
 pub fn impose(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: PaymentId) -> Result<(), StoreError> {
     tx.execute(
         "insert into settlement (order_id, outcome, payment_id) values ($1, $2, $3)
-         on conflict (order_id) do update set outcome = excluded.outcome, payment_id = excluded.payment_id",
+         on conflict (order_id) do update set outcome = excluded.outcome, payment_id = excluded.payment_id,
+         payout_id = null",
         &[order.0.into(), outcome.as_str().into(), payment.0.into()],
     )?;
     Ok(())

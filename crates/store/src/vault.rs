@@ -245,7 +245,8 @@ pub fn claims(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Claim>, 
             Purpose::Fill => Ending::Fill,
             Purpose::Refund => Ending::Refund,
             Purpose::Return => Ending::Return,
-            Purpose::Payout => Ending::Vault,
+            // Neither settles an order.
+            Purpose::Excess | Purpose::Payout => continue,
         };
         let Some(held) = find(tx, row.b256(4)?)? else { continue };
         let (order, chain) = (row.order_id(0)?, ChainId(row.uint(2)?));
@@ -263,9 +264,39 @@ pub fn unreturned(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held
          where v.chain_id = $1 and v.settled = 0 and d.return_due = 2
          and not exists (select 1 from deposit_use u where u.deposit_id = d.deposit_id)
          and not exists (select 1 from settlement s where s.order_id = v.return_key)
-         order by v.block_number limit $2"
+         order by coalesce(v.refused_at, 0), v.block_number limit $2"
     );
     tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// Deposits of orders that the solver wants refunded and leaves to the depository; those not looked at for long first.
+pub fn refundable(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " join deposit d on d.chain_id = v.chain_id and d.tx_hash = v.tx_hash and d.ordinal = v.ordinal
+         join deposit_use u on u.deposit_id = d.deposit_id and u.input = 0 and u.order_id = v.order_id
+         join due q on q.purpose = 'refund' and q.subject = u.order_id and q.vault = 1
+         where v.chain_id = $1 and v.settled = 0
+         and not exists (select 1 from settlement s where s.order_id = u.order_id)
+         order by coalesce(v.refused_at, 0), v.block_number limit $2"
+    );
+    tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// It is not decided yet: others have their turn before it is looked at again.
+pub fn postpone(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update vault_deposit set refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
+        &[key.into(), why.into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// The booked deposits under an order, oldest first.
+pub fn under(tx: &mut Tx<'_>, order: OrderId, most: i64) -> Result<Vec<Held>, StoreError> {
+    let sql = concat!("select ", columns!(), " where v.order_id = $1 order by v.block_number limit $2");
+    tx.rows(sql, &[order.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
 /// Settled deposits of which something is left to reimburse and that are in no batch yet, oldest first.
@@ -298,7 +329,6 @@ pub fn settle(tx: &mut Tx<'_>, settlement: &Settlement, now: Timestamp) -> Resul
     Ok(row.is_some())
 }
 
-/// How a deposit was settled.
 /// Whether a deposit has gone back, or goes back, out of the depository: then nobody else returns it.
 pub fn goes_back(tx: &mut Tx<'_>, return_key: B256) -> Result<bool, StoreError> {
     let row = tx.row(
@@ -310,6 +340,7 @@ pub fn goes_back(tx: &mut Tx<'_>, return_key: B256) -> Result<bool, StoreError> 
     Ok(row.is_some())
 }
 
+/// How a deposit was settled.
 pub fn settlement_of(tx: &mut Tx<'_>, deposit: B256) -> Result<Option<Settlement>, StoreError> {
     let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from vault_settlement
                where deposit_key = $1";

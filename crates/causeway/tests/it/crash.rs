@@ -47,6 +47,20 @@ async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
             arbitrum.resume_mining().await;
             Ok((quote, recipient))
         }
+        "cancel.committed" | "cancel.mined" => {
+            // Blocks become too dear for the fill that is on its way, and its order is about to end.
+            let base = stand.chain("base");
+            let user = base.fresh_user().await?;
+            let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
+            let quote = stand.quote(&body).await?;
+            arbitrum.pause_mining().await;
+            execute(base, &quote, &user).await?;
+            stand.wait_for(request_id(&quote), "submitted").await?;
+            arbitrum.set_base_fee(20_000_000_000);
+            arbitrum.resume_mining().await;
+            arbitrum.advance_time(Duration::from_secs(420)).await?;
+            Ok((quote, recipient))
+        }
         _ => {
             let base = stand.chain("base");
             let user = base.fresh_user().await?;
@@ -71,10 +85,31 @@ async fn repaid_once(stand: &Stand, had: U256) -> Result<()> {
     Ok(())
 }
 
+/// The fill is given up by whatever used its nonce, and the deposit goes back, once.
+async fn given_up_once(stand: &Stand, quote: &Value, recipient: Address) -> Result<()> {
+    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let user: Address = quote["steps"][0]["items"][0]["data"]["from"].as_str().unwrap_or_default().parse()?;
+    let status = stand.wait_for(request_id(quote), "refund").await?;
+    ensure!(status["failReason"] == "TRANSACTION_NOT_INCLUDED", "{status}");
+    let back = base.balance(Address::ZERO, user).await?;
+    blocks_pass(base, 8).await?;
+    ensure!(base.balance(Address::ZERO, user).await? == back, "refunded twice");
+    ensure!(arbitrum.balance(Address::ZERO, recipient).await?.is_zero(), "filled as well");
+    Ok(())
+}
+
 async fn crash_at(point: &'static str) -> Result<()> {
     let stand = Stand::alone(|config| {
+        let cancels = point.starts_with("cancel.");
         for chain in &mut config.chains {
-            chain.bump_after_millis = Some(1_000);
+            // What is to be given up must not be mined for offering more.
+            chain.bump_after_millis = Some(if cancels { 600_000 } else { 1_000 });
+            if cancels {
+                chain.finality_blocks = 4;
+            }
+        }
+        if cancels {
+            config.fees.order_lifetime_secs = 660;
         }
         if point.starts_with("payout.") {
             repayment::repaid(config);
@@ -102,6 +137,11 @@ async fn crash_at(point: &'static str) -> Result<()> {
         Some(provoked) => provoked,
         None => provoke(point, &stand).await?,
     };
+    if point.starts_with("cancel.") {
+        given_up_once(&stand, &quote, recipient).await?;
+        ensure!(second.terminate().await?.success(), "{point}: the second one did not end in order");
+        return Ok(());
+    }
     stand.wait_for(request_id(&quote), "success").await?;
     let destination: &Chain = if point == "reorg.undone" { stand.chain("base") } else { arbitrum };
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);

@@ -8,13 +8,13 @@ use domain::ids::OrderId;
 use domain::money::Amount;
 use evm::contracts::{Depository, Erc20};
 use evm::{Block, Execution, Head, SeenDeposit};
-use store::Tx;
 use store::blocks::Cursor;
 use store::payouts::{self, Kind, Payout, State};
 use store::vault::{self, Deposit, Ending, Settlement};
+use store::{Tx, settlements};
 use tracing::error;
 
-use super::{Allocator, Desk, identity};
+use super::{Allocator, Desk, identity, refunds};
 use crate::deposits::return_key;
 use crate::error::SolverError;
 use crate::follow::block_time;
@@ -167,11 +167,11 @@ fn take_out(
         let executed = total.executed.checked_add(paid.amount)?;
         vault::set_total(tx, chain, paid.currency, vault::Total { executed, ..total })?;
     }
-    if payouts::of_request(tx, execution.request)?.is_some() {
-        return Ok(());
+    if let Some(id) = payouts::of_request(tx, execution.request)? {
+        return Ok(payouts::set_tx(tx, id, execution.tx)?);
     }
     if let (Some(paid), Some(named)) = (paid, named)
-        && adopt(tx, chain, paid, named, treasury, now)?
+        && adopt(tx, chain, paid, named, execution.tx, treasury, now)?
     {
         return Ok(());
     }
@@ -186,16 +186,19 @@ fn adopt(
     chain: domain::ids::ChainId,
     paid: Paid,
     named: &Named,
+    executed_by: B256,
     treasury: Address,
     now: domain::time::Timestamp,
 ) -> Result<bool, SolverError> {
-    let Some((&subject, keys)) = named.keys.split_last() else { return Ok(false) };
-    let kind = if keys.is_empty() { Kind::Refund } else { Kind::Batch };
-    let fits = match kind {
-        Kind::Batch => identity::batch_key(keys) == subject && paid.to == treasury,
-        Kind::Refund | Kind::Excess => true,
+    let is_nonce = |kind, subject| identity::nonce(kind, subject) == named.nonce;
+    // A deposit's key, and behind it the order that was refunded, if it was one.
+    let (kind, subject, keys, order) = match &named.keys[..] {
+        [key] if is_nonce(Kind::Refund, *key) => (Kind::Refund, *key, &named.keys[..0], None),
+        [key, order] if is_nonce(Kind::Refund, *key) => (Kind::Refund, *key, &named.keys[..0], Some(OrderId(*order))),
+        [keys @ .., batch] if is_nonce(Kind::Batch, *batch) => (Kind::Batch, *batch, keys, None),
+        _ => return Ok(false),
     };
-    if !fits || identity::nonce(kind, subject) != named.nonce {
+    if kind == Kind::Batch && (identity::batch_key(keys) != subject || paid.to != treasury) {
         return Ok(false);
     }
     // One that was reserved here and executed elsewhere keeps its row.
@@ -228,15 +231,20 @@ fn adopt(
         recipient: paid.to,
         amount: paid.amount,
     };
-    if payouts::insert(tx, &payout, &parts, State::Executed, now)?.is_none() {
-        return Ok(true);
-    }
+    let Some(id) = payouts::insert(tx, &payout, &parts, State::Executed, now)? else { return Ok(true) };
+    payouts::set_tx(tx, id, executed_by)?;
     for (deposit, part) in held {
         match kind {
             Kind::Batch => vault::promise(tx, &deposit, part, Amount::ZERO)?,
             Kind::Refund | Kind::Excess => {
                 vault::promise(tx, &deposit, Amount::ZERO, part)?;
-                vault::settle(tx, &returned(&deposit.deposit, named.nonce), now)?;
+                let order = order.filter(|order| deposit.deposit.order == Some(*order));
+                let settlement = match order {
+                    Some(order) => refunds::settlement(&deposit.deposit, order),
+                    None => returned(&deposit.deposit, named.nonce),
+                };
+                vault::settle(tx, &settlement, now)?;
+                settlements::take_by_payout(tx, settlement.order, id)?;
                 vault::set_returned(tx, &deposit.deposit)?;
             }
         }

@@ -159,7 +159,7 @@ fn paid_by_us(desk: &Desk, sent: &SentTx, order: OrderId) -> Result<(), &'static
 }
 
 /// The order the deposit names, as its hash proves, and taken on by our own key.
-fn belongs<'a>(
+pub fn belongs<'a>(
     solver: &Solver,
     deposit: &Deposit,
     id: OrderId,

@@ -5,18 +5,23 @@ use std::sync::Arc;
 
 use alloy::primitives::{B256, U256};
 use alloy::sol_types::SolCall;
+use domain::request::{Event, State as RequestState};
 use evm::contracts::Depository;
-use evm::{At, Head};
+use evm::{At, Head, Witnessed};
 use metrics::counter;
+use serde_json::json;
 use store::payments::Purpose;
 use store::payouts::{self, Kind, State, Stored};
-use store::vault;
-use store::{Tx, payments};
+use store::{Tx, payments, records, vault};
 use tracing::{error, info, warn};
 
+use super::sending::concerned;
 use super::{Desk, MOST};
+use crate::advance::advance;
 use crate::error::SolverError;
-use crate::solver::Solver;
+use crate::settle::sent_record;
+use crate::site::Site;
+use crate::solver::{Means, Solver};
 
 /// Transactions of one payout that may fail before a person has to look.
 pub const MOST_VOIDS: u64 = 3;
@@ -28,11 +33,13 @@ pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(
     let chain = desk.id();
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
         let used = is_used(desk, stored.payout.nonce, last).await?;
-        let now = solver.now();
+        let by = if used { executor(solver, desk, &stored).await? } else { None };
+        let (site, means) = (desk.site.clone(), solver.means());
+        let now = means.now;
         let unit = move |tx: &mut Tx<'_>| {
             let Some(stored) = payouts::lock(tx, stored.id)? else { return Ok(()) };
             if used {
-                return executed(tx, &stored, now);
+                return executed(tx, &site, &stored, by.as_ref(), &means);
             }
             let Some(live) = payouts::live(tx, stored.id)? else { return Ok(()) };
             // While its transaction may still be mined it is left alone: it will fail there, and be void by proof.
@@ -60,10 +67,28 @@ pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(
     Ok(())
 }
 
-fn executed(tx: &mut Tx<'_>, stored: &Stored, now: domain::time::Timestamp) -> Result<(), SolverError> {
+/// The transaction that executed a payout which ends a request: not always ours, since whoever sees a signature may use
+/// it.
+async fn executor(solver: &Arc<Solver>, desk: &Desk, stored: &Stored) -> Result<Option<Witnessed>, SolverError> {
+    let id = stored.id;
+    match solver.store.read(move |tx| payouts::tx_of(tx, id)).await? {
+        Some(hash) if stored.payout.kind == Kind::Refund => Ok(desk.nodes.witness_tx(desk.agreeing, hash).await?),
+        _ => Ok(None),
+    }
+}
+
+fn executed(
+    tx: &mut Tx<'_>,
+    site: &Site,
+    stored: &Stored,
+    by: Option<&Witnessed>,
+    means: &Means,
+) -> Result<(), SolverError> {
     let payout = &stored.payout;
+    // The request first, as everywhere.
+    let request = concerned(tx, stored)?;
     payouts::expire(tx, stored.id)?;
-    payouts::set_state(tx, stored.id, State::Executed, None, now)?;
+    payouts::set_state(tx, stored.id, State::Executed, None, means.now)?;
     if payout.kind == Kind::Refund
         && let Some(held) = vault::lock(tx, payout.subject)?
     {
@@ -71,6 +96,13 @@ fn executed(tx: &mut Tx<'_>, stored: &Stored, now: domain::time::Timestamp) -> R
     }
     info!(chain.id = %payout.chain, payout = stored.id.0, amount = %payout.amount, "the depository has paid out");
     counter!("causeway_payouts_total", "chain" => payout.chain.to_string()).increment(1);
+    // Ours was seen when it was mined.
+    let Some(mut request) = request.filter(|request| request.state == RequestState::Refunding) else { return Ok(()) };
+    if let Some(by) = by {
+        records::put(tx, &sent_record(site, by.head, &by.sent, request.id, true))?;
+    }
+    let figures = json!({ "tx": by.map(|by| by.sent.hash), "amount": payout.amount, "payout": stored.id.0 });
+    advance(tx, &mut request, Event::RefundMined, &figures, means)?;
     Ok(())
 }
 

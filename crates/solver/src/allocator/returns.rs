@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use domain::deposit::{self as rules, Facts, Verdict};
+use domain::ids::OrderId;
 use domain::money::Amount;
-use store::Tx;
+use domain::quote::Quote;
 use store::payouts::{self, Kind, Payout, State};
 use store::vault::{self, Deposit, Held};
+use store::{Tx, settlements};
 use tracing::{error, info};
 
 use super::{Allocator, Desk, MOST, book, evidence, identity};
@@ -32,7 +34,11 @@ pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) ->
                 }
                 continue;
             }
-            Plan::Later => continue,
+            Plan::Later(why) => {
+                let (key, now) = (held.deposit.key, solver.now());
+                solver.store.write(move |tx| vault::postpone(tx, key, why, now)).await?;
+                continue;
+            }
             Plan::Refuse(why) => why,
         };
         error!(chain.id = %chain, tx = %held.deposit.tx, "a deposit waits for a person to return it: {why}");
@@ -44,29 +50,31 @@ pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) ->
 
 enum Plan {
     Pay(Amount),
-    Later,
+    Later(&'static str),
     Refuse(&'static str),
 }
 
 async fn plan(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, held: &Held) -> Result<Plan, SolverError> {
     let deposit = &held.deposit;
     let nobody = desk.site.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
-    if nobody || solver.screen.custodial.contains(&deposit.depositor) {
+    let screen = solver.screen.load_full();
+    if nobody || screen.custodial.contains(&deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
     }
-    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| solver.screen.blocked.contains(who)) {
+    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| screen.blocked.contains(who)) {
         return Ok(Plan::Refuse("it is from a blocked wallet"));
     }
     if !evidence::is_there(desk, deposit).await? {
         return Ok(Plan::Refuse("it is not on the chain"));
     }
-    match whose(solver, deposit).await? {
+    match whose(allocator, solver, deposit).await? {
         Whose::Nobodys => {}
-        Whose::Undecided => return Ok(Plan::Later),
+        Whose::Undecided => return Ok(Plan::Later("the order it names may still need it")),
         Whose::TheOrders => return Ok(Plan::Refuse("it has paid for the order it names")),
     }
-    let Some(snapshot) = solver.market.latest(desk.id()) else { return Ok(Plan::Later) };
-    let Some(cost) = refund_cost(&desk.site, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
+    let unknown = || Ok(Plan::Later("what sending it costs is not known"));
+    let Some(snapshot) = solver.market.latest(desk.id()) else { return unknown() };
+    let Some(cost) = refund_cost(&desk.site, &snapshot, deposit.currency)? else { return unknown() };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost);
     Ok(if amount.is_zero() { Plan::Refuse("sending it costs more than it is") } else { Plan::Pay(amount) })
@@ -82,11 +90,11 @@ enum Whose {
 }
 
 /// Whether a deposit pays for no order there is.
-pub async fn is_nobodys(solver: &Arc<Solver>, deposit: &Deposit) -> Result<bool, SolverError> {
-    Ok(matches!(whose(solver, deposit).await?, Whose::Nobodys))
+pub async fn is_nobodys(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -> Result<bool, SolverError> {
+    Ok(matches!(whose(allocator, solver, deposit).await?, Whose::Nobodys))
 }
 
-async fn whose(solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverError> {
+async fn whose(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverError> {
     let Some(order) = deposit.order else { return Ok(Whose::Nobodys) };
     let read =
         move |tx: &mut Tx<'_>| Ok::<_, SolverError>((vault::quote_of(tx, order)?, vault::settlement_for(tx, order)?));
@@ -94,23 +102,66 @@ async fn whose(solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverE
     let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
         return Ok(Whose::Nobodys);
     };
-    let facts = Facts {
+    Ok(match (rules::judge(&quote, &facts(deposit))?, settlement) {
+        (Verdict::Stranger { .. }, _) => Whose::Nobodys,
+        (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
+        (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
+        (Verdict::Fill { .. } | Verdict::Refund { .. }, None) => {
+            if came_second(solver, deposit, order, &quote).await? || has_ended(allocator, solver, order, &quote).await?
+            {
+                Whose::Nobodys
+            } else {
+                Whose::Undecided
+            }
+        }
+    })
+}
+
+/// Whether an earlier block has a deposit that pays for the same order. The order is that one's.
+async fn came_second(
+    solver: &Arc<Solver>,
+    deposit: &Deposit,
+    order: OrderId,
+    quote: &Quote,
+) -> Result<bool, SolverError> {
+    for other in solver.store.read(move |tx| vault::under(tx, order, MOST)).await? {
+        let earlier = other.deposit.block_number < deposit.block_number;
+        if earlier && !matches!(rules::judge(quote, &facts(&other.deposit))?, Verdict::Stranger { .. }) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the order's time is over, by a final block of the chain it pays on, and nothing was paid for it: then nothing
+/// will be.
+async fn has_ended(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    order: OrderId,
+    quote: &Quote,
+) -> Result<bool, SolverError> {
+    let Some(terms) = &quote.terms else { return Ok(true) };
+    let Some(there) = allocator.desk(terms.payout.chain) else { return Ok(false) };
+    if solver.store.read(move |tx| settlements::outcome(tx, order)).await?.is_some() {
+        return Ok(false);
+    }
+    Ok(there.last_final().await?.time > u64::from(terms.deadline))
+}
+
+/// What the rules look at, as the book has it.
+pub fn facts(deposit: &Deposit) -> Facts {
+    Facts {
         chain: deposit.chain,
         currency: deposit.currency,
         amount: deposit.amount,
         payer: deposit.payer,
         sender: deposit.sender,
         block_time: deposit.block_time,
-    };
-    Ok(match (rules::judge(&quote, &facts)?, settlement) {
-        (Verdict::Stranger { .. }, _) => Whose::Nobodys,
-        (Verdict::Fill { .. } | Verdict::Refund { .. }, None) => Whose::Undecided,
-        (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
-        (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
-    })
+    }
 }
 
-fn payout(deposit: &Deposit, amount: Amount) -> Payout {
+pub fn payout(deposit: &Deposit, amount: Amount) -> Payout {
     Payout {
         nonce: identity::nonce(Kind::Refund, deposit.key),
         kind: Kind::Refund,
@@ -131,6 +182,10 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, now: domain::time::Timestamp) -> Re
     vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
     vault::set_returning(tx, payout.subject)?;
     let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, now)?;
-    inserted.ok_or(SolverError::Broken("a deposit goes back twice"))?;
+    let id = inserted.ok_or(SolverError::Broken("a deposit goes back twice"))?;
+    // Nobody returns it from our own funds as well.
+    if !settlements::take_by_payout(tx, OrderId(held.deposit.return_key), id)? {
+        return Err(SolverError::Broken("a deposit that goes back out of the depository was returned already"));
+    }
     Ok(true)
 }

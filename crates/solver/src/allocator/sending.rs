@@ -12,7 +12,8 @@ use evm::{At, ChainError, Refusal};
 use store::lanes::Lane;
 use store::payments::{Payment, Purpose};
 use store::payouts::{self, Kind, Signature, State, Stored};
-use store::{Tx, deposits, lanes, payments, requests, settlements, vault};
+use store::requests::Request;
+use store::{Tx, deposits, lanes, payments, requests, vault};
 use tracing::{debug, warn};
 
 use super::outcome::MOST_VOIDS;
@@ -39,7 +40,8 @@ pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> 
             let waits =
                 stored.state == State::Signed && payments::live(tx, Purpose::Payout, stored.payout.nonce)?.is_none();
             if let (true, Some(signature)) = (waits, payouts::live(tx, stored.id)?) {
-                ready.push((payouts::parts(tx, stored.id)?, stored, signature));
+                let order = refunded(tx, &stored)?;
+                ready.push((payouts::parts(tx, stored.id)?, order, stored, signature));
             }
         }
         Ok::<_, SolverError>(ready)
@@ -49,12 +51,12 @@ pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> 
         return Ok(());
     }
     let time = desk.nodes.witness_header(desk.agreeing, 0).await?.time;
-    for (parts, stored, signature) in ready {
+    for (parts, order, stored, signature) in ready {
         if signature.expiration < time.saturating_add(LEAST_SECS) {
             continue;
         }
         let keys: Vec<B256> = parts.into_iter().map(|(key, _)| key).collect();
-        let Some(data) = calldata(&stored, &signature, &keys) else { continue };
+        let Some(data) = calldata(&stored, order, &signature, &keys) else { continue };
         if !would_pass(desk, &stored, &data).await? {
             continue;
         }
@@ -71,8 +73,9 @@ pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> 
     Ok(())
 }
 
-/// The call, the keys of its deposits, and what it is known by: a database that was lost is rebuilt from these.
-fn calldata(stored: &Stored, signature: &Signature, keys: &[B256]) -> Option<Bytes> {
+/// The call, the keys of its deposits, and what it is known by: a database that was lost is rebuilt from these. What
+/// refunds an order ends with its id, like every other transaction that ends one.
+fn calldata(stored: &Stored, order: Option<OrderId>, signature: &Signature, keys: &[B256]) -> Option<Bytes> {
     let bytes = signature.bytes.clone()?;
     let request = request(&stored.payout, signature.expiration);
     let mut data = Depository::executeCall { request, signature: bytes.into() }.abi_encode();
@@ -80,6 +83,7 @@ fn calldata(stored: &Stored, signature: &Signature, keys: &[B256]) -> Option<Byt
         data.extend_from_slice(&keys.concat());
     }
     data.extend_from_slice(stored.payout.subject.as_slice());
+    data.extend_from_slice(order.as_ref().map_or(&[], |order| order.0.as_slice()));
     Some(data.into())
 }
 
@@ -131,16 +135,12 @@ fn pay(
         debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now");
         return Ok(None);
     };
-    // A deposit that goes back is settled by this, so that nobody returns it from our own funds as well.
-    let (returned, child) = match stored.payout.kind {
-        Kind::Refund => going_back(tx, stored.payout.subject)?,
-        Kind::Batch | Kind::Excess => (None, None),
-    };
+    let request = concerned(tx, stored)?;
     let payment = Payment {
         purpose: Purpose::Payout,
         subject: nonce,
-        request: child.unwrap_or(RequestId(B256::ZERO)),
-        order: returned.unwrap_or(OrderId(stored.payout.subject)),
+        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
+        order: request.map_or(OrderId(stored.payout.subject), |request| request.order_id),
         chain,
         wallet: lane.wallet,
         nonce: lanes::take_nonce(tx, chain, lane.wallet)?,
@@ -154,24 +154,35 @@ fn pay(
         amount: Amount::ZERO,
     };
     let paid = payments::insert(tx, &payment, fees, means.now)?;
-    let paid = paid.ok_or(SolverError::Broken("a payout is sent twice in one unit"))?;
-    match returned {
-        Some(order) if !settlements::take(tx, order, Purpose::Payout, paid.id)? => {
-            Err(SolverError::Broken("a deposit that goes back out of the depository was returned already"))
-        }
-        _ => Ok(Some(paid)),
-    }
+    Ok(Some(paid.ok_or(SolverError::Broken("a payout is sent twice in one unit"))?))
 }
 
-/// The name under which a deposit is returned, and the request it has become, if it has.
-fn going_back(tx: &mut Tx<'_>, key: B256) -> Result<(Option<OrderId>, Option<RequestId>), SolverError> {
-    let Some(held) = vault::find(tx, key)? else { return Ok((None, None)) };
+/// The order that a payout refunds, if it does.
+fn refunded(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<OrderId>, SolverError> {
+    if stored.payout.kind != Kind::Refund {
+        return Ok(None);
+    }
+    let (held, settlement) =
+        (vault::find(tx, stored.payout.subject)?, vault::settlement_of(tx, stored.payout.subject)?);
+    let settled = held.zip(settlement).filter(|(held, settlement)| settlement.order.0 != held.deposit.return_key);
+    Ok(settled.map(|(_, settlement)| settlement.order))
+}
+
+/// The request that a payout ends, held until the unit ends: that of the order it refunds, or the one that a deposit which
+/// paid for none has become.
+pub fn concerned(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<Request>, SolverError> {
+    if stored.payout.kind != Kind::Refund {
+        return Ok(None);
+    }
+    if let Some(order) = refunded(tx, stored)? {
+        return Ok(requests::lock_order(tx, order)?);
+    }
+    let Some(held) = vault::find(tx, stored.payout.subject)? else { return Ok(None) };
     let deposit = deposits::find(tx, held.deposit.chain, held.deposit.tx, held.deposit.ordinal)?;
-    let child = match deposit {
-        Some(deposit) => requests::lock(tx, children::id(&deposit))?.map(|child| child.id),
-        None => None,
-    };
-    Ok((Some(OrderId(held.deposit.return_key)), child))
+    match deposit {
+        Some(deposit) => Ok(requests::lock(tx, children::id(&deposit))?),
+        None => Ok(None),
+    }
 }
 
 /// Repayment leaves half of every lane to what was promised to users.

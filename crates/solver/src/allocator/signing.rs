@@ -12,12 +12,12 @@ use evm::contracts::{Call, CallRequest, Depository, Erc20};
 use evm::{At, Head};
 use store::payouts::{self, Kind, Payout, PayoutId, Signature, State, Stored};
 use store::vault::{self, Ending};
-use store::{StoreError, Tx};
+use store::{StoreError, Tx, settlements};
 use tracing::{error, info};
 
 use super::evidence::{Proof, is_there, prove};
 use super::outcome::is_used;
-use super::{Allocator, Desk, MOST, batches, identity, returns};
+use super::{Allocator, Desk, MOST, batches, identity, refunds, returns};
 use crate::error::SolverError;
 use crate::solver::Solver;
 
@@ -152,7 +152,7 @@ async fn check(
     let mut sum = Amount::ZERO;
     for (key, part) in parts {
         sum = sum.checked_add(part)?;
-        check_part(allocator, solver, desk, last, payout, key, part).await?;
+        check_part(allocator, solver, desk, last, stored, key, part).await?;
     }
     if sum != payout.amount {
         return refused(format!("it is for {} and its deposits for {sum}", payout.amount));
@@ -175,10 +175,11 @@ async fn check_part(
     solver: &Arc<Solver>,
     desk: &Desk,
     last: Head,
-    payout: &Payout,
+    stored: &Stored,
     key: B256,
     part: Amount,
 ) -> Result<(), Stop> {
+    let payout = &stored.payout;
     let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>((vault::find(tx, key)?, vault::settlement_of(tx, key)?));
     let (Some(held), settlement) = solver.store.read(read).await? else {
         return refused("one of its deposits is not in the book");
@@ -206,9 +207,20 @@ async fn check_part(
                 Proof::Bad(why) => refused(why),
             };
         }
+        (Kind::Refund, Ending::Vault) if settlement.order.0 != deposit.return_key => {
+            let order = settlement.order;
+            if solver.store.read(move |tx| settlements::payout(tx, order)).await? != Some(stored.id) {
+                return refused("the order it refunds ends by something else");
+            }
+            match refunds::recipient(solver, desk, deposit, order).await? {
+                Ok(recipient) if recipient == payout.recipient => {}
+                Ok(_) => return refused("an order is refunded to whom it names only"),
+                Err(why) => return refused(why),
+            }
+        }
         // One that an order was filled or refunded for is that order's, whatever the rows say.
         (Kind::Refund, Ending::Vault) if payout.recipient == deposit.depositor => {
-            if !returns::is_nobodys(solver, deposit).await? {
+            if !returns::is_nobodys(allocator, solver, deposit).await? {
                 return refused("a deposit that pays for an order does not go back");
             }
         }

@@ -129,7 +129,7 @@ impl Audit<'_, '_> {
         }
         let quote = match payment.purpose {
             Purpose::Fill => vault::quote_of(self.tx, payment.order)?,
-            Purpose::Refund | Purpose::Return | Purpose::Payout => None,
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => None,
         };
         let traded = quote.as_ref().filter(|quote| quote.destination_swap.is_some());
         let (currency, owed) = match traded {

@@ -1,0 +1,134 @@
+//! What a person may do to a running service: refund a request, change whom it serves.
+
+use std::process::Output;
+
+use alloy::primitives::{B256, U256};
+use anyhow::{Result, ensure};
+use causeway::config::Config;
+use causeway::local::OPERATOR_TOKEN;
+use serde_json::json;
+
+use crate::process::causeway;
+use crate::stand::{Engine, Stand, ask, eventually, execute, new_account, operator, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+
+/// The service runs on this thread, so that waiting for the command must not hold it up.
+async fn refund(stand: &Stand, request: &str) -> Result<Output> {
+    let (toml, request) = (stand.folder.path().join("dev.toml"), request.to_owned());
+    let run = move || {
+        let words = ["refund", &request, "--reason", "the user asked", "--by", "alice", "--config"];
+        causeway().args(words).arg(toml).output()
+    };
+    Ok(tokio::task::spawn_blocking(run).await??)
+}
+
+/// Of two transfers only one fits under the risk budget. A person has the other one refunded, and nothing else.
+#[tokio::test]
+async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
+    let stand = Stand::with(Engine::Sqlite, |config: &mut Config| {
+        for chain in &mut config.chains {
+            chain.risk.open_usd = "100".to_owned();
+            chain.finality_blocks = 60;
+        }
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let mut quotes = Vec::new();
+    for recipient in [new_account().address, recipient] {
+        let body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
+        quotes.push(stand.quote(&body).await?);
+    }
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let early = refund(&stand, request_id(&quotes[1])).await?;
+    ensure!(!early.status.success() && said(&early).contains("nothing that counts has been deposited"), "{early:?}");
+    for quote in &quotes {
+        execute(base, quote, &user).await?;
+    }
+    stand.wait_for(request_id(&quotes[0]), "success").await?;
+    let trace = format!("/requests/{}/trace", request_id(&quotes[1]));
+    eventually("the second waits for the budget", || async {
+        Ok(operator(&stand, &trace).await?.1["due"][0]["purpose"] == "fill")
+    })
+    .await?;
+    let had = base.balance(here, user.address).await?;
+    let output = refund(&stand, request_id(&quotes[1])).await?;
+    ensure!(output.status.success(), "{output:?}");
+
+    let again = refund(&stand, request_id(&quotes[1])).await?;
+    ensure!(!again.status.success() && said(&again).contains("refund"), "{again:?}");
+    let filled = refund(&stand, request_id(&quotes[0])).await?;
+    ensure!(!filled.status.success() && said(&filled).contains("it was filled"), "{filled:?}");
+    let unknown = refund(&stand, &B256::repeat_byte(0x77).to_string()).await?;
+    ensure!(!unknown.status.success() && said(&unknown).contains("not found"), "{unknown:?}");
+
+    let status = stand.wait_for(request_id(&quotes[1]), "refund").await?;
+    ensure!(status["failReason"] == "MANUAL_ADMIN_REFUND", "{status}");
+    ensure!(base.balance(here, user.address).await? > had);
+    ensure!(optimism.balance(there, recipient).await?.is_zero());
+    let (_, trace) = operator(&stand, &trace).await?;
+    let decided = trace["events"].as_array().into_iter().flatten().find(|it| it["rule"] == "operator-refund").cloned();
+    let figures = decided.unwrap_or_default()["figures"].clone();
+    ensure!(figures == json!({ "by": "alice", "reason": "the user asked" }), "{trace}");
+    service.stop().await
+}
+
+#[tokio::test]
+async fn a_refund_by_hand_needs_the_token_a_name_and_a_reason() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let id = B256::repeat_byte(0x77).to_string();
+    let whole = json!({ "requestId": id, "by": "alice", "reason": "why not" });
+    ensure!(stand.post("/operator/refunds", &whole).await?.0 == 401);
+    let long = "x".repeat(501);
+    let cases = [
+        (json!({ "requestId": "0x12", "by": "alice", "reason": "r" }), 400, "requestId"),
+        (json!({ "requestId": id, "by": " ", "reason": "r" }), 400, "by"),
+        (json!({ "requestId": id, "by": "alice", "reason": "" }), 400, "reason"),
+        (json!({ "requestId": id, "by": "alice", "reason": long }), 400, "reason"),
+        (json!({ "requestId": id, "by": "alice" }), 400, "reason"),
+        (whole, 404, "not found"),
+    ];
+    let client = reqwest::Client::new();
+    for (body, code, named) in cases {
+        let call = client.post(stand.url("/operator/refunds")).bearer_auth(OPERATOR_TOKEN).json(&body);
+        let answer = call.send().await?;
+        let status = answer.status().as_u16();
+        let answer: serde_json::Value = answer.json().await?;
+        ensure!(status == code && answer["statusCode"] == code, "{body}: {answer}");
+        ensure!(answer["message"].as_str().is_some_and(|text| text.contains(named)), "{body}: {answer}");
+    }
+    service.stop().await
+}
+
+/// The lists are read again when they change; one that cannot be read leaves the last good one in force.
+#[tokio::test]
+async fn screening_lists_are_read_again_when_they_change() -> Result<()> {
+    let stand = Stand::with(Engine::Sqlite, |config: &mut Config| {
+        std::fs::write(config.folder.join("blocked.txt"), "# nobody yet\n").unwrap();
+        config.screening.blocked = Some("blocked.txt".into());
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let (list, user) = (stand.folder.path().join("blocked.txt"), new_account().address);
+    let native = alloy::primitives::Address::ZERO;
+    let body = ask(user, user, (BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)));
+    let code = || async { anyhow::Ok(stand.post("/quote/v2", &body).await?.0) };
+    ensure!(code().await? == 200);
+    std::fs::write(&list, format!("{user} # a thief\n"))?;
+    eventually("the wallet is blocked", || async { Ok(code().await? == 400) }).await?;
+    std::fs::write(&list, "not an address at all\n")?;
+    eventually("the bad list is noticed", || async {
+        let metrics = reqwest::get(stand.url("/metrics")).await?.text().await?;
+        Ok(metrics.contains("causeway_screening_unreadable_total 1"))
+    })
+    .await?;
+    ensure!(code().await? == 400, "a list that cannot be read lets nobody in");
+    std::fs::write(&list, "# all is forgiven\n")?;
+    eventually("the wallet is served again", || async { Ok(code().await? == 200) }).await?;
+    service.stop().await
+}

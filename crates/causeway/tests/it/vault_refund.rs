@@ -1,0 +1,153 @@
+//! Refunds of orders that are not for our own funds: they go out of the depository, once, to whom the order names.
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall;
+use anyhow::{Context, Result, ensure};
+use causeway::config::Config;
+use causeway::service::Service;
+use devnet::Account;
+use evm::contracts::{Call, CallRequest, Depository, Erc20};
+use serde_json::{Value, json};
+use store::payouts::{self, State};
+use store::{StoreError, Tx};
+
+use crate::process::causeway;
+use crate::repayment;
+use crate::stand::{Engine, Stand, ask, blocks_pass, eventually, execute, new_account, operator, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+const VALUE: u64 = 60_000_000;
+
+/// A transfer that asks to be refunded, deposited; and who gets the money back.
+async fn deposited(stand: &Stand, user: &Account) -> Result<(Value, Address)> {
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let refund_to = new_account().address;
+    let mut body = ask(user.address, new_account().address, (BASE, here), (OPTIMISM, there), U256::from(VALUE));
+    body["referrer"] = json!("debug-force-refund");
+    body["refundTo"] = json!(refund_to);
+    let quote = stand.quote(&body).await?;
+    execute(base, &quote, user).await?;
+    Ok((quote, refund_to))
+}
+
+/// What is left once everything has gone back: nothing, and the treasury has what was kept for gas.
+async fn nothing_stays(stand: &Stand, quote: &Value, refund_to: Address, had: U256) -> Result<()> {
+    let base = stand.chain("base");
+    let usdc = base.token("USDC").address;
+    let back = base.balance(usdc, refund_to).await?;
+    let value = U256::from(VALUE);
+    ensure!(back < value && back > value - U256::from(1_000_000u64), "{back}");
+    eventually("what was kept for gas is repaid", || async {
+        Ok(base.balance(usdc, stand.depository).await?.is_zero())
+    })
+    .await?;
+    ensure!(base.balance(usdc, stand.treasury.address).await? == had + value - back);
+    // Whatever would pay a second time has had every chance to.
+    blocks_pass(base, 10).await?;
+    ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
+    let status = stand.status(request_id(quote)).await?;
+    ensure!(status["status"] == "refund" && status["failReason"] == "MANUAL_ADMIN_REFUND", "{status}");
+    ensure!(status["txHashes"].as_array().is_some_and(|hashes| hashes.len() == 1), "{status}");
+    let audit = causeway().args(["audit", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    ensure!(audit.status.success(), "{}", String::from_utf8_lossy(&audit.stdout));
+    Ok(())
+}
+
+/// The refund is not for our own funds because of what `change` makes of the configuration.
+async fn goes_out_of_the_depository(engine: Engine, change: impl FnOnce(&mut Config), why: &str) -> Result<()> {
+    let stand = repayment::stand(engine, change).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let usdc = base.token("USDC").address;
+    let user = base.fresh_user().await?;
+    let had = base.balance(usdc, stand.treasury.address).await?;
+    let (quote, refund_to) = deposited(&stand, &user).await?;
+    let trace = format!("/requests/{}/trace", request_id(&quote));
+    eventually("it is left to the depository", || async {
+        let (_, trace) = operator(&stand, &trace).await?;
+        let reason = trace["due"][0]["reason"].as_str().unwrap_or_default().to_owned();
+        // It may be on its way already.
+        Ok((reason.contains(why) && reason.contains("out of the depository")) || came_from_it(&trace))
+    })
+    .await?;
+    stand.wait_for(request_id(&quote), "refund").await?;
+    let (_, trace) = operator(&stand, &trace).await?;
+    ensure!(came_from_it(&trace), "{trace}");
+    let payments = trace["payments"].as_array().cloned().unwrap_or_default();
+    ensure!(payments.iter().all(|payment| payment["purpose"] == "payout"), "{trace}");
+    nothing_stays(&stand, &quote, refund_to, had).await?;
+    service.stop().await
+}
+
+fn came_from_it(trace: &Value) -> bool {
+    trace["events"].as_array().is_some_and(|all| all.iter().any(|it| it["rule"] == "refund-from-depository"))
+}
+
+#[tokio::test]
+async fn a_refund_above_the_limit_goes_out_of_the_depository_on_sqlite() -> Result<()> {
+    let change =
+        |config: &mut Config| config.chains.iter_mut().for_each(|chain| chain.risk.refund_usd = "10".to_owned());
+    goes_out_of_the_depository(Engine::Sqlite, change, "too large").await
+}
+
+#[tokio::test]
+async fn a_refund_above_the_limit_goes_out_of_the_depository_on_postgres() -> Result<()> {
+    let change =
+        |config: &mut Config| config.chains.iter_mut().for_each(|chain| chain.risk.refund_usd = "10".to_owned());
+    goes_out_of_the_depository(Engine::Postgres, change, "too large").await
+}
+
+#[tokio::test]
+async fn a_refund_beyond_the_risk_budget_goes_out_of_the_depository() -> Result<()> {
+    let change = |config: &mut Config| config.chains.iter_mut().for_each(|chain| chain.risk.open_usd = "10".to_owned());
+    goes_out_of_the_depository(Engine::Sqlite, change, "not final").await
+}
+
+async fn all_payouts(service: &Service) -> Result<Vec<payouts::Stored>> {
+    Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
+}
+
+/// Our wallets have no gas: the refund is signed for and cannot be sent. Whoever has the signature may, and the request
+/// ends all the same.
+#[tokio::test]
+async fn a_refund_that_somebody_else_brings_to_the_depository_ends_the_request() -> Result<()> {
+    let stand = repayment::stand(Engine::Sqlite, |_| ()).await?;
+    let base = stand.chain("base");
+    let usdc = base.token("USDC").address;
+    let user = base.fresh_user().await?;
+    let had = base.balance(usdc, stand.treasury.address).await?;
+    for filler in &stand.fillers {
+        base.set_balance(filler.address, U256::ZERO).await?;
+    }
+    let service = stand.serve().await?;
+    let (quote, refund_to) = deposited(&stand, &user).await?;
+    eventually("it is signed for", || async {
+        Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Signed))
+    })
+    .await?;
+    ensure!(base.balance(usdc, refund_to).await?.is_zero());
+    let stored = all_payouts(&service).await?.remove(0);
+    let id = stored.id;
+    let read = move |tx: &mut Tx<'_>| payouts::live(tx, id);
+    let signature = service.solver.store.read::<_, StoreError>(read).await?.context("a signature")?;
+    let transfer = Erc20::transferCall { to: stored.payout.recipient, amount: stored.payout.amount.units() };
+    let call = Call { to: usdc, data: transfer.abi_encode().into(), value: U256::ZERO, allowFailure: false };
+    let request = CallRequest {
+        calls: vec![call],
+        nonce: U256::from_be_bytes(stored.payout.nonce.0),
+        expiration: U256::from(signature.expiration),
+    };
+    let data = Depository::executeCall { request, signature: signature.bytes.context("bytes")?.into() }.abi_encode();
+    let stranger = base.fresh_user().await?;
+    let sent = base.send(stranger.private_key, stand.depository, U256::ZERO, data.into()).await?;
+    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    ensure!(status["txHashes"][0] == sent.transaction_hash.to_string(), "{status}");
+    // With gas again, what is left is repaid, and nothing more is refunded.
+    for filler in &stand.fillers {
+        base.set_balance(filler.address, U256::from(10u64).pow(U256::from(19))).await?;
+    }
+    nothing_stays(&stand, &quote, refund_to, had).await?;
+    service.stop().await
+}

@@ -1,0 +1,168 @@
+//! Refunds of orders that are not for our own funds: too large, beyond the risk budget, or more than we have. They go out
+//! of the depository once their deposit is final, to whom the order names.
+//!
+//! The order's settlement row is taken in the unit that reserves the payout: from there on nothing else can end it.
+
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use domain::deposit::{self as rules, Verdict};
+use domain::ids::OrderId;
+use domain::money::Amount;
+use domain::order::Order;
+use domain::quote::Quote;
+use domain::request::State as RequestState;
+use serde_json::json;
+use store::payments::Purpose;
+use store::payouts::{self, Kind, Payout, PayoutId, State};
+use store::vault::{self, Deposit, Ending, Held, Settlement};
+use store::{Tx, deposits, dues, events, requests, settlements};
+use tracing::{error, info};
+
+use super::returns::{facts, payout};
+use super::{Allocator, Desk, MOST, evidence, identity};
+use crate::error::SolverError;
+use crate::payments::refund_cost;
+use crate::solver::{Means, Solver};
+
+pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
+    let chain = desk.id();
+    for held in solver.store.read(move |tx| vault::refundable(tx, chain, MOST)).await? {
+        let Some(order) = held.deposit.order else { continue };
+        let why = match plan(allocator, solver, desk, &held, order).await? {
+            Plan::Pay(payout) => {
+                let (means, amount) = (solver.means(), payout.amount);
+                let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, order, &means);
+                if solver.store.write(unit).await? {
+                    info!(chain.id = %chain, tx = %held.deposit.tx, %order, %amount, "an order is refunded out of the depository");
+                    solver.crash("payout.intended");
+                }
+                continue;
+            }
+            Plan::Later => continue,
+            Plan::Refuse(why) => why,
+        };
+        error!(chain.id = %chain, tx = %held.deposit.tx, %order, "a refund waits for a person: {why}");
+        let (key, now) = (held.deposit.key, solver.now());
+        let unit = move |tx: &mut Tx<'_>| {
+            let reason = format!("it is not paid out of the depository: {why}");
+            dues::explain(tx, Purpose::Refund, order.0, &reason)?;
+            vault::refuse(tx, key, why, now)
+        };
+        solver.store.write(unit).await?;
+    }
+    Ok(())
+}
+
+enum Plan {
+    Pay(Payout),
+    Later,
+    Refuse(&'static str),
+}
+
+async fn plan(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    held: &Held,
+    order: OrderId,
+) -> Result<Plan, SolverError> {
+    let deposit = &held.deposit;
+    let Some(cap) = desk.caps.get(&deposit.currency) else { return Ok(Plan::Refuse("its currency has no cap")) };
+    if !evidence::is_there(desk, deposit).await? {
+        return Ok(Plan::Refuse("the deposit is not on the chain"));
+    }
+    let recipient = match recipient(solver, desk, deposit, order).await? {
+        Ok(recipient) => recipient,
+        Err(why) => return Ok(Plan::Refuse(why)),
+    };
+    if desk.site.cannot_receive(recipient) || recipient == allocator.treasury {
+        return Ok(Plan::Refuse("whom the order names cannot be paid"));
+    }
+    let screen = solver.screen.load();
+    if screen.custodial.contains(&recipient) {
+        return Ok(Plan::Refuse("whom the order names is an exchange"));
+    }
+    if [deposit.payer, deposit.sender, deposit.depositor, recipient].iter().any(|who| screen.blocked.contains(who)) {
+        return Ok(Plan::Refuse("it is from or to a blocked wallet"));
+    }
+    let Some(snapshot) = solver.market.latest(desk.id()) else { return Ok(Plan::Later) };
+    let Some(cost) = refund_cost(&desk.site, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
+    // The depository's call costs about twice a transfer.
+    let amount = held.left().saturating_sub(cost).saturating_sub(cost);
+    if amount.is_zero() {
+        return Ok(Plan::Refuse("sending it costs more than it is"));
+    }
+    if amount > cap.hour {
+        return Ok(Plan::Refuse("it is more than the cap of its currency allows in an hour"));
+    }
+    Ok(Plan::Pay(Payout { recipient, ..payout(deposit, amount) }))
+}
+
+/// To whom the deposit of an order goes back, by the order that the deposit's own id is the hash of. An inner error says
+/// why it goes back to nobody.
+pub async fn recipient(
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    deposit: &Deposit,
+    id: OrderId,
+) -> Result<Result<Address, &'static str>, SolverError> {
+    let quote = solver.store.read(move |tx| vault::quote_of(tx, id)).await?;
+    let order = quote.as_ref().and_then(Quote::order);
+    let order = match evidence::belongs(solver, deposit, id, order.as_ref()) {
+        Ok(order) => order,
+        Err(why) => return Ok(Err(why)),
+    };
+    let paid_for_it = match &quote {
+        Some(quote) => !matches!(rules::judge(quote, &facts(deposit))?, Verdict::Stranger { .. }),
+        None => false,
+    };
+    if !paid_for_it {
+        return Ok(Err("the deposit does not pay for the order"));
+    }
+    Ok(named(order, deposit, &desk.site.chain.name))
+}
+
+/// A refund here and in what was deposited is one that every order of ours lists.
+fn named(order: &Order, deposit: &Deposit, chain: &str) -> Result<Address, &'static str> {
+    let input = order.inputs.first().ok_or("an order without input")?;
+    let same = |way: &&domain::order::Refund| way.chain == chain && way.currency.evm() == Some(deposit.currency);
+    let way = input.refunds.iter().find(same).ok_or("the order lists no refund in what was deposited")?;
+    let named = way.recipient.evm().ok_or("not an address of this kind of chain")?;
+    Ok(if named.is_zero() { deposit.depositor } else { named })
+}
+
+/// How the deposit of an order that is refunded out of the depository is settled: its nonce stands for the transaction.
+pub fn settlement(deposit: &Deposit, order: OrderId) -> Settlement {
+    let (key, tx) = (identity::settlement_key(deposit.key, order), identity::nonce(Kind::Refund, deposit.key));
+    Settlement { key, order, deposit: deposit.key, ending: Ending::Vault, chain: deposit.chain, tx }
+}
+
+/// Takes the order and the deposit, or neither.
+fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, means: &Means) -> Result<bool, SolverError> {
+    let Some(request) = requests::lock_order(tx, order)? else { return Ok(false) };
+    let open = matches!(request.state, RequestState::Refunding | RequestState::Refunded);
+    if !open || !dues::is_left_to_vault(tx, Purpose::Refund, order.0)? {
+        return Ok(false);
+    }
+    let Some(held) = vault::lock(tx, payout.subject)? else { return Ok(false) };
+    let tied = deposits::of_order(tx, order)?.is_some_and(|tied| {
+        (tied.deposit.chain, tied.deposit.tx, tied.deposit.ordinal)
+            == (held.deposit.chain, held.deposit.tx, held.deposit.ordinal)
+    });
+    let taken = settlements::outcome(tx, order)?.is_some();
+    if !tied || taken || held.settled || !vault::settle(tx, &settlement(&held.deposit, order), means.now)? {
+        return Ok(false);
+    }
+    vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
+    vault::set_returning(tx, payout.subject)?;
+    let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, means.now)?;
+    let id: PayoutId = inserted.ok_or(SolverError::Broken("a deposit goes back twice"))?;
+    if !settlements::take_by_payout(tx, order, id)? {
+        return Err(SolverError::Broken("an order was settled twice in one unit"));
+    }
+    dues::remove(tx, Purpose::Refund, order.0)?;
+    let figures = json!({ "amount": payout.amount, "recipient": payout.recipient, "payout": id.0 });
+    events::append(tx, request.id, request.state, "refund-from-depository", &figures, means.now)?;
+    Ok(true)
+}

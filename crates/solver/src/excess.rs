@@ -1,0 +1,90 @@
+//! What a deposit holds beyond what its order is for, where the order does not grow with it: it goes back to whom the
+//! order names, from our own funds, once deposit and fill are both final. The whole deposit is ours by then.
+
+use alloy::primitives::{B256, keccak256};
+use domain::deposit::{self, State};
+use domain::ids::OrderId;
+use domain::money::Amount;
+use serde_json::json;
+use store::dues::Due;
+use store::payments::{Purpose, Stored};
+use store::requests::Request;
+use store::{Tx, deposits, events, requests, settlements};
+
+use crate::deposits::key;
+use crate::error::SolverError;
+use crate::payments::{Outcome, keep, pay};
+use crate::solver::Means;
+
+/// Pays back the excess of an order's deposit, if there is one and its time has come. Asking again is harmless.
+pub fn give_back(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<Vec<Stored>, SolverError> {
+    let Some(request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
+    let Some(tied) = deposits::of_order(tx, order)? else { return Ok(Vec::new()) };
+    let deposit = &tied.deposit;
+    let amount = deposit::excess(&request.quote, deposit.amount)?;
+    let filled = settlements::outcome(tx, order)? == Some(Purpose::Fill) && settlements::is_final(tx, order)?;
+    if amount.is_zero() || !filled || tied.state != State::Final {
+        return Ok(Vec::new());
+    }
+    let recipient = request.quote.refund_recipient().evm().ok_or(SolverError::Broken("not an EVM account"))?;
+    let figures = json!({ "excess": amount, "deposited": deposit.amount, "recipient": recipient });
+    if means.screen.custodial.contains(&recipient) {
+        note(tx, &request, "excess-kept-from-exchange", &figures, means)?;
+        return Ok(Vec::new());
+    }
+    let subject = key(deposit);
+    let due = Due {
+        purpose: Purpose::Excess,
+        subject,
+        request: request.id,
+        order: name(subject),
+        chain: deposit.chain,
+        currency: deposit.currency,
+        recipient,
+        amount,
+        since: means.now,
+    };
+    match pay(tx, &due, Some(&request.quote), means)? {
+        Outcome::Paid(payment) => {
+            note(tx, &request, "excess-due", &figures, means)?;
+            Ok(vec![*payment])
+        }
+        Outcome::NotNow(reason) => {
+            keep(tx, &due, &reason, means)?;
+            note(tx, &request, "excess-due", &figures, means)?;
+            Ok(Vec::new())
+        }
+        Outcome::Worthless(_) => {
+            note(tx, &request, "excess-too-small", &figures, means)?;
+            Ok(Vec::new())
+        }
+        Outcome::Settled | Outcome::CannotFill(_) => Ok(Vec::new()),
+    }
+}
+
+/// It has arrived.
+pub fn returned(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    hash: B256,
+    amount: Amount,
+    means: &Means,
+) -> Result<(), SolverError> {
+    note(tx, request, "excess-returned", &json!({ "tx": hash, "amount": amount }), means)
+}
+
+/// What the payment carries where others carry their order's id, and what excludes a second one: an order is filled once,
+/// and beside that the excess of its deposit goes back once.
+fn name(deposit: B256) -> OrderId {
+    OrderId(keccak256([b"excess".as_slice(), deposit.as_slice()].concat()))
+}
+
+fn note(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    rule: &str,
+    figures: &serde_json::Value,
+    means: &Means,
+) -> Result<(), SolverError> {
+    Ok(events::append(tx, request.id, request.state, rule, figures, means.now)?)
+}
