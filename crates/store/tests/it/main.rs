@@ -8,6 +8,7 @@ mod keys;
 mod leases;
 mod ledger;
 mod locks;
+mod losses;
 mod migrations;
 mod outages;
 mod payouts;

@@ -4,9 +4,10 @@ use alloy_primitives::{Address, B256, U256};
 use domain::ids::{ChainId, OrderId};
 use domain::money::Amount;
 use domain::time::Timestamp;
+use store::payments::{PaymentId, Purpose};
 use store::payouts::{self, Kind, Payout, PayoutId, Signature, State};
 use store::vault::{self, Deposit, Ending, Settlement};
-use store::{Store, StoreError, Tx};
+use store::{Store, StoreError, Tx, deposits, settlements};
 
 use crate::database::Database;
 
@@ -16,6 +17,8 @@ crate::on_both_engines! {
     a_payout_has_one_live_signature_of_half_an_hour_at_most
     an_order_a_deposit_and_a_transaction_settle_once
     totals_count_a_deposit_once
+    a_return_that_is_undecided_lets_others_have_their_turn
+    an_order_ends_by_a_payment_or_by_a_payout
 }
 
 const CHAIN: ChainId = ChainId(1);
@@ -151,5 +154,60 @@ async fn totals_count_a_deposit_once(database: Database) -> anyhow::Result<()> {
     assert!(!write(&store, |tx| vault::insert(tx, &deposit(1, 1_000))).await?);
     let total = write(&store, |tx| vault::total(tx, CHAIN, Address::ZERO)).await?;
     assert_eq!((total.deposited, total.executed), (amount(1_070), Amount::ZERO));
+    Ok(())
+}
+
+/// A deposit as the solver has it, that it cannot return by itself.
+fn unreturned(n: u8) -> deposits::Deposit {
+    deposits::Deposit {
+        chain: CHAIN,
+        tx: B256::repeat_byte(n),
+        ordinal: 0,
+        log_index: 0,
+        block_number: n.into(),
+        block_hash: B256::ZERO,
+        block_time: NOW,
+        order_id: None,
+        claim: None,
+        depositor: Address::ZERO,
+        payer: Address::ZERO,
+        sender: Address::ZERO,
+        currency: Address::ZERO,
+        amount: amount(70),
+        ripe_at: 0,
+    }
+}
+
+async fn a_return_that_is_undecided_lets_others_have_their_turn(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    write(&store, |tx| {
+        for n in [1, 2] {
+            let id = deposits::insert(tx, &unreturned(n), NOW)?.unwrap();
+            deposits::set_return_due(tx, id, deposits::ReturnDue::Parked)?;
+        }
+        Ok(())
+    })
+    .await?;
+    let first = || write(&store, |tx| Ok(vault::unreturned(tx, CHAIN, 1)?.first().map(|held| held.deposit.key)));
+    assert_eq!(first().await?, Some(B256::repeat_byte(1)));
+    write(&store, |tx| vault::postpone(tx, B256::repeat_byte(1), "undecided", NOW)).await?;
+    assert_eq!(first().await?, Some(B256::repeat_byte(2)));
+    write(&store, |tx| vault::postpone(tx, B256::repeat_byte(2), "undecided", Timestamp::from_millis(2_000))).await?;
+    assert_eq!(first().await?, Some(B256::repeat_byte(1)), "the one not looked at for longest");
+    Ok(())
+}
+
+async fn an_order_ends_by_a_payment_or_by_a_payout(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    let order = OrderId(B256::repeat_byte(9));
+    let by_payout = |n: i64| write(&store, move |tx| settlements::take_by_payout(tx, order, PayoutId(n)));
+    assert!(by_payout(1).await?);
+    assert!(!by_payout(2).await?);
+    let by_payment = move |tx: &mut Tx<'_>| settlements::take(tx, order, Purpose::Fill, PaymentId(1));
+    assert!(!write(&store, by_payment).await?, "an order that goes back out of the depository is not filled");
+    // A payment that turns out void has nothing to do with it.
+    write(&store, move |tx| settlements::free(tx, order, PaymentId(1))).await?;
+    let read = move |tx: &mut Tx<'_>| Ok((settlements::outcome(tx, order)?, settlements::payout(tx, order)?));
+    assert_eq!(write(&store, read).await?, (Some(Purpose::Payout), Some(PayoutId(1))));
     Ok(())
 }
