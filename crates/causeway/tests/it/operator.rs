@@ -24,34 +24,32 @@ async fn refund(stand: &Stand, request: &str) -> Result<Output> {
     Ok(tokio::task::spawn_blocking(run).await??)
 }
 
-/// Of two transfers only one fits under the risk budget. A person has the other one refunded, and nothing else.
+/// One transfer is filled, and for the other there are no funds. A person has that one refunded, and nothing else.
 #[tokio::test]
 async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config: &mut Config| {
-        for chain in &mut config.chains {
-            chain.risk.open_usd = "100".to_owned();
-            chain.finality_blocks = 60;
-        }
-    })
-    .await?;
+    let stand = Stand::new(Engine::Sqlite).await?;
     let service = stand.serve().await?;
     let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let transfer = |to| ask(user.address, to, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
     let mut quotes = Vec::new();
     for recipient in [new_account().address, recipient] {
-        let body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
-        quotes.push(stand.quote(&body).await?);
+        quotes.push(stand.quote(&transfer(recipient)).await?);
     }
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let early = refund(&stand, request_id(&quotes[1])).await?;
     ensure!(!early.status.success() && said(&early).contains("nothing that counts has been deposited"), "{early:?}");
-    for quote in &quotes {
-        execute(base, quote, &user).await?;
-    }
+    execute(base, &quotes[0], &user).await?;
     stand.wait_for(request_id(&quotes[0]), "success").await?;
+    optimism.set_token_balance(there, stand.treasury.address, U256::ZERO).await?;
+    eventually("it is known that there are no funds", || async {
+        Ok(stand.post("/quote/v2", &transfer(recipient)).await?.0 == 400)
+    })
+    .await?;
+    execute(base, &quotes[1], &user).await?;
     let trace = format!("/requests/{}/trace", request_id(&quotes[1]));
-    eventually("the second waits for the budget", || async {
+    eventually("the second waits for funds", || async {
         Ok(operator(&stand, &trace).await?.1["due"][0]["purpose"] == "fill")
     })
     .await?;

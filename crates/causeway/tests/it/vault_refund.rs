@@ -21,15 +21,19 @@ const VALUE: u64 = 60_000_000;
 
 /// A transfer that asks to be refunded, deposited; and who gets the money back.
 async fn deposited(stand: &Stand, user: &Account) -> Result<(Value, Address)> {
+    let (quote, refund_to) = quoted(stand, user).await?;
+    execute(stand.chain("base"), &quote, user).await?;
+    Ok((quote, refund_to))
+}
+
+async fn quoted(stand: &Stand, user: &Account) -> Result<(Value, Address)> {
     let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let refund_to = new_account().address;
     let mut body = ask(user.address, new_account().address, (BASE, here), (OPTIMISM, there), U256::from(VALUE));
     body["referrer"] = json!("debug-force-refund");
     body["refundTo"] = json!(refund_to);
-    let quote = stand.quote(&body).await?;
-    execute(base, &quote, user).await?;
-    Ok((quote, refund_to))
+    Ok((stand.quote(&body).await?, refund_to))
 }
 
 /// What is left once everything has gone back: nothing, and the treasury has what was kept for gas.
@@ -149,5 +153,49 @@ async fn a_refund_that_somebody_else_brings_to_the_depository_ends_the_request()
         base.set_balance(filler.address, U256::from(10u64).pow(U256::from(19))).await?;
     }
     nothing_stays(&stand, &quote, refund_to, had).await?;
+    service.stop().await
+}
+
+/// A backup from before the deposit: that its order was refunded out of the depository is read from the chain, and it is
+/// neither filled nor refunded again.
+#[tokio::test]
+async fn a_restored_backup_does_not_refund_again() -> Result<()> {
+    let change = |config: &mut Config| {
+        config.chains.iter_mut().for_each(|chain| chain.risk.refund_usd = "10".to_owned());
+    };
+    let stand = repayment::stand(Engine::Sqlite, change).await?;
+    let (base, folder) = (stand.chain("base"), stand.folder.path());
+    let usdc = base.token("USDC").address;
+    let user = base.fresh_user().await?;
+    let service = stand.serve().await?;
+    let (quote, refund_to) = quoted(&stand, &user).await?;
+    service.stop().await?;
+    std::fs::copy(folder.join("causeway.db"), folder.join("backup.db"))?;
+
+    let service = stand.serve().await?;
+    execute(base, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "refund").await?;
+    let back = base.balance(usdc, refund_to).await?;
+    service.stop().await?;
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.join(format!("causeway.db{suffix}")));
+    }
+    std::fs::copy(folder.join("backup.db"), folder.join("causeway.db"))?;
+    // Money that is not owed, so that a second payout would have something to take.
+    base.set_token_balance(usdc, stand.depository, U256::from(10 * VALUE)).await?;
+
+    let recovered = causeway().args(["recover", "--config"]).arg(folder.join("dev.toml")).output()?;
+    ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
+    let service = stand.serve().await?;
+    ensure!(stand.status(request_id(&quote)).await?["status"] == "refund");
+    eventually("the book knows", || async {
+        Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Executed))
+    })
+    .await?;
+    blocks_pass(base, 15).await?;
+    ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
+    let recipient: Address = quote["details"]["recipient"].as_str().context("a recipient")?.parse()?;
+    let optimism = stand.chain("optimism");
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "filled as well");
     service.stop().await
 }
