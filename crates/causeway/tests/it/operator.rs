@@ -44,7 +44,9 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
     stand.wait_for(request_id(&quotes[0]), "success").await?;
     optimism.set_token_balance(there, stand.treasury.address, U256::ZERO).await?;
     eventually("it is known that there are no funds", || async {
-        Ok(stand.post("/quote/v2", &transfer(recipient)).await?.0 == 400)
+        let (_, known) = stand.get(&format!("/chains/liquidity?chainId={OPTIMISM}")).await?;
+        let mut holdings = known["liquidity"].as_array().into_iter().flatten();
+        Ok(holdings.any(|holding| holding["symbol"] == "USDC" && holding["balance"] == "0"))
     })
     .await?;
     execute(base, &quotes[1], &user).await?;
