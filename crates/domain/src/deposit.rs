@@ -114,6 +114,9 @@ const MOST_EXCHANGED_BPS: u16 = 1_000;
 /// What is for the quoted amount alone keeps no more than this beyond it.
 const MOST_CAPPED_BPS: u16 = 10;
 
+/// And more than this beyond it is no slip of the hand: nothing is filled, and all of it goes back.
+const MOST_EXCESS_BPS: u16 = 10_000;
+
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     let stranger = |reason| Ok(Verdict::Stranger { reason });
     let refund = |reason| Ok(Verdict::Refund { reason });
@@ -140,6 +143,9 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     // What was quoted for one amount at a market's price is not stretched to another. What is bought exactly or paid for
     // by somebody else is filled for the quoted amount alone, and the rest goes back.
     let market = terms.exchange || quote.destination_swap.is_some();
+    if is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MOST_EXCESS_BPS))? {
+        return refund(FailReason::Slippage);
+    }
     if market && !is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MOST_EXCHANGED_BPS))? {
         return refund(FailReason::Slippage);
     }
@@ -336,6 +342,12 @@ mod tests {
         let beyond = deposit.amount.checked_sub(quote.figures.deposit).unwrap();
         assert_eq!(excess(&quote, deposit.amount), Ok(beyond));
         assert_eq!(judge(&quote, &deposit), Ok(Verdict::Fill { output: quote.figures.paid }));
+        // What is far beyond it is not ours to give back in parts.
+        let far = Facts {
+            amount: part(quote.figures.deposit, 20_000).checked_add(quote.figures.deposit).unwrap(),
+            ..deposit
+        };
+        assert_eq!(judge(&quote, &far), Ok(Verdict::Refund { reason: FailReason::Slippage }));
         // The parts are the whole.
         assert_eq!(quote.figures.deposit.checked_add(beyond), Ok(deposit.amount));
         // Next to nothing is kept: sending it back would cost more.

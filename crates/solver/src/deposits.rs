@@ -21,6 +21,7 @@ use tracing::error;
 use crate::advance::advance;
 use crate::children;
 use crate::error::SolverError;
+use crate::excess;
 use crate::fast_fill;
 use crate::follow::block_time;
 use crate::losses;
@@ -142,6 +143,9 @@ pub fn confirm(
         // A command, where such commands are taken: for trying out what a refund looks like.
         Verdict::Fill { .. } if means.forces_refund(&request.quote) => {
             Event::DepositRefused { reason: FailReason::ManualAdminRefund }
+        }
+        Verdict::Fill { .. } if excess::is_too_much(&request.quote, deposit, means)? => {
+            Event::DepositRefused { reason: FailReason::Slippage }
         }
         Verdict::Fill { output } => Event::DepositAccepted { output },
         Verdict::Refund { reason } => Event::DepositRefused { reason },

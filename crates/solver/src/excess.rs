@@ -5,21 +5,34 @@ use alloy::primitives::{B256, keccak256};
 use domain::deposit::{self, State};
 use domain::ids::OrderId;
 use domain::money::Amount;
+use domain::quote::Quote;
 use serde_json::json;
+use store::deposits::Deposit;
 use store::dues::Due;
 use store::payments::{Purpose, Stored};
 use store::requests::Request;
-use store::{Tx, deposits, events, requests, settlements};
+use store::{Tx, deposits, events, fast_fills, requests, settlements};
 
-use crate::deposits::key;
+use crate::deposits::{key, worth};
 use crate::error::SolverError;
 use crate::payments::{Outcome, keep, pay};
 use crate::solver::Means;
+
+/// Whether a deposit holds more beyond its order than our own funds are for: then all of it goes back.
+pub fn is_too_much(quote: &Quote, deposit: &Deposit, means: &Means) -> Result<bool, SolverError> {
+    let amount = deposit::excess(quote, deposit.amount)?;
+    let Some((site, _)) = means.on(deposit.chain) else { return Ok(!amount.is_zero()) };
+    Ok(!amount.is_zero() && worth(quote, site, deposit.currency, amount) > site.settings.most_refund)
+}
 
 /// Pays back the excess of an order's deposit, if there is one and its time has come. Asking again is harmless.
 pub fn give_back(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<Vec<Stored>, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
     let Some(tied) = deposits::of_order(tx, order)? else { return Ok(Vec::new()) };
+    // What comes beyond a fill ahead of its deposit is the integrator's, who stood for it.
+    if fast_fills::of_order(tx, order)?.is_some() {
+        return Ok(Vec::new());
+    }
     let deposit = &tied.deposit;
     let amount = deposit::excess(&request.quote, deposit.amount)?;
     let filled = settlements::outcome(tx, order)? == Some(Purpose::Fill) && settlements::is_final(tx, order)?;

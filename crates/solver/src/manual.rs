@@ -9,7 +9,7 @@ use store::{Tx, requests, settlements};
 use tracing::warn;
 
 use crate::advance::advance;
-use crate::error::SolverError;
+use crate::error::{Chained, SolverError};
 use crate::solver::Solver;
 
 /// Who decided, and why: kept with the event.
@@ -35,7 +35,8 @@ pub async fn refund(
     decision: Decision,
 ) -> Result<Result<State, NotRefunded>, SolverError> {
     warn!(request.id = %id, by = %decision.by, reason = %decision.reason, "a person asks for a refund");
-    let means = solver.means();
+    // This is not the worker, even in its process: what is to be paid is written down for it.
+    let means = solver.means().for_the_worker();
     let unit = move |tx: &mut Tx<'_>| {
         let Some(mut request) = requests::lock(tx, id)? else {
             let quoted = requests::find(tx, id)?.is_some();
@@ -45,13 +46,15 @@ pub async fn refund(
         if let Some(why) = why_not(request.state, decided) {
             return Ok(Err(NotRefunded::Because(why)));
         }
-        let paid = advance(tx, &mut request, Event::OperatorRefund, &decision, &means)?;
-        Ok::<_, SolverError>(Ok((request.state, paid)))
+        advance(tx, &mut request, Event::OperatorRefund, &decision, &means)?;
+        Ok::<_, SolverError>(Ok(request.state))
     };
-    Ok(solver.store.write(unit).await?.map(|(state, paid)| {
-        solver.hand_over(paid);
-        state
-    }))
+    let decided = solver.store.write(unit).await?;
+    // Should the word get lost, the worker finds it at the next block.
+    if let (Ok(_), Err(error)) = (&decided, solver.store.wake().await) {
+        warn!(error = %Chained(&error), "the worker was not told of a refund");
+    }
+    Ok(decided)
 }
 
 const NOTHING: &str = "nothing that counts has been deposited for it";

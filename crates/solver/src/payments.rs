@@ -5,6 +5,7 @@ use std::fmt;
 use alloy::primitives::{Address, U256};
 use domain::deposit;
 use domain::fail::{FailReason, RefundFailReason};
+use domain::ids::OrderId;
 use domain::money::{Amount, Price, Ratio};
 use domain::outcome::is_live;
 use domain::quote::Quote;
@@ -88,6 +89,9 @@ const fn most_voids(purpose: Purpose) -> u64 {
     }
 }
 
+/// How many times the quoted gas of a fill is taken off a refund at the most, for fills that failed.
+const MOST_WASTED_TIMES: u64 = 3;
+
 /// The largest share of what we can pay that one return may take: more than that is for the depository to pay, or
 /// anyone could move our inventory into it.
 const MOST_RETURNED_BPS: u16 = 1_000;
@@ -102,6 +106,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     }
     if settlements::outcome(tx, due.order)?.is_some() {
         return Ok(Outcome::Settled);
+    }
+    if !means.pays {
+        return not_now(Reason::Elsewhere);
     }
     let voids = payments::voids(tx, due.purpose, due.subject)?;
     if voids >= most_voids(due.purpose) {
@@ -127,7 +134,10 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Purpose::Payout => return Err(SolverError::Broken("a payout is never due")),
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
             let cost = refund_cost(site, snapshot, due.currency)?;
-            let wasted = wasted(tx, due, quote, site, snapshot, means)?;
+            let wasted = match quote.filter(|_| due.purpose == Purpose::Refund) {
+                Some(quote) => wasted(tx, due.order, (site, snapshot), due.currency, quote, means)?,
+                None => Some(Amount::ZERO),
+            };
             let (Some(cost), Some(wasted)) = (cost, wasted) else { return not_now(Reason::NoMarket) };
             let amount = due.amount.saturating_sub(cost);
             if !amount.is_zero() && amount <= wasted {
@@ -143,7 +153,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
         Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => {}
     }
-    if due.purpose == Purpose::Refund
+    if matches!(due.purpose, Purpose::Refund | Purpose::Excess)
         && site.vault_pays(due.currency, due.amount)
         && quote.is_some_and(|quote| worth(quote, site, due.currency, due.amount) > site.settings.most_refund)
     {
@@ -288,7 +298,8 @@ fn is_for_the_vault(tx: &mut Tx<'_>, due: &Due, reason: &Reason, means: &Means) 
         | Reason::NoMarket
         | Reason::NoContract
         | Reason::FeesTooHigh
-        | Reason::LanesFull => false,
+        | Reason::LanesFull
+        | Reason::Elsewhere => false,
     })
 }
 
@@ -318,33 +329,34 @@ pub(crate) fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -
     Ok(Some(wei.mul_ceil(rate)?))
 }
 
-/// What fills of this order that failed have cost, in the currency that goes back. Calls are the caller's own: only they
-/// can make them pass when they are tried and fail when they are paid, so what that burns is theirs. Any other fill that
-/// fails is our loss. None when prices are not known.
-fn wasted(
+/// What fills of an order that failed come to, off its refund and in the currency that goes back: never more than so many
+/// times the gas that was quoted, because what is beyond that is not the caller's doing. None when prices are not known.
+pub(crate) fn wasted(
     tx: &mut Tx<'_>,
-    due: &Due,
-    quote: Option<&Quote>,
-    site: &Site,
-    snapshot: &Snapshot,
+    order: OrderId,
+    (site, snapshot): (&Site, &Snapshot),
+    currency: Address,
+    quote: &Quote,
     means: &Means,
 ) -> Result<Option<Amount>, SolverError> {
-    let has_calls = quote.is_some_and(|quote| !quote.ask.wishes.calls.is_empty());
-    if due.purpose != Purpose::Refund || !has_calls {
+    // Calls are the caller's own: only they can make them pass when they are tried and fail when they are paid, so what
+    // that burns is theirs. Any other fill that fails is our loss.
+    if quote.ask.wishes.calls.is_empty() {
         return Ok(Some(Amount::ZERO));
     }
     let mut sum = Amount::ZERO;
-    for (chain, fee) in payments::wasted(tx, Purpose::Fill, due.subject)? {
+    for (chain, fee) in payments::wasted(tx, Purpose::Fill, order.0)? {
         let Some((there, Some(market))) = means.on(chain) else { return Ok(None) };
-        let currency = if due.currency.is_zero() { Some(&site.chain.native) } else { site.chain.token(due.currency) };
-        let Some(currency) = currency else { return Ok(None) };
-        let (Ok(native), Ok(price)) = (market.price(Address::ZERO), snapshot.price(due.currency)) else {
+        let known = if currency.is_zero() { Some(&site.chain.native) } else { site.chain.token(currency) };
+        let Some(known) = known else { return Ok(None) };
+        let (Ok(native), Ok(price)) = (market.price(Address::ZERO), snapshot.price(currency)) else {
             return Ok(None);
         };
-        let rate = Price::exchange((native, there.chain.native.decimals), (price, currency.decimals))?;
+        let rate = Price::exchange((native, there.chain.native.decimals), (price, known.decimals))?;
         sum = sum.checked_add(fee.mul_ceil(rate)?)?;
     }
-    Ok(Some(sum))
+    let most = quote.figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MOST_WASTED_TIMES), U256::ONE)?)?;
+    Ok(Some(sum.min(most)))
 }
 
 /// Whether a wallet can pay: what was there at the snapshot's block, less everything that block does not know of.

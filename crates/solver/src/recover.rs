@@ -15,7 +15,7 @@ use domain::quote::Quote;
 use domain::request::Event;
 use evm::contracts::{Depository, Erc20, Purse};
 use evm::topics::NATIVE_PAID;
-use evm::{Head, NonceTag, SentTx, calldata};
+use evm::{At, Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Payment, Purpose, Stored};
 use store::payouts::Kind;
 use store::{Tx, blocks, lanes, payments, requests, settlements};
@@ -60,8 +60,14 @@ pub async fn recover(
         for sent in block.sent {
             let (means, head) = (solver.means(), block.head);
             let (router, depository) = (site.chain.router, site.chain.depository);
-            let unit = move |tx: &mut Tx<'_>| match payout(depository, &sent) {
-                Some(payout) => import_payout(tx, chain, head, &sent, payout, &means),
+            let payout = payout(depository, &sent);
+            // What failed may have failed because somebody else had executed it.
+            let paid = match payout {
+                Some((nonce, Some(_))) if !sent.success => is_used(site, nonce).await?,
+                Some(_) | None => sent.success,
+            };
+            let unit = move |tx: &mut Tx<'_>| match payout {
+                Some(payout) => import_payout(tx, chain, head, &sent, (payout, paid), &means),
                 None => import(tx, chain, router, head, &sent, &means),
             };
             let import = solver.store.write(unit).await?;
@@ -185,6 +191,14 @@ fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)>
     Some((nonce, order))
 }
 
+/// Whether the depository has paid out under this nonce, whoever asked it to.
+async fn is_used(site: &Site, nonce: B256) -> Result<bool, SolverError> {
+    let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
+    let answer = site.nodes.call(site.chain.depository, call.into(), At::Latest).await?;
+    Depository::usedNoncesCall::abi_decode_returns(&answer)
+        .map_err(|_| SolverError::Broken("the depository does not say which nonces are used"))
+}
+
 /// Which deposits a payout was for, the allocator's book reads from the depository itself. The order that one refunded
 /// is settled at once: nobody may fill it meanwhile.
 fn import_payout(
@@ -192,7 +206,7 @@ fn import_payout(
     chain: ChainId,
     head: Head,
     sent: &SentTx,
-    (nonce, order): (B256, Option<OrderId>),
+    ((nonce, order), paid): ((B256, Option<OrderId>), bool),
     means: &Means,
 ) -> Result<Import, SolverError> {
     if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
@@ -206,7 +220,12 @@ fn import_payout(
         purpose: Purpose::Payout,
         subject: nonce,
         request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
-        order: order.unwrap_or(OrderId(calldata::trailing_id(&sent.input).unwrap_or_default())),
+        // One that failed will be void, which must not free the order if that was paid by somebody else's.
+        order: match order {
+            Some(order) if sent.success => order,
+            Some(_) => OrderId(nonce),
+            None => OrderId(calldata::trailing_id(&sent.input).unwrap_or_default()),
+        },
         chain,
         wallet: sent.from,
         nonce: sent.nonce,
@@ -228,7 +247,7 @@ fn import_payout(
     payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, means.now)?;
     let mined = crate::settle::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
-    if let (true, Some(order)) = (sent.success, order) {
+    if let (true, Some(order)) = (paid, order) {
         settlements::impose(tx, order, Purpose::Payout, stored.id)?;
         if let Some(request) = request.as_mut() {
             advance(tx, request, Event::Found { refund: true }, &sent.hash, means)?;

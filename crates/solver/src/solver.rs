@@ -75,7 +75,8 @@ impl Solver {
         let of = |site: &Arc<Site>| (site.clone(), self.market.latest(site.id()));
         let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
         let (screen, accounts) = (self.screen.load_full(), self.accounts.clone());
-        Means { terms: self.terms.clone(), debug_refunds: self.debug_refunds, sites, screen, accounts, now: self.now() }
+        let (terms, debug_refunds) = (self.terms.clone(), self.debug_refunds);
+        Means { terms, debug_refunds, sites, screen, accounts, now: self.now(), pays: true }
     }
 
     /// The nodes of the chain where app balances live.
@@ -144,9 +145,16 @@ pub struct Means {
     pub screen: Arc<Screen>,
     pub accounts: Arc<Accounts>,
     pub now: Timestamp,
+    /// Whether payments are made, or only noted as due for the worker.
+    pub(crate) pays: bool,
 }
 
 impl Means {
+    /// For units outside the worker's lease: what is to be paid is left to the worker.
+    pub fn for_the_worker(self) -> Self {
+        Self { pays: false, ..self }
+    }
+
     /// What a USDC of the ledger is worth. Without a market, a dollar.
     pub fn usdc_price(&self) -> Price {
         let mut sites = self.sites.values();

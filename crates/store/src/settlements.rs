@@ -59,6 +59,18 @@ pub fn impose(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: Paymen
     Ok(())
 }
 
+/// The same for what went out of the depository, in the place of a transaction for it. Another outcome stays: that both
+/// happened is for a person to see.
+pub fn impose_by_payout(tx: &mut Tx<'_>, order: OrderId, payout: PayoutId) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into settlement (order_id, outcome, payout_id) values ($1, $2, $3)
+         on conflict (order_id) do update set outcome = excluded.outcome, payment_id = null,
+         payout_id = excluded.payout_id where settlement.outcome = excluded.outcome",
+        &[order.0.into(), Purpose::Payout.as_str().into(), payout.0.into()],
+    )?;
+    Ok(())
+}
+
 /// Frees an order, on proof that the payment which settled it is void.
 pub fn free(tx: &mut Tx<'_>, order: OrderId, payment: PaymentId) -> Result<(), StoreError> {
     tx.execute(

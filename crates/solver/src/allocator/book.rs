@@ -244,7 +244,7 @@ fn adopt(
                     None => returned(&deposit.deposit, named.nonce),
                 };
                 vault::settle(tx, &settlement, now)?;
-                settlements::take_by_payout(tx, settlement.order, id)?;
+                settlements::impose_by_payout(tx, settlement.order, id)?;
                 vault::set_returned(tx, &deposit.deposit)?;
             }
         }

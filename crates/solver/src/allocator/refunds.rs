@@ -22,7 +22,7 @@ use tracing::{error, info};
 use super::returns::{facts, payout};
 use super::{Allocator, Desk, MOST, evidence, identity};
 use crate::error::SolverError;
-use crate::payments::refund_cost;
+use crate::payments::{refund_cost, wasted};
 use crate::solver::{Means, Solver};
 
 pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
@@ -88,8 +88,9 @@ async fn plan(
     }
     let Some(snapshot) = solver.market.latest(desk.id()) else { return Ok(Plan::Later) };
     let Some(cost) = refund_cost(&desk.site, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
+    let Some(wasted) = wasted_on(solver, desk, order, deposit.currency).await? else { return Ok(Plan::Later) };
     // The depository's call costs about twice a transfer.
-    let amount = held.left().saturating_sub(cost).saturating_sub(cost);
+    let amount = held.left().saturating_sub(cost).saturating_sub(cost).saturating_sub(wasted);
     if amount.is_zero() {
         return Ok(Plan::Refuse("sending it costs more than it is"));
     }
@@ -97,6 +98,23 @@ async fn plan(
         return Ok(Plan::Refuse("it is more than the cap of its currency allows in an hour"));
     }
     Ok(Plan::Pay(Payout { recipient, ..payout(deposit, amount) }))
+}
+
+/// What comes off for fills that failed, as it does off a refund from our own funds.
+async fn wasted_on(
+    solver: &Arc<Solver>,
+    desk: &Desk,
+    order: OrderId,
+    currency: Address,
+) -> Result<Option<Amount>, SolverError> {
+    let (chain, means) = (desk.id(), solver.means());
+    let unit = move |tx: &mut Tx<'_>| {
+        let (Some(quote), Some((site, Some(snapshot)))) = (vault::quote_of(tx, order)?, means.on(chain)) else {
+            return Ok(None);
+        };
+        wasted(tx, order, (site, snapshot), currency, &quote, &means)
+    };
+    solver.store.read(unit).await
 }
 
 /// To whom the deposit of an order goes back, by the order that the deposit's own id is the hash of. An inner error says
@@ -141,6 +159,9 @@ pub fn settlement(deposit: &Deposit, order: OrderId) -> Settlement {
 /// Takes the order and the deposit, or neither.
 fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, means: &Means) -> Result<bool, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(false) };
+    if means.refusing(payout.chain, Some(&request.quote)).is_some() {
+        return Ok(false);
+    }
     let open = matches!(request.state, RequestState::Refunding | RequestState::Refunded);
     if !open || !dues::is_left_to_vault(tx, Purpose::Refund, order.0)? {
         return Ok(false);
