@@ -21,7 +21,7 @@ use crate::stand::{
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
-const USDC: u64 = 1_000_000;
+pub const USDC: u64 = 1_000_000;
 
 /// Whoever holds a key, and the wallet behind it.
 pub struct Integrator {
@@ -75,7 +75,7 @@ async fn balance(service: &Service, wallet: Address) -> Result<Balance> {
 }
 
 /// Balance and holds, in millionths.
-async fn books(service: &Service, wallet: Address) -> Result<(i64, i64)> {
+pub async fn books(service: &Service, wallet: Address) -> Result<(i64, i64)> {
     let account = balance(service, wallet).await?;
     Ok((account.balance.0, account.held.0))
 }

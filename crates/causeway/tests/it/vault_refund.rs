@@ -1,6 +1,8 @@
 //! Refunds of orders that are not for our own funds: they go out of the depository, once, to whom the order names.
 
-use alloy::primitives::{Address, U256};
+use std::path::Path;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
 use causeway::config::Config;
@@ -113,6 +115,23 @@ async fn all_payouts(service: &Service) -> Result<Vec<payouts::Stored>> {
     Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
 }
 
+/// What brings the only payout to the depository, in anybody's hands.
+async fn signed(service: &Service, usdc: Address) -> Result<Bytes> {
+    let stored = all_payouts(service).await?.into_iter().next().context("a payout")?;
+    let id = stored.id;
+    let read = move |tx: &mut Tx<'_>| payouts::live(tx, id);
+    let signature = service.solver.store.read::<_, StoreError>(read).await?.context("a signature")?;
+    let transfer = Erc20::transferCall { to: stored.payout.recipient, amount: stored.payout.amount.units() };
+    let call = Call { to: usdc, data: transfer.abi_encode().into(), value: U256::ZERO, allowFailure: false };
+    let request = CallRequest {
+        calls: vec![call],
+        nonce: U256::from_be_bytes(stored.payout.nonce.0),
+        expiration: U256::from(signature.expiration),
+    };
+    let bytes = signature.bytes.context("bytes")?;
+    Ok(Depository::executeCall { request, signature: bytes.into() }.abi_encode().into())
+}
+
 /// Our wallets have no gas: the refund is signed for and cannot be sent. Whoever has the signature may, and the request
 /// ends all the same.
 #[tokio::test]
@@ -132,20 +151,9 @@ async fn a_refund_that_somebody_else_brings_to_the_depository_ends_the_request()
     })
     .await?;
     ensure!(base.balance(usdc, refund_to).await?.is_zero());
-    let stored = all_payouts(&service).await?.remove(0);
-    let id = stored.id;
-    let read = move |tx: &mut Tx<'_>| payouts::live(tx, id);
-    let signature = service.solver.store.read::<_, StoreError>(read).await?.context("a signature")?;
-    let transfer = Erc20::transferCall { to: stored.payout.recipient, amount: stored.payout.amount.units() };
-    let call = Call { to: usdc, data: transfer.abi_encode().into(), value: U256::ZERO, allowFailure: false };
-    let request = CallRequest {
-        calls: vec![call],
-        nonce: U256::from_be_bytes(stored.payout.nonce.0),
-        expiration: U256::from(signature.expiration),
-    };
-    let data = Depository::executeCall { request, signature: signature.bytes.context("bytes")?.into() }.abi_encode();
+    let data = signed(&service, usdc).await?;
     let stranger = base.fresh_user().await?;
-    let sent = base.send(stranger.private_key, stand.depository, U256::ZERO, data.into()).await?;
+    let sent = base.send(stranger.private_key, stand.depository, U256::ZERO, data).await?;
     let status = stand.wait_for(request_id(&quote), "refund").await?;
     ensure!(status["txHashes"][0] == sent.transaction_hash.to_string(), "{status}");
     // With gas again, what is left is repaid, and nothing more is refunded.
@@ -154,6 +162,93 @@ async fn a_refund_that_somebody_else_brings_to_the_depository_ends_the_request()
     }
     nothing_stays(&stand, &quote, refund_to, had).await?;
     service.stop().await
+}
+
+/// Ours is on its way, and somebody else's with the same signature is mined before it, in the same block. That is the
+/// refund: nothing is signed again, and a backup from before the deposit learns of it from ours, which failed.
+#[tokio::test]
+async fn a_refund_that_somebody_else_was_faster_with_is_not_signed_again() -> Result<()> {
+    let stand = Stand::alone(repayment::repaid).await?;
+    repayment::name_allocator(&stand).await?;
+    let (base, folder) = (stand.chain("base"), stand.folder.path());
+    let usdc = base.token("USDC").address;
+    let user = base.fresh_user().await?;
+    let had = base.balance(usdc, stand.treasury.address).await?;
+    let service = stand.serve().await?;
+    let (quote, refund_to) = quoted(&stand, &user).await?;
+    service.stop().await?;
+    std::fs::copy(folder.join("causeway.db"), folder.join("backup.db"))?;
+    // Without gas nothing is sent, until mining is in the test's hands.
+    for filler in &stand.fillers {
+        base.set_balance(filler.address, U256::ZERO).await?;
+    }
+    let service = stand.serve().await?;
+    execute(base, &quote, &user).await?;
+    eventually("it is signed for", || async {
+        Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Signed))
+    })
+    .await?;
+    let data = signed(&service, usdc).await?;
+    base.pause_mining().await;
+    for filler in &stand.fillers {
+        base.set_balance(filler.address, U256::from(10u64).pow(U256::from(19))).await?;
+    }
+    base.mine(1).await?;
+    let ours = || async {
+        let pool: Value = base.rpc("txpool_content", ()).await?;
+        let waiting = pool["pending"].as_object().into_iter().flatten();
+        let mut waiting = waiting.flat_map(|(_, by_nonce)| by_nonce.as_object().into_iter().flatten());
+        let to = json!(stand.depository).to_string().to_lowercase();
+        anyhow::Ok(waiting.any(|(_, tx)| tx["to"].to_string().to_lowercase() == to))
+    };
+    eventually("ours is sent", ours).await?;
+    let stranger = base.fresh_user().await?;
+    base.rpc::<Value>("anvil_impersonateAccount", [stranger.address]).await?;
+    let price = U256::from(200_000_000_000u64);
+    let tx =
+        json!({"from": stranger.address, "to": stand.depository, "data": data, "gasPrice": price, "gas": "0x0f4240"});
+    let theirs: B256 = base.rpc("eth_sendTransaction", [tx]).await?;
+    base.mine(1).await?;
+    base.resume_mining().await;
+    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    ensure!(status["txHashes"] == json!([theirs]), "{status}");
+    let trace = stand.trace(request_id(&quote)).await?;
+    ensure!(trace["payments"].as_array().is_some_and(|all| all.len() == 1), "ours was sent, and nothing more: {trace}");
+    nothing_stays(&stand, &quote, refund_to, had).await?;
+    let refund = all_payouts(&service).await?.into_iter().find(|it| it.payout.recipient == refund_to);
+    let refund = refund.context("the refund")?;
+    let signatures = service.solver.store.read(move |tx| payouts::signatures(tx, refund.id)).await?;
+    ensure!(refund.state == State::Executed && signatures == 1, "{refund:?} {signatures}");
+    service.stop().await?;
+
+    restore(folder)?;
+    base.set_token_balance(usdc, stand.depository, U256::from(10 * VALUE)).await?;
+    not_paid_again(&stand, &quote, refund_to).await?.stop().await
+}
+
+/// The database is the backup's again.
+fn restore(folder: &Path) -> Result<()> {
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.join(format!("causeway.db{suffix}")));
+    }
+    std::fs::copy(folder.join("backup.db"), folder.join("causeway.db"))?;
+    Ok(())
+}
+
+/// After a restored backup: the chain says that the order was refunded, and it is neither filled nor refunded again.
+async fn not_paid_again(stand: &Stand, quote: &Value, refund_to: Address) -> Result<Service> {
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let usdc = base.token("USDC").address;
+    let back = base.balance(usdc, refund_to).await?;
+    let recovered = causeway().args(["recover", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
+    let service = stand.serve().await?;
+    ensure!(stand.status(request_id(quote)).await?["status"] == "refund");
+    blocks_pass(base, 15).await?;
+    ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
+    let recipient: Address = quote["details"]["recipient"].as_str().context("a recipient")?.parse()?;
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "filled as well");
+    Ok(service)
 }
 
 /// A backup from before the deposit: that its order was refunded out of the depository is read from the chain, and it is
@@ -175,27 +270,14 @@ async fn a_restored_backup_does_not_refund_again() -> Result<()> {
     let service = stand.serve().await?;
     execute(base, &quote, &user).await?;
     stand.wait_for(request_id(&quote), "refund").await?;
-    let back = base.balance(usdc, refund_to).await?;
     service.stop().await?;
-    for suffix in ["-wal", "-shm"] {
-        let _ = std::fs::remove_file(folder.join(format!("causeway.db{suffix}")));
-    }
-    std::fs::copy(folder.join("backup.db"), folder.join("causeway.db"))?;
+    restore(folder)?;
     // Money that is not owed, so that a second payout would have something to take.
     base.set_token_balance(usdc, stand.depository, U256::from(10 * VALUE)).await?;
-
-    let recovered = causeway().args(["recover", "--config"]).arg(folder.join("dev.toml")).output()?;
-    ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
-    let service = stand.serve().await?;
-    ensure!(stand.status(request_id(&quote)).await?["status"] == "refund");
+    let service = not_paid_again(&stand, &quote, refund_to).await?;
     eventually("the book knows", || async {
         Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Executed))
     })
     .await?;
-    blocks_pass(base, 15).await?;
-    ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
-    let recipient: Address = quote["details"]["recipient"].as_str().context("a recipient")?.parse()?;
-    let optimism = stand.chain("optimism");
-    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "filled as well");
     service.stop().await
 }

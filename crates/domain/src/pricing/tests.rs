@@ -452,6 +452,8 @@ fn sponsored(cap: Option<i64>) -> Wishes {
 fn a_sponsor_pays_the_fees_and_the_user_gets_the_markets_rate() {
     let figures = Case { wishes: sponsored(None), ..Case::new(250_000_000, 1, 2) }.quote().unwrap().figures;
     assert_eq!(figures.output.to_string(), "250000000000000000000");
+    // Whoever pays it, what the fill takes stays in the figures: it bounds what failed calls cost.
+    assert_eq!(figures.fees.fill_gas.to_string(), "180000");
     let paid = figures.sponsorship.unwrap();
     assert_eq!(paid.sponsored_total().unwrap().to_string(), "225000");
     let capped = Case { wishes: sponsored(Some(100_000)), ..Case::new(250_000_000, 1, 2) }.quote().unwrap().figures;

@@ -6,7 +6,7 @@ use alloy::sol_types::{Panic, Revert as Sentence, SolCall, SolError};
 use anyhow::{Context, Result};
 use causeway::service::Service;
 use devnet::{Account, Chain};
-use domain::ids::RequestId;
+use domain::ids::{ChainId, RequestId};
 use evm::calldata;
 use evm::contracts::Purse;
 use evm::swap::SwapRouter;
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use store::Tx;
 use store::records::{self, Direction, Record};
 
-use super::{Wish, act, caught_up, nothing_is_left, place, serve};
-use crate::stand::{Engine, Stand, eventually, new_account, request_id};
+use super::{Wish, act, caught_up, nothing_is_left, place, serve, stored};
+use crate::stand::{Engine, Stand, amount, eventually, new_account, request_id};
 
 /// A contract that answers every call by reverting with these bytes.
 fn reverting(data: &[u8]) -> Bytes {
@@ -93,6 +93,44 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
         eventually("what is found out after the end is told too", again).await?;
         assert_eq!(stand.status(request_id(&quote)).await?["details"], status["details"]);
     }
+    service.stop().await
+}
+
+/// A call burns all the gas of its fill, in a block that costs three times as much as the quote was made at. What comes off
+/// the refund is three times what was quoted; the rest is our loss.
+#[tokio::test]
+async fn what_failed_calls_cost_is_bounded_by_what_was_quoted() -> Result<()> {
+    let (stand, _turn) = Stand::trading().await?;
+    let service = serve(&stand).await?;
+    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let target = new_account().address;
+    let txs = json!([{"to": target, "value": "0", "data": "0x"}]);
+    let wish = Wish::exact_input(from, to, 10_000).with(json!({"txs": txs}));
+    let user = from.holder(wish.amount).await?;
+    caught_up(&stand, &service).await?;
+    let quote = stand.quote(&wish.body(user.address, new_account().address)).await?;
+    // Jumps to itself until the gas is gone.
+    to.chain.set_code(target, hex!("5b5f56").into()).await?;
+    to.chain.pause_mining().await;
+    act(from.chain, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "submitted").await?;
+    let snapshot = service.solver.market.latest(ChainId(to.chain.id)).context("a snapshot")?;
+    let base_fee = u64::try_from(snapshot.base_fee)?;
+    to.chain.set_base_fee(3 * base_fee);
+    to.chain.mine(1).await?;
+    to.chain.set_base_fee(base_fee);
+    to.chain.resume_mining().await;
+    let ended = ended(&stand, &service, &wish, &quote, &user).await?;
+
+    // At the price both chains have: three thousand dollars.
+    let micros = |wei: U256| wei * U256::from(3_000) / U256::from(10u64).pow(U256::from(12));
+    let burnt = micros(ended.failed.fee.unwrap().units());
+    let most = stored(&service, &quote).await?.figures.fees.fill_gas.units() * U256::from(3);
+    let receipt: Value = to.chain.rpc("eth_getTransactionReceipt", [ended.failed.tx]).await?;
+    let plain_refund = micros(amount(&receipt["effectiveGasPrice"]) * U256::from(130_000));
+    assert!(burnt > most + plain_refund, "{burnt} is not far beyond {most}");
+    let kept = wish.amount - ended.returned;
+    assert!(kept >= most && kept < most + plain_refund, "{kept} of {most} and at the most {plain_refund}");
     service.stop().await
 }
 
