@@ -137,7 +137,8 @@ fn lies() -> Vec<(&'static str, Lie)> {
         ("not its own", |tx| {
             one(
                 tx,
-                "update settlement set payment_id = 999999 where order_id in (select min(order_id) from settlement)",
+                "update settlement set payment_id = 999999 where order_id in
+                 (select min(order_id) from settlement where payout_id is null)",
             )
         }),
         ("payouts take", |tx| {
