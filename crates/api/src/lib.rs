@@ -29,6 +29,7 @@ mod quote;
 mod router;
 mod status;
 mod swap_sources;
+mod topups;
 mod trace;
 mod transactions;
 mod wallet_links;

@@ -20,7 +20,7 @@ use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
     App, app_fees, attestation, capacity, chains, currencies, fast_fill, health, limits, liquidity, lives, losses,
-    manual_refund, operator, prices, quote, status, swap_sources, trace, transactions, wallet_links,
+    manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
 };
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
@@ -53,6 +53,7 @@ pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
         .routes(routes!(losses::losses))
         .routes(routes!(operator::receipts))
         .routes(routes!(manual_refund::refund))
+        .routes(routes!(topups::top_ups))
         .routes(routes!(lives::lives))
 }
 

@@ -54,6 +54,7 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
     let catalog = Arc::new(catalog(config)?);
     let orders = signers::orders(config, role)?;
     let fillers = signers::fillers(config, role)?;
+    let keeper = signers::keeper(config, role)?;
     let market = Arc::new(Market::new(catalog.chains().iter().map(|chain| chain.id)));
     let (mut sites, mut watchlists) = (BTreeMap::new(), Vec::new());
     for (settings, chain) in config.chains.iter().zip(catalog.chains()) {
@@ -61,7 +62,7 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         let nodes = nodes(config, settings).with_context(in_chain)?;
         let site_settings = site_settings(config, settings).with_context(in_chain)?;
         let (treasury, sources) = (config.solver.treasury, &config.solver.treasury_sources);
-        let site = Site::new(chain.clone(), nodes.clone(), site_settings, treasury, sources, &fillers);
+        let site = Site::new(chain.clone(), nodes.clone(), site_settings, treasury, sources, &fillers, keeper.as_ref());
         watchlists.push((nodes, watchlist(config, settings, site.addresses()).with_context(in_chain)?));
         sites.insert(chain.id, Arc::new(site));
     }
@@ -152,6 +153,7 @@ fn site_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
         },
         most_refund: dollars("risk.refund_usd", &chain.risk.refund_usd)?,
         vault: caps(config, chain)?.into_iter().map(|(currency, cap)| (currency, cap.hour)).collect(),
+        float: chain.float.as_ref().map(|float| float.amounts(chain.native.decimals)).transpose()?,
         lost_after_millis: i64::from(chain.risk.lost_after_secs).saturating_mul(1_000),
         bump_after: match chain.bump_after_millis {
             Some(millis) => Duration::from_millis(millis),

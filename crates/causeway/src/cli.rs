@@ -52,6 +52,14 @@ pub enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Ask the running service to fill up the fillers' native currency from the treasury; without --yes, what they lack.
+    Topup {
+        /// Send it.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Hold everything the database says against the chains; says what differs and exits 1 if anything does.
     Audit {
         #[command(flatten)]

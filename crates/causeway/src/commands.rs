@@ -12,8 +12,10 @@ mod audit;
 mod dev;
 mod doctor;
 mod keys;
+mod operator;
 mod recover;
 mod refund;
+mod topup;
 
 pub use keys::family_rate;
 
@@ -48,6 +50,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Refund { request, reason, by, config } => {
             runtime.block_on(refund::run(&Config::load(&config.config)?, &request, &by, &reason))
         }
+        Command::Topup { yes, config } => runtime.block_on(topup::run(&Config::load(&config.config)?, yes)),
         Command::Audit { args, json } => {
             telemetry::start_logging(cli.log_format, "error");
             runtime.block_on(audit::run(&Config::load(&args.config.config)?, args.role, json))

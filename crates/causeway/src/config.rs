@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 mod allocator;
+mod float;
 mod keys;
 mod secret;
 
 pub use allocator::{AllocatorConfig, CapConfig};
+pub use float::FloatConfig;
 pub use keys::KeysConfig;
 pub use secret::{Secret, Source, Text};
 
@@ -76,6 +78,9 @@ pub struct SolverConfig {
     pub attestation_key: Option<Source>,
     /// Holds the token inventory; its key is not needed here.
     pub treasury: Address,
+    /// The treasury's, where it fills up the fillers (`causeway topup`). Nothing else is sent with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub treasury_key: Option<Source>,
     /// From where the operator fills it up: what comes from there is not somebody's app balance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub treasury_sources: Vec<Address>,
@@ -220,6 +225,9 @@ pub struct ChainConfig {
     pub risk: RiskConfig,
     #[serde(default)]
     pub gas: GasConfig,
+    /// What each filler should have of the native currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub float: Option<FloatConfig>,
     pub public: PublicConfig,
     pub contracts: ContractsConfig,
     /// The Uniswap V3 whose pools tokens are traded on.
@@ -490,6 +498,9 @@ impl ChainConfig {
         ensure!(!self.endpoints.is_empty(), "endpoints: at least one is needed");
         ensure!(self.confirmations > 0, "confirmations: must be at least 1");
         ensure!(self.block_time_millis > 0, "block_time_millis: must be more than zero");
+        if let Some(float) = &self.float {
+            float.amounts(self.native.decimals)?;
+        }
         for token in &self.tokens {
             let priced = token.feed.is_some() || !token.held;
             ensure!(priced, "tokens: {} is held and has no feed: held = false trades it on the pools", token.symbol);

@@ -60,6 +60,7 @@ pub fn config(local: Local<'_>) -> Result<Config> {
             order_address: Some(local.orders.address),
             attestation_key: Some(key_file(folder, "attestation", attestation_key)?),
             treasury: local.treasury,
+            treasury_key: None,
             treasury_sources: Vec::new(),
             filler_keys: filler_keys.collect::<Result<_>>()?,
             filler_addresses: local.fillers.iter().map(|filler| filler.address).collect(),
@@ -141,6 +142,7 @@ fn chain(chain: &Chain) -> ChainConfig {
         tiers: Vec::new(),
         risk: RiskConfig::default(),
         gas: GasConfig::default(),
+        float: None,
         public: PublicConfig {
             http_rpc_url: chain.rpc_url.clone(),
             ws_rpc_url: Some(chain.ws_url.clone()),

@@ -10,6 +10,7 @@ pub mod digits;
 pub mod fail;
 pub mod fees;
 pub mod fixed_rate;
+pub mod float;
 pub mod hold;
 pub mod ids;
 pub mod ledger;

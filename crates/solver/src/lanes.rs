@@ -20,6 +20,7 @@ use tracing::{debug, warn};
 
 use crate::advance::advance;
 use crate::error::{Chained, SolverError};
+use crate::float;
 use crate::site::Site;
 use crate::solver::{Means, Solver};
 
@@ -133,7 +134,7 @@ fn note_sent(
 }
 
 fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverError> {
-    let wallet = site.wallets.get(lane).ok_or(SolverError::Broken("a lane without a wallet"))?;
+    let wallet = site.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?;
     let payment = &stored.payment;
     if wallet.address != payment.wallet {
         return Err(SolverError::Broken("a payment in another wallet's lane"));
@@ -152,6 +153,9 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
             max_priority_fee: stored.fees.max_tip.into(),
         }));
     }
+    if site.is_keeper(wallet.address) && !float::is_top_up(site, payment) {
+        return Err(SolverError::Broken("the treasury signs top-ups of our wallets, and nothing else"));
+    }
     Ok(key.sign(&TxFields {
         chain: payment.chain,
         nonce: payment.nonce,
@@ -167,7 +171,7 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
 /// At every block: whatever should have been mined and was not goes out again, in order; the head is offered more when
 /// it has waited too long.
 async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Result<(), SolverError> {
-    let wallet = site.wallets.get(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.address;
+    let wallet = site.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.address;
     let chain = site.id();
     let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
     let Some(head) = unmined.first() else { return Ok(()) };

@@ -17,6 +17,7 @@ pub mod error;
 pub mod excess;
 pub mod fast_fill;
 pub mod fees;
+pub mod float;
 pub mod follow;
 pub mod forks;
 pub mod forms;

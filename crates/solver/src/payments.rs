@@ -85,7 +85,7 @@ impl fmt::Display for Reason {
 const fn most_voids(purpose: Purpose) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund | Purpose::Excess => 2,
-        Purpose::Return | Purpose::Payout => 1,
+        Purpose::Return | Purpose::TopUp | Purpose::Payout => 1,
     }
 }
 
@@ -130,8 +130,8 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     let Some(fees) = first_offer(site, snapshot) else { return not_now(Reason::FeesTooHigh) };
     let amount = match due.purpose {
         Purpose::Fill => due.amount,
-        // The allocator gives its own to the lanes.
-        Purpose::Payout => return Err(SolverError::Broken("a payout is never due")),
+        // The allocator gives its own to the lanes, and so does who fills up our wallets.
+        Purpose::Payout | Purpose::TopUp => return Err(SolverError::Broken("a payout or a top-up is never due")),
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
             let cost = refund_cost(site, snapshot, due.currency)?;
             let wasted = match quote.filter(|_| due.purpose == Purpose::Refund) {
@@ -151,7 +151,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
             return Ok(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund));
         }
         Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
-        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => {}
+        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {}
     }
     if matches!(due.purpose, Purpose::Refund | Purpose::Excess)
         && site.vault_pays(due.currency, due.amount)
@@ -207,7 +207,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     // Whatever is paid back leaves the wallet enough gas for the fills it may still have to send.
     let reserve = match due.purpose {
         Purpose::Fill => 0,
-        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => {
+        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {
             site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit)
         }
     };
@@ -253,7 +253,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
 const fn room(purpose: Purpose, window: u64) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund => window,
-        Purpose::Return | Purpose::Excess | Purpose::Payout => window / 2,
+        Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => window / 2,
     }
 }
 

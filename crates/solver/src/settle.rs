@@ -10,7 +10,7 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::deposit::{self, State as DepositState};
 use domain::fail::FailReason;
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
@@ -114,7 +114,8 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
         })
         .await?;
     take(solver, site, block.head, ripe).await?;
-    let committed = solver.store.read(move |tx| committed(tx, chain, number)).await?;
+    let of = site.clone();
+    let committed = solver.store.read(move |tx| committed(tx, &of, number)).await?;
     site.commit(committed);
     Ok(())
 }
@@ -148,9 +149,12 @@ pub async fn retry_due(solver: &Arc<Solver>, site: &Arc<Site>, head: Head) -> Re
 }
 
 /// What quotes may not promise again: payments the block does not know of, and what is still due.
-pub fn committed(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
+pub fn committed(tx: &mut Tx<'_>, site: &Site, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
     let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
-    let outstanding = payments::outstanding(tx, chain, block)?;
+    let chain = site.id();
+    let mut outstanding = payments::outstanding(tx, chain, block)?;
+    // What the treasury sends to our wallets is not promised to anybody.
+    outstanding.retain(|payment| !site.is_keeper(payment.wallet));
     let tokens = outstanding.iter().filter(|payment| !payment.currency.is_zero());
     let tokens = tokens.map(|payment| (payment.currency, payment.amount));
     // Native currency also goes along with tokens.
@@ -288,6 +292,11 @@ fn apply(
 fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means) -> Result<Vec<Stored>, SolverError> {
     let chain = site.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
+        if site.is_keeper(sent.from) {
+            // Ours go behind what is sent by hand.
+            lanes::raise_nonce(tx, chain, sent.from, sent.nonce.saturating_add(1))?;
+            return Ok(Vec::new());
+        }
         // Below the next nonce it is one that `recover` has accounted for.
         let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == sent.from);
         if lane.is_some_and(|lane| sent.nonce >= lane.next_nonce) {
@@ -297,7 +306,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
     };
     let request = requests::lock(tx, stored.payment.request)?;
     let ours = is_attempt(&stored, sent);
-    if !ours {
+    if !ours && !site.is_keeper(sent.from) {
         foreign(tx, site, sent)?;
     }
     // A token that returns `false` leaves a successful receipt and moves nothing. Anything that did move was paid: a
@@ -332,7 +341,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         Purpose::Refund => Event::RefundMined,
         // Of a deposit that has become a request of its own.
         Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
-        Purpose::Return | Purpose::Payout => return Ok(Vec::new()),
+        Purpose::Return | Purpose::TopUp | Purpose::Payout => return Ok(Vec::new()),
         Purpose::Excess => {
             excess::returned(tx, &request, sent.hash, stored.payment.amount, means)?;
             return Ok(Vec::new());
@@ -424,7 +433,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
                 }
                 excess::give_back(tx, stored.payment.order, means)
             }
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Payout => Ok(Vec::new()),
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => Ok(Vec::new()),
         };
     }
     settlements::free(tx, stored.payment.order, stored.id)?;
@@ -436,6 +445,8 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         Purpose::Refund => Event::RefundVoid,
         // The allocator finds out by itself, from the depository's nonces.
         Purpose::Payout => return Ok(Vec::new()),
+        // Whoever asked asks again.
+        Purpose::TopUp => return Ok(Vec::new()),
         Purpose::Return => {
             crate::deposits::return_again(tx, &stored.payment)?;
             return Ok(Vec::new());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::catalog::Chain;
+use domain::float::Float;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
 use evm::steps::Entry;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub most_refund: UsdMicros,
     /// By currency, the most that the allocator pays out at a time. Empty where there is none.
     pub vault: BTreeMap<Address, Amount>,
+    /// What each filler should have of the native currency, where that is said.
+    pub float: Option<Float>,
     /// How long a deposit that a reorg took away may stay away before its request fails.
     pub lost_after_millis: i64,
     /// How long the head of a lane may stay unmined before it is offered more.
@@ -68,6 +71,8 @@ pub struct Site {
     pub settings: Settings,
     pub treasury: Address,
     pub wallets: Vec<Wallet>,
+    /// The treasury's own, where its key is here and it is no filler itself: it fills the others up and pays nobody else.
+    keeper: Option<Wallet>,
     pub watch: Watch,
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
@@ -87,7 +92,8 @@ pub fn entry(chain: &Chain) -> Entry {
 }
 
 impl Site {
-    /// `sources` is from where the operator fills the treasury up.
+    /// `sources` is from where the operator fills the treasury up; with `keeper` the treasury fills up the fillers.
+    #[allow(clippy::too_many_arguments, reason = "each is a thing of its own, and there is one caller")]
     pub fn new(
         chain: Chain,
         nodes: Nodes,
@@ -95,12 +101,15 @@ impl Site {
         treasury: Address,
         sources: &[Address],
         payers: &[Payer],
+        keeper: Option<&LocalSigner>,
     ) -> Self {
         let wallet =
             |payer: &Payer| Wallet { address: payer.address, key: payer.key.clone(), inbox: Default::default() };
         let wallets: Vec<_> = payers.iter().map(wallet).collect();
-        let watch = Watch::new(chain.depository, wallets.iter().map(|wallet| wallet.address));
-        let addresses = wallets.iter().map(|wallet| wallet.address).collect();
+        let addresses: Vec<_> = wallets.iter().map(|wallet| wallet.address).collect();
+        let keeper = keeper.filter(|_| !addresses.contains(&treasury));
+        let keeper = keeper.map(|key| wallet(&Payer { address: treasury, key: Some(key.clone()) }));
+        let watch = Watch::new(chain.depository, wallets.iter().chain(&keeper).map(|wallet| wallet.address));
         let funding = crate::funding::watched(&chain, treasury, sources, addresses);
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         Self {
@@ -109,6 +118,7 @@ impl Site {
             settings,
             treasury,
             wallets,
+            keeper,
             watch,
             taken: watch::Sender::new(0),
             failed: Notify::new(),
@@ -118,14 +128,39 @@ impl Site {
         }
     }
 
-    /// Makes the lanes' inboxes anew, one per wallet: what was in the old ones is found in the database.
+    /// Makes the lanes' inboxes anew, one per wallet and the keeper's last: what was in the old ones is found in the database.
     pub fn open_inboxes(&self) -> Vec<mpsc::Receiver<Stored>> {
         let open = |wallet: &Wallet| {
             let (inbox, receiver) = mpsc::channel(INBOX);
             wallet.inbox.store(Some(Arc::new(inbox)));
             receiver
         };
-        self.wallets.iter().map(open).collect()
+        self.lanes().map(open).collect()
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Wallet> {
+        self.wallets.iter().chain(&self.keeper)
+    }
+
+    /// The wallet of a lane, in the order of the inboxes.
+    pub fn wallet(&self, lane: usize) -> Option<&Wallet> {
+        self.lanes().nth(lane)
+    }
+
+    /// Whether it is the treasury, and that is used by hand as well: whatever it sends that is not ours is nobody's fault.
+    pub fn is_keeper(&self, who: Address) -> bool {
+        who == self.treasury && !self.addresses().contains(&who)
+    }
+
+    /// Whether this process can sign for a wallet.
+    pub fn has_key_of(&self, who: Address) -> bool {
+        self.lanes().any(|wallet| wallet.address == who && wallet.key.is_some())
+    }
+
+    /// The wallets that the treasury fills up.
+    pub fn floating(&self) -> impl Iterator<Item = Address> {
+        let treasury = self.treasury;
+        self.wallets.iter().map(|wallet| wallet.address).filter(move |wallet| *wallet != treasury)
     }
 
     /// Nothing is paid until the start-up checks have passed (again).
@@ -198,7 +233,7 @@ impl Site {
 
     /// Hands a committed payment to its lane. One that does not fit is found in the database at the next block.
     pub fn hand_over(&self, payment: Stored) {
-        let wallet = self.wallets.iter().find(|wallet| wallet.address == payment.payment.wallet);
+        let wallet = self.lanes().find(|wallet| wallet.address == payment.payment.wallet);
         if let Some(inbox) = wallet.and_then(|wallet| wallet.inbox.load_full()) {
             let _ = inbox.try_send(payment);
         }

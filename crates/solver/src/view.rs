@@ -35,14 +35,14 @@ pub async fn keep(solver: &Solver) {
 }
 
 async fn look(solver: &Solver) -> Result<(), SolverError> {
-    let chains: Vec<ChainId> = solver.sites.keys().copied().collect();
+    let sites = solver.sites.clone();
     let read = move |tx: &mut Tx<'_>| {
         let leases = leases::all(tx)?;
         let worker = leases.into_iter().find(|lease| lease.kind == Kind::Worker);
         let mut seen = Vec::new();
-        for &chain in &chains {
+        for (&chain, site) in &sites {
             let Some(cursor) = blocks::cursor(tx, chain)? else { continue };
-            seen.push((chain, cursor.number, committed(tx, chain, cursor.number)?));
+            seen.push((chain, cursor.number, committed(tx, site, cursor.number)?));
         }
         Ok::<_, SolverError>((worker, chain_states::all(tx)?, seen))
     };

@@ -35,6 +35,7 @@ pub mod risk;
 mod row;
 pub mod sealing;
 pub mod settlements;
+pub mod top_ups;
 pub mod trace;
 mod tx;
 mod value;

@@ -29,6 +29,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 12, name: "0012_fast_fills", sql: include_str!("../migrations/0012_fast_fills.sql") },
     Migration { version: 13, name: "0013_outcomes", sql: include_str!("../migrations/0013_outcomes.sql") },
     Migration { version: 14, name: "0014_vault_refunds", sql: include_str!("../migrations/0014_vault_refunds.sql") },
+    Migration { version: 15, name: "0015_top_ups", sql: include_str!("../migrations/0015_top_ups.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

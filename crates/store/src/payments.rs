@@ -22,6 +22,8 @@ pub enum Purpose {
     Return,
     /// What a filled order's deposit held beyond what the order is for; its subject is the deposit.
     Excess,
+    /// Native currency from the treasury to one of our own wallets; its subject is its own name.
+    TopUp,
     /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. Nothing of ours moves
     /// but gas.
     Payout,
@@ -34,6 +36,7 @@ impl Purpose {
             Self::Refund => "refund",
             Self::Return => "return",
             Self::Excess => "excess",
+            Self::TopUp => "topup",
             Self::Payout => "payout",
         }
     }
@@ -44,6 +47,7 @@ impl Purpose {
             "refund" => Ok(Self::Refund),
             "return" => Ok(Self::Return),
             "excess" => Ok(Self::Excess),
+            "topup" => Ok(Self::TopUp),
             "payout" => Ok(Self::Payout),
             _ => Err(unknown(index, "a purpose")),
         }
@@ -360,5 +364,26 @@ pub fn wasted(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Vec<(C
     )?
     .iter()
     .map(|row| Ok((ChainId(row.uint(0)?), row.amount(1)?)))
+    .collect()
+}
+
+/// A payment that may still not have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnderWay {
+    pub recipient: Address,
+    pub amount: Amount,
+    /// The hash under which nodes were last given it.
+    pub tx: Option<B256>,
+}
+
+/// Payments of a purpose that are on their way, or in a block that may still change.
+pub fn under_way(tx: &mut Tx<'_>, chain: ChainId, purpose: Purpose, most: i64) -> Result<Vec<UnderWay>, StoreError> {
+    tx.rows(
+        "select recipient, amount, tx_hash from payment where chain_id = $1 and purpose = $2
+         and state in ('decided', 'sent', 'mined', 'reverted') order by payment_id limit $3",
+        &[chain.0.try_into()?, purpose.as_str().into(), Value::Int(most)],
+    )?
+    .iter()
+    .map(|row| Ok(UnderWay { recipient: row.address(0)?, amount: row.amount(1)?, tx: row.opt_b256(2)? }))
     .collect()
 }

@@ -233,6 +233,8 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, site: &Site) {
         let symbol = &site.chain.native.symbol;
         if balance < U256::from(10u64).pow(U256::from(15)) {
             findings.fail(format!("wallet {wallet} has {shown} {symbol}"), "send it native currency for gas and fills");
+        } else if site.settings.float.is_some_and(|float| float.is_low(Amount::new(balance))) {
+            findings.warn(format!("wallet {wallet} has only {shown} {symbol}"), "`causeway topup` fills it up");
         } else {
             findings.ok(format!("wallet {wallet} has {shown} {symbol}"));
         }

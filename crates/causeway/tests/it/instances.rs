@@ -18,11 +18,11 @@ use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute,
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 /// How long nothing is heard of a process before it counts as dead.
-const LEASE_MILLIS: u64 = 3_000;
+pub const LEASE_MILLIS: u64 = 3_000;
 
 /// One process of a deployment, with a configuration and an address of its own.
-struct Part {
-    process: Served,
+pub struct Part {
+    pub process: Served,
     url: String,
 }
 
@@ -60,6 +60,7 @@ fn file(stand: &Stand, name: &str, port: u16, change: impl FnOnce(&mut Config)) 
 /// What an API is given: no key of any wallet.
 fn without_wallets(config: &mut Config) {
     config.solver.filler_keys.clear();
+    config.solver.treasury_key = None;
     config.allocator = None;
 }
 
@@ -77,15 +78,16 @@ fn only_allocator(config: &mut Config) {
     config.solver.attestation_key = None;
     config.operator.token = None;
     config.solver.filler_keys.clear();
+    config.solver.treasury_key = None;
 }
 
-fn api(stand: &Stand) -> Result<Part> {
+pub fn api(stand: &Stand) -> Result<Part> {
     let port = stand.config.listen.port();
     let process = serve_as("api", &file(stand, "api", port, without_wallets)?, None)?;
     Ok(Part { process, url: stand.url("") })
 }
 
-fn worker(stand: &Stand, name: &str, crash_at: Option<&str>) -> Result<Part> {
+pub fn worker(stand: &Stand, name: &str, crash_at: Option<&str>) -> Result<Part> {
     let port = free_port()?;
     let process = serve_as("worker", &file(stand, name, port, only_wallets)?, crash_at)?;
     Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
@@ -117,7 +119,7 @@ async fn lease(stand: &Stand, kind: &str) -> Result<(String, i64)> {
     Ok((holder, lease["epoch"].as_i64().filter(|_| held).unwrap_or_default()))
 }
 
-async fn becomes_worker(stand: &Stand, part: &Part) -> Result<i64> {
+pub async fn becomes_worker(stand: &Stand, part: &Part) -> Result<i64> {
     part.is_up().await?;
     let name = part.name().await?;
     let holds = || async { Ok(lease(stand, "worker").await.is_ok_and(|(holder, epoch)| holder == name && epoch > 0)) };

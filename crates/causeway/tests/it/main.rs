@@ -14,6 +14,7 @@ mod dev;
 mod excess;
 mod fail_reasons;
 mod fast_fill;
+mod float;
 mod funding;
 mod fuzz;
 mod http;

@@ -1,0 +1,105 @@
+//! `POST /operator/topups`: what the fillers' wallets lack of the native currency, and on request the treasury gives it.
+
+use axum::Json;
+use axum::extract::State;
+use domain::catalog::Currency;
+use serde::{Deserialize, Serialize};
+use solver::float::{self, Holding, Report};
+use utoipa::ToSchema;
+
+use crate::App;
+use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::json::ApiJson;
+use crate::operator::Operator;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TopUpsBody {
+    /// Without it, what is lacking is only said.
+    #[serde(default)]
+    send: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TopUpsResponse {
+    /// Those that say what their wallets should have.
+    chains: Vec<ChainFloat>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainFloat {
+    chain_id: u64,
+    name: String,
+    symbol: String,
+    /// What the treasury has, in whole units like all amounts here.
+    treasury: String,
+    wallets: Vec<WalletFloat>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WalletFloat {
+    wallet: String,
+    has: String,
+    /// What it takes to fill it up, where that is worth a transaction.
+    lacks: Option<String>,
+    /// Whether it was asked for and the worker has not sent it yet.
+    asked: bool,
+    /// What the worker waits for, where it has looked.
+    waits_for: Option<String>,
+    /// What was sent and is not final yet.
+    under_way: Option<TopUpUnderWay>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TopUpUnderWay {
+    amount: String,
+    tx_hash: Option<String>,
+}
+
+/// Fills up the wallets that have less than they should from the treasury.
+#[utoipa::path(
+    post,
+    path = "/operator/topups",
+    request_body = TopUpsBody,
+    responses(
+        (status = 200, description = "By chain", body = TopUpsResponse),
+        (status = 400, description = "Not such a body", body = ErrorBody),
+        (status = 401, description = "The operator's token is needed", body = ErrorBody),
+    )
+)]
+pub async fn top_ups(_: Operator, app: State<App>, ApiJson(body): ApiJson<TopUpsBody>) -> ApiResult<TopUpsResponse> {
+    if body.send {
+        float::ask(&app.solver).await?;
+    }
+    let reports = float::report(&app.solver).await?;
+    let chains = reports.iter().map(|report| rendered(&app, report)).collect::<Result<_, _>>()?;
+    Ok(Json(TopUpsResponse { chains }))
+}
+
+fn rendered(app: &App, report: &Report) -> Result<ChainFloat, ApiError> {
+    let chain = app.catalog.chain(report.chain).ok_or(ApiError::Internal)?;
+    Ok(ChainFloat {
+        chain_id: report.chain.0,
+        name: chain.name.clone(),
+        symbol: chain.native.symbol.clone(),
+        treasury: report.treasury.formatted(chain.native.decimals),
+        wallets: report.wallets.iter().map(|holding| wallet(holding, &chain.native)).collect(),
+    })
+}
+
+fn wallet(holding: &Holding, native: &Currency) -> WalletFloat {
+    WalletFloat {
+        wallet: holding.wallet.to_string(),
+        has: holding.has.formatted(native.decimals),
+        lacks: holding.lacks.map(|amount| amount.formatted(native.decimals)),
+        asked: holding.wish.is_some(),
+        waits_for: holding.wish.as_ref().and_then(|wish| wish.reason.clone()),
+        under_way: holding.under_way.as_ref().map(|payment| TopUpUnderWay {
+            amount: payment.amount.formatted(native.decimals),
+            tx_hash: payment.tx.map(|hash| hash.to_string()),
+        }),
+    }
+}

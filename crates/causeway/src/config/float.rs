@@ -1,0 +1,56 @@
+//! What the fillers' wallets should have.
+
+use alloy::primitives::U256;
+use anyhow::{Context, Result, ensure};
+use domain::float::Float;
+use domain::money::Amount;
+use serde::{Deserialize, Serialize};
+
+/// In whole units of the native currency, as decimal text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FloatConfig {
+    /// What `causeway topup` fills each filler up to.
+    pub target: String,
+    /// Below this, `doctor` and the metrics warn.
+    pub low: String,
+}
+
+impl FloatConfig {
+    pub fn amounts(&self, decimals: u8) -> Result<Float> {
+        let float = Float {
+            target: amount(&self.target, decimals).context("float.target")?,
+            low: amount(&self.low, decimals).context("float.low")?,
+        };
+        ensure!(float.low <= float.target, "float.low: must not be more than the target");
+        Ok(float)
+    }
+}
+
+fn amount(text: &str, decimals: u8) -> Result<Amount> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = !whole.is_empty() && whole.len() <= 12 && fraction.len() <= usize::from(decimals);
+    ensure!(fits && digits(whole) && digits(fraction), "must be whole units in decimal text such as \"2.5\"");
+    let units = format!("{whole}{fraction:0<width$}", width = usize::from(decimals));
+    Ok(Amount::new(U256::from_str_radix(&units, 10).context("must be whole units in decimal text")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_to_the_last_decimal_and_nothing_else_is() {
+        let of = |units: u64| Amount::new(U256::from(units));
+        for (text, units) in [("2.5", 2_500), ("0", 0), ("0.001", 1), ("12", 12_000), ("007", 7_000)] {
+            assert_eq!(amount(text, 3).ok(), Some(of(units)), "{text}");
+        }
+        for bad in ["", ".5", "1.2345", "-1", "1e3", "1 ", "1.2.3", "1234567890123"] {
+            assert!(amount(bad, 3).is_err(), "{bad}");
+        }
+        let float = |target: &str, low: &str| FloatConfig { target: target.to_owned(), low: low.to_owned() };
+        assert!(float("1", "0.5").amounts(18).is_ok());
+        assert!(float("1", "1.5").amounts(18).is_err());
+    }
+}

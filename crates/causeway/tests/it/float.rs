@@ -1,0 +1,327 @@
+//! Each filler has native currency of its own, and a person has it filled up from the treasury: once, whoever asks how
+//! often, whatever dies meanwhile and whatever else the treasury's key is used for.
+
+use std::process::Output;
+
+use alloy::primitives::{Address, B256, U256};
+use anyhow::{Context, Result, ensure};
+use causeway::config::{Config, FloatConfig, Source};
+use causeway::local::OPERATOR_TOKEN;
+use causeway::service::Service;
+use devnet::Chain;
+use domain::ids::{OrderId, RequestId};
+use domain::money::Amount;
+use serde_json::{Value, json};
+use store::payments::{self, Fees, Payment, Purpose};
+use store::{StoreError, Tx};
+
+use crate::instances::{LEASE_MILLIS, api, becomes_worker, worker};
+use crate::process::{causeway, serve};
+use crate::stand::{Engine, PATIENCE, Stand, blocks_pass, eventually, new_account};
+
+const BASE: u64 = 8453;
+
+fn ether(tenths: u64) -> U256 {
+    U256::from(tenths) * U256::from(10u64.pow(17))
+}
+
+/// On base, wallets should have two ether and not fall below one.
+fn floating(config: &mut Config) {
+    for chain in &mut config.chains {
+        chain.finality_blocks = 3;
+        chain.float = (chain.id == BASE).then(|| FloatConfig { target: "2".to_owned(), low: "1".to_owned() });
+    }
+}
+
+/// Gives the service the treasury's key.
+fn with_key(mut stand: Stand) -> Result<Stand> {
+    let file = stand.folder.path().join("keys/treasury");
+    std::fs::write(&file, stand.treasury.private_key.to_string())?;
+    stand.config.solver.treasury_key = Some(Source { env: None, file: Some(file) });
+    causeway::local::write(&stand.config, stand.folder.path())?;
+    Ok(stand)
+}
+
+/// The service may run on this thread, so that waiting for the command must not hold it up.
+async fn run(stand: &Stand, words: &[&str]) -> Result<Output> {
+    let mut command = causeway();
+    command.args(words).arg("--config").arg(stand.folder.path().join("dev.toml"));
+    Ok(tokio::task::spawn_blocking(move || command.output()).await??)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+async fn has(chain: &Chain, wallet: Address) -> Result<U256> {
+    chain.balance(Address::ZERO, wallet).await
+}
+
+async fn filled_up(chain: &Chain, wallet: Address) -> Result<()> {
+    eventually("the wallet is filled up", || async { Ok(has(chain, wallet).await? == ether(20)) }).await
+}
+
+/// What the operator's route says of a wallet, after asking for a top-up or not.
+async fn topups(stand: &Stand, send: bool, wallet: Address) -> Result<Value> {
+    let call = reqwest::Client::new().post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
+    let answer: Value = call.json(&json!({ "send": send })).send().await?.json().await?;
+    let wallets = answer["chains"][0]["wallets"].as_array().with_context(|| answer.to_string())?;
+    let found = wallets.iter().find(|it| it["wallet"] == wallet.to_string());
+    Ok(found.with_context(|| answer.to_string())?.clone())
+}
+
+/// How many top-ups there were, by the database.
+async fn count(service: &Service) -> Result<u64> {
+    let sql = "select count(*) from payment where purpose = 'topup'";
+    Ok(service.solver.store.read(move |tx| tx.row(sql, &[])).await?.context("a row")?.uint(0)?)
+}
+
+async fn final_by_now(service: &Service) -> Result<()> {
+    let chain = domain::ids::ChainId(BASE);
+    let under_way = || service.solver.store.read(move |tx| payments::under_way(tx, chain, Purpose::TopUp, 10));
+    eventually("top-ups are final", || async { Ok(under_way().await?.is_empty()) }).await
+}
+
+async fn audited(stand: &Stand) -> Result<()> {
+    let audit = run(stand, &["audit"]).await?;
+    ensure!(audit.status.success(), "{}", said(&audit));
+    Ok(())
+}
+
+async fn fills_up(engine: Engine) -> Result<()> {
+    let stand = with_key(Stand::with(engine, floating).await?)?;
+    let base = stand.chain("base");
+    let [low, other] = [stand.fillers[0].address, stand.fillers[1].address];
+    base.set_balance(low, ether(5)).await?;
+    let service = stand.serve().await?;
+
+    let doctor = run(&stand, &["doctor"]).await?;
+    ensure!(said(&doctor).contains("`causeway topup` fills it up"), "{doctor:?}");
+    let metric = |value: u8| format!("causeway_float_low{{chain=\"{BASE}\",wallet=\"{low}\"}} {value}");
+    let tells = async |value| Ok(reqwest::get(stand.url("/metrics")).await?.text().await?.contains(&metric(value)));
+    eventually("the metric warns", || tells(1)).await?;
+    let dry = run(&stand, &["topup"]).await?;
+    ensure!(dry.status.success() && said(&dry).contains(&format!("{low} has 0.5 ETH and lacks 1.5 ETH")), "{dry:?}");
+    ensure!(
+        said(&dry).contains(&format!("{other} has 50.0 ETH\n")) && said(&dry).contains("nothing was sent"),
+        "{dry:?}"
+    );
+    ensure!(has(base, low).await? == ether(5));
+    ensure!(stand.post("/operator/topups", &json!({ "send": true })).await?.0 == 401);
+    for bad in [json!({ "send": 1 }), json!({ "sent": true }), json!("yes")] {
+        let call = reqwest::Client::new().post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
+        ensure!(call.json(&bad).send().await?.status() == 400, "{bad}");
+    }
+
+    // Several at once, and again: one of them is served.
+    let asked = ["topup", "--yes"];
+    for output in futures::future::try_join_all((0..4).map(|_| run(&stand, &asked))).await? {
+        ensure!(output.status.success(), "{output:?}");
+    }
+    filled_up(base, low).await?;
+    ensure!(run(&stand, &asked).await?.status.success());
+    final_by_now(&service).await?;
+    ensure!(run(&stand, &asked).await?.status.success());
+    ensure!(has(base, low).await? == ether(20) && count(&service).await? == 1, "filled up twice");
+    eventually("the metric is content", || tells(0)).await?;
+
+    // The treasury's key is used by hand as well.
+    let elsewhere = new_account().address;
+    base.send(stand.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
+    base.set_balance(other, ether(5)).await?;
+    ensure!(run(&stand, &asked).await?.status.success());
+    filled_up(base, other).await?;
+    final_by_now(&service).await?;
+    base.send(stand.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
+    ensure!(has(base, elsewhere).await? == ether(2) && count(&service).await? == 2);
+    service.stop().await?;
+    audited(&stand).await
+}
+
+#[tokio::test]
+async fn a_low_wallet_is_filled_up_from_the_treasury_once_on_sqlite() -> Result<()> {
+    fills_up(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn a_low_wallet_is_filled_up_from_the_treasury_once_on_postgres() -> Result<()> {
+    fills_up(Engine::Postgres).await
+}
+
+/// Asks until that is why it is not sent.
+async fn waits_for(stand: &Stand, wallet: Address, why: &str) -> Result<()> {
+    eventually(why, || async {
+        Ok(topups(stand, true, wallet).await?["waitsFor"].as_str().is_some_and(|it| it.contains(why)))
+    })
+    .await
+}
+
+/// What is sent by hand and not mined yet keeps its nonce, and the top-up waits. Without the key it is never sent, and
+/// what the treasury does not have is not either.
+#[tokio::test]
+async fn a_top_up_waits_for_what_is_sent_by_hand_for_the_key_and_for_funds() -> Result<()> {
+    let stand = Stand::alone(floating).await?;
+    let base = stand.chain("base");
+    let low = stand.fillers[0].address;
+    base.set_balance(low, ether(5)).await?;
+    let service = stand.serve().await?;
+    waits_for(&stand, low, "`solver.treasury_key` is not configured").await?;
+    service.stop().await?;
+
+    let stand = with_key(stand)?;
+    base.set_balance(stand.treasury.address, ether(10)).await?;
+    let service = stand.serve().await?;
+    waits_for(&stand, low, "does not have enough").await?;
+    base.pause_mining().await;
+    let (treasury, elsewhere) = (stand.treasury.private_key, new_account().address);
+    let by_hand = base.submit(treasury, elsewhere, ether(1), Default::default()).await?;
+    waits_for(&stand, low, "somebody else's on their way").await?;
+    ensure!(count(&service).await? == 0);
+    base.set_balance(stand.treasury.address, ether(100)).await?;
+    base.resume_mining().await;
+    base.receipt(by_hand).await?;
+    filled_up(base, low).await?;
+    ensure!(has(base, elsewhere).await? == ether(1) && count(&service).await? == 1);
+    service.stop().await?;
+    audited(&stand).await
+}
+
+/// Whoever can write to the database has the treasury pay nobody: it signs for our own wallets, and no more than those
+/// should have.
+#[tokio::test]
+async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
+    let stand = with_key(Stand::with(Engine::Sqlite, floating).await?)?;
+    let base = stand.chain("base");
+    let service = stand.serve().await?;
+    let (treasury, ours, stranger) = (stand.treasury.address, stand.fillers[0].address, new_account().address);
+    let used: U256 = base.rpc("eth_getTransactionCount", (treasury, "latest")).await?;
+    let chain = domain::ids::ChainId(BASE);
+    let forged = move |purpose, target, tenths, n: u8| Payment {
+        purpose,
+        subject: B256::repeat_byte(n),
+        request: RequestId(B256::ZERO),
+        order: OrderId(B256::repeat_byte(n)),
+        chain,
+        wallet: treasury,
+        // All under the nonce that is next: whichever were signed would be mined.
+        nonce: used.to::<u64>(),
+        target,
+        value: Amount::new(ether(tenths)),
+        data: Default::default(),
+        gas: 50_000,
+        recipient: target,
+        currency: Address::ZERO,
+        amount: Amount::new(ether(tenths)),
+    };
+    let cases = [(Purpose::TopUp, stranger, 1), (Purpose::Fill, ours, 1), (Purpose::TopUp, ours, 21)];
+    for ((purpose, target, tenths), n) in cases.into_iter().zip(1..) {
+        let payment = forged(purpose, target, tenths, n);
+        let had = has(base, target).await?;
+        let fees = Fees { max_fee: 1_000_000_000, max_tip: 1_000_000 };
+        let now = service.solver.now();
+        let write = move |tx: &mut Tx<'_>| payments::insert(tx, &payment, fees, now);
+        let stored = service.solver.store.write::<_, StoreError>(write).await?.context("a row")?;
+        service.solver.hand_over(vec![stored.clone()]);
+        blocks_pass(base, 8).await?;
+        ensure!(has(base, target).await? == had, "{purpose:?} {tenths}");
+        let remove = move |tx: &mut Tx<'_>| {
+            tx.execute("delete from attempt where payment_id = $1", &[stored.id.0.into()])?;
+            tx.execute("delete from payment where payment_id = $1", &[stored.id.0.into()])
+        };
+        service.solver.store.write::<_, StoreError>(remove).await?;
+    }
+    // And this it does.
+    base.set_balance(ours, ether(5)).await?;
+    ensure!(run(&stand, &["topup", "--yes"]).await?.status.success());
+    filled_up(base, ours).await?;
+    service.stop().await
+}
+
+/// The treasury may be a filler itself: its lane sends top-ups like everything else, and it gets none.
+#[tokio::test]
+async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
+    let mut stand = with_key(Stand::with(Engine::Sqlite, floating).await?)?;
+    let base = stand.chain("base");
+    // A filler's nonces are all its own: nothing that was sent by hand before counts.
+    let used: U256 = base.rpc("eth_getTransactionCount", (stand.treasury.address, "latest")).await?;
+    ensure!(!used.is_zero());
+    for chain in &stand.devnet.chains {
+        chain.rpc::<Value>("anvil_setNonce", (stand.treasury.address, "0x0")).await?;
+    }
+    let key = stand.config.solver.treasury_key.take().context("a key")?;
+    stand.config.solver.filler_keys.push(key);
+    stand.config.solver.filler_addresses.push(stand.treasury.address);
+    causeway::local::write(&stand.config, stand.folder.path())?;
+    let low = stand.fillers[0].address;
+    base.set_balance(low, ether(5)).await?;
+    base.set_balance(stand.treasury.address, ether(50)).await?;
+    let service = stand.serve().await?;
+    let sent = run(&stand, &["topup", "--yes"]).await?;
+    ensure!(sent.status.success(), "{sent:?}");
+    ensure!(!said(&sent).contains(&format!("{} has", stand.treasury.address)), "{sent:?}");
+    filled_up(base, low).await?;
+    final_by_now(&service).await?;
+    ensure!(count(&service).await? == 1);
+    service.stop().await?;
+    audited(&stand).await
+}
+
+/// Whoever asked sees the service die, and asks the next one again.
+#[tokio::test]
+async fn dying_with_a_top_up_fills_up_once() -> Result<()> {
+    for point in ["payment.signed", "payment.sent"] {
+        let stand = with_key(Stand::alone(floating).await?)?;
+        let base = stand.chain("base");
+        let low = stand.fillers[0].address;
+        base.set_balance(low, ether(5)).await?;
+        let toml = stand.folder.path().join("dev.toml");
+        let mut first = serve(&toml, Some(point))?;
+        stand.wait_until_served().await?;
+        // It may be dead before it has answered.
+        let _ = run(&stand, &["topup", "--yes"]).await?;
+        ensure!(!first.wait_until_dead(PATIENCE).await?.success(), "{point}: it ended in order");
+        let second = serve(&toml, None)?;
+        stand.wait_until_served().await?;
+        let again = run(&stand, &["topup", "--yes"]).await?;
+        ensure!(again.status.success(), "{point}: {again:?}");
+        filled_up(base, low).await?;
+        blocks_pass(base, 12).await?;
+        ensure!(has(base, low).await? == ether(20), "{point}: filled up twice");
+        ensure!(second.terminate().await?.success());
+        audited(&stand).await?;
+    }
+    Ok(())
+}
+
+/// Whoever answers has no key of any wallet, and the worker dies with the top-up decided: the next worker sends it.
+#[tokio::test]
+async fn a_top_up_is_paid_by_whoever_is_the_worker() -> Result<()> {
+    let (stand, _turn) = Stand::unhurried(|config| {
+        floating(config);
+        config.instances.lease_millis = LEASE_MILLIS;
+    })
+    .await?;
+    let stand = with_key(stand)?;
+    let base = stand.chain("base");
+    let low = stand.fillers[0].address;
+    base.set_balance(low, ether(5)).await?;
+    let answering = api(&stand)?;
+    let mut first = worker(&stand, "first", Some("payment.signed"))?;
+    becomes_worker(&stand, &first).await?;
+    stand.wait_until_served().await?;
+    let second = worker(&stand, "second", None)?;
+    let mut topup = causeway();
+    topup.args(["topup", "--yes", "--config"]).arg(stand.folder.path().join("api.toml"));
+    let asked = tokio::task::spawn_blocking(move || topup.output()).await??;
+    ensure!(asked.status.success() && said(&asked).contains("not final yet"), "{asked:?}");
+    ensure!(!first.process.wait_until_dead(PATIENCE).await?.success());
+    becomes_worker(&stand, &second).await?;
+    filled_up(base, low).await?;
+    topups(&stand, true, low).await?;
+    blocks_pass(base, 8).await?;
+    ensure!(has(base, low).await? == ether(20), "filled up twice");
+    for part in [second, answering] {
+        ensure!(part.process.terminate().await?.success());
+    }
+    audited(&stand).await
+}

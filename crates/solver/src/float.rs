@@ -1,0 +1,303 @@
+//! The fillers' float of native currency: watched all the time, and filled up from the treasury when a person says so.
+//!
+//! Whoever is asked writes down a wish. The worker alone pays it, under its lease: the nonce comes from the database, and
+//! the payment is sent, bumped and followed like every other. A wallet to which one is on its way, or not yet final, gets
+//! no second one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, U256, keccak256};
+use domain::float::{Float, TopUp};
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::Amount;
+use evm::{At, NonceTag, calldata};
+use metrics::gauge;
+use store::lanes::Lane;
+use store::payments::{Fees, Payment, Purpose, Stored, UnderWay};
+use store::top_ups::{self, Wish};
+use store::{Tx, lanes, payments};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::error::{Chained, SolverError};
+use crate::payments::first_offer;
+use crate::site::Site;
+use crate::solver::{Means, Solver};
+
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Wallets of a chain that are looked at. There are a handful.
+const MOST: i64 = 256;
+
+/// A wish is for now. What could not be paid by then is forgotten, and may be asked for again.
+const FORGOTTEN_AFTER_MILLIS: i64 = 600_000;
+
+/// What a chain's wallets have, and what is being done about it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub chain: ChainId,
+    pub treasury: Amount,
+    pub wallets: Vec<Holding>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Holding {
+    pub wallet: Address,
+    pub has: Amount,
+    /// What it takes to fill it up, where that is worth a transaction.
+    pub lacks: Option<Amount>,
+    /// Asked for, and not paid yet.
+    pub wish: Option<Wish>,
+    /// Paid, and not final yet.
+    pub under_way: Option<UnderWay>,
+}
+
+/// What the wallets of every chain have that says what they should have.
+pub async fn report(solver: &Solver) -> Result<Vec<Report>, SolverError> {
+    let mut reports = Vec::new();
+    for site in solver.sites.values() {
+        if let Some(float) = site.settings.float {
+            reports.push(report_on(solver, site, float).await?);
+        }
+    }
+    Ok(reports)
+}
+
+async fn report_on(solver: &Solver, site: &Site, float: Float) -> Result<Report, SolverError> {
+    let chain = site.id();
+    let read = move |tx: &mut Tx<'_>| {
+        let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
+        Ok::<_, SolverError>((top_ups::on(tx, chain, MOST)?, under_way))
+    };
+    let (wishes, under_way) = solver.store.read(read).await?;
+    let mut wallets = Vec::new();
+    for wallet in site.floating() {
+        let has = Amount::new(site.nodes.balance(wallet, At::Latest).await?);
+        wallets.push(Holding {
+            wallet,
+            has,
+            lacks: float.lacks(has),
+            wish: wishes.iter().find(|wish| wish.wallet == wallet).cloned(),
+            under_way: under_way.iter().find(|payment| payment.recipient == wallet).cloned(),
+        });
+    }
+    let treasury = Amount::new(site.nodes.balance(site.treasury, At::Latest).await?);
+    Ok(Report { chain, treasury, wallets })
+}
+
+/// Asks the worker to fill up every wallet that lacks something. Asking twice is asking once.
+pub async fn ask(solver: &Solver) -> Result<(), SolverError> {
+    let lacking: Vec<(ChainId, Address)> = report(solver)
+        .await?
+        .iter()
+        .flat_map(|report| report.wallets.iter().map(|holding| (report.chain, holding)))
+        .filter(|(_, holding)| holding.lacks.is_some() && holding.under_way.is_none())
+        .map(|(chain, holding)| (chain, holding.wallet))
+        .collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let now = solver.now();
+    let unit =
+        move |tx: &mut Tx<'_>| lacking.iter().try_for_each(|(chain, wallet)| top_ups::ask(tx, *chain, *wallet, now));
+    solver.store.write(unit).await?;
+    // Should the word get lost, the worker looks by itself soon.
+    if let Err(error) = solver.store.wake().await {
+        warn!(error = %Chained(&error), "the worker was not told of a top-up");
+    }
+    Ok(())
+}
+
+/// The worker's part: says by metrics which wallets run low, and pays what was asked for.
+pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
+    let Some(float) = site.settings.float else { return };
+    let mut woken = solver.store.woken();
+    let mut low = BTreeSet::new();
+    loop {
+        tell(&solver, &site, float, &mut low);
+        if let Err(error) = serve(&solver, &site, float).await {
+            warn!(chain.id = %site.id(), error = %Chained(&error), "wallets could not be filled up and will be later");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = woken.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    }
+}
+
+/// The log says it once for each wallet, the metric for as long as it lasts.
+fn tell(solver: &Solver, site: &Site, float: Float, told: &mut BTreeSet<Address>) {
+    let Some(snapshot) = solver.market.latest(site.id()) else { return };
+    for wallet in site.floating() {
+        let Some(&has) = snapshot.native.get(&wallet) else { continue };
+        let low = float.is_low(has);
+        let labels = [("chain", site.id().to_string()), ("wallet", wallet.to_string())];
+        gauge!("causeway_float_low", &labels).set(if low { 1 } else { 0 });
+        if !low {
+            told.remove(&wallet);
+        } else if told.insert(wallet) {
+            let has = has.formatted(site.chain.native.decimals);
+            warn!(chain.id = %site.id(), %wallet, %has, "a wallet runs low on native currency: `causeway topup` fills it up");
+        }
+    }
+}
+
+/// What the chain says before a unit of work begins.
+#[derive(Clone, Debug)]
+struct Seen {
+    wallets: Vec<(Address, Amount)>,
+    treasury: Amount,
+    /// Nonces of the treasury that are used in blocks, and with what waits in the nodes' pools.
+    used: u64,
+    pending: u64,
+}
+
+async fn serve(solver: &Arc<Solver>, site: &Arc<Site>, float: Float) -> Result<(), SolverError> {
+    let chain = site.id();
+    if solver.store.read(move |tx| top_ups::on(tx, chain, MOST)).await?.is_empty() {
+        return Ok(());
+    }
+    let mut wallets = Vec::new();
+    for wallet in site.floating() {
+        wallets.push((wallet, Amount::new(site.nodes.balance(wallet, At::Latest).await?)));
+    }
+    let seen = Seen {
+        wallets,
+        treasury: Amount::new(site.nodes.balance(site.treasury, At::Latest).await?),
+        used: site.nodes.nonce(site.treasury, NonceTag::Latest).await?,
+        pending: site.nodes.nonce(site.treasury, NonceTag::Pending).await?,
+    };
+    let means = solver.means();
+    let unit = move |tx: &mut Tx<'_>| fill_up(tx, chain, float, &seen, &means);
+    let paid = solver.store.write(unit).await?;
+    for stored in &paid {
+        let Payment { recipient, amount, .. } = &stored.payment;
+        info!(chain.id = %chain, wallet = %recipient, %amount, "a wallet is filled up from the treasury");
+    }
+    solver.hand_over(paid);
+    Ok(())
+}
+
+/// Everything is looked at again in the unit that pays: of any number who ask, one is served.
+fn fill_up(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    float: Float,
+    seen: &Seen,
+    means: &Means,
+) -> Result<Vec<Stored>, SolverError> {
+    let Some((site, snapshot)) = means.on(chain) else { return Ok(Vec::new()) };
+    lanes::register(tx, chain, site.treasury)?;
+    let lanes = lanes::lock(tx, chain)?;
+    let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
+    let mut wanted = Vec::new();
+    for wish in top_ups::on(tx, chain, MOST)? {
+        let has = seen.wallets.iter().find(|(wallet, _)| *wallet == wish.wallet).map(|(_, has)| *has);
+        let served = under_way.iter().any(|payment| payment.recipient == wish.wallet);
+        match has.filter(|has| !served && float.lacks(*has).is_some()) {
+            Some(_) if means.now.millis().saturating_sub(wish.since.millis()) > FORGOTTEN_AFTER_MILLIS => {
+                let why = wish.reason.as_deref().unwrap_or("nobody looked");
+                warn!(chain.id = %chain, wallet = %wish.wallet, why, "a wallet was not filled up in time; ask again");
+                top_ups::remove(tx, chain, wish.wallet)?;
+            }
+            Some(has) => wanted.push((wish.wallet, has)),
+            // It is on its way, or not needed any more.
+            None => top_ups::remove(tx, chain, wish.wallet)?,
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lane = lanes.iter().find(|lane| lane.wallet == site.treasury);
+    let lane = lane.ok_or(SolverError::Broken("the treasury has no lane"))?;
+    let fees = snapshot.and_then(|snapshot| first_offer(site, snapshot));
+    let (top_ups, fees) = match (obstacle(site, lane, seen), fees) {
+        (None, Some(fees)) => (float.top_ups(&wanted, spare(tx, site, seen, fees, wanted.len())?), fees),
+        (why, _) => {
+            let why = why.unwrap_or("what gas costs is not known, or is above the cap");
+            wanted.iter().try_for_each(|(wallet, _)| top_ups::explain(tx, chain, *wallet, why))?;
+            return Ok(Vec::new());
+        }
+    };
+    for (wallet, _) in &wanted {
+        match top_ups.iter().any(|top_up| top_up.wallet == *wallet) {
+            true => top_ups::remove(tx, chain, *wallet)?,
+            false => top_ups::explain(tx, chain, *wallet, "the treasury does not have enough native currency")?,
+        }
+    }
+    // By hand, the treasury may have been used since.
+    lanes::raise_nonce(tx, chain, site.treasury, seen.used)?;
+    top_ups.iter().map(|top_up| pay(tx, site, *top_up, fees, means)).collect()
+}
+
+/// Why the treasury sends nothing now. Its key may also be used by hand, in its own time: nobody's nonce is taken.
+fn obstacle(site: &Site, lane: &Lane, seen: &Seen) -> Option<&'static str> {
+    let free = lane.next_nonce > seen.pending.max(seen.used) && lane.unmined == 0;
+    if site.refusing().is_some() {
+        Some("the chain takes no payments")
+    } else if !site.has_key_of(site.treasury) {
+        Some("`solver.treasury_key` is not configured where the worker runs")
+    } else if lane.quarantined.is_some() || lane.unmined >= site.settings.window / 2 {
+        Some("the treasury's lane is full or quarantined")
+    } else if site.is_keeper(site.treasury) && seen.pending > seen.used.max(lane.next_nonce) {
+        Some("the treasury has transactions of somebody else's on their way; wait until they are mined")
+    } else if free {
+        Some("the chain took back a transaction of the treasury; send one by hand under its next nonce")
+    } else {
+        None
+    }
+}
+
+/// What the treasury has beyond what is on its way and the gas of so many top-ups.
+fn spare(tx: &mut Tx<'_>, site: &Site, seen: &Seen, fees: Fees, count: usize) -> Result<Amount, SolverError> {
+    // An offer may be raised a few times before it is taken.
+    let most = U256::from(fees.max_fee).saturating_mul(U256::from(4)).min(U256::from(site.settings.max_fee_cap));
+    let gas = |limit: u64, fee: U256| U256::from(limit).saturating_mul(fee);
+    let own = gas(site.chain.fill_gas.native_limit, most).saturating_mul(U256::from(count));
+    let unmined = payments::unmined(tx, site.id(), site.treasury, MOST)?;
+    let out = unmined.iter().fold(own, |sum, stored| {
+        let fee = U256::from(stored.fees.max_fee).max(most);
+        sum.saturating_add(stored.payment.value.units()).saturating_add(gas(stored.payment.gas, fee))
+    });
+    Ok(seen.treasury.saturating_sub(Amount::new(out)))
+}
+
+fn pay(tx: &mut Tx<'_>, site: &Site, top_up: TopUp, fees: Fees, means: &Means) -> Result<Stored, SolverError> {
+    let chain = site.id();
+    let nonce = lanes::take_nonce(tx, chain, site.treasury)?;
+    let name = name(chain, site.treasury, nonce);
+    let payment = Payment {
+        purpose: Purpose::TopUp,
+        subject: name,
+        request: RequestId(B256::ZERO),
+        order: OrderId(name),
+        chain,
+        wallet: site.treasury,
+        nonce,
+        target: top_up.wallet,
+        value: top_up.amount,
+        data: calldata::native_fill(name),
+        gas: site.chain.fill_gas.native_limit,
+        recipient: top_up.wallet,
+        currency: Address::ZERO,
+        amount: top_up.amount,
+    };
+    let stored = payments::insert(tx, &payment, fees, means.now)?;
+    stored.ok_or(SolverError::Broken("a nonce of the treasury was used twice"))
+}
+
+/// Whether a payment takes native currency to one of our own wallets, and no more than that should have. Whatever else
+/// stands in the database, the treasury's key signs nothing but this.
+pub fn is_top_up(site: &Site, payment: &Payment) -> bool {
+    let most = site.settings.float.map_or(Amount::ZERO, |float| float.target);
+    payment.purpose == Purpose::TopUp && site.floating().any(|wallet| wallet == payment.target) && payment.value <= most
+}
+
+/// A nonce is used once, so this names one top-up.
+fn name(chain: ChainId, treasury: Address, nonce: u64) -> B256 {
+    let parts = [b"topup".as_slice(), &chain.0.to_be_bytes(), treasury.as_slice(), &nonce.to_be_bytes()];
+    keccak256(parts.concat())
+}
