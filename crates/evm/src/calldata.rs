@@ -8,6 +8,7 @@ use alloy::sol_types::SolCall;
 use domain::ids::OrderId;
 
 use crate::contracts::{Call3Value, Depository, Erc20, Multicall3, Router};
+use crate::funding::tag;
 
 pub fn deposit_native(depositor: Address, order_id: OrderId) -> Bytes {
     Depository::depositNativeCall { depositor, id: order_id.0 }.abi_encode().into()
@@ -50,6 +51,32 @@ pub fn erc20_fill(recipient: Address, amount: U256, id: B256) -> Bytes {
 /// One treasury holds the tokens and several wallets spend them, so that fills go out with parallel nonces.
 pub fn erc20_fill_from_treasury(treasury: Address, recipient: Address, amount: U256, id: B256) -> Bytes {
     with_id(Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode(), id)
+}
+
+/// What an app balance pays out. It names the account as funding does (`funding.rs`), so that the chain alone says whose
+/// it was, and ends with the claim.
+pub fn claim(treasury: Address, recipient: Address, amount: U256, account: Address, id: B256) -> Bytes {
+    let transfer = Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode();
+    with_id([transfer.as_slice(), tag(account).as_slice()].concat(), id)
+}
+
+/// What the calldata of a claim says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    pub account: Address,
+    pub recipient: Address,
+    pub amount: U256,
+    pub id: B256,
+}
+
+/// Reads it back. Nothing else that we send has this form.
+pub fn claimed(calldata: &[u8]) -> Option<Claimed> {
+    let (rest, id) = calldata.split_last_chunk::<32>()?;
+    let (transfer, mark) = rest.split_last_chunk::<32>()?;
+    let account = Address::from_slice(&mark[6..26]);
+    let call = Erc20::transferFromCall::abi_decode(transfer).ok()?;
+    let exact = *claim(call.from, call.to, call.amount, account, id.into()) == *calldata;
+    exact.then_some(Claimed { account, recipient: call.to, amount: call.amount, id: id.into() })
 }
 
 /// The order's own calls, run by the router; what is left of the native currency goes to `refund_to`.
@@ -136,6 +163,23 @@ mod tests {
         let treasury = erc20_fill_from_treasury(DEPOSITORY, DEPOSITOR, amount, ORDER.0);
         let call = Erc20::transferFromCall::abi_decode(&treasury).unwrap();
         assert_eq!((call.from, call.to, call.amount), (DEPOSITORY, DEPOSITOR, amount));
+    }
+
+    #[test]
+    fn a_claim_says_whose_it_is_and_nothing_else_looks_like_one() {
+        let (treasury, amount) = (DEPOSITORY, U256::from(7u64));
+        let data = claim(treasury, TOKEN, amount, DEPOSITOR, ORDER.0);
+        assert_eq!(trailing_id(&data), Some(ORDER.0));
+        let expected = Claimed { account: DEPOSITOR, recipient: TOKEN, amount, id: ORDER.0 };
+        assert_eq!(claimed(&data), Some(expected));
+        let call = Erc20::transferFromCall::abi_decode(&data).unwrap();
+        assert_eq!((call.from, call.to, call.amount), (treasury, TOKEN, amount));
+        let mut marred = data.to_vec();
+        marred[100] ^= 1;
+        let fill = erc20_fill_from_treasury(treasury, TOKEN, amount, ORDER.0);
+        for other in [&fill[..], &marred, &data[..163], &[data.as_ref(), &[0]].concat(), &[], &[0; 164]] {
+            assert_eq!(claimed(other), None);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether a wallet signed a message: by its key (EIP-191), or by its contract's word (EIP-1271).
 
-use alloy::primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
+use alloy::primitives::{Address, Bytes, Signature, eip191_hash_message};
 use alloy::sol;
 use alloy::sol_types::SolCall;
 
@@ -14,9 +14,10 @@ sol! {
 const MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
 /// Whether the wallet's own key signed it. No node is asked.
-pub fn signed_by_key(wallet: Address, message: &str, signature: &[u8]) -> bool {
+pub fn signed_by_key(wallet: Address, message: impl AsRef<[u8]>, signature: &[u8]) -> bool {
     let signature = Signature::from_raw(signature).ok();
-    let signer = signature.and_then(|signature| signature.recover_address_from_prehash(&digest(message)).ok());
+    let digest = eip191_hash_message(message);
+    let signer = signature.and_then(|signature| signature.recover_address_from_prehash(&digest).ok());
     signer == Some(wallet)
 }
 
@@ -24,21 +25,18 @@ pub fn signed_by_key(wallet: Address, message: &str, signature: &[u8]) -> bool {
 pub async fn signed_by_contract(
     nodes: &Nodes,
     wallet: Address,
-    message: &str,
+    message: impl AsRef<[u8]>,
     signature: Bytes,
 ) -> Result<bool, ChainError> {
+    let hash = eip191_hash_message(message);
     if nodes.code(wallet, At::Latest).await?.is_empty() {
         return Ok(false);
     }
-    let call = isValidSignatureCall { hash: digest(message), signature };
+    let call = isValidSignatureCall { hash, signature };
     match nodes.call(wallet, call.abi_encode().into(), At::Latest).await {
         Ok(answer) => Ok(answer.len() == 32 && answer[..4] == MAGIC && answer[4..].iter().all(|byte| *byte == 0)),
         // It reverted, or is no such contract.
         Err(error) if error.refusal().is_some() => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-fn digest(message: &str) -> B256 {
-    eip191_hash_message(message)
 }
