@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::pricing::Refusal;
 use serde::Serialize;
+use solver::claims::ClaimError;
 use solver::fast_fill::FastFillError;
 use solver::wallet_links::LinkError;
 use solver::{Attempt, QuoteError, SolverError};
@@ -21,6 +22,8 @@ pub enum ApiError {
     Quote(#[from] QuoteError),
     #[error(transparent)]
     FastFill(#[from] FastFillError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     #[error("signature: {0}")]
     Link(#[from] LinkError),
     #[error("Idempotency-Key: it was used for another call")]
@@ -83,6 +86,7 @@ impl ApiError {
         match self {
             Self::Quote(error) => quote_parts(error),
             Self::FastFill(error) => fast_fill_parts(error),
+            Self::Claim(error) => claim_parts(error),
             Self::Link(LinkError::Store(error)) => store_parts(error),
             Self::Link(LinkError::Chain(_)) => (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
             Self::Link(LinkError::NothingAsked | LinkError::NotSigned) => {
@@ -148,6 +152,27 @@ fn fast_fill_parts(error: &FastFillError) -> (StatusCode, &'static str) {
         FastFillError::Solver(SolverError::Store(error)) => store_parts(error),
         FastFillError::Solver(_) => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
     }
+}
+
+fn claim_parts(error: &ClaimError) -> (StatusCode, &'static str) {
+    let code = match error {
+        ClaimError::NotOffered => "UNSUPPORTED_EXECUTION_TYPE",
+        ClaimError::OtherChain(_) => "UNSUPPORTED_CHAIN",
+        ClaimError::OtherCurrency(_) => "UNSUPPORTED_CURRENCY",
+        ClaimError::Recipient => "INVALID_RECIPIENT",
+        ClaimError::Blocked(_) => "SANCTIONED_WALLET_ADDRESS",
+        ClaimError::Amount(_) => "INVALID_PARAMETERS",
+        ClaimError::TooLittle(_) => "AMOUNT_TOO_LOW",
+        ClaimError::BalanceTooLow { .. } => "INSUFFICIENT_FUNDS",
+        ClaimError::NotAsked => "REQUEST_NOT_FOUND",
+        ClaimError::Expired => "SIGNATURE_EXPIRED",
+        ClaimError::Used => "ALREADY_PROCESSING",
+        ClaimError::NotSigned => "INVALID_SIGNATURE",
+        ClaimError::Chain(_) => return (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
+        ClaimError::Solver(SolverError::Store(error)) => return store_parts(error),
+        ClaimError::Solver(_) => return (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
+    };
+    (StatusCode::BAD_REQUEST, code)
 }
 
 fn refusal_code(refusal: &Refusal) -> &'static str {
@@ -231,8 +256,8 @@ impl ApiError {
     pub fn answer(&self) -> (StatusCode, ErrorBody) {
         let (status, error_code) = self.parts();
         let message = match self {
-            Self::FastFill(FastFillError::Solver(cause)) => {
-                error!(error = %solver::error::Chained(cause), "a fast fill failed");
+            Self::FastFill(FastFillError::Solver(cause)) | Self::Claim(ClaimError::Solver(cause)) => {
+                error!(error = %solver::error::Chained(cause), "a fast fill or a claim failed");
                 match status {
                     StatusCode::SERVICE_UNAVAILABLE => "the service is busy, try again".to_owned(),
                     _ => "internal error".to_owned(),

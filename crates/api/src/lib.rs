@@ -8,6 +8,7 @@ mod buckets;
 mod caller;
 mod capacity;
 mod chains;
+mod claims;
 mod currencies;
 mod error;
 mod fast_fill;

@@ -19,8 +19,8 @@ use crate::error::ApiError;
 use crate::json::MAX_BODY;
 use crate::openapi::{Addresses, document};
 use crate::{
-    App, app_fees, attestation, capacity, chains, currencies, fast_fill, health, limits, liquidity, lives, losses,
-    manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
+    App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, limits, liquidity, lives,
+    losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
 };
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
@@ -49,6 +49,9 @@ pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
         .routes(routes!(wallet_links::link))
         .routes(routes!(trace::trace))
         .routes(routes!(app_fees::balances))
+        .routes(routes!(claims::claim))
+        .routes(routes!(claims::permit))
+        .routes(routes!(claims::list))
         .routes(routes!(operator::risk))
         .routes(routes!(losses::losses))
         .routes(routes!(operator::receipts))

@@ -8,6 +8,7 @@ use domain::catalog::{Catalog, Currency};
 use domain::digits::Digits;
 use domain::ids::ChainId;
 use domain::money::{Amount, Signed, UsdMicros};
+use domain::time::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -183,5 +184,41 @@ pub struct Impact {
 impl Impact {
     pub fn new(usd: UsdMicros, of: UsdMicros) -> Self {
         Self { usd: Dollars(usd), percent: usd.percent_of(of) }
+    }
+}
+
+/// A point in time as records show it: ISO 8601 in UTC, with milliseconds.
+pub fn iso(at: Timestamp) -> String {
+    let (days, millis) = (at.millis().div_euclid(86_400_000), at.millis().rem_euclid(86_400_000));
+    // Years that begin in March have their odd day at the end; an era is 400 of them.
+    let (era, day) = ((days + 719_468).div_euclid(146_097), (days + 719_468).rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year + era * 400 + later;
+    let (secs, millis) = (millis / 1_000, millis % 1_000);
+    let (hour, minute, second) = (secs / 3_600, secs / 60 % 60, secs % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_in_time_is_shown_in_utc() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_200_001, "2024-03-01T00:00:00.001Z"),
+            (1_790_000_123_456, "2026-09-21T14:15:23.456Z"),
+            (4_107_542_399_000, "2100-02-28T23:59:59.000Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(iso(Timestamp::from_millis(millis)), text);
+        }
     }
 }

@@ -25,7 +25,7 @@ pub use armed::{VARIABLE, at};
 pub fn at(_: &'static str) {}
 
 /// Every point there is. The crash test runs through all of them.
-pub const POINTS: [&str; 14] = [
+pub const POINTS: [&str; 15] = [
     "deposit.committed",
     "payment.signed",
     "payment.sent_one_node",
@@ -39,5 +39,6 @@ pub const POINTS: [&str; 14] = [
     "payout.signed",
     "payout.sent",
     "hold.committed",
+    "claim.committed",
     "lease.taken",
 ];

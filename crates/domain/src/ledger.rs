@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Chain, Currency};
@@ -35,6 +35,13 @@ impl UsdcMicros {
     pub fn of(amount: Amount, decimals: u8) -> Result<Self, OutOfRange> {
         let micros = amount.mul_floor(Ratio::new(pow10(6), pow10(decimals))?)?;
         i64::try_from(micros.units()).map(Self).map_err(|_| OutOfRange)
+    }
+
+    /// So many units of USDC, where that is possible without a fraction.
+    pub fn in_units(self, decimals: u8) -> Result<Amount, OutOfRange> {
+        let micros = u64::try_from(self.0).map_err(|_| OutOfRange)?;
+        let units = Amount::new(U256::from(micros)).mul_floor(Ratio::new(pow10(decimals), pow10(6))?)?;
+        if Self::of(units, decimals)? == self { Ok(units) } else { Err(OutOfRange) }
     }
 
     pub fn plus(self, rhs: Self) -> Self {
@@ -407,6 +414,15 @@ mod tests {
         assert_eq!(ids.len(), causes().len());
         assert_eq!(Cause::AppFee { payment: 7, place: 2 }.id(), "app-fee:7/2");
         assert_eq!(HOLD.to_string(), format!("fast-fill:0x{}/0", "01".repeat(32)));
+    }
+
+    #[test]
+    fn what_is_paid_out_is_what_is_taken_off() {
+        let amount = |units: u64| Amount::new(U256::from(units));
+        assert_eq!(UsdcMicros(1_234_567).in_units(6), Ok(amount(1_234_567)));
+        assert_eq!(UsdcMicros(1_234_567).in_units(8), Ok(amount(123_456_700)));
+        assert_eq!(UsdcMicros(1_230_000).in_units(2), Ok(amount(123)));
+        assert!(UsdcMicros(1_234_567).in_units(2).is_err() && UsdcMicros(-1).in_units(6).is_err());
     }
 
     #[test]

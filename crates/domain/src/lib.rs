@@ -5,6 +5,7 @@
 pub mod account;
 pub mod api_key;
 pub mod catalog;
+pub mod claim;
 pub mod deposit;
 pub mod digits;
 pub mod fail;

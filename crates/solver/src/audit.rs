@@ -5,6 +5,7 @@
 //! of the database does not matter.
 
 mod books;
+mod claims;
 mod ledger;
 mod losses;
 mod payments;
@@ -95,6 +96,7 @@ pub fn run(
         audit.app_balances()?;
         audit.fundings()?;
         audit.outcomes()?;
+        audit.claims()?;
         audit.losses()?;
         Ok(audit.checks)
     })

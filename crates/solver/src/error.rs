@@ -21,6 +21,8 @@ pub enum SolverError {
     #[error(transparent)]
     Deposit(#[from] domain::deposit::Impossible),
     #[error(transparent)]
+    Claim(#[from] domain::claim::Impossible),
+    #[error(transparent)]
     Entry(#[from] domain::ledger::NotAnEntry),
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
@@ -49,6 +51,7 @@ impl SolverError {
             Self::Request(_)
             | Self::Payment(_)
             | Self::Deposit(_)
+            | Self::Claim(_)
             | Self::Entry(_)
             | Self::OutOfRange(_)
             | Self::DeepFork { .. }

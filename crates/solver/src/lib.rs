@@ -11,6 +11,7 @@ pub mod announced;
 pub mod audit;
 pub mod balances;
 pub mod children;
+pub mod claims;
 pub mod deposits;
 pub mod duty;
 pub mod error;

@@ -15,6 +15,7 @@ use store::lanes::Lane;
 use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
 use store::{Tx, contracts, deposits, dues, fast_fills, lanes, outcomes, payments, risk, settlements};
 
+use crate::claims;
 use crate::deposits::worth;
 use crate::error::SolverError;
 use crate::fast_fill;
@@ -82,9 +83,9 @@ impl fmt::Display for Reason {
 }
 
 /// A recipient that refuses money must not cost us gas for ever.
-const fn most_voids(purpose: Purpose) -> u64 {
+pub const fn most_voids(purpose: Purpose) -> u64 {
     match purpose {
-        Purpose::Fill | Purpose::Refund | Purpose::Excess => 2,
+        Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim => 2,
         Purpose::Return | Purpose::TopUp | Purpose::Payout => 1,
     }
 }
@@ -99,7 +100,7 @@ const MOST_RETURNED_BPS: u16 = 1_000;
 /// Turns what is due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken here
 /// is what excludes every other outcome of the order.
 ///
-/// A fill is paid by its quote; a refund or a return needs none.
+/// A fill is paid by its quote; what else there is needs none.
 pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<Outcome, SolverError> {
     if let Some(why) = means.refusing(due.chain, quote) {
         return not_now(Reason::Refusing(why.to_string()));
@@ -129,7 +130,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     let Some(snapshot) = snapshot else { return not_now(Reason::NoMarket) };
     let Some(fees) = first_offer(site, snapshot) else { return not_now(Reason::FeesTooHigh) };
     let amount = match due.purpose {
-        Purpose::Fill => due.amount,
+        Purpose::Fill | Purpose::Claim => due.amount,
         // The allocator gives its own to the lanes, and so does who fills up our wallets.
         Purpose::Payout | Purpose::TopUp => return Err(SolverError::Broken("a payout or a top-up is never due")),
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
@@ -150,8 +151,14 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Purpose::Refund | Purpose::Return | Purpose::Excess if amount.is_zero() => {
             return Ok(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund));
         }
-        Purpose::Fill if amount.is_zero() => return Err(SolverError::Broken("a fill of nothing")),
-        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {}
+        Purpose::Fill | Purpose::Claim if amount.is_zero() => return Err(SolverError::Broken("a payment of nothing")),
+        Purpose::Fill
+        | Purpose::Refund
+        | Purpose::Return
+        | Purpose::Excess
+        | Purpose::Claim
+        | Purpose::TopUp
+        | Purpose::Payout => {}
     }
     if matches!(due.purpose, Purpose::Refund | Purpose::Excess)
         && site.vault_pays(due.currency, due.amount)
@@ -190,7 +197,13 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         },
     };
     let filled = filled.map(|quote| (quote, swap.as_ref()));
-    let Some(form) = Form::of(due, amount, site, to_contract, filled) else { return not_now(Reason::NoContract) };
+    let form = match due.purpose {
+        Purpose::Claim => Some(claims::form(tx, due, site)?),
+        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {
+            Form::of(due, amount, site, to_contract, filled)
+        }
+    };
+    let Some(form) = form else { return not_now(Reason::NoContract) };
     if !site.sends() {
         return not_now(Reason::Elsewhere);
     }
@@ -207,7 +220,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     // Whatever is paid back leaves the wallet enough gas for the fills it may still have to send.
     let reserve = match due.purpose {
         Purpose::Fill => 0,
-        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {
+        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => {
             site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit)
         }
     };
@@ -249,11 +262,11 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     Ok(Outcome::Paid(Box::new(stored)))
 }
 
-/// What goes back for nothing leaves half of every lane to what was promised.
+/// What goes back for nothing, or is in no hurry, leaves half of every lane to what was promised.
 const fn room(purpose: Purpose, window: u64) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund => window,
-        Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => window / 2,
+        Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => window / 2,
     }
 }
 

@@ -13,6 +13,7 @@ use domain::money::Amount;
 use domain::payment::State;
 use domain::quote::Quote;
 use domain::request::Event;
+use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, Purse};
 use evm::topics::NATIVE_PAID;
 use evm::{At, Head, NonceTag, SentTx, calldata};
@@ -59,17 +60,17 @@ pub async fn recover(
         report.blocks += 1;
         // What the treasury sends owes nobody anything.
         for sent in block.sent.into_iter().filter(|sent| !site.is_keeper(sent.from)) {
-            let (means, head) = (solver.means(), block.head);
-            let (router, depository) = (site.chain.router, site.chain.depository);
-            let payout = payout(depository, &sent);
+            let (means, head, site) = (solver.means(), block.head, site.clone());
+            let payout = payout(site.chain.depository, &sent);
             // What failed may have failed because somebody else had executed it.
             let paid = match payout {
-                Some((nonce, Some(_))) if !sent.success => is_used(site, nonce).await?,
+                Some((nonce, Some(_))) if !sent.success => is_used(&site, nonce).await?,
                 Some(_) | None => sent.success,
             };
-            let unit = move |tx: &mut Tx<'_>| match payout {
-                Some(payout) => import_payout(tx, chain, head, &sent, (payout, paid), &means),
-                None => import(tx, chain, router, head, &sent, &means),
+            let unit = move |tx: &mut Tx<'_>| match (payout, claimed(&site, &sent)) {
+                (Some(payout), _) => import_payout(tx, chain, head, &sent, (payout, paid), &means),
+                (None, Some(shown)) => import_claim(tx, &site, head, &sent, &shown, &means),
+                (None, None) => import(tx, chain, site.chain.router, head, &sent, &means),
             };
             let import = solver.store.write(unit).await?;
             match import {
@@ -141,25 +142,38 @@ fn import(
         currency,
         amount,
     };
+    let import = settle_import(tx, &payment, head, sent, means)?;
+    if let (Import::Settled, true, Some(request)) = (import, sent.success, request.as_mut()) {
+        advance(tx, request, Event::Found { refund }, &sent.hash, means)?;
+    }
+    Ok(import)
+}
+
+/// Keeps a payment as the chain shows it, and settles by it what it names.
+fn settle_import(
+    tx: &mut Tx<'_>,
+    payment: &Payment,
+    head: Head,
+    sent: &SentTx,
+    means: &Means,
+) -> Result<Import, SolverError> {
+    let (purpose, order) = (payment.purpose, payment.order);
     let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
     let fees = Fees { max_fee: fee, max_tip: 0 };
     // An earlier payment for the same that the chain went past without paying: only then was there a second one.
-    if let (true, Some(earlier)) = (sent.success, payments::live(tx, purpose, order.0)?) {
+    if let (true, Some(earlier)) = (sent.success, payments::live(tx, purpose, payment.subject)?) {
         payments::set_state(tx, earlier, State::Void, means.now)?;
     }
-    let Some(stored) = payments::insert(tx, &payment, fees, means.now)? else { return Ok(Import::Known) };
+    let Some(stored) = payments::insert(tx, payment, fees, means.now)? else { return Ok(Import::Known) };
     let state = if sent.success { State::Mined } else { State::Reverted };
     payments::set_state(tx, stored.id, state, means.now)?;
     let mined = crate::settle::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
-    if !sent.success {
+    if sent.success {
+        settlements::impose(tx, order, purpose, stored.id)?;
+    } else {
         // It settles nothing unless it is all there is: then the order waits until it is void.
         settlements::take(tx, order, purpose, stored.id)?;
-        return Ok(Import::Settled);
-    }
-    settlements::impose(tx, order, purpose, stored.id)?;
-    if let Some(request) = request.as_mut() {
-        advance(tx, request, Event::Found { refund }, &sent.hash, means)?;
     }
     Ok(Import::Settled)
 }
@@ -255,6 +269,46 @@ fn import_payout(
         }
     }
     Ok(Import::Settled)
+}
+
+/// What a transaction of ours paid out of an app balance, if it did.
+fn claimed(site: &Site, sent: &SentTx) -> Option<Claimed> {
+    let token = domain::ledger::currency(&site.chain)?.address.evm();
+    calldata::claimed(&sent.input).filter(|_| sent.to.is_some() && sent.to == token)
+}
+
+/// A claim is told by its transaction alone. What it takes is set aside at once, before anything else can be claimed, and
+/// booked when it is final like any other.
+fn import_claim(
+    tx: &mut Tx<'_>,
+    site: &Site,
+    head: Head,
+    sent: &SentTx,
+    shown: &Claimed,
+    means: &Means,
+) -> Result<Import, SolverError> {
+    if let Some(stored) = payments::at_nonce(tx, site.id(), sent.from, sent.nonce)? {
+        return beside(&stored, sent);
+    }
+    crate::claims::found(tx, site, shown, means)?;
+    let target = sent.to.unwrap_or_default();
+    let payment = Payment {
+        purpose: Purpose::Claim,
+        subject: shown.id,
+        request: RequestId(shown.id),
+        order: OrderId(shown.id),
+        chain: site.id(),
+        wallet: sent.from,
+        nonce: sent.nonce,
+        target,
+        value: Amount::ZERO,
+        data: sent.input.clone(),
+        gas: sent.gas_used,
+        recipient: shown.recipient,
+        currency: target,
+        amount: Amount::new(shown.amount),
+    };
+    settle_import(tx, &payment, head, sent, means)
 }
 
 /// What a fill spends and whom it pays, as its order has it: a routed one does not show that in its call.

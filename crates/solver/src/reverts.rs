@@ -92,7 +92,13 @@ fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, site: &Site) -> D
     match purpose {
         Purpose::Fill if !quote.ask.wishes.calls.is_empty() => Deed::Calls,
         Purpose::Fill if is_routed(quote) => Deed::Trade,
-        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => bare,
+        Purpose::Fill
+        | Purpose::Refund
+        | Purpose::Return
+        | Purpose::Excess
+        | Purpose::Claim
+        | Purpose::TopUp
+        | Purpose::Payout => bare,
     }
 }
 
@@ -112,7 +118,10 @@ fn tell(
     let over = matches!(request.state, State::Refunding | State::Refunded | State::Failed);
     let tellable = match failed.payment {
         Some((Purpose::Fill, _)) | None => over && request.fail_reason == Some(FailReason::TransactionReverted),
-        Some((Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout, _)) => false,
+        Some((
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout,
+            _,
+        )) => false,
     };
     if tellable {
         requests::set_details(tx, request.id, details)?;

@@ -341,7 +341,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         Purpose::Refund => Event::RefundMined,
         // Of a deposit that has become a request of its own.
         Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
-        Purpose::Return | Purpose::TopUp | Purpose::Payout => return Ok(Vec::new()),
+        Purpose::Return | Purpose::Claim | Purpose::TopUp | Purpose::Payout => return Ok(Vec::new()),
         Purpose::Excess => {
             excess::returned(tx, &request, sent.hash, stored.payment.amount, means)?;
             return Ok(Vec::new());
@@ -433,6 +433,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
                 }
                 excess::give_back(tx, stored.payment.order, means)
             }
+            Purpose::Claim => crate::claims::ended(tx, stored, state, means),
             Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => Ok(Vec::new()),
         };
     }
@@ -443,6 +444,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
         Purpose::Fill => Event::FillVoid { reason: crate::reverts::reason(tx, stored, request.as_ref())? },
         Purpose::Refund => Event::RefundVoid,
+        Purpose::Claim => return crate::claims::ended(tx, stored, state, means),
         // The allocator finds out by itself, from the depository's nonces.
         Purpose::Payout => return Ok(Vec::new()),
         // Whoever asked asks again.

@@ -176,6 +176,11 @@ impl Means {
         sites.find_map(|(_, (site, _))| site.refusing())
     }
 
+    /// Where app balances are kept.
+    pub fn balances(&self) -> Option<&Site> {
+        self.sites.values().map(|(site, _)| site.as_ref()).find(|site| ledger::currency(&site.chain).is_some())
+    }
+
     pub fn on(&self, chain: ChainId) -> Option<(&Site, Option<&Snapshot>)> {
         self.sites.get(&chain).map(|(site, snapshot)| (site.as_ref(), snapshot.as_deref()))
     }

@@ -99,9 +99,9 @@ fn payment(row: &Row) -> Result<Payment, StoreError> {
     })
 }
 
-/// Orders with more than one fill or refund that is not void.
+/// Orders with more than one fill or refund that is not void, and claims with more than one payment.
 pub fn settled_twice(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, u64)>, StoreError> {
-    let sql = "select order_id, count(*) from payment where purpose in ('fill', 'refund', 'return')
+    let sql = "select order_id, count(*) from payment where purpose in ('fill', 'refund', 'return', 'claim')
          and state <> 'void' and state <> 'reverted' group by order_id having count(*) > 1 limit $1";
     tx.rows(sql, &[Value::Int(most)])?.iter().map(|row| Ok((row.order_id(0)?, row.uint(1)?))).collect()
 }
@@ -167,6 +167,12 @@ pub fn promises(tx: &mut Tx<'_>, after: B256, most: i64) -> Result<Vec<Promise>,
 pub fn taken(tx: &mut Tx<'_>, deposit: B256) -> Result<Vec<(i64, Amount)>, StoreError> {
     let sql = "select kind, amount from payout_deposit where deposit_key = $1";
     tx.rows(sql, &[deposit.into()])?.iter().map(|row| Ok((row.int(0)?, amount(row, 1)?))).collect()
+}
+
+/// How many entries of the ledger are of claims that were paid.
+pub fn entries_of_claims(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    let sql = "select count(*) from ledger_entry where amount > 0 and entry_id like 'paid:%'";
+    tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
 }
 
 /// How many entries of the ledger have a fill as their cause.

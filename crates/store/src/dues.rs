@@ -112,12 +112,12 @@ pub fn amounts(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<(Address, Amount)>
         .collect()
 }
 
-/// What waits for our own funds on a chain: fills before refunds, longest untried first.
+/// What waits for our own funds on a chain: fills before refunds, claims last, longest untried first.
 pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreError> {
     tx.rows(
         "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at
          from due where chain_id = $1 and parked = 0 and vault = 0
-         order by case purpose when 'fill' then 0 when 'refund' then 1 else 2 end, updated_at, due_id limit $2",
+         order by case purpose when 'fill' then 0 when 'refund' then 1 when 'claim' then 3 else 2 end, updated_at, due_id limit $2",
         &[chain.0.try_into()?, Value::Int(most)],
     )?
     .iter()

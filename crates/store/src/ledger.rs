@@ -13,7 +13,8 @@ use domain::ledger::{Account, Context, Counted, Entry, House, UsdcMicros};
 use domain::time::Timestamp;
 
 pub use holds::{
-    Opened, StoredHold, change_hold, find_hold, next_attempt, open_hold, open_hold_of, post_hold, void_hold,
+    Opened, StoredHold, change_hold, find_hold, impose_hold, next_attempt, open_hold, open_hold_of, post_hold,
+    void_hold,
 };
 pub use listing::{Line, Mismatch, Totals, accounts, delta_of, entries, mismatches, totals};
 

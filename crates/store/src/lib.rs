@@ -6,6 +6,7 @@
 pub mod audit;
 pub mod blocks;
 pub mod chain_states;
+pub mod claims;
 mod columns;
 pub mod contracts;
 pub mod deposits;

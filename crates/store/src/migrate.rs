@@ -30,6 +30,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 13, name: "0013_outcomes", sql: include_str!("../migrations/0013_outcomes.sql") },
     Migration { version: 14, name: "0014_vault_refunds", sql: include_str!("../migrations/0014_vault_refunds.sql") },
     Migration { version: 15, name: "0015_top_ups", sql: include_str!("../migrations/0015_top_ups.sql") },
+    Migration { version: 16, name: "0016_claims", sql: include_str!("../migrations/0016_claims.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

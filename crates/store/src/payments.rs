@@ -24,6 +24,8 @@ pub enum Purpose {
     Excess,
     /// Native currency from the treasury to one of our own wallets; its subject is its own name.
     TopUp,
+    /// An app balance, or a part of it, to its owner; its subject is the claim.
+    Claim,
     /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. Nothing of ours moves
     /// but gas.
     Payout,
@@ -37,6 +39,7 @@ impl Purpose {
             Self::Return => "return",
             Self::Excess => "excess",
             Self::TopUp => "topup",
+            Self::Claim => "claim",
             Self::Payout => "payout",
         }
     }
@@ -48,6 +51,7 @@ impl Purpose {
             "return" => Ok(Self::Return),
             "excess" => Ok(Self::Excess),
             "topup" => Ok(Self::TopUp),
+            "claim" => Ok(Self::Claim),
             "payout" => Ok(Self::Payout),
             _ => Err(unknown(index, "a purpose")),
         }
@@ -61,7 +65,7 @@ pub struct Payment {
     pub subject: B256,
     /// Zero where no request is concerned.
     pub request: RequestId,
-    /// What the settlement row and the calldata name: the order, or the deposit that is returned.
+    /// What the settlement row and the calldata name: the order, the deposit that is returned, or the claim.
     pub order: OrderId,
     pub chain: ChainId,
     pub wallet: Address,

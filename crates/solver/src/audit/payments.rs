@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use alloy::primitives::Address;
 use domain::ids::ChainId;
 use domain::money::Amount;
-use evm::{At, Head, Witnessed};
+use evm::{At, Head, Witnessed, calldata};
 use futures::StreamExt;
 use futures::stream;
 use store::audit::{self, Payment};
 use store::payments::Purpose;
-use store::{blocks, lanes, vault};
+use store::{blocks, claims, lanes, vault};
 
 use super::{Audit, Check};
 use crate::error::SolverError;
@@ -120,6 +120,13 @@ impl Audit<'_, '_> {
         if payment.purpose != Purpose::Payout && sent.id() != Some(payment.order.0) {
             wrong.push(format!("transaction {} names another order", sent.hash));
         }
+        if payment.purpose == Purpose::Claim {
+            let named = calldata::claimed(&sent.input).map(|shown| (shown.account, shown.recipient));
+            let known = claims::find(self.tx, payment.order.0)?.map(|it| (it.claim.wallet, it.claim.recipient));
+            if named.is_none() || named != known {
+                wrong.push(format!("transaction {} names {named:?}, and its claim is of {known:?}", sent.hash));
+            }
+        }
         if payment.block_hash != Some(seen.head.hash) {
             wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
         }
@@ -129,7 +136,9 @@ impl Audit<'_, '_> {
         }
         let quote = match payment.purpose {
             Purpose::Fill => vault::quote_of(self.tx, payment.order)?,
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => None,
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => {
+                None
+            }
         };
         let traded = quote.as_ref().filter(|quote| quote.destination_swap.is_some());
         let (currency, owed) = match traded {

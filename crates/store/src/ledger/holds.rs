@@ -74,6 +74,22 @@ pub fn open_hold(tx: &mut Tx<'_>, hold: &Hold, now: Timestamp) -> Result<Opened,
     if !take(tx, hold.id.kind, hold.wallet, hold.amount)? {
         return Ok(Opened::TooLow(account));
     }
+    insert(tx, hold, account, now)?;
+    Ok(Opened::Now)
+}
+
+/// Sets aside what the chain shows to be spent, whether or not there is as much.
+pub fn impose_hold(tx: &mut Tx<'_>, hold: &Hold, now: Timestamp) -> Result<(), StoreError> {
+    let account = lock(tx, hold.wallet)?;
+    if find_hold(tx, hold.id)?.is_none() {
+        // No limit is looked at.
+        give_back(tx, hold.id.kind, hold.wallet, hold.amount.negated())?;
+        insert(tx, hold, account, now)?;
+    }
+    Ok(())
+}
+
+fn insert(tx: &mut Tx<'_>, hold: &Hold, account: Account, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into ledger_hold (hold_id, kind, subject, attempt, wallet, amount, state, request_id, opened_at)
          values ($1, $2, $3, $4, $5, $6, 'open', $7, $8)",
@@ -89,7 +105,7 @@ pub fn open_hold(tx: &mut Tx<'_>, hold: &Hold, now: Timestamp) -> Result<Opened,
         ],
     )?;
     write(tx, &line(hold, "hold", hold.id.kind.opened(), hold.amount), account.balance, now)?;
-    Ok(Opened::Now)
+    Ok(())
 }
 
 /// Sets aside another amount than before. `false` means that there is not enough for the difference, and the hold stands

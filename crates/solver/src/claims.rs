@@ -1,0 +1,326 @@
+//! Claims: an app balance, or a part of it, is paid out to whom its wallet names, by the wallet's signature over the claim.
+//!
+//! One commit sets the amount aside and decides the payment. It is spent when the payment is final, and free again when
+//! the payment is void by proof. The payment names the account on the chain, so that a database that was lost does not
+//! have it paid twice (`recover.rs`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes};
+use domain::claim::{Event, State, step};
+use domain::hold::State as HoldState;
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ledger::{self, Cause, Entry, Hold, HoldId, HoldKind, LARGEST, UsdcMicros};
+use domain::money::{Amount, OutOfRange};
+use domain::payment::State as PaymentState;
+use domain::time::Timestamp;
+use evm::ChainError;
+use evm::calldata::Claimed;
+use store::claims::{self, Claim, Stored};
+use store::dues::Due;
+use store::ledger::{self as book, Opened};
+use store::payments::{Purpose, Stored as Paid};
+use store::{StoreError, Tx, dues, payments};
+use tracing::{info, warn};
+
+use crate::error::{Chained, SolverError};
+use crate::forms::Form;
+use crate::payments::{Outcome, most_voids, pay, refund_cost};
+use crate::site::Site;
+use crate::solver::{Means, Solver};
+
+/// How long a claim can be signed for.
+const VALID: Duration = Duration::from_secs(600);
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub wallet: Address,
+    pub chain: ChainId,
+    pub currency: Address,
+    pub recipient: Address,
+    /// All that is available unless said.
+    pub amount: Option<Amount>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    #[error("no app balances are kept here")]
+    NotOffered,
+    #[error("chainId: app balances are paid out on chain {0}")]
+    OtherChain(ChainId),
+    #[error("currency: app balances are paid out in USDC, {0:#x}")]
+    OtherCurrency(Address),
+    #[error("recipient: money cannot be sent to this address")]
+    Recipient,
+    #[error("{0}: this address is not served")]
+    Blocked(&'static str),
+    #[error("amount: {0}")]
+    Amount(&'static str),
+    #[error("amount: sending it costs {0}, in smallest units, and it is not more than that")]
+    TooLittle(Amount),
+    #[error("amount: more than the {available} that are available, in smallest units")]
+    BalanceTooLow { available: Amount },
+    #[error("requestId: no claim of this id can be signed for; ask for one")]
+    NotAsked,
+    #[error("requestId: this claim has expired; ask for another")]
+    Expired,
+    #[error("requestId: this claim was signed for already")]
+    Used,
+    #[error("signature: not one of the claim's wallet over its id")]
+    NotSigned,
+    #[error("signature: the chain could not be asked whether the wallet's contract signed")]
+    Chain(#[source] ChainError),
+    #[error("internal error")]
+    Solver(#[from] SolverError),
+}
+
+impl From<StoreError> for ClaimError {
+    fn from(error: StoreError) -> Self {
+        Self::Solver(error.into())
+    }
+}
+
+impl From<OutOfRange> for ClaimError {
+    fn from(error: OutOfRange) -> Self {
+        Self::Solver(error.into())
+    }
+}
+
+impl Solver {
+    /// Notes what a wallet may sign for. Nothing is set aside yet.
+    pub async fn ask_claim(&self, wish: Wish) -> Result<Claim, ClaimError> {
+        let mut id = [0u8; 32];
+        (self.outside.random)(&mut id);
+        let means = self.means();
+        self.store.write(move |tx| ask(tx, id.into(), &wish, &means)).await
+    }
+
+    /// Pays what a wallet has signed for. Not to be called in a future that a caller may drop: what it commits has to be
+    /// handed on.
+    pub async fn accept_claim(self: Arc<Self>, id: B256, signature: Bytes) -> Result<Claim, ClaimError> {
+        let now = self.now();
+        let stored = self.store.read(move |tx| claims::find(tx, id)).await?.ok_or(ClaimError::NotAsked)?;
+        is_open(&stored, now)?;
+        let wallet = stored.claim.wallet;
+        let mut signed = evm::signed_by_key(wallet, id, &signature);
+        if let (false, Some(nodes)) = (signed, self.balance_nodes()) {
+            signed = evm::signed_by_contract(nodes, wallet, id, signature).await.map_err(ClaimError::Chain)?;
+        }
+        if !signed {
+            return Err(ClaimError::NotSigned);
+        }
+        let means = self.means();
+        let paid = self.store.write(move |tx| accept(tx, id, &means)).await?;
+        self.crash("claim.committed");
+        if paid.is_none()
+            // Should the word get lost, the worker finds it at the next block.
+            && let Err(error) = self.store.wake().await
+        {
+            warn!(error = %Chained(&error), "the worker was not told of a claim");
+        }
+        self.hand_over(paid.into_iter().collect());
+        Ok(stored.claim)
+    }
+}
+
+fn is_open(stored: &Stored, now: Timestamp) -> Result<(), ClaimError> {
+    if stored.state != State::Asked {
+        return Err(ClaimError::Used);
+    }
+    if stored.claim.expires_at <= now { Err(ClaimError::Expired) } else { Ok(()) }
+}
+
+fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, means: &Means) -> Result<Claim, ClaimError> {
+    let site = means.balances().ok_or(ClaimError::NotOffered)?;
+    let currency = ledger::currency(&site.chain).ok_or(ClaimError::NotOffered)?;
+    let token = currency.address.evm().ok_or(ClaimError::NotOffered)?;
+    if wish.chain != site.id() {
+        return Err(ClaimError::OtherChain(site.id()));
+    }
+    if wish.currency != token {
+        return Err(ClaimError::OtherCurrency(token));
+    }
+    if site.cannot_receive(wish.recipient) {
+        return Err(ClaimError::Recipient);
+    }
+    is_served(wish.wallet, wish.recipient, means)?;
+    let available = book::account(tx, wish.wallet)?.available(HoldKind::Claim).min(LARGEST);
+    let amount = match wish.amount {
+        None => whole(available, currency.decimals)?,
+        Some(amount) => UsdcMicros::of(amount, currency.decimals)
+            .ok()
+            .filter(|micros| micros.in_units(currency.decimals) == Ok(amount))
+            .ok_or(ClaimError::Amount("more than an account can have, or less than a millionth of a USDC apart"))?,
+    };
+    if wish.amount.is_some() && amount > available {
+        return Err(ClaimError::BalanceTooLow {
+            available: whole(available, currency.decimals)?.in_units(currency.decimals)?,
+        });
+    }
+    if amount <= UsdcMicros::ZERO {
+        return Err(ClaimError::Amount("nothing is available"));
+    }
+    // It costs its owner nothing, so it must not be good for burning our gas.
+    let cost = match means.on(site.id()) {
+        Some((site, Some(snapshot))) => refund_cost(site, snapshot, token)?,
+        _ => None,
+    };
+    if let Some(cost) = cost.filter(|cost| amount.in_units(currency.decimals).is_ok_and(|units| units <= *cost)) {
+        return Err(ClaimError::TooLittle(cost));
+    }
+    let claim = Claim {
+        id,
+        wallet: wish.wallet,
+        recipient: wish.recipient,
+        chain: wish.chain,
+        currency: wish.currency,
+        amount,
+        expires_at: means.now.plus(VALID),
+    };
+    if !claims::put(tx, &claim, State::Asked, means.now)? {
+        return Err(SolverError::Broken("two claims of one id").into());
+    }
+    Ok(claim)
+}
+
+/// As much of it as the currency can say.
+fn whole(micros: UsdcMicros, decimals: u8) -> Result<UsdcMicros, OutOfRange> {
+    let grain = 10i64.pow(u32::from(6u8.saturating_sub(decimals)));
+    let whole = UsdcMicros(micros.0 - micros.0.rem_euclid(grain));
+    whole.in_units(decimals).map(|_| whole)
+}
+
+fn is_served(wallet: Address, recipient: Address, means: &Means) -> Result<(), ClaimError> {
+    for (field, who) in [("wallet", wallet), ("recipient", recipient)] {
+        if means.screen.blocked.contains(&who) {
+            return Err(ClaimError::Blocked(field));
+        }
+    }
+    Ok(())
+}
+
+/// The wallet has signed: what it claims is set aside and its payment decided, or due.
+fn accept(tx: &mut Tx<'_>, id: B256, means: &Means) -> Result<Option<Paid>, ClaimError> {
+    let stored = claims::lock(tx, id)?.ok_or(ClaimError::NotAsked)?;
+    is_open(&stored, means.now)?;
+    let claim = &stored.claim;
+    is_served(claim.wallet, claim.recipient, means)?;
+    set_state(tx, &stored, Event::Signed, means)?;
+    match book::open_hold(tx, &hold(claim, 0), means.now)? {
+        Opened::Now => {}
+        Opened::Already(_) => return Err(SolverError::Broken("a claim is set aside before it is signed for").into()),
+        Opened::TooLow(account) => {
+            let decimals = means.balances().and_then(|site| ledger::currency(&site.chain)).map_or(6, |it| it.decimals);
+            let available = whole(account.available(HoldKind::Claim), decimals)?.in_units(decimals)?;
+            return Err(ClaimError::BalanceTooLow { available });
+        }
+    }
+    Ok(send(tx, claim, means)?)
+}
+
+fn set_state(tx: &mut Tx<'_>, stored: &Stored, event: Event, means: &Means) -> Result<(), SolverError> {
+    Ok(claims::set_state(tx, stored.claim.id, step(stored.state, event)?, means.now)?)
+}
+
+fn hold(claim: &Claim, attempt: u32) -> Hold {
+    let id = HoldId { kind: HoldKind::Claim, subject: claim.id, attempt };
+    Hold { id, wallet: claim.wallet, amount: claim.amount, request: Some(RequestId(claim.id)) }
+}
+
+/// Decides the payment, or leaves it to be decided.
+fn send(tx: &mut Tx<'_>, claim: &Claim, means: &Means) -> Result<Option<Paid>, SolverError> {
+    let decimals = means.on(claim.chain).and_then(|(site, _)| site.chain.token(claim.currency)).map(|it| it.decimals);
+    let due = Due {
+        purpose: Purpose::Claim,
+        subject: claim.id,
+        request: RequestId(claim.id),
+        order: OrderId(claim.id),
+        chain: claim.chain,
+        currency: claim.currency,
+        recipient: claim.recipient,
+        amount: claim.amount.in_units(decimals.ok_or(SolverError::Broken("a claim of an unknown currency"))?)?,
+        since: means.now,
+    };
+    match pay(tx, &due, None, means)? {
+        Outcome::Paid(payment) => Ok(Some(*payment)),
+        Outcome::NotNow(reason) => {
+            dues::put(tx, &due, &reason.to_string(), means.now)?;
+            Ok(None)
+        }
+        Outcome::Settled | Outcome::Worthless(_) | Outcome::CannotFill(_) => {
+            Err(SolverError::Broken("a claim that was paid before it was signed for"))
+        }
+    }
+}
+
+/// The transaction that pays a claim.
+pub fn form(tx: &mut Tx<'_>, due: &Due, site: &Site) -> Result<Form, SolverError> {
+    let stored = claims::find(tx, due.subject)?.ok_or(SolverError::Broken("a payment of no claim"))?;
+    let (claim, units) = (stored.claim, due.amount.units());
+    Ok(Form {
+        target: due.currency,
+        value: Amount::ZERO,
+        data: evm::calldata::claim(site.treasury, due.recipient, units, claim.wallet, claim.id),
+        gas: site.chain.fill_gas.erc20_limit,
+        currency: due.currency,
+        amount: due.amount,
+        through_purse: false,
+    })
+}
+
+/// The block of a claim's payment is final: what was set aside is spent or, where nothing was paid, free again. What we
+/// gave up ourselves is sent once more.
+pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, means: &Means) -> Result<Vec<Paid>, SolverError> {
+    let stored = claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::Broken("a payment of no claim"))?;
+    let claim = &stored.claim;
+    let open = book::open_hold_of(tx, HoldKind::Claim, claim.id)?;
+    match state {
+        PaymentState::Decided | PaymentState::Sent | PaymentState::Mined | PaymentState::Reverted => Ok(Vec::new()),
+        PaymentState::Final => {
+            let hold = open.ok_or(SolverError::Broken("a claim that nothing stands for was paid"))?.hold;
+            let entry = Entry::new(Cause::Claim { hold: hold.id }, hold.wallet, hold.amount.negated(), hold.request)?;
+            book::post_hold(tx, hold.id, &[entry], means.now)?;
+            set_state(tx, &stored, Event::Paid, means)?;
+            info!(wallet = %claim.wallet, claim = %claim.id, micros = claim.amount.0, "a claim is paid");
+            Ok(Vec::new())
+        }
+        PaymentState::Void => {
+            let again = payments::voids(tx, Purpose::Claim, claim.id)? < most_voids(Purpose::Claim);
+            if paid.cancelled && again {
+                return Ok(send(tx, claim, means)?.into_iter().collect());
+            }
+            if let Some(open) = open {
+                book::void_hold(tx, open.hold.id, means.now)?;
+            }
+            set_state(tx, &stored, Event::Failed, means)?;
+            warn!(wallet = %claim.wallet, claim = %claim.id, "a claim could not be paid, its balance has it back");
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// The chain shows a payment of a claim that this database does not know to be sent: it stands as if it had decided it.
+pub fn found(tx: &mut Tx<'_>, site: &Site, shown: &Claimed, means: &Means) -> Result<(), SolverError> {
+    let currency = ledger::currency(&site.chain).ok_or(SolverError::Broken("a claim where no balances are kept"))?;
+    let claim = Claim {
+        id: shown.id,
+        wallet: shown.account,
+        recipient: shown.recipient,
+        chain: site.id(),
+        currency: currency.address.evm().unwrap_or_default(),
+        amount: UsdcMicros::of(Amount::new(shown.amount), currency.decimals)?,
+        expires_at: means.now,
+    };
+    claims::put(tx, &claim, State::Asked, means.now)?;
+    let stored = claims::lock(tx, claim.id)?.ok_or(SolverError::Broken("a claim that is not kept"))?;
+    set_state(tx, &stored, Event::Found, means)?;
+    let open = book::find_hold(tx, hold(&claim, 0).id)?;
+    if open.is_none_or(|open| open.state != HoldState::Open) && stored.state != State::Success {
+        let attempt = book::next_attempt(tx, HoldKind::Claim, claim.id)?;
+        book::impose_hold(tx, &hold(&claim, attempt), means.now)?;
+    }
+    dues::remove(tx, Purpose::Claim, claim.id)?;
+    Ok(())
+}
