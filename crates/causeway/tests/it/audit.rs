@@ -62,7 +62,7 @@ async fn mix(stand: &Stand) -> Result<()> {
     blocks_pass(base, 8).await
 }
 
-async fn planted(
+pub async fn planted(
     stand: &Stand,
     lie: impl Fn(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
 ) -> Result<Vec<String>> {

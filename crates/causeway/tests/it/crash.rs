@@ -8,6 +8,7 @@ use causeway::crash::POINTS;
 use devnet::Chain;
 use serde_json::Value;
 
+use crate::claims;
 use crate::process::serve;
 use crate::repayment;
 use crate::stand::{PATIENCE, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
@@ -121,6 +122,9 @@ async fn crash_at(point: &'static str) -> Result<()> {
     let arbitrum = stand.chain("arbitrum");
     let toml = stand.folder.path().join("dev.toml");
     let mut first = serve(&toml, Some(point))?;
+    if point == "claim.committed" {
+        return claims::crash(&stand, first, &toml).await;
+    }
     // Who dies on becoming the worker never gets to serve.
     let at_once = point == "lease.taken";
     let mut provoked = None;

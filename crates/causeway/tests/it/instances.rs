@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
 use crate::audit::{audit, differences};
+use crate::claims;
+use crate::fast_fill::integrator;
 use crate::process::{causeway, serve_as};
 use crate::repayment;
 use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, free_port, new_account, request_id};
@@ -223,6 +225,48 @@ async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
     for part in [api, worker, allocator] {
         ensure!(part.process.terminate().await?.success());
     }
+    Ok(())
+}
+
+/// An API holds no key of any wallet: what it commits for integrators is paid by the worker, before a deposit and without
+/// one.
+#[tokio::test]
+async fn an_api_hands_fast_fills_and_claims_to_the_worker() -> Result<()> {
+    let (stand, _turn) = stand().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (usdc, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let (api, worker) = (api(&stand)?, worker(&stand, "worker", None)?);
+    api.is_up().await?;
+    becomes_worker(&stand, &worker).await?;
+    stand.wait_until_served().await?;
+    let by = integrator(&stand, 200).await?;
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let body = ask(user.address, recipient, (BASE, usdc), (OPTIMISM, there), U256::from(60_000_000u64));
+    let (code, quote) = by.post(&stand, "/quote/v2", &body).await?;
+    ensure!(code == 200, "{quote}");
+    let (code, answer) = by.fast_fill(&stand, request_id(&quote)).await?;
+    ensure!(code == 200, "{answer}");
+    stand.wait_for(request_id(&quote), "success").await?;
+    let promised = amount(&quote["details"]["currencyOut"]["amount"]);
+    ensure!(optimism.balance(there, recipient).await? == promised);
+    // What stands for the fast fill is not to be claimed.
+    let owner = new_account().address;
+    claims::claim(&stand, &by.wallet, owner, None).await?;
+    claims::becomes(&stand, by.wallet.address, "success").await?;
+    ensure!(base.balance(usdc, owner).await? == U256::from(140_000_000u64));
+    execute(base, &quote, &user).await?;
+    eventually("the hold ends", || async {
+        let (_, body) = stand.get(&format!("/app-fees/{:#x}/balances", by.wallet.address)).await?;
+        Ok(body["outstandingFastFillBalanceUsd"] == 0.0 && body["availableBalanceUsd"] == 60.0)
+    })
+    .await?;
+    blocks_pass(optimism, 3).await?;
+    ensure!(optimism.balance(there, recipient).await? == promised, "paid twice");
+    for part in [api, worker] {
+        ensure!(part.process.terminate().await?.success());
+    }
+    let (findings, content) = audit(&stand).await?;
+    ensure!(content, "{:#?}", differences(&findings));
     Ok(())
 }
 

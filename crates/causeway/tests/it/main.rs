@@ -9,6 +9,7 @@ mod alone;
 mod announced;
 mod audit;
 mod catalogue;
+mod claims;
 mod crash;
 mod dev;
 mod excess;
