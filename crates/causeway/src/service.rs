@@ -63,6 +63,7 @@ impl Service {
         let operator = if role.answers() { operator(config)? } else { None };
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn(stop.clone().run_until_cancelled_owned(crate::telemetry::keep_metrics()));
         for (nodes, watchlist) in parts.watchlists {
             let refresh = market::refresh(solver.market.clone(), nodes, watchlist);
             let stop = stop.clone();

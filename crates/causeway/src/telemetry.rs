@@ -1,6 +1,7 @@
 //! Logs and metrics.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
@@ -25,18 +26,33 @@ pub fn start_logging(format: LogFormat, default: &str) {
     };
 }
 
-/// The metrics as text. There is one recorder per process, whoever asks first.
+/// The metrics as text.
 pub fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
+    let handle = recorder();
+    Arc::new(move || {
+        handle.run_upkeep();
+        handle.render()
+    })
+}
+
+/// Sums up what was timed, for as long as the service runs. Every single measurement is kept until then, and nobody may
+/// ever ask for the metrics.
+pub async fn keep_metrics() {
+    const PAUSE: Duration = Duration::from_secs(5);
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        recorder().run_upkeep();
+    }
+}
+
+/// There is one recorder per process, whoever asks first.
+fn recorder() -> &'static PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
-    let handle = HANDLE.get_or_init(|| {
+    HANDLE.get_or_init(|| {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
         // Fails only if another recorder is there, which then gets the figures.
         let _ = metrics::set_global_recorder(recorder);
         handle
-    });
-    Arc::new(move || {
-        handle.run_upkeep();
-        handle.render()
     })
 }
