@@ -72,9 +72,7 @@ pub struct Answer(Vec<u8>);
 
 impl Answer {
     pub fn of(body: &impl Serialize) -> Result<Self, ApiError> {
-        let mut bytes = Vec::with_capacity(ROOM);
-        serde_json::to_writer(&mut bytes, body).map_err(|_| ApiError::Internal)?;
-        Ok(Self(bytes))
+        domain::json::write(body, ROOM).map(Self).map_err(|_| ApiError::Internal)
     }
 }
 

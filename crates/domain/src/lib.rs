@@ -14,6 +14,7 @@ pub mod fixed_rate;
 pub mod float;
 pub mod hold;
 pub mod ids;
+pub mod json;
 pub mod ledger;
 pub mod loss;
 pub mod money;

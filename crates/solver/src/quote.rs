@@ -290,8 +290,7 @@ fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
 fn body(quote: &Quote) -> String {
     /// More than most take.
     const ROOM: usize = 2 * 1024;
-    let mut bytes = Vec::with_capacity(ROOM);
-    serde_json::to_writer(&mut bytes, quote).expect("a quote has no map with other keys than text");
+    let bytes = domain::json::write(quote, ROOM).expect("a quote has no floats, and no map with other keys than text");
     String::from_utf8(bytes).expect("JSON is text")
 }
 
