@@ -25,23 +25,34 @@ const CHUNK_DIGITS: usize = 19;
 impl Digits {
     /// A whole number.
     pub fn of(number: U256) -> Self {
-        let mut digits = Self { bytes: [b'0'; ROOM], from: ROOM - SPARE, to: ROOM - SPARE };
+        let mut digits = Self::NONE;
+        digits.put(number);
+        digits
+    }
+
+    const NONE: Self = Self { bytes: [b'0'; ROOM], from: ROOM - SPARE, to: ROOM - SPARE };
+
+    fn put(&mut self, number: U256) {
         let mut rest = number;
-        while rest.bit_len() > 64 {
+        while rest.bit_len() > 128 {
             let (above, chunk) = rest.div_rem(U256::from(CHUNK));
-            let from = digits.from - CHUNK_DIGITS;
-            digits.push(chunk.as_limbs()[0]);
-            // What the chunk did not fill are zeros.
-            digits.from = from;
+            self.push_chunk(chunk.as_limbs()[0]);
             rest = above;
         }
-        digits.push(rest.as_limbs()[0]);
-        digits
+        let [low, high, ..] = *rest.as_limbs();
+        let mut rest = u128::from(high) << 64 | u128::from(low);
+        while rest > u128::from(u64::MAX) {
+            let above = rest / u128::from(CHUNK);
+            self.push_chunk((rest - above * u128::from(CHUNK)) as u64);
+            rest = above;
+        }
+        self.push(rest as u64);
     }
 
     /// The number over `10^decimals`, with all its places.
     pub fn fixed(number: U256, decimals: u8) -> Self {
-        let mut digits = Self::of(number);
+        let mut digits = Self::NONE;
+        digits.put(number);
         let decimals = usize::from(decimals);
         if decimals == 0 {
             return digits;
@@ -84,15 +95,33 @@ impl Digits {
         std::str::from_utf8(&self.bytes[self.from..self.to]).unwrap_or_default()
     }
 
+    /// Exactly as many digits as a chunk has: what it does not fill are zeros.
+    fn push_chunk(&mut self, chunk: u64) {
+        let from = self.from - CHUNK_DIGITS;
+        self.push(chunk);
+        self.from = from;
+    }
+
     fn push(&mut self, mut number: u64) {
-        loop {
-            self.from -= 1;
-            self.bytes[self.from] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return;
-            }
+        while number >= 100 {
+            self.push_pair(number % 100);
+            number /= 100;
         }
+        if number >= 10 {
+            self.push_pair(number);
+        } else {
+            self.push_digit(number);
+        }
+    }
+
+    fn push_pair(&mut self, pair: u64) {
+        self.push_digit(pair % 10);
+        self.push_digit(pair / 10);
+    }
+
+    fn push_digit(&mut self, digit: u64) {
+        self.from -= 1;
+        self.bytes[self.from] = b'0' + digit as u8;
     }
 }
 

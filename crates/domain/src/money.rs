@@ -53,12 +53,18 @@ impl Amount {
 
     /// For what we pay out: the fraction stays with us.
     pub fn mul_floor(self, by: Ratio) -> Result<Self, OutOfRange> {
-        narrow(wide(self.0, by.num) / U512::from(by.den))
+        match small_product(self.0, by) {
+            Some((product, den)) => Ok(Self(U256::from(product / den))),
+            None => narrow(wide(self.0, by.num) / U512::from(by.den)),
+        }
     }
 
     /// For what we charge: the fraction is paid to us.
     pub fn mul_ceil(self, by: Ratio) -> Result<Self, OutOfRange> {
-        narrow(wide(self.0, by.num).div_ceil(U512::from(by.den)))
+        match small_product(self.0, by) {
+            Some((product, den)) => Ok(Self(U256::from(product.div_ceil(den)))),
+            None => narrow(wide(self.0, by.num).div_ceil(U512::from(by.den))),
+        }
     }
 
     /// The human-scaled figure: trailing zeros trimmed, at least one fractional digit.
@@ -182,6 +188,16 @@ impl<'de> Deserialize<'de> for Signed {
     }
 }
 
+/// The product and what it is divided by, where machine numbers hold them, as they do nearly always: dividing those is
+/// several times as fast.
+fn small_product(a: U256, by: Ratio) -> Option<(u128, u128)> {
+    let small = |number: U256| match *number.as_limbs() {
+        [low, high, 0, 0] => Some(u128::from(high) << 64 | u128::from(low)),
+        _ => None,
+    };
+    Some((small(a)?.checked_mul(small(by.num)?)?, small(by.den)?))
+}
+
 fn wide(a: U256, b: U256) -> U512 {
     a.widening_mul(b)
 }
@@ -227,8 +243,8 @@ impl Ratio {
 
     /// The exact decimal to at most eighteen places, rounded down: `rate` on the wire.
     pub fn decimal(self) -> String {
-        let scaled = wide(self.num, pow10(18)) / U512::from(self.den);
-        narrow(scaled).map_or_else(|_| "0.0".to_owned(), |amount| amount.formatted(18))
+        let scaled = Amount(self.num).mul_floor(Self { num: pow10(18), den: self.den });
+        scaled.map_or_else(|_| "0.0".to_owned(), |amount| amount.formatted(18))
     }
 }
 
@@ -300,10 +316,12 @@ impl Price {
         if answer == 0 || decimals > 36 { Err(OutOfRange) } else { Ok(Self { answer, decimals }) }
     }
 
+    /// Millionths of a dollar that the smallest unit costs, in lowest powers of ten.
     fn dollars_per_unit(self, currency_decimals: u8) -> Result<(U256, U256), OutOfRange> {
-        let num = U256::from(self.answer).checked_mul(pow10(6)).ok_or(OutOfRange)?;
         let exponent = self.decimals.checked_add(currency_decimals).filter(|&n| n <= 72).ok_or(OutOfRange)?;
-        Ok((num, pow10(exponent)))
+        let (up, down) = (6u8.saturating_sub(exponent), exponent.saturating_sub(6));
+        let num = U256::from(self.answer).checked_mul(pow10(up)).ok_or(OutOfRange)?;
+        Ok((num, pow10(down)))
     }
 
     pub fn usd_floor(self, amount: Amount, currency_decimals: u8) -> Result<UsdMicros, OutOfRange> {
@@ -458,6 +476,35 @@ mod tests {
             let floor = amount(units).mul_floor(ratio).unwrap();
             let ceil = amount(units).mul_ceil(ratio).unwrap();
             prop_assert!(floor <= ceil && ceil.checked_sub(floor).unwrap() <= amount(1));
+        }
+
+        /// Numbers of every length, those among them whose product just fits machine numbers and those where it does not.
+        #[test]
+        fn small_numbers_are_multiplied_and_divided_as_large_ones_are(
+            numbers: [u128; 3], shifts in [0u32..128, 0u32..128, 0u32..128],
+        ) {
+            let [units, num, den] = [0, 1, 2].map(|n| U256::from(numbers[n] >> shifts[n]));
+            if let Ok(ratio) = Ratio::new(num, den) {
+                let product = units.checked_mul(num).unwrap();
+                let (whole, rest) = product.div_rem(den);
+                prop_assert_eq!(Amount(units).mul_floor(ratio), Ok(Amount(whole)));
+                let above = if rest.is_zero() { whole } else { whole + U256::from(1) };
+                prop_assert_eq!(Amount(units).mul_ceil(ratio), Ok(Amount(above)));
+            }
+        }
+
+        /// In lowest terms and not, at every number of places.
+        #[test]
+        fn a_price_is_its_answer_over_a_power_of_ten(
+            units: u64, answer in 1u64.., places in 0u8..=36, decimals in 0u8..=24,
+        ) {
+            let price = Price::new(answer.into(), places).unwrap();
+            let micros = U512::from(units) * U512::from(answer) * U512::from(1_000_000);
+            let (whole, rest) = micros.div_rem(U512::from(pow10(places + decimals)));
+            let usd = |micros: U512| i64::try_from(micros).map(UsdMicros).map_err(|_| OutOfRange);
+            prop_assert_eq!(price.usd_floor(amount(units.into()), decimals), usd(whole));
+            let above = if rest.is_zero() { whole } else { whole + U512::from(1) };
+            prop_assert_eq!(price.usd_ceil(amount(units.into()), decimals), usd(above));
         }
 
         #[test]
