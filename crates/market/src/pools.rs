@@ -1,5 +1,7 @@
 //! All pools of a chain that are known exactly at one block, and the tokens they trade.
 
+use std::ops::Range;
+
 use alloy::primitives::Address;
 
 use crate::pool::Pool;
@@ -31,6 +33,15 @@ pub(crate) struct PoolToken {
     pub fed: bool,
 }
 
+/// A token that can be traded for another.
+#[derive(Clone, Debug)]
+pub(crate) struct Neighbour {
+    /// Its place among the tokens.
+    pub place: usize,
+    /// The places of the pair's pools.
+    pools: Range<usize>,
+}
+
 /// Without a DEX there is nothing in it.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
@@ -38,6 +49,8 @@ pub struct Pools {
     tokens: Vec<PoolToken>,
     /// By token 0, token 1 and fee.
     pools: Vec<Pool>,
+    /// Of each token, in the order of `tokens`.
+    neighbours: Vec<Vec<Neighbour>>,
     /// Some pools there are were not read yet, or not at this block.
     partial: bool,
 }
@@ -50,13 +63,26 @@ impl Pools {
         let mut tokens: Vec<_> = dex.tokens.iter().map(token).collect();
         tokens.sort_by_key(|token| token.address);
         tokens.dedup_by_key(|token| token.address);
-        Self { wrapped: Some(dex.wrapped), tokens, pools: Vec::new(), partial: true }
+        Self { wrapped: Some(dex.wrapped), tokens, partial: true, ..Self::default() }
     }
 
     /// The same tokens with these pools.
     pub fn with(&self, mut pools: Vec<Pool>) -> Self {
         pools.sort_by_key(|pool| (pool.key().token0, pool.key().token1, pool.key().fee));
-        Self { wrapped: self.wrapped, tokens: self.tokens.clone(), pools, partial: false }
+        let mut neighbours = vec![Vec::new(); self.tokens.len()];
+        let pair = |pool: &Pool| (pool.key().token0, pool.key().token1);
+        let mut first = 0;
+        for of_pair in pools.chunk_by(|a, b| pair(a) == pair(b)) {
+            let (token0, token1) = pair(&of_pair[0]);
+            let of_pair = first..first + of_pair.len();
+            first = of_pair.end;
+            if let (Some(a), Some(b)) = (self.place(token0), self.place(token1)) {
+                neighbours[a].push(Neighbour { place: b, pools: of_pair.clone() });
+                neighbours[b].push(Neighbour { place: a, pools: of_pair });
+            }
+        }
+        neighbours.iter_mut().for_each(|of| of.sort_by_key(|neighbour| neighbour.place));
+        Self { wrapped: self.wrapped, tokens: self.tokens.clone(), pools, neighbours, partial: false }
     }
 
     /// The same, where more pools are known to exist.
@@ -82,17 +108,24 @@ impl Pools {
     }
 
     pub(crate) fn token(&self, address: Address) -> Option<&PoolToken> {
-        let place = self.tokens.binary_search_by_key(&address, |token| token.address).ok()?;
-        self.tokens.get(place)
+        self.tokens.get(self.place(address)?)
+    }
+
+    /// Where a token stands among the tokens.
+    pub(crate) fn place(&self, address: Address) -> Option<usize> {
+        self.tokens.binary_search_by_key(&address, |token| token.address).ok()
+    }
+
+    /// What a token can be traded for, in the order of the tokens.
+    pub(crate) fn neighbours(&self, place: usize) -> &[Neighbour] {
+        self.neighbours.get(place).map_or(&[], Vec::as_slice)
     }
 
     /// The pools of a pair, in whichever order it is named.
-    pub(crate) fn between(&self, a: Address, b: Address) -> &[Pool] {
-        let pair = (a.min(b), a.max(b));
-        let of = |pool: &Pool| (pool.key().token0, pool.key().token1);
-        let first = self.pools.partition_point(|pool| of(pool) < pair);
-        let count = self.pools[first..].iter().take_while(|pool| of(pool) == pair).count();
-        &self.pools[first..first + count]
+    pub(crate) fn between(&self, a: usize, b: usize) -> &[Pool] {
+        let neighbours = self.neighbours(a);
+        let found = neighbours.binary_search_by_key(&b, |neighbour| neighbour.place);
+        found.map_or(&[], |at| self.pools.get(neighbours[at].pools.clone()).unwrap_or_default())
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -121,8 +154,12 @@ pub(crate) mod tests {
             pool((1, 2), 500, &position),
             pool((1, 3), 500, &position),
         ]);
-        let fees = |a, b| pools.between(token(a), token(b)).iter().map(|pool| pool.key().fee).collect::<Vec<_>>();
+        let place = |byte| pools.place(token(byte)).unwrap();
+        let fees = |a, b| pools.between(place(a), place(b)).iter().map(|pool| pool.key().fee).collect::<Vec<_>>();
         assert_eq!((fees(1, 3), fees(3, 1)), (vec![500, 3000], vec![500, 3000]));
         assert_eq!((fees(2, 1), fees(3, 2), fees(3, 4)), (vec![500], vec![500], vec![]));
+        let neighbours = |byte| pools.neighbours(place(byte)).iter().map(|it| it.place).collect::<Vec<_>>();
+        assert_eq!([1, 2, 3, 4].map(neighbours), [vec![1, 2], vec![0, 2], vec![0, 1], vec![]]);
+        assert_eq!(pools.place(token(5)), None);
     }
 }

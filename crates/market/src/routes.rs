@@ -19,6 +19,13 @@ pub struct Routes<'a> {
     to: Address,
 }
 
+/// Of the same tokens among the same pools.
+impl PartialEq for Routes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.from, self.to) == (other.from, other.to) && std::ptr::eq(self.pools, other.pools)
+    }
+}
+
 impl Snapshot {
     /// The zero address is the native currency. None where the chain has no pools, or the two are one currency.
     pub fn exchange(&self, from: Address, to: Address) -> Option<Routes<'_>> {
@@ -26,6 +33,13 @@ impl Snapshot {
         let in_pools = |currency: Address| if currency.is_zero() { wrapped } else { currency };
         (from != to).then(|| Routes { pools: &self.pools, from: in_pools(from), to: in_pools(to) })
     }
+}
+
+/// A token, and where it stands among the tokens.
+#[derive(Clone, Copy)]
+struct Place {
+    token: Address,
+    at: usize,
 }
 
 /// A way and the amount at its far end.
@@ -39,8 +53,9 @@ struct Way<'a> {
 impl Exchange for Routes<'_> {
     fn sell(&self, input: Amount) -> Option<Offer> {
         let input = input.units();
-        let best = |from, to, input| {
-            let offers = self.pools.between(from, to).iter().filter_map(|pool| Some((pool.sell(from, input)?, pool)));
+        let best = |from: Place, to: Place, input| {
+            let pools = self.pools.between(from.at, to.at).iter();
+            let offers = pools.filter_map(|pool| Some((pool.sell(from.token, input)?, pool)));
             // Of equals, the first: fee tiers are in order.
             offers.reduce(|best, offer| if offer.0 > best.0 { offer } else { best })
         };
@@ -49,8 +64,9 @@ impl Exchange for Routes<'_> {
 
     fn buy(&self, output: Amount) -> Option<Offer> {
         let output = output.units();
-        let best = |to, from, output| {
-            let offers = self.pools.between(from, to).iter().filter_map(|pool| Some((pool.buy(to, output)?, pool)));
+        let best = |to: Place, from: Place, output| {
+            let pools = self.pools.between(from.at, to.at).iter();
+            let offers = pools.filter_map(|pool| Some((pool.buy(to.token, output)?, pool)));
             offers.reduce(|best, offer| if offer.0 < best.0 { offer } else { best })
         };
         self.offer(output, best, |offer, best| offer < best, self.to, self.from)
@@ -62,7 +78,7 @@ impl<'a> Routes<'a> {
     fn offer(
         &self,
         amount: U256,
-        best: impl Fn(Address, Address, U256) -> Option<(U256, &'a Pool)>,
+        best: impl Fn(Place, Place, U256) -> Option<(U256, &'a Pool)>,
         better: impl Fn(U256, U256) -> bool,
         near: Address,
         far: Address,
@@ -73,14 +89,14 @@ impl<'a> Routes<'a> {
         if near == far {
             return Some(Offer { amount: Amount::new(amount), path: Path::wrapping(near) });
         }
-        let mut found = best(near, far, amount).map(|(amount, first)| Way { amount, first, second: None });
-        for token in self.pools.tokens() {
-            let middle = token.address;
-            if middle == near || middle == far || self.pools.between(middle, far).is_empty() {
-                continue;
-            }
-            let Some((between, first)) = best(near, middle, amount) else { continue };
-            let Some((amount, second)) = best(middle, far, between) else { continue };
+        let place = |token| Some(Place { token, at: self.pools.place(token)? });
+        let (start, end) = (place(near)?, place(far)?);
+        let mut found = best(start, end, amount).map(|(amount, first)| Way { amount, first, second: None });
+        for neighbour in self.pools.neighbours(end.at).iter().filter(|neighbour| neighbour.place != start.at) {
+            let Some(token) = self.pools.tokens().get(neighbour.place) else { continue };
+            let middle = Place { token: token.address, at: neighbour.place };
+            let Some((between, first)) = best(start, middle, amount) else { continue };
+            let Some((amount, second)) = best(middle, end, between) else { continue };
             if found.is_none_or(|found| better(amount, found.amount)) {
                 found = Some(Way { amount, first, second: Some(second) });
             }

@@ -26,17 +26,19 @@ impl Snapshot {
 
     /// None for a token that has a feed, is in no pool with a token that has one, or whose feeds are too old.
     fn spot(&self, token: Address) -> Option<Price> {
-        let ours = self.pools.token(token).filter(|token| !token.fed)?;
+        let place = self.pools.place(token)?;
+        let ours = self.pools.tokens().get(place).filter(|token| !token.fed)?;
         if self.pools.wrapped() == Some(token) {
             return self.feed(Address::ZERO);
         }
-        let sides = self.pools.tokens().iter().filter_map(|other| {
+        let sides = self.pools.neighbours(place).iter().filter_map(|neighbour| {
+            let other = self.pools.tokens().get(neighbour.place)?;
             let price = self.against(other.address)?;
             let value = |pool: &Pool| {
                 let depth = price.usd_floor(Amount::new(pool.depth(other.address)), other.decimals);
                 depth.unwrap_or(UsdMicros(i64::MAX))
             };
-            let pools = self.pools.between(token, other.address).iter();
+            let pools = self.pools.between(place, neighbour.place).iter();
             let (depth, pool) = pools.map(|pool| (value(pool), pool)).max_by_key(|(depth, _)| *depth)?;
             (depth > UsdMicros(0)).then_some((depth, pool, price, other.decimals))
         });
