@@ -63,7 +63,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ApiQuery<T> {
 }
 
 /// More than a quote takes.
-const ROOM: usize = 12 * 1024;
+const ROOM: usize = 16 * 1024;
 
 /// A large answer, written into enough room at once: `axum::Json` begins with 128 bytes and copies as it grows, which
 /// was half of what rendering a quote took.

@@ -97,11 +97,13 @@ impl Charge {
         u32::from(self.rebalance_bps.min(0).unsigned_abs())
     }
 
-    pub fn fees(&self, deposit: Amount) -> Result<Fees, OutOfRange> {
-        if self.cost_bps() >= WHOLE_BPS {
-            return Err(OutOfRange);
-        }
+    /// Whether the shares together stay below the whole.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        if self.cost_bps() >= WHOLE_BPS { Err(OutOfRange) } else { Ok(()) }
+    }
 
+    pub fn fees(&self, deposit: Amount) -> Result<Fees, OutOfRange> {
+        self.check()?;
         let costs = deposit.mul_ceil(share(self.cost_bps())?)?;
         let floor = |bps: u32| deposit.mul_floor(share(bps)?);
         let mut app = self.app_bps.iter().map(|bps| floor(u32::from(*bps))).collect::<Result<Vec<_>, _>>()?;

@@ -134,69 +134,91 @@ const MARKET_TTL_SECS: u32 = 600;
 /// What is set aside for a pool to move before an exact output is bought, where the caller does not say.
 const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
 
-pub fn price(mut ask: Ask, way: Way<'_>, rates: &Rates<'_>, terms: &Terms, fresh: Fresh) -> Result<Quote, Refusal> {
-    let pair = Pair::of(way.origin.currency, way.destination.currency);
-    let exchange = Pair::of(way.deposit, way.payout);
-    // Whatever depends on a market stands for this long at the most, whatever the caller would like.
-    let wishes = &ask.wishes;
-    let at_market = exchange.is_exchange() || rates.destination_swap.is_some() || !wishes.calls.is_empty();
-    // A sponsor stands for a sum in dollars, and its key may be revoked: neither is promised for days.
-    let sponsored = wishes.fixed_rate.is_some() || wishes.sponsor.is_some();
-    if at_market || sponsored || wishes.top_up.is_some() {
-        ask.ttl_secs = Some(ask.ttl_secs.unwrap_or(MARKET_TTL_SECS).min(MARKET_TTL_SECS));
-    }
-    let deal = Deal::new(&ask, way, rates, terms, pair, exchange)?;
-    let deal_figures = deal.solve()?;
-    let Solved { split, origin_swap, destination_swap, paid, output, minimum, slippage_bps, deposit, input } =
-        deal_figures;
+/// A way and what it comes to, to be held against others before one of them is promised.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    deal: Deal<'a>,
+    solved: Solved,
+    top_up: Option<Amount>,
+    fixed: Option<Fixed>,
+}
+
+/// What the transfer comes to if it goes this way.
+pub fn draft<'a>(ask: &'a Ask, way: Way<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Draft<'a>, Refusal> {
+    let deal = Deal::new(ask, way, rates, terms)?;
+    let solved = deal.solve()?;
     let top_up = deal.top_up()?;
-    let native =
-        if way.payout.native { paid.checked_add(top_up.unwrap_or_default())? } else { top_up.unwrap_or_default() };
-    if paid > rates.payable || native > rates.payable_native {
+    let beside = top_up.unwrap_or_default();
+    let native = if way.payout.native { solved.paid.checked_add(beside)? } else { beside };
+    if solved.paid > rates.payable || native > rates.payable_native {
         return Err(Refusal::InsufficientLiquidity);
     }
-    check_calls(&ask, way.destination.currency, minimum)?;
-    let fixed = deal.fixed(&split, output)?;
-    let figures = Figures {
-        operation: pair.operation,
-        input,
-        deposit,
-        exchanged: split.exchanged,
-        paid,
-        output,
-        minimum,
-        fees: split.fees,
-        top_up,
-        fixed,
-        sponsorship: split.sponsorship,
-        origin_gas: gas_cost(user_gas(way.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
-        slippage_bps,
-        prices: rates.prices,
-        time_estimate_secs: time_estimate(way.origin.chain, way.destination.chain, deal.worth(deposit)?),
-    };
-    let deadline = fresh.now.plus(terms.order_lifetime).secs();
-    let key = |chain: &Chain, currency: &Currency| CurrencyKey { chain: chain.id, address: currency.address.clone() };
-    Ok(Quote {
-        id: fresh.id,
-        ask,
-        figures,
-        created_at: fresh.now,
-        origin_swap,
-        destination_swap,
-        terms: Some(OrderTerms {
-            deadline: u32::try_from(deadline).map_err(|_| Refusal::OutOfRange)?,
-            salt: fresh.salt,
-            solver: terms.solver,
-            solver_chain: terms.solver_chain.clone(),
-            origin_chain: way.origin.chain.name.clone(),
-            destination_chain: way.destination.chain.name.clone(),
-            origin_router: way.origin.chain.router,
-            destination_router: way.destination.chain.router,
-            deposit: key(way.origin.chain, way.deposit),
-            payout: key(way.destination.chain, way.payout),
-            exchange: exchange.is_exchange(),
-        }),
-    })
+    check_calls(ask, way.destination.currency, solved.minimum)?;
+    let fixed = deal.fixed(&solved.split, solved.output)?;
+    Ok(Draft { deal, solved, top_up, fixed })
+}
+
+impl Draft<'_> {
+    pub fn input(&self) -> Amount {
+        self.solved.input
+    }
+
+    pub fn output(&self) -> Amount {
+        self.solved.output
+    }
+
+    pub fn destination_swap(&self) -> Option<&Swap> {
+        self.solved.destination_swap.as_ref()
+    }
+
+    /// The promise. What only it needs is worked out here.
+    pub fn quote(self, fresh: Fresh) -> Result<Quote, Refusal> {
+        let Self { deal, solved, top_up, fixed } = self;
+        let origin_swap = deal.bounded_origin_swap(&solved)?;
+        let Solved { split, destination_swap, paid, output, minimum, slippage_bps, deposit, input, .. } = solved;
+        let Deal { way, rates, terms, pair, exchange, .. } = deal;
+        let figures = Figures {
+            operation: pair.operation,
+            input,
+            deposit,
+            exchanged: split.exchanged,
+            paid,
+            output,
+            minimum,
+            fees: split.fees,
+            top_up,
+            fixed,
+            sponsorship: split.sponsorship,
+            origin_gas: gas_cost(user_gas(way.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
+            slippage_bps,
+            prices: rates.prices,
+            time_estimate_secs: time_estimate(way.origin.chain, way.destination.chain, deal.worth(deposit)?),
+        };
+        let deadline = fresh.now.plus(terms.order_lifetime).secs();
+        let key =
+            |chain: &Chain, currency: &Currency| CurrencyKey { chain: chain.id, address: currency.address.clone() };
+        Ok(Quote {
+            id: fresh.id,
+            ask: deal.bounded_ask(),
+            figures,
+            created_at: fresh.now,
+            origin_swap,
+            destination_swap,
+            terms: Some(OrderTerms {
+                deadline: u32::try_from(deadline).map_err(|_| Refusal::OutOfRange)?,
+                salt: fresh.salt,
+                solver: terms.solver,
+                solver_chain: terms.solver_chain.clone(),
+                origin_chain: way.origin.chain.name.clone(),
+                destination_chain: way.destination.chain.name.clone(),
+                origin_router: way.origin.chain.router,
+                destination_router: way.destination.chain.router,
+                deposit: key(way.origin.chain, way.deposit),
+                payout: key(way.destination.chain, way.payout),
+                exchange: exchange.is_exchange(),
+            }),
+        })
+    }
 }
 
 /// What the calls spend must be there even if only the minimum arrives, and native currency is only there if it is
@@ -208,17 +230,21 @@ fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Ref
 }
 
 /// What a deposit is divided into.
+#[derive(Debug)]
 pub(crate) struct Split {
     pub fees: Fees,
     pub sponsorship: Option<Sponsorship>,
     pub exchanged: Amount,
 }
 
+#[derive(Debug)]
 struct Solved {
     input: Amount,
     deposit: Amount,
     split: Split,
+    /// Its bound is the deposit where it is sold for: how much less would do is asked only of what is promised.
     origin_swap: Option<Swap>,
+    origin_loss: Amount,
     destination_swap: Option<Swap>,
     paid: Amount,
     output: Amount,
@@ -227,12 +253,15 @@ struct Solved {
 }
 
 /// Everything that is settled before the amounts are.
+#[derive(Debug)]
 struct Deal<'a> {
     ask: &'a Ask,
     way: Way<'a>,
-    rates: &'a Rates<'a>,
+    rates: Rates<'a>,
     terms: &'a Terms,
     pair: Pair,
+    /// Of the deposit for the payout.
+    exchange: Pair,
     charge: Charge,
     /// What the solver pays out for what is left of the deposit: the caller's rate, or the market's.
     rate: Ratio,
@@ -240,14 +269,9 @@ struct Deal<'a> {
 }
 
 impl<'a> Deal<'a> {
-    fn new(
-        ask: &'a Ask,
-        way: Way<'a>,
-        rates: &'a Rates<'a>,
-        terms: &'a Terms,
-        pair: Pair,
-        exchange: Pair,
-    ) -> Result<Self, Refusal> {
+    fn new(ask: &'a Ask, way: Way<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Self, Refusal> {
+        let pair = Pair::of(way.origin.currency, way.destination.currency);
+        let exchange = Pair::of(way.deposit, way.payout);
         let prices = &rates.prices;
         let feeds = exchange.rate((way.deposit, prices.deposit), (way.payout, prices.payout))?;
         let market_rate = exchange.bounded(feeds, rates.hedge, terms)?;
@@ -275,10 +299,24 @@ impl<'a> Deal<'a> {
             flat: in_deposit(terms.flat_fee)?,
             relay_bps: pair.relay_bps(terms),
             app_bps: ask.wishes.app_fees.iter().map(|fee| fee.bps).collect(),
-            rebalance_bps: rebalance_bps(exchange, rates, terms),
+            rebalance_bps: rebalance_bps(exchange, &rates, terms),
         };
-        charge.check()?;
-        Ok(Self { ask, way, rates, terms, pair, charge, rate, market_rate })
+        charge.check().map_err(|OutOfRange| Refusal::AppFees)?;
+        Ok(Self { ask, way, rates, terms, pair, exchange, charge, rate, market_rate })
+    }
+
+    /// Whatever depends on a market stands for a while at the most, whatever the caller would like.
+    fn bounded_ask(&self) -> Ask {
+        let mut ask = self.ask.clone();
+        let wishes = &ask.wishes;
+        let at_market =
+            self.exchange.is_exchange() || self.rates.destination_swap.is_some() || !wishes.calls.is_empty();
+        // A sponsor stands for a sum in dollars, and its key may be revoked: neither is promised for days.
+        let sponsored = wishes.fixed_rate.is_some() || wishes.sponsor.is_some();
+        if at_market || sponsored || wishes.top_up.is_some() {
+            ask.ttl_secs = Some(ask.ttl_secs.unwrap_or(MARKET_TTL_SECS).min(MARKET_TTL_SECS));
+        }
+        ask
     }
 
     fn solve(&self) -> Result<Solved, Refusal> {
@@ -329,17 +367,36 @@ impl<'a> Deal<'a> {
         let kept = 10_000u16.checked_sub(slippage_bps).ok_or(Refusal::OutOfRange)?;
         let minimum = output.mul_floor(Ratio::bps(kept))?;
         self.check_impact(sold.is_some().then_some((input, deposit)), bought.is_some().then_some((paid, output)))?;
-        let origin_swap = sold.map(|offer| -> Result<Swap, Refusal> {
-            // The least deposit that still brings the minimum: below it the user's own transaction reverts, and
-            // nothing has to be sent back.
-            let least_paid = paid.mul_ceil(Ratio::new(minimum.units(), output.units())?)?;
-            let least = self.deposit_for(least_paid, origin_loss).unwrap_or(deposit).min(deposit);
-            Ok(Swap { path: offer.path, input, output: deposit, bound: Bound::LeastOutput(least) })
-        });
-        let destination_swap =
-            bought.map(|offer| Swap { path: offer.path, input: paid, output, bound: Bound::LeastOutput(minimum) });
-        let origin_swap = origin_swap.transpose()?;
-        Ok(Solved { input, deposit, split, origin_swap, destination_swap, paid, output, minimum, slippage_bps })
+        let swap = |offer: Offer, input, output, least| Swap {
+            path: offer.path,
+            input,
+            output,
+            bound: Bound::LeastOutput(least),
+        };
+        Ok(Solved {
+            origin_swap: sold.map(|offer| swap(offer, input, deposit, deposit)),
+            origin_loss,
+            destination_swap: bought.map(|offer| swap(offer, paid, output, minimum)),
+            input,
+            deposit,
+            split,
+            paid,
+            output,
+            minimum,
+            slippage_bps,
+        })
+    }
+
+    /// The user's own trade. Where all of the input is sold, it is bound to the least deposit that still brings the
+    /// minimum: below it the user's own transaction reverts, and nothing has to be sent back.
+    fn bounded_origin_swap(&self, solved: &Solved) -> Result<Option<Swap>, Refusal> {
+        let Some(mut swap) = solved.origin_swap.clone() else { return Ok(None) };
+        if let Bound::LeastOutput(least) = &mut swap.bound {
+            let part = Ratio::new(solved.minimum.units(), solved.output.units())?;
+            let enough = self.deposit_for(solved.paid.mul_ceil(part)?, solved.origin_loss);
+            *least = enough.unwrap_or(solved.deposit).min(solved.deposit);
+        }
+        Ok(Some(swap))
     }
 
     /// From what arrives to what has to be paid in.
@@ -382,6 +439,7 @@ impl<'a> Deal<'a> {
             deposit,
             split,
             origin_swap: sold.map(|offer| most(&offer).map(|most| swap(offer, deposit, most))).transpose()?,
+            origin_loss: Amount::ZERO,
             destination_swap: bought.map(|offer| swap(offer, output, paid)),
             paid,
             output,
@@ -560,12 +618,6 @@ pub(crate) fn split(
     let left = total.taken_from(deposit.checked_add(sponsored)?);
     let exchanged = left.map_err(|_| Refusal::AmountTooLow { fees: total.size() })?;
     Ok(Split { fees, sponsorship, exchanged })
-}
-
-impl Charge {
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
-        self.fees(Amount::ZERO).map(drop).map_err(|OutOfRange| Refusal::AppFees)
-    }
 }
 
 /// The way back through the market, and what the transfer does to the balance of our inventory.

@@ -4,7 +4,7 @@
 
 use crate::catalog::{Chain, Currency};
 use crate::fees::{Charge, Fees, least};
-use crate::money::{Amount, Ratio, UsdMicros};
+use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
 use crate::pair::Pair;
 use crate::pricing::{Fresh, Refusal, Split, Terms, check_impact, gas_cost, split, user_gas};
 use crate::quote::{Ask, Bound, Figures, Operation, Prices, Quote, Swap, Trade};
@@ -43,7 +43,7 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
             ..Charge::default()
         },
     };
-    charge.check()?;
+    charge.check().map_err(|OutOfRange| Refusal::AppFees)?;
     if operation == Operation::Send && ask.recipient == ask.user {
         return Err(Refusal::NothingToDo);
     }

@@ -147,9 +147,9 @@ pub fn routed_size(gas: FillGas, wishes: &Wishes, pools: usize) -> (u64, usize) 
     (units, AROUND + calls)
 }
 
-/// Pools that the fill of a quote goes through.
-pub fn pools(quote: &Quote) -> usize {
-    quote.destination_swap.as_ref().map_or(0, |swap| swap.path.fees().len())
+/// Pools that a fill with this trade goes through.
+pub fn pools(swap: Option<&Swap>) -> usize {
+    swap.map_or(0, |swap| swap.path.fees().len())
 }
 
 /// What trading on one pool takes.

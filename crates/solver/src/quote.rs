@@ -289,7 +289,7 @@ fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
 /// The quote as it is stored.
 fn body(quote: &Quote) -> String {
     /// More than most take.
-    const ROOM: usize = 2 * 1024;
+    const ROOM: usize = 3 * 1024;
     let bytes = domain::json::write(quote, ROOM).expect("a quote has no floats, and no map with other keys than text");
     String::from_utf8(bytes).expect("JSON is text")
 }

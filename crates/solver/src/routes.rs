@@ -6,7 +6,7 @@
 use alloy::primitives::Address;
 use domain::catalog::{Chain, Currency};
 use domain::money::{Amount, Ratio, UsdMicros, pow10};
-use domain::pricing::{self, Fresh, Rates, Refusal, Side, Way};
+use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Side, Way};
 use domain::quote::{Ask, Prices, Quote, Trade};
 use domain::same_chain::{self, Place};
 use domain::swap::{Exchange, Offer};
@@ -43,7 +43,7 @@ impl<'a> Choice<'a> {
 
     /// Asks the market and remembers the answer.
     fn ask(&mut self, input: Amount) -> Option<Amount> {
-        let offer = self.market?.sell(input)?;
+        let offer = self.sell(input)?;
         let amount = offer.amount;
         self.asked = Some((input, offer));
         Some(amount)
@@ -134,7 +134,7 @@ impl Solver {
         payouts: &[Choice<'_>],
         fresh: Fresh,
     ) -> Result<Quote, QuoteError> {
-        let mut best: Result<Quote, QuoteError> = Err(Refusal::NoRoute.into());
+        let mut best: Result<Draft<'_>, QuoteError> = Err(Refusal::NoRoute.into());
         for deposit in deposits {
             for payout in payouts {
                 let way = Way {
@@ -145,18 +145,18 @@ impl Solver {
                 };
                 let price = |pools| {
                     let rates = self.rates(ask, scene, deposit, payout, pools)?;
-                    pricing::price(ask.clone(), way, &rates, &self.terms, fresh).map_err(QuoteError::from)
+                    pricing::draft(ask, way, rates, &self.terms).map_err(QuoteError::from)
                 };
                 // How many pools it takes is known once it is priced; most take one.
                 let first = usize::from(payout.market.is_some());
-                let quote = price(first).and_then(|quote| match pools(&quote) {
+                let draft = price(first).and_then(|draft| match pools(draft.destination_swap()) {
                     more if more > first => price(more),
-                    _ => Ok(quote),
+                    _ => Ok(draft),
                 });
-                best = better(best, quote);
+                best = better(best, draft, ask.trade);
             }
         }
-        best
+        Ok(best?.quote(fresh)?)
     }
 
     fn rates<'a>(
@@ -239,17 +239,21 @@ impl Solver {
     }
 }
 
-/// More out, or less in; a quote rather than a refusal, and of refusals the one that says most.
-fn better(best: Result<Quote, QuoteError>, other: Result<Quote, QuoteError>) -> Result<Quote, QuoteError> {
+/// More out, or less in; a draft rather than a refusal, and of refusals the one that says most.
+fn better<'a>(
+    best: Result<Draft<'a>, QuoteError>,
+    other: Result<Draft<'a>, QuoteError>,
+    trade: Trade,
+) -> Result<Draft<'a>, QuoteError> {
     match (best, other) {
         (Ok(best), Ok(other)) => {
-            let wins = match best.ask.trade {
-                Trade::ExactInput => other.figures.output > best.figures.output,
-                Trade::ExactOutput | Trade::ExpectedOutput => other.figures.input < best.figures.input,
+            let wins = match trade {
+                Trade::ExactInput => other.output() > best.output(),
+                Trade::ExactOutput | Trade::ExpectedOutput => other.input() < best.input(),
             };
             Ok(if wins { other } else { best })
         }
-        (Ok(quote), Err(_)) | (Err(_), Ok(quote)) => Ok(quote),
+        (Ok(draft), Err(_)) | (Err(_), Ok(draft)) => Ok(draft),
         (Err(QuoteError::Refused(Refusal::NoRoute)), Err(other)) => Err(other),
         (Err(best), Err(_)) => Err(best),
     }
@@ -277,7 +281,13 @@ fn most<'a, R: Ord + Copy>(
     choices: impl Iterator<Item = Choice<'a>>,
     rank: impl Fn(&mut Choice<'a>) -> Option<R>,
 ) -> Vec<Choice<'a>> {
-    let mut ranked: Vec<_> = choices.map(|mut choice| (rank(&mut choice), choice)).collect();
+    let mut ranked: Vec<(Option<R>, Choice<'a>)> = Vec::new();
+    for mut choice in choices {
+        // The native currency and its wrapped token have one market, which is asked once.
+        let twin = ranked.iter().find(|(_, other)| other.market == choice.market);
+        choice.asked = twin.and_then(|(_, twin)| twin.asked.clone());
+        ranked.push((rank(&mut choice), choice));
+    }
     // Of equals the first: the native currency is first in the list.
     ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     ranked.into_iter().take(MOST_CHOICES).map(|(_, choice)| choice).collect()

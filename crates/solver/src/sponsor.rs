@@ -116,7 +116,7 @@ fn size(quote: &Quote, site: &Site) -> (u64, usize) {
     let gas = site.chain.fill_gas;
     let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
     if is_routed(quote) {
-        routed_size(gas, &quote.ask.wishes, pools(quote))
+        routed_size(gas, &quote.ask.wishes, pools(quote.destination_swap.as_ref()))
     } else if native {
         (gas.native_typical, 0)
     } else {

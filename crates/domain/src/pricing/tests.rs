@@ -225,7 +225,7 @@ impl Case {
             sponsor_available: UsdMicros(self.sponsor),
         };
         let ask = Ask { ttl_secs: self.ttl, ..ask(self.trade, self.amount, from, to, self.wishes) };
-        price(ask, way, &rates, &self.terms, fresh())
+        draft(&ask, way, rates, &self.terms)?.quote(fresh())
     }
 }
 
