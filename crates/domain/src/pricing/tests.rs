@@ -2,14 +2,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::account::Vm;
-use crate::catalog::{Dex, FillGas, Presentation};
+use crate::catalog::{Class, Dex, FillGas, Presentation};
 use crate::ids::ChainId;
+use crate::money::{Price, Signed};
 use alloy_primitives::Bytes;
 
 use crate::fees::AppFee;
-use crate::quote::{Call, Operation, Wishes};
-use crate::sponsorship::SponsorAsk;
-use crate::swap::Path;
+use crate::quote::{Bound, Call, Operation, Trade, Wishes};
+use crate::sponsorship::{Component, SponsorAsk};
+use crate::swap::{Offer, Path};
 
 pub(crate) fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
     Currency {

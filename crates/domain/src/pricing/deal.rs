@@ -1,0 +1,215 @@
+//! What is settled before the amounts are: rates, charges, and what an amount means by them.
+
+use crate::catalog::Class;
+use crate::fees::{Charge, least};
+use crate::fixed_rate::Fixed;
+use crate::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
+use crate::pair::Pair;
+use crate::quote::Ask;
+use crate::sponsorship::{Component, Sponsorship};
+
+use super::split::{Split, split};
+use super::{Rates, Refusal, Terms, Way};
+
+/// How long a price that depends on a market stands at the most.
+const MARKET_TTL_SECS: u32 = 600;
+
+/// Everything that is settled before the amounts are.
+#[derive(Debug)]
+pub struct Deal<'a> {
+    pub ask: &'a Ask,
+    pub way: Way<'a>,
+    pub rates: Rates<'a>,
+    pub terms: &'a Terms,
+    pub pair: Pair,
+    /// Of the deposit for the payout.
+    pub exchange: Pair,
+    pub charge: Charge,
+    /// What the solver pays out for what is left of the deposit: the caller's rate, or the market's.
+    pub rate: Ratio,
+    pub market_rate: Ratio,
+}
+
+impl<'a> Deal<'a> {
+    pub fn new(ask: &'a Ask, way: Way<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Self, Refusal> {
+        let pair = Pair::of(way.origin.currency, way.destination.currency);
+        let exchange = Pair::of(way.deposit, way.payout);
+        let prices = &rates.prices;
+        let feeds = exchange.rate((way.deposit, prices.deposit), (way.payout, prices.payout))?;
+        let market_rate = exchange.bounded(feeds, rates.hedge, terms)?;
+        let rate = match ask.wishes.fixed_rate {
+            None => market_rate,
+            Some(fixed) => {
+                let direct = rates.origin_swap.is_none() && rates.destination_swap.is_none();
+                if !direct || [way.deposit, way.payout].iter().any(|it| it.class != Class::Stable || !it.held) {
+                    return Err(Refusal::FixedRateCurrency);
+                }
+                if ask.wishes.sponsor.is_none() {
+                    return Err(Refusal::FixedRate("needs subsidizeFees"));
+                }
+                fixed.ratio(way.deposit.decimals, way.payout.decimals)?
+            }
+        };
+        if ask.wishes.top_up.is_some() && way.destination.currency.native {
+            return Err(Refusal::TopUpOfGas);
+        }
+        let in_deposit = |usd| prices.deposit.amount_ceil(usd, way.deposit.decimals);
+        let gas = prices.destination_native.usd_ceil(rates.fill_cost, way.destination.chain.native.decimals)?;
+        let charge = Charge {
+            fill_gas: in_deposit(gas)?,
+            top_up: in_deposit(ask.wishes.top_up.unwrap_or_default())?,
+            flat: in_deposit(terms.flat_fee)?,
+            relay_bps: pair.relay_bps(terms),
+            app_bps: ask.wishes.app_fees.iter().map(|fee| fee.bps).collect(),
+            rebalance_bps: rebalance_bps(exchange, &rates, terms),
+        };
+        charge.check().map_err(|OutOfRange| Refusal::AppFees)?;
+        Ok(Self { ask, way, rates, terms, pair, exchange, charge, rate, market_rate })
+    }
+
+    /// Whatever depends on a market stands for a while at the most, whatever the caller would like.
+    pub fn bounded_ask(&self) -> Ask {
+        let mut ask = self.ask.clone();
+        let wishes = &ask.wishes;
+        let at_market =
+            self.exchange.is_exchange() || self.rates.destination_swap.is_some() || !wishes.calls.is_empty();
+        // A sponsor stands for a sum in dollars, and its key may be revoked: neither is promised for days.
+        let sponsored = wishes.fixed_rate.is_some() || wishes.sponsor.is_some();
+        if at_market || sponsored || wishes.top_up.is_some() {
+            ask.ttl_secs = Some(ask.ttl_secs.unwrap_or(MARKET_TTL_SECS).min(MARKET_TTL_SECS));
+        }
+        ask
+    }
+
+    /// What becomes of a deposit. `loss` is what the pools take, in the deposit's currency, for a sponsor to make good.
+    pub fn split(&self, deposit: Amount, loss: Amount) -> Result<Split, Refusal> {
+        let price = (self.rates.prices.deposit, self.way.deposit.decimals);
+        split(self.ask, &self.charge, deposit, loss, price, self.rates.sponsor_available)
+    }
+
+    /// The least deposit for which this much is paid out.
+    pub fn deposit_for(&self, paid: Amount, loss: Amount) -> Result<Amount, Refusal> {
+        let left = paid.mul_ceil(self.rate.inverse()?)?;
+        let guess = if self.ask.wishes.sponsor.is_some() { left } else { self.charge.gross(left)? };
+        let pays = |deposit: Amount| {
+            let paid_out = |split: Split| split.exchanged.mul_floor(self.rate).is_ok_and(|out| out >= paid);
+            self.split(deposit, loss).is_ok_and(paid_out)
+        };
+        least(guess, pays).ok_or(Refusal::OutOfRange)
+    }
+
+    pub fn sponsors_losses(&self) -> bool {
+        let sponsor = self.ask.wishes.sponsor.as_ref().filter(|_| self.rates.losses_known);
+        sponsor.is_some_and(|sponsor| sponsor.selected().contains(&Component::Swap))
+    }
+
+    /// What the origin's pools take, in the deposit's currency.
+    pub fn origin_loss(&self, input: Amount, deposit: Amount) -> Result<Amount, Refusal> {
+        if self.rates.origin_swap.is_none() || !self.sponsors_losses() {
+            return Ok(Amount::ZERO);
+        }
+        let (prices, from, to) = (&self.rates.prices, self.way.origin.currency, self.way.deposit);
+        let fair = Price::exchange((prices.origin, from.decimals), (prices.deposit, to.decimals))?;
+        Ok(input.mul_floor(fair)?.saturating_sub(deposit))
+    }
+
+    /// What the destination's pools take, in the deposit's currency.
+    pub fn destination_loss(&self, paid: Amount, output: Amount) -> Result<Amount, Refusal> {
+        if !self.sponsors_losses() {
+            return Ok(Amount::ZERO);
+        }
+        let (spent, got) = self.destination_worth(paid, output)?;
+        let lost = UsdMicros(spent.checked_sub(got)?.0.max(0));
+        Ok(self.rates.prices.deposit.amount_floor(lost, self.way.deposit.decimals)?)
+    }
+
+    fn destination_worth(&self, paid: Amount, output: Amount) -> Result<(UsdMicros, UsdMicros), OutOfRange> {
+        let prices = &self.rates.prices;
+        let spent = prices.payout.usd_floor(paid, self.way.payout.decimals)?;
+        Ok((spent, prices.destination.usd_floor(output, self.way.destination.currency.decimals)?))
+    }
+
+    pub fn check_impact(
+        &self,
+        origin: Option<(Amount, Amount)>,
+        destination: Option<(Amount, Amount)>,
+    ) -> Result<(), Refusal> {
+        if self.ask.wishes.any_impact {
+            return Ok(());
+        }
+        let prices = &self.rates.prices;
+        if let Some((input, deposit)) = origin {
+            let spent = prices.origin.usd_floor(input, self.way.origin.currency.decimals)?;
+            check_impact((spent, prices.deposit.usd_floor(deposit, self.way.deposit.decimals)?), self.terms)?;
+        }
+        match destination {
+            Some((paid, output)) => check_impact(self.destination_worth(paid, output)?, self.terms),
+            None => Ok(()),
+        }
+    }
+
+    pub fn worth(&self, deposit: Amount) -> Result<UsdMicros, OutOfRange> {
+        self.rates.prices.deposit.usd_floor(deposit, self.way.deposit.decimals)
+    }
+
+    /// A pool gives nothing for next to nothing, which is not for lack of liquidity.
+    pub fn no_offer(&self, input: Amount) -> Refusal {
+        let prices = &self.rates.prices;
+        let worth = prices.origin.usd_floor(input, self.way.origin.currency.decimals);
+        let fees = self.charge.fees(Amount::ZERO).and_then(|fees| fees.fixed());
+        let cost = fees.and_then(|fees| prices.deposit.usd_ceil(fees, self.way.deposit.decimals));
+        match (worth, fees, cost) {
+            (Ok(worth), Ok(fees), Ok(cost)) if worth < cost => Refusal::AmountTooLow { fees },
+            _ => Refusal::InsufficientLiquidity,
+        }
+    }
+
+    pub fn too_low(&self, split: &Split) -> Refusal {
+        match split.fees.total() {
+            Ok(fees) => Refusal::AmountTooLow { fees: fees.size() },
+            Err(OutOfRange) => Refusal::OutOfRange,
+        }
+    }
+
+    pub fn top_up(&self) -> Result<Option<Amount>, Refusal> {
+        let native = &self.way.destination.chain.native;
+        let amount = |usd| self.rates.prices.destination_native.amount_floor(usd, native.decimals);
+        Ok(self.ask.wishes.top_up.map(amount).transpose()?.filter(|amount| !amount.is_zero()))
+    }
+
+    /// Beside what the market would give, and only if the integrator can stand for the difference.
+    pub fn fixed(&self, split: &Split, output: Amount) -> Result<Option<Fixed>, Refusal> {
+        let Some(rate) = self.ask.wishes.fixed_rate else { return Ok(None) };
+        let fixed = Fixed { rate, market_output: split.exchanged.mul_floor(self.market_rate)? };
+        if fixed.deviates(output)? {
+            return Err(Refusal::FixedRate("more than 500 basis points away from the market"));
+        }
+        let (price, decimals) = (self.rates.prices.payout, self.way.payout.decimals);
+        let drift = fixed.fee(output, price, decimals)?;
+        let sponsored = split.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
+        let fees = self.rates.prices.deposit.usd_ceil(sponsored, self.way.deposit.decimals)?;
+        // What the rate brings is there only afterwards: it pays for no fees.
+        let spent = fees.checked_add(UsdMicros(drift.0.min(0).saturating_neg()))?;
+        if spent > self.rates.sponsor_available {
+            return Err(Refusal::SponsorBalance);
+        }
+        Ok(Some(fixed))
+    }
+}
+
+pub(crate) fn check_impact((spent, got): (UsdMicros, UsdMicros), terms: &Terms) -> Result<(), Refusal> {
+    let lost = i128::from(spent.0.saturating_sub(got.0));
+    if lost * 10_000 > i128::from(spent.0) * i128::from(terms.most_impact_bps) {
+        return Err(Refusal::ImpactTooHigh);
+    }
+    Ok(())
+}
+
+/// The way back through the market, and what the transfer does to the balance of our inventory.
+fn rebalance_bps(exchange: Pair, rates: &Rates<'_>, terms: &Terms) -> i16 {
+    let need = |bps: i32| i64::from(bps.clamp(-10_000, 10_000));
+    let skew = need(rates.payout_need_bps) - need(rates.deposit_need_bps);
+    // Rounded up: towards the cost.
+    let skew = (i64::from(terms.rebalance_bps) * skew + 19_999).div_euclid(20_000);
+    i16::try_from(i64::from(exchange.spread_bps(terms)) + skew).unwrap_or(i16::MAX)
+}
