@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
+use domain::api_key::KeyText;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -15,10 +16,19 @@ const LARGEST: usize = 1024 * 1024;
 
 /// A request as the bytes on the wire.
 pub fn post(path: &str, body: &str) -> Vec<u8> {
+    post_with(path, "", body)
+}
+
+/// The same with a key.
+pub fn post_as(key: &KeyText, path: &str, body: &str) -> Vec<u8> {
+    post_with(path, &format!("x-api-key: {}\r\n", key.expose()), body)
+}
+
+fn post_with(path: &str, header: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
-        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n\
-         {body}"
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{header}\
+         content-length: {length}\r\n\r\n{body}"
     )
     .into_bytes()
 }

@@ -54,6 +54,9 @@ struct QuoteArgs {
     /// Connections that ask at once under load.
     #[arg(long, default_value = "64")]
     connections: NonZeroUsize,
+    /// Only rows whose name has this in it, and the floor.
+    #[arg(long)]
+    only: Option<String>,
     /// Only this database.
     #[arg(long)]
     engine: Option<Engine>,

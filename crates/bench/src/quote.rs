@@ -2,14 +2,14 @@
 //! the same minute.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use devnet::{Chain, Devnet, Postgres, Progress};
-use serde_json::json;
+use domain::api_key::KeyText;
+use serde_json::{Value, json};
 
-use crate::client::{Client, post};
+use crate::client::{Client, post, post_as};
 use crate::floor::Floor;
 use crate::load::{self, Effort};
 use crate::report::{Group, Report, Row};
@@ -17,6 +17,8 @@ use crate::stand::Stand;
 use crate::{Engine, QuoteArgs, disk};
 
 const NATIVE: &str = "0x0000000000000000000000000000000000000000";
+/// What the sponsored quote is held against.
+const EXCHANGE: &str = "USDC to USDT";
 /// What is added to every call to a node in the second half.
 const FAR: Duration = Duration::from_millis(30);
 
@@ -45,7 +47,7 @@ pub async fn measure(args: &QuoteArgs) -> Result<Report> {
         }
         for engine in &engines {
             progress.say(&format!("Measuring on {}, nodes {} ms away", engine.name(), delay.as_millis()));
-            report.groups.push(group(&devnet, *engine, postgres.as_ref(), &args.folder, delay, effort).await?);
+            report.groups.push(group(&devnet, *engine, postgres.as_ref(), args, delay, effort).await?);
         }
     }
     if let Some(postgres) = postgres {
@@ -59,57 +61,75 @@ async fn group(
     devnet: &Devnet,
     engine: Engine,
     postgres: Option<&Postgres>,
-    folder: &Path,
+    args: &QuoteArgs,
     delay: Duration,
     effort: Effort,
 ) -> Result<Group> {
-    let stand = Stand::start(devnet, engine, postgres, folder).await?;
+    let stand = Stand::start(devnet, engine, postgres, &args.folder).await?;
     let address = stand.service.address;
-    let kinds = kinds(devnet);
-    let sample = sample(address, &kinds[1].1).await?;
+    let kinds = kinds(devnet, &stand.sponsor);
+    let sample = sample(address, &kinds[1].request).await?;
     let mut group =
         Group { engine, node_delay_millis: delay.as_millis(), answer_bytes: sample.len(), rows: Vec::new() };
     let floor = Floor::start(sample).await?;
-    group.rows.push(row("floor", floor.address, &kinds[1].1, effort).await?);
-    for (name, body) in &kinds {
-        group.rows.push(row(name, address, body, effort).await?);
+    group.rows.push(kinds[1].row("floor", floor.address, effort).await?);
+    for kind in kinds.iter().filter(|kind| args.only.as_ref().is_none_or(|only| kind.name.contains(only))) {
+        group.rows.push(kind.row(kind.name, address, effort).await?);
     }
     stand.stop().await?;
     Ok(group)
 }
 
-async fn row(name: &'static str, address: SocketAddr, body: &str, effort: Effort) -> Result<Row> {
-    let outcome = load::measure(address, post("/quote/v2", body), effort).await;
-    Ok(Row { name, outcome: outcome.with_context(|| name.to_owned())? })
-}
-
 /// An answer, so that the floor can be of its size.
-async fn sample(address: SocketAddr, body: &str) -> Result<Vec<u8>> {
+async fn sample(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>> {
     let mut client = Client::connect(address).await?;
-    let answer = client.send(&post("/quote/v2", body)).await;
-    Ok(answer.context("no quote")?.to_vec())
+    Ok(client.send(request).await.context("no quote")?.to_vec())
 }
 
-fn kinds(devnet: &Devnet) -> [(&'static str, String); 5] {
+/// One kind of quote.
+struct Kind {
+    name: &'static str,
+    request: Vec<u8>,
+    /// The kind that differs from it in one thing.
+    beside: Option<&'static str>,
+}
+
+impl Kind {
+    async fn row(&self, name: &'static str, address: SocketAddr, effort: Effort) -> Result<Row> {
+        let outcome = load::measure(address, self.request.clone(), effort).await;
+        Ok(Row { name, beside: self.beside, outcome: outcome.with_context(|| name.to_owned())? })
+    }
+}
+
+fn kinds(devnet: &Devnet, sponsor: &KeyText) -> [Kind; 6] {
     let (from, to) = (devnet.chain("base"), devnet.chain("optimism"));
     let token = |chain: &Chain, symbol: &str| chain.token(symbol).address.to_string();
     let body = |origin: &str, destination: &str, amount: &str| {
-        let body = json!({
+        json!({
             "user": "0x1111111111111111111111111111111111111111",
             "recipient": "0x2222222222222222222222222222222222222222",
             "originChainId": from.id, "originCurrency": origin,
             "destinationChainId": to.id, "destinationCurrency": destination,
             "amount": amount, "tradeType": "EXACT_INPUT",
-        });
-        body.to_string()
+        })
     };
-    let usdc = token(from, "USDC");
+    let plain = |name, body: Value| Kind { name, request: post("/quote/v2", &body.to_string()), beside: None };
+    let (usdc, usdt) = (token(from, "USDC"), token(to, "USDT"));
+    let mut sponsored = body(&usdc, &usdt, "250000000");
+    sponsored["subsidizeFees"] = json!(true);
+    sponsored["fixedRate"] = json!("1:1");
     [
-        ("native bridge", body(NATIVE, NATIVE, "100000000000000000")),
-        ("USDC bridge", body(&usdc, &token(to, "USDC"), "250000000")),
-        ("USDC to USDT", body(&usdc, &token(to, "USDT"), "250000000")),
-        ("ETH to USDC", body(NATIVE, &token(to, "USDC"), "100000000000000000")),
+        plain("native bridge", body(NATIVE, NATIVE, "100000000000000000")),
+        plain("USDC bridge", body(&usdc, &token(to, "USDC"), "250000000")),
+        plain(EXCHANGE, body(&usdc, &usdt, "250000000")),
+        // The same with all fees paid by a key's wallet, and at a rate of its choice.
+        Kind {
+            name: "sponsored, 1:1",
+            request: post_as(sponsor, "/quote/v2", &sponsored.to_string()),
+            beside: Some(EXCHANGE),
+        },
+        plain("ETH to USDC", body(NATIVE, &token(to, "USDC"), "100000000000000000")),
         // Pools on both sides: bought from one on the destination with what one on the origin gives.
-        ("TAIL to TAIL", body(&token(from, "TAIL"), &token(to, "TAIL"), "5000000000000000000000")),
+        plain("TAIL to TAIL", body(&token(from, "TAIL"), &token(to, "TAIL"), "5000000000000000000000")),
     ]
 }

@@ -32,6 +32,9 @@ pub struct Group {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub name: &'static str,
+    /// The row to compare it with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<&'static str>,
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -88,6 +91,18 @@ impl Group {
                 row.outcome.errors
             );
         }
+        for row in &self.rows {
+            let plain = self.rows.iter().find(|plain| row.beside == Some(plain.name));
+            if let Some((plain, ratio)) = plain.and_then(|plain| Some((plain, row.cpu_ratio(plain)?))) {
+                println!("{}: {ratio} of the CPU of {}", row.name, plain.name);
+            }
+        }
+    }
+}
+
+impl Row {
+    fn cpu_ratio(&self, plain: &Self) -> Option<String> {
+        Some(ratio(self.outcome.cpu_nanos?, plain.outcome.cpu_nanos?))
     }
 }
 

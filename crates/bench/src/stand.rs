@@ -4,21 +4,28 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use causeway::commands::api_key;
 use causeway::config::Config;
 use causeway::local::{self, Local};
 use causeway::outside::outside;
 use causeway::service::Service;
-use devnet::{Devnet, Postgres};
-use store::Store;
+use devnet::{Account, Devnet, Postgres};
+use domain::api_key::KeyText;
+use domain::ledger::UsdcMicros;
+use store::{Store, ledger};
 use tempfile::TempDir;
 
 use crate::Engine;
 
 /// How long a service may take to have read every chain.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Blocks after which a transfer on the local chains is final, and some.
+const FINALITY: u64 = 16;
 
 pub struct Stand {
     pub service: Service,
+    /// Of a key whose wallet has a balance.
+    pub sponsor: KeyText,
     // Removed after the service has stopped.
     _folder: TempDir,
 }
@@ -54,9 +61,13 @@ impl Stand {
         }
         let config = Config::load(&local::write(&config, folder.path())?)?;
         Store::migrate(&causeway::assemble::database(&config)?)?;
+        // A wallet of its own: what this database credits was not sent to another.
+        let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
+        let sponsor = api_key::ensure(&config, folder.path(), &wallet).await?;
         let service = Service::start(&config, outside()).await?;
         served(&service).await?;
-        Ok(Self { service, _folder: folder })
+        fund(&service, devnet, &wallet).await?;
+        Ok(Self { service, sponsor, _folder: folder })
     }
 
     pub async fn stop(self) -> Result<()> {
@@ -66,20 +77,35 @@ impl Stand {
 
 /// Waits until every chain is read and takes payments.
 async fn served(service: &Service) -> Result<()> {
-    const PAUSE: Duration = Duration::from_millis(50);
     let solver = &service.solver;
-    for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
-        let mut sites = solver.sites.values();
-        if sites.all(|site| {
+    let read = async || {
+        Ok(solver.sites.values().all(|site| {
             site.refusing().is_none()
                 && *site.taken.borrow() > 0
                 && solver.market.current(site.id()).is_ok_and(|market| market.check_pools().is_ok())
-        }) {
+        }))
+    };
+    eventually("the service serves every chain", read).await
+}
+
+/// Sends the wallet its balance, and makes the blocks after which it counts.
+async fn fund(service: &Service, devnet: &Devnet, wallet: &Account) -> Result<()> {
+    api_key::fund(service, devnet, wallet).await?;
+    devnet.chain(domain::ledger::CHAIN).mine(FINALITY).await?;
+    let (store, wallet) = (&service.solver.store, wallet.address);
+    let credited = async || Ok(store.read(move |tx| ledger::account(tx, wallet)).await?.balance > UsdcMicros::ZERO);
+    eventually("the sponsor's balance is credited", credited).await
+}
+
+async fn eventually(what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+        if is_so().await? {
             return Ok(());
         }
         tokio::time::sleep(PAUSE).await;
     }
-    bail!("the service did not come to serve every chain in time")
+    bail!("not in time: {what}")
 }
 
 pub fn free_port() -> Result<u16> {

@@ -17,6 +17,8 @@ mod recover;
 mod refund;
 mod topup;
 
+#[cfg(feature = "dev")]
+pub use dev::api_key;
 pub use keys::family_rate;
 
 use crate::cli::{Cli, Command};

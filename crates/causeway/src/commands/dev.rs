@@ -8,7 +8,7 @@ use devnet::{Devnet, Postgres, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use store::Store;
 
-mod api_key;
+pub mod api_key;
 mod facts;
 
 use crate::cli::DevArgs;
