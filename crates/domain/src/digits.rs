@@ -11,6 +11,8 @@ const ROOM: usize = 260;
 const SPARE: usize = 2;
 
 /// The text of a number, written from its last digit to its first.
+///
+/// It is large to hand around, so what makes one is inlined where it is used.
 #[derive(Clone, Copy)]
 pub struct Digits {
     bytes: [u8; ROOM],
@@ -24,6 +26,7 @@ const CHUNK_DIGITS: usize = 19;
 
 impl Digits {
     /// A whole number.
+    #[inline]
     pub fn of(number: U256) -> Self {
         let mut digits = Self::NONE;
         digits.put(number);
@@ -50,6 +53,7 @@ impl Digits {
     }
 
     /// The number over `10^decimals`, with all its places.
+    #[inline]
     pub fn fixed(number: U256, decimals: u8) -> Self {
         let mut digits = Self::NONE;
         digits.put(number);
@@ -67,6 +71,7 @@ impl Digits {
     }
 
     /// The same, trailing zeros trimmed, with at least one place.
+    #[inline]
     pub fn scaled(number: U256, decimals: u8) -> Self {
         let mut digits = Self::fixed(number, decimals);
         if decimals == 0 {
@@ -82,6 +87,7 @@ impl Digits {
     }
 
     /// With a sign in front.
+    #[inline]
     #[must_use]
     pub fn negative(mut self, negative: bool) -> Self {
         if negative {

@@ -81,8 +81,21 @@ impl Writer {
         self.out.extend_from_slice(&[b'\\', short]);
     }
 
-    fn number(&mut self, number: impl fmt::Display) -> Result<(), NotJson> {
-        write!(Letters(self), "{number}").map_err(ser::Error::custom)
+    fn whole(&mut self, number: impl Into<u64>) -> Result<(), NotJson> {
+        let (mut digits, mut from, mut rest) = ([0; 20], 20, number.into());
+        loop {
+            from -= 1;
+            digits[from] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                self.out.extend_from_slice(&digits[from..]);
+                return Ok(());
+            }
+        }
+    }
+
+    fn display(&mut self, value: impl fmt::Display) -> Result<(), NotJson> {
+        write!(Letters(self), "{value}").map_err(ser::Error::custom)
     }
 
     fn open(&mut self, start: &[u8], end: &'static [u8]) -> Open<'_> {
@@ -126,35 +139,35 @@ impl<'a> ser::Serializer for &'a mut Writer {
     }
 
     fn serialize_i8(self, value: i8) -> Result<(), NotJson> {
-        self.number(value)
+        self.display(value)
     }
 
     fn serialize_i16(self, value: i16) -> Result<(), NotJson> {
-        self.number(value)
+        self.display(value)
     }
 
     fn serialize_i32(self, value: i32) -> Result<(), NotJson> {
-        self.number(value)
+        self.display(value)
     }
 
     fn serialize_i64(self, value: i64) -> Result<(), NotJson> {
-        self.number(value)
+        self.display(value)
     }
 
     fn serialize_u8(self, value: u8) -> Result<(), NotJson> {
-        self.number(value)
+        self.whole(value)
     }
 
     fn serialize_u16(self, value: u16) -> Result<(), NotJson> {
-        self.number(value)
+        self.whole(value)
     }
 
     fn serialize_u32(self, value: u32) -> Result<(), NotJson> {
-        self.number(value)
+        self.whole(value)
     }
 
     fn serialize_u64(self, value: u64) -> Result<(), NotJson> {
-        self.number(value)
+        self.whole(value)
     }
 
     fn serialize_f32(self, _: f32) -> Result<(), NotJson> {
@@ -263,7 +276,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<(), NotJson> {
         self.out.push(b'"');
-        self.number(value)?;
+        self.display(value)?;
         self.out.push(b'"');
         Ok(())
     }
@@ -448,6 +461,7 @@ mod tests {
         raw: &'a RawValue,
         raws: [&'a RawValue; 2],
         map: BTreeMap<String, u64>,
+        numbers: (u8, u16, u32, u64),
         empty: [u8; 0],
         formatted: fmt::Arguments<'a>,
         #[serde(flatten)]
@@ -481,6 +495,7 @@ mod tests {
             raw: &raw,
             raws: [&raw, &raw],
             map: [("x\u{1}".to_owned(), u64::MAX), ("y".to_owned(), 0)].into(),
+            numbers: (0, 9, 10, 10_000_000_000_000_000_000),
             empty: [],
             formatted: format_args!("{}\t{}", 1, "\\"),
             more: More { signed: -7, newtype: Newtype(-300) },

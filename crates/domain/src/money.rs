@@ -158,10 +158,12 @@ impl Signed {
     }
 
     /// The human-scaled figure, as of an [`Amount`].
+    #[inline]
     pub fn scaled(self, decimals: u8) -> Digits {
         Digits::scaled(self.size.0, decimals).negative(self.negative)
     }
 
+    #[inline]
     fn digits(self) -> Digits {
         Digits::of(self.size.0).negative(self.negative)
     }
@@ -276,6 +278,7 @@ impl UsdMicros {
     }
 
     /// Always six decimals.
+    #[inline]
     pub fn digits(self) -> Digits {
         Digits::fixed(U256::from(self.0.unsigned_abs()), 6).negative(self.0 < 0)
     }
