@@ -36,7 +36,8 @@ impl Component {
 /// What the sponsor offers to pay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SponsorAsk {
-    /// Whose balance pays.
+    /// Whose balance pays. Quotes of a time before balances name nobody, and nobody pays for them.
+    #[serde(default)]
     pub wallet: Address,
     selected: Vec<Component>,
     pub cap: Option<UsdMicros>,
@@ -162,6 +163,12 @@ mod tests {
         assert_eq!(paid.sponsored_total().unwrap().to_string(), "70000");
         assert_eq!(paid.user_pays_total().unwrap().to_string(), "53100");
         assert!(paid.cap_hit);
+    }
+
+    #[test]
+    fn a_quote_of_a_time_before_balances_still_loads() {
+        let ask: SponsorAsk = serde_json::from_str(r#"{"selected":["Swap","Relay"],"cap":null}"#).unwrap();
+        assert_eq!(ask, SponsorAsk::new(Address::ZERO, vec![Component::Swap, Component::Relay], None));
     }
 
     #[test]
