@@ -61,7 +61,11 @@ impl<'a> Deal<'a> {
             flat: in_deposit(terms.flat_fee)?,
             relay_bps: pair.relay_bps(terms),
             app_bps: ask.wishes.app_fees.iter().map(|fee| fee.bps).collect(),
-            rebalance_bps: rebalance_bps(exchange, &rates, terms),
+            rebalance_bps: match ask.wishes.fixed_rate {
+                // What the rate says and nothing beside it.
+                Some(_) => rebalance_bps(exchange, &rates, terms).max(0),
+                None => rebalance_bps(exchange, &rates, terms),
+            },
         };
         charge.check().map_err(|OutOfRange| Refusal::AppFees)?;
         Ok(Self { ask, way, rates, terms, pair, exchange, charge, rate, market_rate })

@@ -502,6 +502,22 @@ fn a_fixed_rate_holds_whatever_the_market_says() {
     assert_eq!(backward.quote().unwrap().figures.input.to_string(), "250000000");
 }
 
+#[test]
+fn a_fixed_rate_is_exactly_that_whatever_our_inventory_needs() {
+    for (needs, trade, amount) in [
+        ((10_000, -10_000), Trade::ExactInput, 250_000_000),
+        ((10_000, -10_000), Trade::ExactOutput, 249_900_000),
+        ((-10_000, 10_000), Trade::ExactInput, 250_000_000),
+        ((0, 0), Trade::ExactInput, 250_000_000),
+    ] {
+        let wishes = Wishes { fixed_rate: Some("1:0.9996".parse().unwrap()), ..sponsored(None) };
+        let terms = Terms { rebalance_bps: 20, ..terms() };
+        let figures = Case { needs, terms, trade, wishes, ..Case::new(amount, 1, 1) }.quote().unwrap().figures;
+        let (input, output) = (figures.input.to_string(), figures.output.to_string());
+        assert_eq!((input.as_str(), output.as_str()), ("250000000", "249900000"), "{needs:?} {trade:?}");
+    }
+}
+
 fn wishes() -> impl Strategy<Value = Wishes> {
     let app = proptest::collection::vec(0u16..200, 0..3);
     (app, proptest::option::of(proptest::option::of(0i64..5_000_000)), proptest::option::of(0i64..5_000_000)).prop_map(
