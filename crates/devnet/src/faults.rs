@@ -25,8 +25,8 @@ pub struct Fault {
     pub drop_sends: bool,
     /// Log queries find nothing and log subscriptions stay silent.
     pub hide_logs: bool,
-    /// Traces are not offered.
-    pub no_traces: bool,
+    /// What not every node offers is not offered: traces, the receipts of a whole block.
+    pub no_extras: bool,
 }
 
 /// The switch. Clones share it.

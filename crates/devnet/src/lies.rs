@@ -30,7 +30,9 @@ pub fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
             return Plan::Error(4, "the transaction was not mined within the timeout");
         }
         "eth_getLogs" if fault.hide_logs => return Plan::Result(json!([])),
-        "debug_traceTransaction" if fault.no_traces => return Plan::Error(-32601, "the method is not available"),
+        "debug_traceTransaction" | "eth_getBlockReceipts" if fault.no_extras => {
+            return Plan::Error(-32601, "the method is not available");
+        }
         _ => (),
     }
     if fault.wrong_block_hash {
@@ -54,6 +56,7 @@ pub fn bend(method: &str, result: &mut Value, fault: &Fault, head: Option<u64>) 
         match method {
             "eth_getBlockByNumber" | "eth_getBlockByHash" if beyond(result, "number") => *result = Value::Null,
             "eth_getTransactionReceipt" if beyond(result, "blockNumber") => *result = Value::Null,
+            "eth_getBlockReceipts" if beyond(&result[0], "blockNumber") => *result = Value::Null,
             "eth_getTransactionByHash" if beyond(result, "blockNumber") => {
                 for key in ["blockHash", "blockNumber", "transactionIndex"] {
                     result[key] = Value::Null;

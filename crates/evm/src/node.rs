@@ -60,8 +60,13 @@ pub struct EndpointHealth {
     pub subscribed: bool,
 }
 
-/// The one method that not every node offers.
 pub(crate) const TRACE: &str = "debug_traceTransaction";
+pub(crate) const BLOCK_RECEIPTS: &str = "eth_getBlockReceipts";
+
+/// Not every node offers these, and nothing is held against one that does not: there is another way to ask.
+fn is_extra(method: &str) -> bool {
+    method == TRACE || method == BLOCK_RECEIPTS
+}
 
 impl Node {
     pub fn new(chain: ChainId, http: Url, ws: Option<Url>, client: reqwest::Client, timeout: Duration) -> Self {
@@ -91,8 +96,7 @@ impl Node {
         self.count(method, answer.as_ref().map_or_else(ChainError::label, |_| "ok"));
         metrics::histogram!("evm_rpc_seconds", "chain" => self.chain_label.clone(), "method" => method).record(elapsed);
         match &answer {
-            // Nothing is held against a node that does not offer it.
-            Err(_) if method == TRACE => {}
+            Err(_) if is_extra(method) => {}
             Err(error) if error.is_endpoint_failure() => self.failed(method, error),
             _ => self.answered(method, elapsed),
         }
@@ -234,7 +238,7 @@ struct Asking<'a> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         let after = self.started.elapsed();
-        if !self.answered && self.method != TRACE && after >= self.node.patience() {
+        if !self.answered && !is_extra(self.method) && after >= self.node.patience() {
             let error = ChainError::Timeout { host: self.node.host.clone(), method: self.method, after };
             self.node.count(self.method, "overtaken");
             self.node.failed(self.method, &error);

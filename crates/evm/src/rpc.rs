@@ -102,6 +102,13 @@ pub struct Receipt {
     pub logs: Vec<Log>,
 }
 
+/// Whose a receipt is, whatever else is in it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReceiptName {
+    pub transaction_hash: B256,
+}
+
 impl Receipt {
     pub fn success(&self) -> bool {
         self.status == 1

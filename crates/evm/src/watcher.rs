@@ -4,25 +4,28 @@
 //! Everything is asked for by block hash, in parallel, from one endpoint. A range of numbers would be answered from
 //! whatever the node thinks is canonical by then. Following the chain, reorgs included, is the caller's part.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use alloy::primitives::{Address, B256, BloomInput, Bytes, U256};
 use alloy::rpc::types::Log;
 use domain::ids::RequestId;
 use futures::StreamExt;
 use futures::stream;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::errors::ChainError;
 use crate::extract::{Contradiction, SeenDeposit, extract};
 use crate::funding::{Funding, SeenReceipt};
-use crate::node::Node;
-use crate::rpc::{FullBlock, Head, Receipt, Tx};
+use crate::node::{BLOCK_RECEIPTS, Node};
+use crate::rpc::{FullBlock, Head, Receipt, ReceiptName, Tx};
 use crate::steps::Entry;
 use crate::topics::{TRANSFER, Topics};
 
 /// Receipts asked for at once.
 const RECEIPTS_AT_ONCE: usize = 16;
+/// From so many on, a block is asked for all of its receipts in one call.
+const RECEIPTS_OF_BLOCK: usize = 8;
 
 /// What to look for in a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,20 +219,62 @@ async fn receipts<'a>(
     block: &FullBlock,
     transactions: Vec<&'a Tx>,
 ) -> Result<Vec<(&'a Tx, Receipt)>, ChainError> {
-    let hash = block.head().hash;
+    if transactions.len() >= RECEIPTS_OF_BLOCK
+        && let Some(all) = receipts_of_block(node, block, &transactions).await?
+    {
+        return Ok(all);
+    }
     let asked = transactions.into_iter().map(|tx| async move {
         const METHOD: &str = "eth_getTransactionReceipt";
-        let receipt: Option<Receipt> = node.ask(METHOD, (tx.hash,)).await?;
-        let receipt = receipt.ok_or_else(|| inconsistent(node, METHOD, hash, "no receipt for its transaction"))?;
-        if receipt.block_hash != hash || receipt.transaction_hash != tx.hash {
-            return Err(inconsistent(node, METHOD, hash, "a receipt from another block"));
-        }
-        Ok((tx, receipt))
+        let receipt = node.ask(METHOD, (tx.hash,)).await?;
+        belongs(node, METHOD, block, tx, receipt)
     });
     // Gathered first: a future that holds the lazy iterator is not `Send` for every lifetime.
     let asked: Vec<_> = asked.collect();
     let answers: Vec<_> = stream::iter(asked).buffered(RECEIPTS_AT_ONCE).collect().await;
     answers.into_iter().collect()
+}
+
+/// None where the node does not offer it, or shows what we cannot read: then each is asked for by itself.
+async fn receipts_of_block<'a>(
+    node: &Node,
+    block: &FullBlock,
+    transactions: &[&'a Tx],
+) -> Result<Option<Vec<(&'a Tx, Receipt)>>, ChainError> {
+    let answer: Result<Option<Vec<Box<RawValue>>>, _> = node.ask(BLOCK_RECEIPTS, (block.head().hash,)).await;
+    let all = match answer {
+        Ok(Some(all)) => all,
+        Ok(None) | Err(ChainError::Refused { .. } | ChainError::Status { .. } | ChainError::Unreadable { .. }) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    // Of other people's receipts only the name is read: some chains have kinds of their own.
+    let named = |text: Box<RawValue>| {
+        let name: ReceiptName = serde_json::from_str(text.get()).ok()?;
+        Some((name.transaction_hash, text))
+    };
+    let mut all: HashMap<B256, Box<RawValue>> = all.into_iter().filter_map(named).collect();
+    let ours = transactions.iter().map(|&tx| {
+        let receipt = all.remove(&tx.hash).and_then(|text| serde_json::from_str(text.get()).ok());
+        belongs(node, BLOCK_RECEIPTS, block, tx, receipt)
+    });
+    ours.collect::<Result<_, _>>().map(Some)
+}
+
+fn belongs<'a>(
+    node: &Node,
+    method: &'static str,
+    block: &FullBlock,
+    tx: &'a Tx,
+    receipt: Option<Receipt>,
+) -> Result<(&'a Tx, Receipt), ChainError> {
+    let hash = block.head().hash;
+    let receipt = receipt.ok_or_else(|| inconsistent(node, method, hash, "no receipt for its transaction"))?;
+    if receipt.block_hash != hash || receipt.transaction_hash != tx.hash {
+        return Err(inconsistent(node, method, hash, "a receipt from another block"));
+    }
+    Ok((tx, receipt))
 }
 
 /// Transactions of a block that are looked at for a name: a block full of them is an attack, not a busy day.

@@ -33,7 +33,7 @@ async fn a_failure_is_explained_with_and_without_traces() {
     let (_turn, chain) = disturbed().await;
     let tracing = nodes(chain, vec![endpoint(chain)]);
     let plain = nodes(chain, vec![second_endpoint(chain)]);
-    chain.faults.set(Fault { no_traces: true, ..Fault::default() });
+    chain.faults.set(Fault { no_extras: true, ..Fault::default() });
     let said = |words: &str| Revert::Said(words.to_owned());
     let table = [
         (reverting(&Sentence::from("Too little received").abi_encode()), said("Too little received")),
@@ -60,7 +60,7 @@ async fn a_failure_is_explained_with_and_without_traces() {
 async fn what_fails_because_of_its_own_block_is_explained_by_the_state_after_it() {
     let (_turn, chain) = disturbed().await;
     let plain = nodes(chain, vec![second_endpoint(chain)]);
-    chain.faults.set(Fault { no_traces: true, ..Fault::default() });
+    chain.faults.set(Fault { no_extras: true, ..Fault::default() });
     // Reverts if its first slot is set, and sets it otherwise: of two calls in one block the second fails, and would
     // not have on the state before.
     let to = Address::from_slice(&fresh_id()[12..]);

@@ -2,11 +2,11 @@
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
-use devnet::{Account, Chain, Devnet};
+use devnet::{Account, Chain, Devnet, Fault};
 use evm::contracts::{Erc20, PriceFeed};
 use evm::{At, Attempt, Nodes, NonceTag, Refusal, SendOutcome, SignedTx, calldata};
 
-use crate::real::{chain, endpoint, fields, fresh_id, nodes, second_endpoint, signer, watch};
+use crate::real::{chain, disturbed, endpoint, fields, fresh_id, nodes, second_endpoint, signer, watch};
 
 const RECIPIENT: Address = Address::repeat_byte(0x5e);
 
@@ -162,4 +162,28 @@ async fn several_reads_are_one_request_at_one_block() {
     assert!((21_000..30_000).contains(&gas), "{gas}");
     let ids = nodes.chain_ids().await;
     assert!(ids.iter().all(|id| id.as_ref().is_ok_and(|id| *id == chain.id)));
+}
+
+#[tokio::test]
+async fn a_block_full_of_payments_is_the_same_with_all_receipts_at_once_and_one_by_one() {
+    let (_turn, chain) = disturbed().await;
+    let wallet = chain.fresh_user().await.unwrap();
+    let (at_once, one_by_one) = (nodes(chain, vec![endpoint(chain)]), nodes(chain, vec![second_endpoint(chain)]));
+    chain.faults.set(Fault { no_extras: true, ..Fault::default() });
+    chain.pause_mining().await;
+    let payments: Vec<SignedTx> = (0..20).map(|nonce| payment(chain, &wallet, nonce, 7, fresh_id())).collect();
+    for payment in &payments {
+        assert!(at_once.send_raw(&payment.bytes, |_| ()).await.is_held());
+    }
+    chain.mine(1).await.unwrap();
+    let hash = at_once.receipt(payments[0].hash).await.unwrap().unwrap().block_hash;
+    let watch = watch(chain, [wallet.address]);
+    let full = at_once.block_by_hash(hash, &watch).await.unwrap().unwrap();
+    assert_eq!(
+        full.sent.iter().map(|sent| sent.hash).collect::<Vec<_>>(),
+        payments.iter().map(|tx| tx.hash).collect::<Vec<_>>()
+    );
+    assert!(full.sent.iter().all(|sent| sent.success && sent.gas_used > 21_000));
+    assert_eq!(one_by_one.block_by_hash(hash, &watch).await.unwrap().unwrap(), full);
+    assert!(one_by_one.health().iter().all(|node| node.failures_in_a_row == 0), "nothing is held against it");
 }
