@@ -47,6 +47,10 @@ pub struct Watchlist {
 /// How long the rest of a snapshot waits for its pools. What they lack then, the next head brings.
 const POOLS_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long a new head is left to those who look for deposits in it. Reading a market is a lot of work for a node, and
+/// what is paid now goes by the snapshot there is.
+const DEPOSITS_FIRST: Duration = Duration::from_millis(20);
+
 /// Keeps the chain's snapshot current until the nodes are dropped. Heads that come faster than they can be read are
 /// skipped: only the newest counts.
 pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
@@ -78,7 +82,12 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
             }
         };
         tokio::select! {
-            changed = heads.changed() => if changed.is_err() { return },
+            changed = heads.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                tokio::time::sleep(DEPOSITS_FIRST).await;
+            }
             // The same head again, now with more pools, or fewer.
             () = learned => {}
         }
