@@ -48,6 +48,9 @@ pub struct FillArgs {
     /// How long the load lasts, in seconds.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: u64,
+    /// Only one half: with the nodes next door, or far away.
+    #[arg(long)]
+    pub only: Option<Half>,
     /// Wallets that fill; each has 48 payments under way at the most.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub lanes: u16,
@@ -62,6 +65,12 @@ pub struct FillArgs {
     pub json: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Half {
+    Near,
+    Far,
+}
+
 pub async fn measure(args: &FillArgs) -> Result<Report> {
     let progress = Progress::new(|text| eprintln!("{text}"));
     let mut report = Report {
@@ -70,7 +79,10 @@ pub async fn measure(args: &FillArgs) -> Result<Report> {
         rate: args.rate,
         distances: Vec::new(),
     };
-    for delay in [Duration::ZERO, FAR] {
+    for (half, delay) in [(Half::Near, Duration::ZERO), (Half::Far, FAR)] {
+        if args.only.is_some_and(|only| only != half) {
+            continue;
+        }
         progress.say(&format!("Nodes {} ms away", delay.as_millis()));
         // Chains of its own: what one half leaves behind is no burden to the other.
         let options =
