@@ -172,6 +172,9 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
 /// it has waited too long.
 async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Result<(), SolverError> {
     let wallet = site.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.address;
+    if !site.has_unmined(wallet) {
+        return Ok(());
+    }
     let chain = site.id();
     let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
     let Some(head) = unmined.first() else { return Ok(()) };

@@ -13,7 +13,7 @@ use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
 use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
-use store::{Tx, contracts, deposits, dues, fast_fills, lanes, outcomes, payments, risk, settlements};
+use store::{Tx, contracts, deposits, dues, fast_fills, lanes, outcomes, payers, payments, risk, settlements};
 
 use crate::claims;
 use crate::deposits::worth;
@@ -207,14 +207,15 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     if !site.sends() {
         return not_now(Reason::Elsewhere);
     }
-    let outstanding = payments::outstanding(tx, due.chain, snapshot.block)?;
-    let lanes = lanes::lock(tx, due.chain)?;
-    let free: Vec<&Lane> = lanes
+    let payers = payers::lock(tx, due.chain, snapshot.block)?;
+    let mut free: Vec<&Lane> = payers
+        .lanes
         .iter()
         .filter(|lane| lane.quarantined.is_none() && lane.unmined < room(due.purpose, site.settings.window))
         .filter(|lane| site.wallets.iter().any(|wallet| wallet.address == lane.wallet))
         .collect();
     if free.is_empty() {
+        payers.keep(tx);
         return not_now(Reason::LanesFull);
     }
     // Whatever is paid back leaves the wallet enough gas for the fills it may still have to send.
@@ -224,11 +225,14 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
             site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit)
         }
     };
-    let able = |lane: &&&Lane| can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
-    let Some(lane) = free.iter().filter(able).min_by_key(|lane| lane.unmined) else {
+    free.sort_by_key(|lane| lane.unmined);
+    let able = |lane: &&&Lane| can_pay(lane.wallet, &form, fees, reserve, snapshot, &payers.outstanding);
+    let Some(wallet) = free.iter().find(able).map(|lane| lane.wallet) else {
+        payers.keep(tx);
         return not_now(Reason::Inventory);
     };
     if !within_risk(tx, due, quote, means)? {
+        payers.keep(tx);
         return not_now(Reason::OverBudget);
     }
     let payment = Payment {
@@ -237,8 +241,8 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         request: due.request,
         order: due.order,
         chain: due.chain,
-        wallet: lane.wallet,
-        nonce: lanes::take_nonce(tx, due.chain, lane.wallet)?,
+        wallet,
+        nonce: lanes::take_nonce(tx, due.chain, wallet)?,
         target: form.target,
         value: form.value,
         data: form.data,
@@ -259,6 +263,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         outcomes::put(tx, stored.id, due.order, comes_to)?;
     }
     dues::remove(tx, due.purpose, due.subject)?;
+    payers.keep_with(tx, &stored);
     Ok(Outcome::Paid(Box::new(stored)))
 }
 

@@ -4,13 +4,13 @@
 //! Occasions commit together where they can. If that fails they commit one by one, and the one that fails by itself is
 //! set aside with an error a person will see, so that it never stops its chain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::deposit::{self, State as DepositState};
 use domain::fail::FailReason;
-use domain::ids::{OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
@@ -41,7 +41,9 @@ use crate::solver::{Means, Solver};
 /// Occasions that share a commit: small, so that the first fill of a big block leaves early.
 const CHUNK: usize = 16;
 /// Rows looked up for one block. What is left has its turn at the next.
-const BATCH: i64 = 256;
+const BATCH: i64 = 1_024;
+/// Payments that are tried even if no lane has room.
+const TRIED_ANYWAY: i64 = 64;
 /// Deposits looked at for sending back, on one block.
 const RETURNS: i64 = 64;
 /// Confirmed deposits taken up on one block at the most: many, so that dust does not hold up the rest.
@@ -88,7 +90,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
     take(solver, site, block.head, executed.into_iter().map(Occasion::Executed).collect()).await?;
     take(solver, site, block.head, block.receipts.iter().cloned().map(Occasion::Receipt).collect()).await?;
     let (chain, number) = (site.id(), block.head.number);
-    let finality = site.settings.finality;
+    let (finality, window) = (site.settings.finality, site.settings.window);
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(site.settings.lost_after_millis));
     let ripe = solver
         .store
@@ -106,7 +108,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
                 }
                 ripe.extend(receipts::ripe(tx, chain, last, BATCH)?.into_iter().map(Occasion::ReceiptFinal));
             }
-            ripe.extend(dues::on(tx, chain, BATCH)?.into_iter().map(Occasion::Due));
+            ripe.extend(payable(tx, chain, window)?.into_iter().map(Occasion::Due));
             ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(Occasion::Lost));
             // Last: what nobody waits for must not take the place of what somebody does.
             ripe.extend(deposits::to_return(tx, chain, RETURNS)?.into_iter().map(|stored| Occasion::Return(stored.id)));
@@ -115,8 +117,9 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
         .await?;
     take(solver, site, block.head, ripe).await?;
     let of = site.clone();
-    let committed = solver.store.read(move |tx| committed(tx, &of, number)).await?;
+    let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
     site.commit(committed);
+    site.set_unmined(wallets);
     Ok(())
 }
 
@@ -143,16 +146,26 @@ pub async fn take_late_receipts(
 
 /// Tries what is due without waiting for the next block.
 pub async fn retry_due(solver: &Arc<Solver>, site: &Arc<Site>, head: Head) -> Result<(), SolverError> {
-    let chain = site.id();
-    let due = solver.store.read(move |tx| dues::on(tx, chain, BATCH)).await?;
+    let (chain, window) = (site.id(), site.settings.window);
+    let due = solver.store.read(move |tx| payable(tx, chain, window)).await?;
     take(solver, site, head, due.into_iter().map(Occasion::Due).collect()).await
 }
 
+/// What is due and may find a lane. Where all are full only a few are tried, in turn: something else may have come of them.
+fn payable(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<Vec<Due>, SolverError> {
+    let room = i64::try_from(lanes::room(tx, chain, window)?).unwrap_or(BATCH);
+    Ok(dues::on(tx, chain, room.saturating_add(TRIED_ANYWAY).min(BATCH))?)
+}
+
+/// By currency, and the wallets it goes out of.
+type Committed = (BTreeMap<Address, Amount>, BTreeSet<Address>);
+
 /// What quotes may not promise again: payments the block does not know of, and what is still due.
-pub fn committed(tx: &mut Tx<'_>, site: &Site, block: u64) -> Result<BTreeMap<Address, Amount>, SolverError> {
+pub fn committed(tx: &mut Tx<'_>, site: &Site, block: u64) -> Result<Committed, SolverError> {
     let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
     let chain = site.id();
     let mut outstanding = payments::outstanding(tx, chain, block)?;
+    let wallets = outstanding.iter().map(|payment| payment.wallet).collect();
     // What the treasury sends to our wallets is not promised to anybody.
     outstanding.retain(|payment| !site.is_keeper(payment.wallet));
     let tokens = outstanding.iter().filter(|payment| !payment.currency.is_zero());
@@ -163,7 +176,7 @@ pub fn committed(tx: &mut Tx<'_>, site: &Site, block: u64) -> Result<BTreeMap<Ad
         let sum = sums.entry(currency).or_default();
         *sum = sum.checked_add(amount)?;
     }
-    Ok(sums)
+    Ok((sums, wallets))
 }
 
 async fn take(solver: &Arc<Solver>, site: &Arc<Site>, head: Head, occasions: Vec<Occasion>) -> Result<(), SolverError> {

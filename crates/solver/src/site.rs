@@ -1,6 +1,6 @@
 //! The solver's means on one chain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +83,8 @@ pub struct Site {
     refusing: ArcSwapOption<String>,
     /// By currency: what is on its way out or due, and may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
+    /// Wallets with payments that the last block taken in does not hold. Not known before there is one.
+    unmined: ArcSwapOption<BTreeSet<Address>>,
 }
 
 /// Where users' transactions enter a chain. Where nothing wraps the native currency, no transaction does.
@@ -125,6 +127,7 @@ impl Site {
             announced: Announced::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
             committed: ArcSwap::default(),
+            unmined: ArcSwapOption::empty(),
         }
     }
 
@@ -166,6 +169,7 @@ impl Site {
     /// Nothing is paid until the start-up checks have passed (again).
     pub fn begin(&self) {
         self.refuse(Some(UNCHECKED.to_owned()));
+        self.unmined.store(None);
     }
 
     pub fn addresses(&self) -> Vec<Address> {
@@ -220,6 +224,16 @@ impl Site {
 
     pub fn commit(&self, amounts: BTreeMap<Address, Amount>) {
         self.committed.store(Arc::new(amounts));
+    }
+
+    /// Whose payments are to be looked after.
+    pub fn set_unmined(&self, wallets: BTreeSet<Address>) {
+        self.unmined.store(Some(Arc::new(wallets)));
+    }
+
+    /// Whether a wallet may have payments that are not in a block.
+    pub fn has_unmined(&self, wallet: Address) -> bool {
+        self.unmined.load().as_ref().is_none_or(|wallets| wallets.contains(&wallet))
     }
 
     pub fn block_time(&self) -> Duration {

@@ -42,7 +42,7 @@ async fn look(solver: &Solver) -> Result<(), SolverError> {
         let mut seen = Vec::new();
         for (&chain, site) in &sites {
             let Some(cursor) = blocks::cursor(tx, chain)? else { continue };
-            seen.push((chain, cursor.number, committed(tx, site, cursor.number)?));
+            seen.push((chain, cursor.number, committed(tx, site, cursor.number)?.0));
         }
         Ok::<_, SolverError>((worker, chain_states::all(tx)?, seen))
     };

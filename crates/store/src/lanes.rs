@@ -44,6 +44,16 @@ pub fn lock(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<Lane>, StoreError> {
     .collect()
 }
 
+/// How many more payments the lanes of a chain have room for, if each may have `window` unmined.
+pub fn room(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<u64, StoreError> {
+    let rows = tx.rows(
+        "select (select count(*) from payment p where p.chain_id = l.chain_id and p.wallet = l.wallet
+         and p.state in ('decided', 'sent')) from lane l where l.chain_id = $1 and l.quarantined is null",
+        &[chain.0.try_into()?],
+    )?;
+    rows.iter().try_fold(0, |sum: u64, row| Ok(sum.saturating_add(window.saturating_sub(row.uint(0)?))))
+}
+
 /// Takes the next nonce. It comes back with the unit, if the unit fails.
 pub fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<u64, StoreError> {
     let row = tx.row(
@@ -55,6 +65,7 @@ pub fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<u6
 
 /// Moves the nonce up to what the chain has used. Never down.
 pub fn raise_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, to: u64) -> Result<(), StoreError> {
+    tx.payers = None;
     tx.execute(
         "update lane set next_nonce = $3 where chain_id = $1 and wallet = $2 and next_nonce < $3",
         &[chain.0.try_into()?, wallet.into(), to.try_into()?],
@@ -64,6 +75,7 @@ pub fn raise_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, to: u64) ->
 
 /// Takes a lane out of use, or back into it.
 pub fn quarantine(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, why: Option<&str>) -> Result<(), StoreError> {
+    tx.payers = None;
     tx.execute(
         "update lane set quarantined = $3 where chain_id = $1 and wallet = $2",
         &[chain.0.try_into()?, wallet.into(), why.map_or(Value::Null, Into::into)],

@@ -27,6 +27,7 @@ pub mod losses;
 mod migrate;
 mod options;
 pub mod outcomes;
+pub mod payers;
 pub mod payments;
 pub mod payouts;
 pub mod receipts;

@@ -31,6 +31,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 14, name: "0014_vault_refunds", sql: include_str!("../migrations/0014_vault_refunds.sql") },
     Migration { version: 15, name: "0015_top_ups", sql: include_str!("../migrations/0015_top_ups.sql") },
     Migration { version: 16, name: "0016_claims", sql: include_str!("../migrations/0016_claims.sql") },
+    Migration {
+        version: 17,
+        name: "0017_payments_in_blocks",
+        sql: include_str!("../migrations/0017_payments_in_blocks.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

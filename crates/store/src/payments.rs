@@ -193,6 +193,7 @@ pub struct Attempt {
 /// Offers the payment again with other fees, or gives it up.
 pub fn attempt(tx: &mut Tx<'_>, id: PaymentId, attempt: Attempt, now: Timestamp) -> Result<(), StoreError> {
     let Attempt { ordinal, fees, cancels } = attempt;
+    tx.payers = None;
     tx.execute(
         "insert into attempt (payment_id, ordinal, max_fee, max_tip, created_at, cancels) values ($1, $2, $3, $4, $5, $6)",
         &[
@@ -241,12 +242,17 @@ pub struct Outstanding {
     pub max_fee: u64,
 }
 
+/// Inside a unit that pays, [`crate::payers::lock`].
 pub fn outstanding(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Vec<Outstanding>, StoreError> {
     tx.rows(
         "select p.wallet, p.currency, p.amount, p.gas, p.target, p.value,
          (select max(a.max_fee) from attempt a where a.payment_id = p.payment_id)
-         from payment p where p.chain_id = $1 and (p.state in ('decided', 'sent')
-         or (p.state = 'mined' and p.block_number > $2))",
+         from payment p where p.chain_id = $1 and p.state in ('decided', 'sent')
+         union all
+         select p.wallet, p.currency, p.amount, p.gas, p.target, p.value,
+         (select max(a.max_fee) from attempt a where a.payment_id = p.payment_id)
+         from payment p where p.chain_id = $1 and p.state in ('mined', 'reverted') and p.block_number > $2
+         and p.state = 'mined'",
         &[chain.0.try_into()?, block.try_into()?],
     )?
     .iter()
@@ -265,6 +271,7 @@ pub fn outstanding(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Vec<Ou
 }
 
 pub fn set_state(tx: &mut Tx<'_>, id: PaymentId, state: State, now: Timestamp) -> Result<(), StoreError> {
+    tx.payers = None;
     tx.execute(
         "update payment set state = $2, updated_at = $3 where payment_id = $1",
         &[id.0.into(), state.as_str().into(), now.millis().into()],
@@ -289,6 +296,7 @@ pub struct Mined {
 }
 
 pub fn set_mined(tx: &mut Tx<'_>, id: PaymentId, mined: Option<Mined>) -> Result<(), StoreError> {
+    tx.payers = None;
     let Some(mined) = mined else {
         tx.execute(
             "update payment set block_number = null, block_hash = null, fee = null where payment_id = $1",
@@ -315,7 +323,7 @@ pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Ve
         "select ",
         columns!(),
         " where p.chain_id = $1 and p.state in ('mined', 'reverted') and p.block_number <= $2
-         order by p.payment_id limit $3"
+         order by p.block_number, p.payment_id limit $3"
     );
     tx.rows(sql, &[chain.0.try_into()?, up_to.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }

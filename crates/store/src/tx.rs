@@ -13,12 +13,15 @@ pub(crate) use on_postgres::Statements;
 pub(crate) use on_sqlite::Texts;
 
 use crate::error::Fault;
+use crate::payers::Payers;
 use crate::{Dialect, Row, StoreError, Value};
 
 pub struct Tx<'a> {
     engine: Engine<'a>,
     fault: Option<Fault>,
     deadline: Option<Instant>,
+    /// What one payment of the unit leaves to the next.
+    pub(crate) payers: Option<Box<Payers>>,
 }
 
 enum Engine<'a> {
@@ -29,11 +32,11 @@ enum Engine<'a> {
 impl<'a> Tx<'a> {
     /// The transaction (or savepoint) is open already; whoever opened it ends it.
     pub(crate) fn sqlite(connection: &'a rusqlite::Connection, texts: &'a mut Texts) -> Self {
-        Self { engine: Engine::Sqlite(connection, texts), fault: None, deadline: None }
+        Self { engine: Engine::Sqlite(connection, texts), fault: None, deadline: None, payers: None }
     }
 
     pub(crate) fn postgres(transaction: postgres::Transaction<'a>, statements: &'a mut Statements) -> Self {
-        Self { engine: Engine::Postgres(transaction, statements), fault: None, deadline: None }
+        Self { engine: Engine::Postgres(transaction, statements), fault: None, deadline: None, payers: None }
     }
 
     /// No statement begins after this.

@@ -10,10 +10,11 @@ use domain::money::Amount;
 use evm::contracts::Depository;
 use evm::{At, ChainError, Refusal};
 use store::lanes::Lane;
+use store::payers::Payers;
 use store::payments::{Payment, Purpose};
 use store::payouts::{self, Kind, Signature, State, Stored};
 use store::requests::Request;
-use store::{Tx, deposits, lanes, payments, requests, vault};
+use store::{Tx, deposits, lanes, payers, payments, requests, vault};
 use tracing::{debug, warn};
 
 use super::outcome::MOST_VOIDS;
@@ -127,9 +128,8 @@ fn pay(
         amount: Amount::ZERO,
         through_purse: false,
     };
-    let outstanding = payments::outstanding(tx, chain, snapshot.block)?;
     let reserve = site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit);
-    let lanes = lanes::lock(tx, chain)?;
+    let Payers { lanes, outstanding, .. } = payers::lock(tx, chain, snapshot.block)?;
     let able = |lane: &&Lane| is_free(site, lane) && can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
     let Some(lane) = lanes.iter().filter(able).min_by_key(|lane| lane.unmined) else {
         debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now");

@@ -12,6 +12,7 @@ mod locks;
 mod losses;
 mod migrations;
 mod outages;
+mod payers;
 mod payouts;
 mod quotes;
 mod reads;

@@ -1,0 +1,56 @@
+//! Who can pay on a chain: its lanes, held until the unit ends, and all that is on its way out of them.
+//!
+//! A unit that pays many times reads this once. It is left in the transaction between two payments, and whatever else
+//! happens to a payment in between takes it away.
+
+use domain::ids::ChainId;
+
+use crate::lanes::{self, Lane};
+use crate::payments::{self, Outstanding, Stored};
+use crate::{StoreError, Tx};
+
+#[derive(Debug)]
+pub struct Payers {
+    chain: ChainId,
+    block: u64,
+    pub lanes: Vec<Lane>,
+    /// What the balances at the block do not know yet.
+    pub outstanding: Vec<Outstanding>,
+}
+
+/// The lanes come first: from then on nobody else adds a payment to them.
+pub fn lock(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Payers, StoreError> {
+    let kept = tx.payers.take().filter(|kept| (kept.chain, kept.block) == (chain, block));
+    if let Some(kept) = kept {
+        return Ok(*kept);
+    }
+    let lanes = lanes::lock(tx, chain)?;
+    let outstanding = payments::outstanding(tx, chain, block)?;
+    Ok(Payers { chain, block, lanes, outstanding })
+}
+
+impl Payers {
+    /// Leaves it for the next payment of the unit.
+    pub fn keep(self, tx: &mut Tx<'_>) {
+        tx.payers = Some(Box::new(self));
+    }
+
+    /// The same, with a payment that was just made.
+    pub fn keep_with(mut self, tx: &mut Tx<'_>, made: &Stored) {
+        let payment = &made.payment;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.wallet == payment.wallet) {
+            lane.unmined += 1;
+            lane.next_nonce = payment.nonce + 1;
+        }
+        self.outstanding.push(Outstanding {
+            wallet: payment.wallet,
+            target: payment.target,
+            value: payment.value,
+            currency: payment.currency,
+            amount: payment.amount,
+            gas: payment.gas,
+            max_fee: made.fees.max_fee,
+        });
+        self.keep(tx);
+    }
+}
