@@ -84,6 +84,7 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         screen,
         accounts,
         balances: Default::default(),
+        leased: Default::default(),
         debug_refunds,
         outside,
     };

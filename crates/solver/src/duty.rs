@@ -64,6 +64,9 @@ async fn hold(
         () = lease.lost() => true,
     };
     held(kind, None);
+    if kind == Kind::Worker {
+        solver.stand_by();
+    }
     if lost {
         warn!(epoch, "this process is no longer the {}: another may be; it stands by", kind.name());
         counter!("causeway_leases_lost_total", "kind" => kind.name()).increment(1);

@@ -204,7 +204,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         }
     };
     let Some(form) = form else { return not_now(Reason::NoContract) };
-    if !site.sends() {
+    if !means.sends || !site.sends() {
         return not_now(Reason::Elsewhere);
     }
     let payers = payers::lock(tx, due.chain, snapshot.block)?;

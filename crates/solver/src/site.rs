@@ -141,6 +141,11 @@ impl Site {
         self.lanes().map(open).collect()
     }
 
+    /// No lane task of this process runs any more.
+    pub fn close_inboxes(&self) {
+        self.lanes().for_each(|wallet| wallet.inbox.store(None));
+    }
+
     fn lanes(&self) -> impl Iterator<Item = &Wallet> {
         self.wallets.iter().chain(&self.keeper)
     }

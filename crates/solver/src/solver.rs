@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::catalog::{Catalog, Chain};
 use domain::ids::ChainId;
 use domain::ledger;
@@ -55,6 +55,8 @@ pub struct Solver {
     pub screen: Arc<ArcSwap<Screen>>,
     pub accounts: Arc<Accounts>,
     pub balances: Balances,
+    /// Writes under the worker's lease, while this process has it. Payments are committed by it and by nothing else.
+    pub leased: Arc<ArcSwapOption<Store>>,
     /// Test deployments refund what asks for it.
     pub debug_refunds: bool,
     pub outside: Outside,
@@ -76,7 +78,7 @@ impl Solver {
         let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
         let (screen, accounts) = (self.screen.load_full(), self.accounts.clone());
         let (terms, debug_refunds) = (self.terms.clone(), self.debug_refunds);
-        Means { terms, debug_refunds, sites, screen, accounts, now: self.now(), pays: true }
+        Means { terms, debug_refunds, sites, screen, accounts, now: self.now(), pays: true, sends: true }
     }
 
     /// The nodes of the chain where app balances live.
@@ -100,6 +102,7 @@ impl Solver {
     /// Starts the tasks of every chain, as after a crash: nothing in memory is carried over. They end with the token;
     /// what is committed by then is sent after the next start.
     pub fn start(self: &Arc<Self>, stop: &CancellationToken, tasks: &TaskTracker) {
+        self.leased.store(Some(Arc::new(self.store.clone())));
         for site in self.sites.values() {
             site.begin();
             for (lane, inbox) in site.open_inboxes().into_iter().enumerate() {
@@ -113,6 +116,12 @@ impl Solver {
             tasks.spawn(crate::announced::run(self.clone(), site.clone(), stop.clone()));
         }
         tasks.spawn(crate::quote::prune(self.clone(), stop.clone()));
+    }
+
+    /// The lease is lost, or about to be let go of: nothing is paid here any more.
+    pub fn stand_by(&self) {
+        self.leased.store(None);
+        self.sites.values().for_each(|site| site.close_inboxes());
     }
 
     /// Takes note of a transaction that a client says it has sent, and returns at once.
@@ -148,12 +157,19 @@ pub struct Means {
     pub now: Timestamp,
     /// Whether payments are made, or only noted as due for the worker.
     pub(crate) pays: bool,
+    /// Whether what would be paid is committed here, or looked at here and paid by the worker.
+    pub(crate) sends: bool,
 }
 
 impl Means {
     /// For units outside the worker's lease: what is to be paid is left to the worker.
     pub fn for_the_worker(self) -> Self {
         Self { pays: false, ..self }
+    }
+
+    /// The same, where whoever asks is to know at once whether it could be paid.
+    pub fn looking_only(self) -> Self {
+        Self { sends: false, ..self }
     }
 
     /// What a USDC of the ledger is worth. Without a market, a dollar.

@@ -12,7 +12,7 @@ use evm::calldata::erc20_fill;
 use evm::funding::tag;
 use futures::future::{join_all, try_join_all};
 use serde_json::{Value, json};
-use store::ledger;
+use store::{StoreError, Tx, ledger};
 
 use crate::keys::create;
 use crate::stand::{
@@ -181,6 +181,44 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold_sqlite() ->
 #[tokio::test]
 async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold_postgres() -> Result<()> {
     paid_before_its_deposit(Engine::Postgres).await
+}
+
+/// Another process has become the worker, and this one has not heard of it: it holds the balance and leaves the payment to
+/// the other. When that dies, this one pays.
+#[tokio::test]
+async fn a_process_that_is_not_the_worker_pays_no_fast_fill() -> Result<()> {
+    let stand = Stand::new(Engine::Postgres).await?;
+    let service = stand.serve().await?;
+    let by = integrator(&stand, 100).await?;
+    let optimism = stand.chain("optimism");
+    let (user, recipient) = (stand.chain("base").fresh_user().await?, new_account().address);
+    let quote = quoted(&stand, &by, user.address, recipient, 10).await?;
+    let other = |tx: &mut Tx<'_>| {
+        let far = i64::MAX.into();
+        tx.execute(
+            "insert into instance (instance_id, name, role, answers, started_at, beats, expires_at)
+             values ('other', 'other', 'worker', 0, 0, 0, $1)",
+            &[far],
+        )?;
+        tx.execute("update lease set epoch = epoch + 1, holder = 'other', name = 'other' where kind = 'worker'", &[])
+    };
+    service.solver.store.write::<_, StoreError>(other).await?;
+    for _ in 0..2 {
+        let (code, answer) = by.fast_fill(&stand, request_id(&quote)).await?;
+        // Asked again, it is under way.
+        ensure!([200, 409].contains(&code), "{answer}");
+        ensure!(count(&service, "select count(*) from payment").await? == 0, "paid without the lease");
+        ensure!(count(&service, "select count(*) from due").await? == 1);
+        ensure!(books(&service, by.wallet.address).await? == (100_000_000, 10_000_000));
+        eventually("it knows", || async { Ok(service.solver.leased.load().is_none()) }).await?;
+    }
+    let dies = |tx: &mut Tx<'_>| tx.execute("delete from instance where instance_id = 'other'", &[]);
+    service.solver.store.write::<_, StoreError>(dies).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    ensure!(count(&service, "select count(*) from payment").await? == 1);
+    let there = optimism.token("USDC").address;
+    ensure!(optimism.balance(there, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
 }
 
 async fn many_at_once(engine: Engine) -> Result<()> {
