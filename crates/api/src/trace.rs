@@ -2,16 +2,19 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use domain::api_key::ApiKeyId;
 use domain::catalog::Catalog;
 use domain::ids::{ChainId, RequestId};
 use domain::money::Amount;
 use domain::request::State as RequestState;
 use serde::Serialize;
 use serde_json::Value;
+use solver::manual;
 use store::trace::{self, Trace};
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::caller::Caller;
 use crate::error::{ApiError, ApiResult, ErrorBody};
 use crate::losses::LossBody;
 use crate::operator::Operator;
@@ -183,6 +186,30 @@ fn name(catalog: &Catalog, chain: ChainId) -> String {
     catalog.chain(chain).map_or_else(|| format!("chain {chain}"), |chain| chain.name.clone())
 }
 
+/// Who wants to know.
+enum Reader {
+    Operator,
+    Owner(ApiKeyId),
+}
+
+impl Reader {
+    /// What they may see of it. Of another key's request nothing is said, not even that there is one; and which of our
+    /// people decided something, and why, stays among us.
+    fn sees(&self, mut trace: Trace) -> Option<Trace> {
+        match self {
+            Self::Operator => {}
+            Self::Owner(key) => {
+                if trace.request.quote.ask.key != Some(*key) {
+                    return None;
+                }
+                let by_us = trace.events.iter_mut().filter(|event| event.rule == manual::RULE);
+                by_us.for_each(|event| event.figures = Value::Null);
+            }
+        }
+        Some(trace)
+    }
+}
+
 /// Says what was decided for a request and why, and what it waits for.
 #[utoipa::path(
     get,
@@ -191,16 +218,26 @@ fn name(catalog: &Catalog, chain: ChainId) -> String {
     responses(
         (status = 200, description = "Its story", body = TraceResponse),
         (status = 400, description = "Not a request id", body = ErrorBody),
-        (status = 401, description = "The operator's token is needed", body = ErrorBody),
-        (status = 404, description = "No such request", body = ErrorBody),
+        (status = 401, description = "The key it was quoted with is needed, or the operator's token", body = ErrorBody),
+        (status = 404, description = "No such request, or that of another key", body = ErrorBody),
     )
 )]
-pub async fn trace(_: Operator, app: State<App>, Path(id): Path<String>) -> ApiResult<TraceResponse> {
+pub async fn trace(
+    operator: Result<Operator, ApiError>,
+    caller: Caller,
+    app: State<App>,
+    Path(id): Path<String>,
+) -> ApiResult<TraceResponse> {
+    let reader = match (operator, caller.key()) {
+        (Ok(Operator), _) => Reader::Operator,
+        (Err(_), Some(key)) => Reader::Owner(key.id),
+        (Err(refused), None) => return Err(refused),
+    };
     let id: RequestId = id.parse().map_err(|error: domain::ids::NotAnId| ApiError::Parameter {
         field: "requestId",
         problem: error.to_string(),
     })?;
     let trace = app.solver.store.read(move |tx| trace::of(tx, id)).await?;
-    let trace = trace.ok_or(ApiError::RequestNotFound)?;
+    let trace = trace.and_then(|trace| reader.sees(trace)).ok_or(ApiError::RequestNotFound)?;
     Ok(Json(TraceResponse::new(trace, &app.catalog)))
 }

@@ -10,6 +10,7 @@ use store::{Tx, deposits, dues, events, payments, requests};
 
 use crate::error::SolverError;
 use crate::fast_fill;
+use crate::manual;
 use crate::payments::{Outcome, keep, pay};
 use crate::solver::Means;
 use crate::sponsor;
@@ -123,7 +124,7 @@ const fn rule(event: Event) -> &'static str {
         Event::DepositGone { .. } => "deposit-gone",
         Event::DepositLost => "deposit-lost",
         Event::CannotFill { .. } => "cannot-fill",
-        Event::OperatorRefund => "operator-refund",
+        Event::OperatorRefund => manual::RULE,
         Event::FillSent => "fill-sent",
         Event::FillMined => "fill-mined",
         Event::FillVoid { .. } => "fill-void",

@@ -12,6 +12,9 @@ use crate::advance::advance;
 use crate::error::{Chained, SolverError};
 use crate::solver::Solver;
 
+/// The rule of the event that a decision is kept with. Its figures are for the operator's eyes.
+pub const RULE: &str = "operator-refund";
+
 /// Who decided, and why: kept with the event.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decision {

@@ -4,10 +4,11 @@ use std::process::Output;
 
 use alloy::primitives::{B256, U256};
 use anyhow::{Result, ensure};
-use causeway::config::Config;
+use causeway::config::{Config, Environment};
 use causeway::local::OPERATOR_TOKEN;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::keys::create;
 use crate::process::causeway;
 use crate::stand::{Engine, Stand, ask, eventually, execute, new_account, operator, request_id};
 
@@ -33,9 +34,10 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let transfer = |to| ask(user.address, to, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
-    let mut quotes = Vec::new();
+    let (mut quotes, key) = (Vec::new(), create(&stand, &[])?.1);
     for recipient in [new_account().address, recipient] {
-        quotes.push(stand.quote(&transfer(recipient)).await?);
+        let call = reqwest::Client::new().post(stand.url("/quote/v2")).header("x-api-key", &key);
+        quotes.push(call.json(&transfer(recipient)).send().await?.json::<Value>().await?);
     }
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let early = refund(&stand, request_id(&quotes[1])).await?;
@@ -74,6 +76,10 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
     let decided = trace["events"].as_array().into_iter().flatten().find(|it| it["rule"] == "operator-refund").cloned();
     let figures = decided.unwrap_or_default()["figures"].clone();
     ensure!(figures == json!({ "by": "alice", "reason": "the user asked" }), "{trace}");
+    // Whoever asked for the quote sees that it was, and not by whom.
+    let call = reqwest::Client::new().get(stand.url(&format!("/requests/{}/trace", request_id(&quotes[1]))));
+    let seen = call.header("x-api-key", &key).send().await?.text().await?;
+    ensure!(seen.contains("operator-refund") && !seen.contains("alice") && !seen.contains("the user asked"), "{seen}");
     service.stop().await
 }
 
@@ -101,6 +107,72 @@ async fn a_refund_by_hand_needs_the_token_a_name_and_a_reason() -> Result<()> {
         let answer: serde_json::Value = answer.json().await?;
         ensure!(status == code && answer["statusCode"] == code, "{body}: {answer}");
         ensure!(answer["message"].as_str().is_some_and(|text| text.contains(named)), "{body}: {answer}");
+    }
+    service.stop().await
+}
+
+/// A story is told to who asked for the quote and to the operator; to nobody else is there one.
+#[tokio::test]
+async fn a_trace_is_for_whoever_asked_and_for_the_operator() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let user = new_account().address;
+    let native = alloy::primitives::Address::ZERO;
+    let body = ask(user, user, (BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)));
+    let [owner, stranger] = [create(&stand, &[])?.1, create(&stand, &[])?.1];
+    let client = reqwest::Client::new();
+    let quote = client.post(stand.url("/quote/v2")).header("x-api-key", &owner).json(&body).send().await?;
+    let quote: Value = quote.json().await?;
+    let unkeyed = stand.quote(&body).await?;
+    let read = async |request: &str, key: Option<&str>| {
+        let call = client.get(stand.url(&format!("/requests/{request}/trace")));
+        let call = key.into_iter().fold(call, |call, key| call.header("x-api-key", key));
+        let answer = call.send().await?;
+        anyhow::Ok((answer.status().as_u16(), answer.json::<Value>().await?))
+    };
+    let (code, trace) = read(request_id(&quote), Some(&owner)).await?;
+    ensure!(code == 200 && trace["requestId"] == request_id(&quote), "{trace}");
+    ensure!(trace["awaits"].as_str().is_some_and(|text| text.contains("a deposit of")), "{trace}");
+    let (code, whole) = operator(&stand, &format!("/requests/{}/trace", request_id(&quote))).await?;
+    ensure!(code == 200 && whole == trace, "{whole}");
+    let (_, unknown) = read(&B256::repeat_byte(0x77).to_string(), Some(&owner)).await?;
+    for (request, key) in [(request_id(&quote), &stranger), (request_id(&unkeyed), &owner)] {
+        let (code, refused) = read(request, Some(key)).await?;
+        ensure!(code == 404 && refused == unknown, "{refused}");
+    }
+    for (key, error) in [(None, 401), (Some("cwk_nobodys"), 401)] {
+        let (code, refused) = read(request_id(&quote), key).await?;
+        ensure!(code == error && refused["statusCode"] == error, "{refused}");
+    }
+    ensure!(operator(&stand, &format!("/requests/{}/trace", request_id(&unkeyed))).await?.0 == 200);
+    service.stop().await
+}
+
+/// In production, only a key that may has its transfers refunded by asking for it.
+#[tokio::test]
+async fn a_refund_is_forced_by_a_key_that_may_and_by_no_other() -> Result<()> {
+    let stand = Stand::with(Engine::Sqlite, |config| config.environment = Environment::Mainnet).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let may = create(&stand, &["--may-force-refund"])?.1;
+    let may_not = create(&stand, &[])?.1;
+    let client = reqwest::Client::new();
+    for (key, status) in [(Some(&may), "refund"), (Some(&may_not), "success"), (None, "success")] {
+        let (user, recipient) = (base.fresh_user().await?, new_account().address);
+        let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
+        body["referrer"] = json!("debug-force-refund");
+        let call = client.post(stand.url("/quote/v2")).json(&body);
+        let call = key.into_iter().fold(call, |call, key| call.header("x-api-key", key));
+        let quote: Value = call.send().await?.json().await?;
+        let had = base.balance(here, user.address).await?;
+        execute(base, &quote, &user).await?;
+        let ended = stand.wait_for(request_id(&quote), status).await?;
+        let lost = had - base.balance(here, user.address).await?;
+        let refunded = status == "refund";
+        ensure!(refunded == (ended["failReason"] == "MANUAL_ADMIN_REFUND"), "{ended}");
+        ensure!(refunded == (lost < U256::from(1_000_000u64)), "{lost} {ended}");
+        ensure!(refunded == optimism.balance(there, recipient).await?.is_zero(), "{ended}");
     }
     service.stop().await
 }
