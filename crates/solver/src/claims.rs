@@ -111,8 +111,7 @@ impl Solver {
         if !signed {
             return Err(ClaimError::NotSigned);
         }
-        let means = self.means();
-        let paid = self.store.write(move |tx| accept(tx, id, &means)).await?;
+        let paid = self.decide(move |tx, means| accept(tx, id, means)).await?;
         self.crash("claim.committed");
         if paid.is_none()
             // Should the word get lost, the worker finds it at the next block.

@@ -25,7 +25,7 @@ use store::ledger::{self, Opened};
 use store::losses::Loss;
 use store::payments::{Purpose, Stored};
 use store::requests::Request;
-use store::{Store, StoreError, Tx, deposits, dues, fast_fills, losses, payments, requests, settlements};
+use store::{StoreError, Tx, deposits, dues, fast_fills, losses, payments, requests, settlements};
 
 use tracing::warn;
 
@@ -93,16 +93,7 @@ impl Solver {
     /// Decides a fill ahead of its deposit. Not to be called in a future that a caller may drop: what it commits has to be
     /// handed on.
     pub async fn fast_fill(self: Arc<Self>, wish: Wish) -> Result<Answer, FastFillError> {
-        let (answer, paid) = match self.leased.load_full() {
-            Some(leased) => match self.decide(&leased, wish, self.means()).await {
-                // Another process has just become the worker.
-                Err(FastFillError::Solver(SolverError::Store(StoreError::Fenced { .. }))) => {
-                    self.decide(&self.store, wish, self.means().looking_only()).await?
-                }
-                decided => decided?,
-            },
-            None => self.decide(&self.store, wish, self.means().looking_only()).await?,
-        };
+        let (answer, paid) = self.decide(move |tx, means| decide(tx, &wish, means)).await?;
         if answer == Answer::Queued {
             self.crash("hold.committed");
         }
@@ -114,10 +105,6 @@ impl Solver {
         }
         self.hand_over(paid);
         Ok(answer)
-    }
-
-    async fn decide(&self, store: &Store, wish: Wish, means: Means) -> Result<(Answer, Vec<Stored>), FastFillError> {
-        store.write(move |tx| decide(tx, &wish, &means)).await
     }
 }
 

@@ -14,8 +14,9 @@ use domain::quote::{FORCE_REFUND, Quote};
 use domain::time::Timestamp;
 use evm::{LocalSigner, Nodes};
 use market::{Market, Snapshot};
+use store::leases::Kind;
 use store::payments::Stored;
-use store::{Lease, Store};
+use store::{Lease, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -124,6 +125,34 @@ impl Solver {
         self.sites.values().for_each(|site| site.close_inboxes());
     }
 
+    /// Runs a unit that may pay on behalf of a caller: under the worker's lease where this process has it. Where it has not,
+    /// or another has taken it meanwhile, what is to be paid is looked at here and left to the worker.
+    pub(crate) async fn decide<T, E>(
+        &self,
+        unit: impl Fn(&mut Tx<'_>, &Means) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let unit = Arc::new(unit);
+        let run = |means: Means| {
+            let unit = unit.clone();
+            move |tx: &mut Tx<'_>| unit(tx, &means).map_err(Failed::Unit)
+        };
+        let mut decided = Err(Failed::Store(StoreError::Fenced { lease: Kind::Worker.name() }));
+        if let Some(leased) = self.leased.load_full() {
+            decided = leased.write(run(self.means())).await;
+        }
+        if let Err(Failed::Store(StoreError::Fenced { .. })) = decided {
+            decided = self.store.write(run(self.means().looking_only())).await;
+        }
+        decided.map_err(|failed| match failed {
+            Failed::Store(error) => error.into(),
+            Failed::Unit(error) => error,
+        })
+    }
+
     /// Takes note of a transaction that a client says it has sent, and returns at once.
     pub fn announce(&self, chain: ChainId, tx: B256) {
         if let Some(site) = self.sites.get(&chain) {
@@ -138,6 +167,18 @@ impl Solver {
                 site.hand_over(payment);
             }
         }
+    }
+}
+
+/// Why a unit was not committed: the store refused it, or it refused itself.
+enum Failed<E> {
+    Store(StoreError),
+    Unit(E),
+}
+
+impl<E> From<StoreError> for Failed<E> {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }
 
