@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use causeway::commands::api_key;
 use causeway::config::{Config, EndpointConfig, Text};
 use causeway::local::{self, Local};
 use clap::Args;
@@ -25,7 +26,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use self::report::Report;
-use self::traffic::Traffic;
+use self::traffic::{Integrator, Traffic};
 use self::verdict::{Books, Tally};
 use self::weather::Counts;
 pub use self::weather::Program;
@@ -110,6 +111,7 @@ struct Stand<'a> {
     proxies: Vec<FaultProxy>,
     program: Program,
     base_url: String,
+    integrator: Integrator,
     folder: TempDir,
     postgres: Option<Postgres>,
 }
@@ -152,19 +154,23 @@ impl<'a> Stand<'a> {
             allocator.batch_age_secs = 2;
         }
         let path = local::write(&config, folder.path())?;
-        let base_url = causeway::assemble::plain(&Config::load(&path)?.base_url);
+        let config = Config::load(&path)?;
+        let base_url = causeway::assemble::plain(&config.base_url);
         let log = folder.path().join("service.log");
         let program = Program { binary: args.binary.clone(), config: path, log };
         let (content, _, said) = program.run(&["migrate"]).await?;
         ensure!(content, "cannot make the database: {said}");
-        Ok(Self { devnet, proxies, program, base_url, folder, postgres })
+        let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
+        let key = api_key::ensure(&config, folder.path(), &wallet).await?;
+        let integrator = Integrator { key, wallet };
+        Ok(Self { devnet, proxies, program, base_url, integrator, folder, postgres })
     }
 
     async fn run(&self, args: &ChaosArgs, dice: &Dice, progress: &Progress) -> Result<Report> {
         let chains = &self.devnet.chains;
         let time = BETWEEN_KILLS * u32::try_from(args.kills)?;
         let transfers = plan::transfers(usize::try_from(args.transfers)?, chains.len(), time * 3 / 4, dice);
-        let traffic = Traffic::new(self.devnet, self.base_url.clone(), transfers.len())?;
+        let traffic = Traffic::new(self.devnet, self.base_url.clone(), &self.integrator, transfers.len())?;
         progress.say("Giving the users what they pay with");
         traffic.fund(&transfers).await?;
         let fillers = self.devnet.keys.fillers.iter().map(|filler| filler.address).collect();
@@ -177,6 +183,12 @@ impl<'a> Stand<'a> {
         }
         progress.say("Half of the users ask for their quotes");
         let mut calm_before = self.program.serve(None)?;
+        let funded = async {
+            while !traffic.is_funded().await {
+                tokio::time::sleep(BLOCK_TIME).await;
+            }
+        };
+        tokio::time::timeout(LONGEST, funded).await.context("the integrator's balance is not credited")?;
         let asked = try_join_all(transfers.iter().map(|transfer| traffic.ask_early(transfer)));
         tokio::time::timeout(LONGEST, asked).await.context("users still wait for quotes")??;
         calm_before.kill()?;
@@ -205,7 +217,7 @@ impl<'a> Stand<'a> {
         let (served, _, _) = (served?, weather?, users?);
         progress.say("The weather has cleared");
         let (wrong, tally) = self.settle(&traffic, &transfers, &mut books, progress).await?;
-        let mut report = Report::new(&counts, &transfers, tally, wrong);
+        let mut report = Report { ahead: traffic.ahead(), ..Report::new(&counts, &transfers, tally, wrong) };
         let ended = served.terminate().await?;
         if !ended.success() {
             report.wrong.push(format!("the service did not end in order: {ended}"));

@@ -11,6 +11,10 @@ use devnet::{Account, Dice};
 pub enum Kind {
     /// Pays for it, as the steps say.
     Fill,
+    /// The same, with fees or even the rate paid for by an integrator.
+    Sponsored,
+    /// The same, filled ahead of its deposit if the service is there to be asked.
+    Ahead,
     /// Pays a third of it: it comes back.
     Short,
     /// Pays for one that asks to be refunded.
@@ -29,15 +33,15 @@ pub enum Kind {
 const MIX: [Kind; 14] = [
     Kind::Fill,
     Kind::Double,
-    Kind::Fill,
+    Kind::Sponsored,
     Kind::Short,
-    Kind::Fill,
+    Kind::Ahead,
     Kind::Dust,
     Kind::Fill,
     Kind::WrongCurrency,
-    Kind::Fill,
+    Kind::Sponsored,
     Kind::Forced,
-    Kind::Fill,
+    Kind::Ahead,
     Kind::Orphan,
     Kind::Fill,
     Kind::Dust,

@@ -27,6 +27,8 @@ pub struct Report {
     pub transactions_removed: u64,
     pub transactions_moved: u64,
     pub faults: u64,
+    /// Fills that were promised ahead of their deposits.
+    pub ahead: usize,
     #[serde(flatten)]
     pub tally: Tally,
     /// Things the audit compared.
@@ -54,10 +56,15 @@ impl Report {
             transactions_removed: get(&counts.removed),
             transactions_moved: get(&counts.moved),
             faults: get(&counts.faults),
+            ahead: 0,
             tally,
             audited: 0,
             wrong,
         }
+    }
+
+    fn of(&self, kind: Kind) -> usize {
+        self.kinds.get(&kind).copied().unwrap_or_default()
     }
 
     pub fn print(&self) {
@@ -78,6 +85,12 @@ impl Report {
             "{deposits} deposits of {} transfers: {fills} filled, {refunds} refunded, {returns} returned, {kept} not \
              worth it; {abandoned} more gone with their blocks, {losses} of them paid for",
             self.transfers
+        );
+        println!(
+            "{} sponsored, {} of {} promised ahead of their deposits",
+            self.of(Kind::Sponsored),
+            self.ahead,
+            self.of(Kind::Ahead)
         );
         println!("the audit compared {} things", self.audited);
         if self.wrong.is_empty() {

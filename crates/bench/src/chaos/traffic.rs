@@ -7,8 +7,10 @@ use std::time::Duration;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use anyhow::{Context, Result};
 use devnet::{Account, Chain, Devnet, Dice};
+use domain::api_key::KeyText;
 use domain::ids::OrderId;
 use evm::calldata;
+use evm::funding::tag;
 use serde_json::{Value, json};
 
 use super::plan::{Kind, Transfer};
@@ -17,8 +19,19 @@ use super::plan::{Kind, Transfer};
 const GAS: u64 = 300_000;
 /// Between two attempts to get a quote from a service that may be dead.
 const RETRY: Duration = Duration::from_millis(150);
+/// How often a fill ahead of its deposit is asked for before its user pays all the same.
+const TRIES: u32 = 20;
 /// Wei that nobody would send back.
 const CRUMB: u64 = 1_000;
+/// Of USDC: more than all that is sponsored or filled ahead of its deposit.
+const BALANCE: u64 = 1_000_000;
+
+/// Whoever pays for other people's comfort: a key, and the wallet linked to it.
+#[derive(Debug)]
+pub struct Integrator {
+    pub key: KeyText,
+    pub wallet: Account,
+}
 
 /// What was asked for and answered.
 #[derive(Clone, Debug)]
@@ -64,6 +77,8 @@ struct Done {
     signed: BTreeMap<B256, Signed>,
     /// A reorg dropped them and their users did not send them again.
     abandoned: BTreeSet<B256>,
+    /// Fills ahead of their deposits that were promised.
+    ahead: usize,
     /// Users who have sent everything.
     through: usize,
 }
@@ -73,15 +88,16 @@ struct Done {
 pub struct Traffic<'a> {
     pub devnet: &'a Devnet,
     pub base_url: String,
+    integrator: &'a Integrator,
     users: usize,
     client: reqwest::Client,
     done: Mutex<Done>,
 }
 
 impl<'a> Traffic<'a> {
-    pub fn new(devnet: &'a Devnet, base_url: String, users: usize) -> Result<Self> {
+    pub fn new(devnet: &'a Devnet, base_url: String, integrator: &'a Integrator, users: usize) -> Result<Self> {
         let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build()?;
-        Ok(Self { devnet, base_url, users, client, done: Mutex::default() })
+        Ok(Self { devnet, base_url, integrator, users, client, done: Mutex::default() })
     }
 
     fn done(&self) -> std::sync::MutexGuard<'_, Done> {
@@ -102,6 +118,11 @@ impl<'a> Traffic<'a> {
 
     pub fn is_abandoned(&self, tx: B256) -> bool {
         self.done().abandoned.contains(&tx)
+    }
+
+    /// How many fills ahead of their deposits were promised.
+    pub fn ahead(&self) -> usize {
+        self.done().ahead
     }
 
     /// Whether every user has sent everything.
@@ -127,7 +148,19 @@ impl<'a> Traffic<'a> {
                 }
             }
         }
+        let (chain, wallet) = (self.devnet.chain(domain::ledger::CHAIN), &self.integrator.wallet);
+        let usdc = chain.token("USDC");
+        let balance = U256::from(BALANCE) * U256::from(10u64).pow(U256::from(usdc.decimals));
+        chain.set_token_balance(usdc.address, wallet.address, balance).await?;
+        let transfer = calldata::erc20_fill(self.devnet.keys.treasury.address, balance, tag(wallet.address));
+        chain.send(wallet.private_key, usdc.address, U256::ZERO, transfer).await?;
         Ok(())
+    }
+
+    /// Whether the integrator's balance is there.
+    pub async fn is_funded(&self) -> bool {
+        let answer = self.get(&format!("/app-fees/{:#x}/balances", self.integrator.wallet.address)).await;
+        answer.is_ok_and(|(_, body)| body["amount"].as_str().is_some_and(|amount| amount != "0"))
     }
 
     /// Asks for what it wants before the weather turns: half of the users do.
@@ -164,7 +197,11 @@ impl<'a> Traffic<'a> {
         let small = self.small(transfer);
         let third = amount / U256::from(3);
         match transfer.kind {
-            Kind::Fill | Kind::Forced => self.follow(transfer, &quote, order.id, amount).await,
+            Kind::Fill | Kind::Forced | Kind::Sponsored => self.follow(transfer, &quote, order.id, amount).await,
+            Kind::Ahead => {
+                self.fill_ahead(&order.request).await;
+                self.follow(transfer, &quote, order.id, amount).await
+            }
             Kind::Short => self.pay(transfer, user, 0, (transfer.from, third), order.id, true).await,
             Kind::Double => {
                 self.follow(transfer, &quote, order.id, amount).await?;
@@ -215,8 +252,20 @@ impl<'a> Traffic<'a> {
         if transfer.kind == Kind::Forced {
             body["referrer"] = json!("debug-force-refund");
         }
+        if transfer.kind == Kind::Sponsored {
+            body["subsidizeFees"] = json!(true);
+            let stable = |symbol| ["USDC", "USDT"].contains(&symbol);
+            if transfer.coin && stable(transfer.from) && stable(transfer.to) {
+                body["fixedRate"] = json!("1:1");
+            }
+        }
+        let by_integrator = matches!(transfer.kind, Kind::Sponsored | Kind::Ahead);
         loop {
-            let asked = self.client.post(format!("{}/quote/v2", self.base_url)).json(&body).send().await;
+            let mut call = self.client.post(format!("{}/quote/v2", self.base_url));
+            if by_integrator {
+                call = call.header("x-api-key", self.integrator.key.expose());
+            }
+            let asked = call.json(&body).send().await;
             if let Ok(answer) = asked
                 && answer.status().is_success()
                 && let Ok(quote) = answer.json().await
@@ -224,6 +273,20 @@ impl<'a> Traffic<'a> {
                 return Ok(quote);
             }
             tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Asks until there is an answer, whatever it is.
+    async fn fill_ahead(&self, request: &str) {
+        for _ in 0..TRIES {
+            let call = self.client.post(format!("{}/fast-fill", self.base_url)).json(&json!({ "requestId": request }));
+            match call.header("x-api-key", self.integrator.key.expose()).send().await {
+                Ok(answer) if !answer.status().is_server_error() => {
+                    self.done().ahead += usize::from(answer.status().is_success());
+                    return;
+                }
+                Ok(_) | Err(_) => tokio::time::sleep(RETRY).await,
+            }
         }
     }
 
