@@ -78,18 +78,13 @@ pub async fn run(args: &ChaosArgs) -> Result<Report> {
     let devnet = Devnet::start(options).await?;
     let stand = Stand::new(&devnet, args, &progress).await?;
     let outcome = stand.run(args, &Dice::new(seed), &progress).await;
-    let stand_folder = match &outcome {
-        Ok(report) if report.wrong.is_empty() => None,
-        // For whoever wants to know why.
-        _ => Some(stand.folder.keep()),
-    };
-    if let Some(postgres) = stand.postgres {
+    let well = outcome.as_ref().is_ok_and(|report| report.wrong.is_empty());
+    if let Some((postgres, data)) = stand.postgres {
         postgres.stop().await?;
+        leave(well, data, "the database is");
     }
+    leave(well, stand.folder, "the service's log, and its database if it has one of its own, are");
     devnet.shutdown().await?;
-    if let Some(folder) = &stand_folder {
-        eprintln!("the service's log and database are in {}", folder.display());
-    }
     let report = Report {
         seed,
         transfers: args.transfers,
@@ -104,6 +99,13 @@ pub async fn run(args: &ChaosArgs) -> Result<Report> {
     Ok(report)
 }
 
+/// Removes it, unless somebody will want to know why.
+fn leave(well: bool, folder: TempDir, what: &str) {
+    if !well {
+        eprintln!("{what} in {}", folder.keep().display());
+    }
+}
+
 /// Everything but the users: a configured service whose every node can be told to misbehave.
 struct Stand<'a> {
     devnet: &'a Devnet,
@@ -113,7 +115,7 @@ struct Stand<'a> {
     base_url: String,
     integrator: Integrator,
     folder: TempDir,
-    postgres: Option<Postgres>,
+    postgres: Option<(Postgres, TempDir)>,
 }
 
 impl<'a> Stand<'a> {
@@ -122,9 +124,9 @@ impl<'a> Stand<'a> {
         let (database, postgres) = match args.database {
             Engine::Sqlite => (format!("sqlite:{}", folder.path().join("causeway.db").display()), None),
             Engine::Postgres => {
-                let data = tempfile::Builder::new().prefix("causeway-chaos-postgres-").tempdir()?.keep();
-                let postgres = Postgres::start(&data, progress).await?;
-                (postgres.fresh_database().await?.to_string(), Some(postgres))
+                let data = tempfile::Builder::new().prefix("causeway-chaos-postgres-").tempdir()?;
+                let postgres = Postgres::start(data.path(), progress).await?;
+                (postgres.fresh_database().await?.to_string(), Some((postgres, data)))
             }
         };
         let mut proxies = Vec::new();
