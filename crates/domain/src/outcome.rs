@@ -1,7 +1,7 @@
 //! What a fill comes to for those who pay for it or earn by it: the sponsor, and the apps whose fees it carries.
 //!
-//! It is fixed in the commit that decides the fill, at what things cost then, and booked once the fill is final. So
-//! nothing is booked twice and nothing has to be taken back, whatever a chain does in between.
+//! It is fixed in the commit that decides the fill, at what things cost then, and booked once it and its deposit are
+//! final. So nothing is booked twice and nothing has to be taken back, whatever a chain does in between.
 
 use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};

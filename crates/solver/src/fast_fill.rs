@@ -11,7 +11,7 @@ use domain::api_key::ApiKeyId;
 use domain::deposit::{self, Facts, Verdict};
 use domain::fail::FailReason;
 use domain::hold::State as HoldState;
-use domain::ids::{ChainId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::ledger::{Cause, Entry, Hold, HoldKind, UsdcMicros};
 use domain::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
 use domain::quote::{OrderTerms, Quote};
@@ -349,6 +349,12 @@ pub fn lost(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<bool, S
     Ok(true)
 }
 
+/// Whether the integrator has paid for the deposit in its stead.
+pub fn was_lost(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, SolverError> {
+    let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(false) };
+    Ok(ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state == HoldState::Posted))
+}
+
 /// Why a deposit would not pay for an order that it names, seen from one that was filled ahead of it: only where it is
 /// another chain's or another currency's. Its size is measured by what was counted on.
 pub const fn is_of_the_order(reason: FailReason) -> bool {
@@ -358,7 +364,6 @@ pub const fn is_of_the_order(reason: FailReason) -> bool {
 #[cfg(test)]
 mod tests {
     use alloy::primitives::B256;
-    use domain::ids::OrderId;
 
     use super::*;
 

@@ -18,6 +18,7 @@ use crate::deposits::worth;
 use crate::error::SolverError;
 use crate::fast_fill;
 use crate::solver::Means;
+use crate::sponsor;
 
 /// A deposit left the slot of an order that something was paid for.
 pub fn open(tx: &mut Tx<'_>, gone: &Stored, request: &Request, means: &Means) -> Result<(), SolverError> {
@@ -73,9 +74,12 @@ pub fn book(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<(), Solver
     risk::release(tx, order)?;
     let Loss { chain, amount, usd, .. } = known.loss;
     if fast_fill::lost(tx, &request, means)? {
+        // The integrator has stood for the deposit: all of the transfer is paid for.
+        sponsor::settle(tx, order, means)?;
         info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill never came: its integrator carries it");
         return note(tx, &request, "fast-fill-lost", &json!({ "amount": amount, "usd": usd.to_string() }), means);
     }
+    sponsor::forgo(tx, order, means)?;
     error!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "a deposit was taken back after its payment and stays away: a loss");
     counter!("causeway_losses_booked_total", "chain" => chain.to_string()).increment(1);
     note(tx, &request, "loss-booked", &json!({ "amount": amount, "usd": usd.to_string() }), means)

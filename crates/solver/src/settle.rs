@@ -262,12 +262,17 @@ fn apply(
         }
         Occasion::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
+            // Whoever makes the fill final meanwhile waits, and sees that the deposit is.
+            if let Some(order) = stored.deposit.order_id {
+                requests::lock_order(tx, order)?;
+            }
             deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
             // Only the deposit that pays for the order: anybody's dust becomes final too.
             if let Some(order) = stored.deposit.order_id
                 && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == *id)
             {
                 risk::release(tx, order)?;
+                crate::sponsor::settle(tx, order, means)?;
                 return excess::give_back(tx, order, means);
             }
             if stored.refused.is_some() {
@@ -441,9 +446,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
     if state != PaymentState::Void {
         return match stored.payment.purpose {
             Purpose::Fill => {
-                if state == PaymentState::Final {
-                    crate::sponsor::book(tx, stored, means)?;
-                }
+                crate::sponsor::settle(tx, stored.payment.order, means)?;
                 excess::give_back(tx, stored.payment.order, means)
             }
             Purpose::Claim => crate::claims::ended(tx, stored, state, means),

@@ -1,22 +1,25 @@
 //! What integrators pay for their users and earn by them, around a fill: set aside when the deposit is accepted, fixed in
-//! the commit that decides the fill, booked when the fill is final, given back when there is none.
+//! the commit that decides the fill, booked when fill and deposit are final, given back when there is none.
 
 use alloy::primitives::Address;
 use domain::deposit;
 use domain::fixed_rate::Fixed;
+use domain::ids::OrderId;
 use domain::ledger::{Entry, Hold, HoldId, HoldKind, UsdcMicros};
 use domain::money::{Amount, Price};
 use domain::outcome::{Costs, Currencies, Outcome, is_live};
+use domain::payment::State as PaymentState;
 use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
 use store::ledger::{self, Opened};
-use store::payments::Stored;
+use store::payments::{Payment, PaymentId, Purpose, Stored};
 use store::requests::Request;
-use store::{Tx, deposits, keys, outcomes};
+use store::{Tx, deposits, keys, outcomes, payments};
 use tracing::warn;
 
 use crate::error::SolverError;
+use crate::fast_fill;
 use crate::forms::{is_routed, pools, routed_size};
 use crate::reprice::at_market;
 use crate::site::Site;
@@ -43,14 +46,49 @@ pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, means: &Means) 
     if !is_still_theirs(tx, quote)? {
         return Ok(false);
     }
-    let Some(currencies) = currencies(quote, means) else { return Ok(true) };
+    let outcome = quoted(tx, quote, due.order, due.amount, means)?;
+    set_aside(tx, due, outcome.as_ref(), means)
+}
+
+/// What paying so much would come to at the quote's own prices and gas.
+fn quoted(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    order: OrderId,
+    amount: Amount,
+    means: &Means,
+) -> Result<Option<Outcome>, SolverError> {
+    let Some(currencies) = currencies(quote, means) else { return Ok(None) };
     let prices = &quote.figures.prices;
     let gas = prices.deposit.usd_ceil(quote.figures.fees.fill_gas, currencies.deposit.decimals)?;
     let market = quote.figures.fixed.map(|fixed| fixed.market_output);
     let costs = Costs { deposit: prices.deposit, payout: prices.payout, usdc: means.usdc_price(), gas, market };
-    let deposited = deposited(tx, quote, due)?;
-    let outcome = Outcome::of(quote, deposited, due.amount, &costs, currencies)?;
-    set_aside(tx, due, outcome.as_ref(), means)
+    let deposited = deposited(tx, quote, order)?;
+    Ok(Outcome::of(quote, deposited, amount, &costs, currencies)?)
+}
+
+/// A fill that this database did not decide was found on the chain. What it came to there is lost with the database that
+/// did; it is taken to be what was quoted, and set aside whether or not the sponsor has it: the user was paid.
+pub fn found(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    payment: &Payment,
+    id: PaymentId,
+    means: &Means,
+) -> Result<(), SolverError> {
+    let Some(outcome) = quoted(tx, quote, payment.order, payment.amount, means)? else { return Ok(()) };
+    outcomes::put(tx, id, payment.order, &outcome)?;
+    let (kind, subject) = (HoldKind::Sponsorship, payment.order.0);
+    if let Some((wallet, amount)) = outcome.reservation() {
+        match ledger::open_hold_of(tx, kind, subject)? {
+            Some(open) if open.hold.amount >= amount => return Ok(()),
+            Some(open) => ledger::void_hold(tx, open.hold.id, means.now).map(drop)?,
+            None => {}
+        }
+        let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
+        ledger::impose_hold(tx, &Hold { id, wallet, amount, request: Some(payment.request) }, means.now)?;
+    }
+    Ok(())
 }
 
 /// Whether something is set aside for the order.
@@ -104,7 +142,7 @@ pub fn reserve(
         gas: native.usd_ceil(there.cost_with_data(units, bytes), site.chain.native.decimals)?,
         market,
     };
-    let deposited = deposited(tx, quote, due)?;
+    let deposited = deposited(tx, quote, due.order)?;
     let outcome = Outcome::of(quote, deposited, amount, &costs, currencies)?;
     let covered = set_aside(tx, due, outcome.as_ref(), means)?;
     Ok(if covered { Asked::Reserved(outcome.map(Box::new)) } else { Asked::TooLow })
@@ -132,8 +170,8 @@ fn currencies<'a>(quote: &Quote, means: &'a Means) -> Option<Currencies<'a>> {
 }
 
 /// What was paid in for the order or, where that is still to come, what was quoted.
-fn deposited(tx: &mut Tx<'_>, quote: &Quote, due: &Due) -> Result<Amount, SolverError> {
-    let tied = deposits::of_order(tx, due.order)?.filter(|stored| stored.state != deposit::State::Gone);
+fn deposited(tx: &mut Tx<'_>, quote: &Quote, order: OrderId) -> Result<Amount, SolverError> {
+    let tied = deposits::of_order(tx, order)?.filter(|stored| stored.state != deposit::State::Gone);
     Ok(tied.map_or(quote.figures.deposit, |stored| stored.deposit.amount))
 }
 
@@ -162,13 +200,30 @@ pub fn release(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<(), 
     Ok(())
 }
 
-/// The fill is final: what it came to is booked. Until here a reorg may take it away and bring it back, and nothing has
-/// to be undone.
-pub fn book(tx: &mut Tx<'_>, paid: &Stored, means: &Means) -> Result<(), SolverError> {
+/// The fill of an order has become final, or what pays for it has: once both are, what the fill came to is booked. Until
+/// here a reorg may take either away and bring it back, and nothing has to be undone.
+pub fn settle(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<(), SolverError> {
+    let Some(fill) = payments::live(tx, Purpose::Fill, order.0)? else { return Ok(()) };
+    let paid = payments::find(tx, fill)?.filter(|paid| paid.state == PaymentState::Final);
+    let Some(paid) = paid else { return Ok(()) };
+    let deposited = deposits::of_order(tx, order)?.is_some_and(|tied| tied.state == deposit::State::Final);
+    if deposited || fast_fill::was_lost(tx, order)? { book(tx, &paid, means) } else { Ok(()) }
+}
+
+/// The deposit was taken back and stays away: nobody pays us, so nobody earns, and the sponsor is not charged for what was
+/// our loss.
+pub fn forgo(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<(), SolverError> {
+    if let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, order.0)? {
+        ledger::void_hold(tx, open.hold.id, means.now)?;
+    }
+    Ok(())
+}
+
+fn book(tx: &mut Tx<'_>, paid: &Stored, means: &Means) -> Result<(), SolverError> {
     let (payment, request) = (paid.id.0, paid.payment.request);
     let hold = ledger::open_hold_of(tx, HoldKind::Sponsorship, paid.payment.order.0)?;
     let Some(outcome) = outcomes::find(tx, paid.id)? else {
-        // A fill that was imported from the chain: what it came to is lost with the database that decided it.
+        // A fill that was found on the chain where its currencies are no longer served: nobody knows what it came to.
         if let Some(hold) = hold {
             warn!(request.id = %request, "a sponsored fill was imported, and its sponsor is not charged");
             ledger::void_hold(tx, hold.hold.id, means.now)?;

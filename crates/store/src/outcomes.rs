@@ -41,11 +41,17 @@ pub struct Booked {
     pub outcome: Outcome,
 }
 
-/// Of final fills behind a payment, in order.
+/// Of final fills behind a payment, in order, whose deposits are final too, or paid for by an integrator in their stead.
 pub fn booked_after(tx: &mut Tx<'_>, after: PaymentId, most: i64) -> Result<Vec<Booked>, StoreError> {
     tx.rows(
         "select o.payment_id, p.request_id, o.body from fill_outcome o join payment p on p.payment_id = o.payment_id
-         where o.payment_id > $1 and p.state = 'final' order by o.payment_id limit $2",
+         where o.payment_id > $1 and p.state = 'final' and (
+             exists (select 1 from deposit_use u join deposit d on d.deposit_id = u.deposit_id
+                 where u.order_id = o.order_id and u.input = 0 and d.state = 'final')
+             or exists (select 1 from fast_fill f join ledger_hold h on h.kind = 'fast-fill'
+                 and h.subject = f.request_id and h.attempt = f.attempt
+                 where f.order_id = o.order_id and f.voided = 0 and h.state = 'posted'))
+         order by o.payment_id limit $2",
         &[after.0.into(), Value::Int(most)],
     )?
     .iter()
