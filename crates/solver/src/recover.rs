@@ -17,7 +17,7 @@ use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, Purse};
 use evm::topics::NATIVE_PAID;
 use evm::{At, Head, NonceTag, SentTx, calldata};
-use store::payments::{Fees, Payment, Purpose, Stored};
+use store::payments::{Fees, Payment, PaymentId, Purpose, Stored};
 use store::payouts::Kind;
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
@@ -28,6 +28,7 @@ use crate::forms::is_routed;
 use crate::settle::is_attempt;
 use crate::site::Site;
 use crate::solver::{Means, Solver};
+use crate::sponsor;
 
 /// What one chain's recovery found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,21 +143,24 @@ fn import(
         currency,
         amount,
     };
-    let import = settle_import(tx, &payment, head, sent, means)?;
-    if let (Import::Settled, true, Some(request)) = (import, sent.success, request.as_mut()) {
+    let Some(id) = settle_import(tx, &payment, head, sent, means)? else { return Ok(Import::Known) };
+    if let (true, Some(request)) = (sent.success, request.as_mut()) {
         advance(tx, request, Event::Found { refund }, &sent.hash, means)?;
+        if purpose == Purpose::Fill {
+            sponsor::found(tx, &request.quote, &payment, id, means)?;
+        }
     }
-    Ok(import)
+    Ok(Import::Settled)
 }
 
-/// Keeps a payment as the chain shows it, and settles by it what it names.
+/// Keeps a payment as the chain shows it, and settles by it what it names. None where it is known.
 fn settle_import(
     tx: &mut Tx<'_>,
     payment: &Payment,
     head: Head,
     sent: &SentTx,
     means: &Means,
-) -> Result<Import, SolverError> {
+) -> Result<Option<PaymentId>, SolverError> {
     let (purpose, order) = (payment.purpose, payment.order);
     let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
     let fees = Fees { max_fee: fee, max_tip: 0 };
@@ -164,7 +168,7 @@ fn settle_import(
     if let (true, Some(earlier)) = (sent.success, payments::live(tx, purpose, payment.subject)?) {
         payments::set_state(tx, earlier, State::Void, means.now)?;
     }
-    let Some(stored) = payments::insert(tx, payment, fees, means.now)? else { return Ok(Import::Known) };
+    let Some(stored) = payments::insert(tx, payment, fees, means.now)? else { return Ok(None) };
     let state = if sent.success { State::Mined } else { State::Reverted };
     payments::set_state(tx, stored.id, state, means.now)?;
     let mined = crate::settle::mined_in(head, sent, true);
@@ -175,7 +179,7 @@ fn settle_import(
         // It settles nothing unless it is all there is: then the order waits until it is void.
         settlements::take(tx, order, purpose, stored.id)?;
     }
-    Ok(Import::Settled)
+    Ok(Some(stored.id))
 }
 
 /// A transaction whose nonce this database has given to a payment. If the chain shows another payment there, two
@@ -308,7 +312,7 @@ fn import_claim(
         currency: target,
         amount: Amount::new(shown.amount),
     };
-    settle_import(tx, &payment, head, sent, means)
+    Ok(settle_import(tx, &payment, head, sent, means)?.map_or(Import::Known, |_| Import::Settled))
 }
 
 /// What a fill spends and whom it pays, as its order has it: a routed one does not show that in its call.
