@@ -7,6 +7,7 @@
 
 mod alone;
 mod announced;
+mod app_balance;
 mod audit;
 mod catalogue;
 mod claims;

@@ -63,17 +63,17 @@ impl Integrator {
 }
 
 /// From dollars with six decimals to millionths.
-fn micros(usd: &Value) -> Result<i64> {
+pub fn micros(usd: &Value) -> Result<i64> {
     Ok(usd.as_str().context("dollars")?.replace('.', "").parse()?)
 }
 
 /// What the sponsored fees take from the balance, where a unit of their currency is worth so much: rounded up.
-fn charged(quote: &Value, answer: i64) -> Result<i64> {
+pub fn charged(quote: &Value, answer: i64) -> Result<i64> {
     let units: i64 = quote["fees"]["subsidized"]["amount"].as_str().context("amount")?.parse()?;
     Ok((units * answer + 99_999_999) / 100_000_000)
 }
 
-async fn still_gas(stand: &Stand) -> Result<()> {
+pub async fn still_gas(stand: &Stand) -> Result<()> {
     for chain in &stand.devnet.chains {
         chain.set_base_fee(BASE_FEE);
         blocks_pass(chain, 3).await?;
