@@ -9,6 +9,7 @@ use domain::digits::Digits;
 use domain::ids::ChainId;
 use domain::money::{Amount, Signed, UsdMicros};
 use domain::time::Timestamp;
+use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -101,9 +102,8 @@ impl Deref for Shown<'_> {
 }
 
 // Figures stay numbers until they are written.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Amount)]
+#[derive(Clone, Copy, Debug, ToSchema)]
+#[schema(as = Amount, rename_all = "camelCase")]
 pub struct AmountBody<'a> {
     #[schema(value_type = CurrencyBody<'a>)]
     pub currency: &'a RawValue,
@@ -134,6 +134,23 @@ impl<'a> AmountBody<'a> {
             amount_usd: Dollars(usd),
             minimum_amount: amount,
         }
+    }
+}
+
+/// Most amounts are their own minimum, whose text is then made once.
+impl Serialize for AmountBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let amount = self.amount.digits();
+        let mut body = serializer.serialize_struct("Amount", 5)?;
+        body.serialize_field("currency", self.currency)?;
+        body.serialize_field("amount", &amount)?;
+        body.serialize_field("amountFormatted", &self.amount_formatted)?;
+        body.serialize_field("amountUsd", &self.amount_usd)?;
+        match self.minimum_amount == self.amount {
+            true => body.serialize_field("minimumAmount", &amount)?,
+            false => body.serialize_field("minimumAmount", &self.minimum_amount)?,
+        }
+        body.end()
     }
 }
 

@@ -164,7 +164,7 @@ impl Signed {
     }
 
     #[inline]
-    fn digits(self) -> Digits {
+    pub fn digits(self) -> Digits {
         Digits::of(self.size.0).negative(self.negative)
     }
 }
