@@ -4,7 +4,7 @@ use axum::extract::State;
 
 mod body;
 mod response;
-mod sponsor;
+pub mod sponsor;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,8 @@ use axum::extract::{Path, State};
 use domain::api_key::ApiKeyId;
 use domain::catalog::Catalog;
 use domain::ids::{ChainId, RequestId};
-use domain::money::Amount;
+use domain::ledger;
+use domain::money::{Amount, OutOfRange};
 use domain::request::State as RequestState;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +19,7 @@ use crate::caller::Caller;
 use crate::error::{ApiError, ApiResult, ErrorBody};
 use crate::losses::LossBody;
 use crate::operator::Operator;
+use crate::quote::sponsor::SponsorshipBody;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -37,6 +39,9 @@ pub struct TraceResponse {
     due: Vec<DueBody>,
     /// What it is short of, if a reorg took its deposit away after it was paid out.
     loss: Option<LossBody>,
+    /// Who pays which of its fees, as quoted and, once it is filled, as it turned out.
+    #[schema(value_type = Option<SponsorshipBody<'static>>)]
+    fee_sponsorship: Option<Value>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -102,8 +107,22 @@ pub struct DueBody {
     since: i64,
 }
 
+/// Who pays the fees, where a sponsor was asked to.
+fn sponsorship(trace: &Trace, app: &App) -> Result<Option<Value>, OutOfRange> {
+    let (quote, catalog) = (&trace.request.quote, &app.catalog);
+    let (Some(asked), Some(terms)) = (&quote.figures.sponsorship, &quote.terms) else { return Ok(None) };
+    let currency = catalog.chain(terms.deposit.chain).and_then(|chain| chain.currency(&terms.deposit.address));
+    let Some(currency) = currency.and_then(|currency| app.rendered.of(currency)) else { return Ok(None) };
+    let mut body = SponsorshipBody::new(asked, currency, quote.figures.prices.deposit)?;
+    let outcome = trace.outcome.as_ref().filter(|_| trace.request.state == RequestState::Success);
+    if let (Some(outcome), Some(usdc)) = (outcome, ledger::currency_of(catalog)) {
+        body = body.turned_out(outcome, currency, usdc)?;
+    }
+    Ok(serde_json::to_value(body).ok())
+}
+
 impl TraceResponse {
-    fn new(trace: Trace, catalog: &Catalog) -> Self {
+    fn new(trace: Trace, catalog: &Catalog, fee_sponsorship: Option<Value>) -> Self {
         let awaits = awaits(&trace, catalog);
         let event =
             |it: trace::Event| EventBody { at: it.at.millis(), state: it.state, rule: it.rule, figures: it.figures };
@@ -153,6 +172,7 @@ impl TraceResponse {
             payments: trace.payments.into_iter().map(payment).collect(),
             due: trace.dues.into_iter().map(due).collect(),
             loss: trace.loss.map(LossBody::from),
+            fee_sponsorship,
         }
     }
 }
@@ -239,5 +259,6 @@ pub async fn trace(
     })?;
     let trace = app.solver.store.read(move |tx| trace::of(tx, id)).await?;
     let trace = trace.and_then(|trace| reader.sees(trace)).ok_or(ApiError::RequestNotFound)?;
-    Ok(Json(TraceResponse::new(trace, &app.catalog)))
+    let fee_sponsorship = sponsorship(&trace, &app).map_err(|OutOfRange| ApiError::Internal)?;
+    Ok(Json(TraceResponse::new(trace, &app.catalog, fee_sponsorship)))
 }

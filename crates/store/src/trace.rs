@@ -3,12 +3,13 @@
 use alloy_primitives::{Address, B256};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
+use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use serde_json::Value as Json;
 
 use crate::columns::unknown;
 use crate::requests::{self, Request};
-use crate::{StoreError, Tx, losses};
+use crate::{StoreError, Tx, losses, outcomes};
 
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -20,6 +21,8 @@ pub struct Trace {
     pub dues: Vec<Due>,
     /// What it is short of, if a reorg took its deposit away after it was paid out.
     pub loss: Option<losses::Stored>,
+    /// What its newest fill comes to for those who pay for it or earn by it.
+    pub outcome: Option<Outcome>,
 }
 
 /// A step that was taken, by which rule and with which figures.
@@ -81,8 +84,8 @@ pub fn of(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Trace>, StoreError> {
     let children = requests::children(tx, id)?;
     let (events, deposits) = (events(tx, id)?, deposits(tx, order)?);
     let (payments, dues) = (payments(tx, id)?, dues(tx, id)?);
-    let loss = losses::find(tx, order)?;
-    Ok(Some(Trace { request, children, events, deposits, payments, dues, loss }))
+    let (loss, outcome) = (losses::find(tx, order)?, outcomes::of_order(tx, order)?);
+    Ok(Some(Trace { request, children, events, deposits, payments, dues, loss, outcome }))
 }
 
 fn events(tx: &mut Tx<'_>, id: RequestId) -> Result<Vec<Event>, StoreError> {

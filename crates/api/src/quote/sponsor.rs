@@ -1,7 +1,9 @@
 //! What a quote says about who pays its fees: what the caller may ask for, and how it is shown.
 
+use domain::catalog::Currency;
 use domain::fixed_rate::FixedRate;
 use domain::money::{OutOfRange, Price, Signed, UsdMicros};
+use domain::outcome::Outcome;
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
 use serde::Serialize;
 use serde_json::Value;
@@ -66,8 +68,30 @@ impl Asked<'_> {
 #[schema(as = FeeSponsorship)]
 pub struct SponsorshipBody<'a> {
     quoted: PhaseBody<'a>,
+    /// How it turned out, once the fill is made. A quote does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actual: Option<ActualBody<'a>>,
     sponsored_total: AmountBody<'a>,
     user_pays_total: AmountBody<'a>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SponsorshipOutcome)]
+pub struct ActualBody<'a> {
+    #[serde(flatten)]
+    phase: PhaseBody<'a>,
+    sponsor_payment: SponsorPayment<'a>,
+}
+
+/// What leaves the sponsor's balance, in the balance's currency.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SponsorPayment)]
+pub struct SponsorPayment<'a> {
+    amount: String,
+    address: &'a str,
+    chain_id: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -114,6 +138,26 @@ fn sum(mut parts: impl Iterator<Item = Result<UsdMicros, OutOfRange>>) -> Result
 
 impl<'a> SponsorshipBody<'a> {
     pub fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
+        let quoted = PhaseBody::new(sponsorship, currency, price)?;
+        let (sponsored_total, user_pays_total) = (quoted.sponsored_total, quoted.user_pays_total);
+        Ok(Self { quoted, actual: None, sponsored_total, user_pays_total })
+    }
+
+    /// With what the fill came to. `usdc` is the currency of the balance.
+    pub fn turned_out(self, outcome: &Outcome, currency: Shown<'a>, usdc: &'a Currency) -> Result<Self, OutOfRange> {
+        let Some(sponsored) = &outcome.sponsored else { return Ok(self) };
+        let phase = PhaseBody::new(&sponsored.fees, currency, outcome.price)?;
+        let sponsor_payment = SponsorPayment {
+            amount: sponsored.payment.in_units(usdc.decimals)?.to_string(),
+            address: usdc.address.text(),
+            chain_id: usdc.chain.0,
+        };
+        Ok(Self { actual: Some(ActualBody { phase, sponsor_payment }), ..self })
+    }
+}
+
+impl<'a> PhaseBody<'a> {
+    fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
         let usd = |amount: Signed| price.usd_signed(amount, currency.decimals);
         let bucket = |component: Component| -> Result<BucketBody<'a>, OutOfRange> {
             let bucket = sponsorship.bucket(component);
@@ -130,7 +174,7 @@ impl<'a> SponsorshipBody<'a> {
         let sponsored_total = AmountBody::new(currency, sponsorship.sponsored_total()?, sponsored);
         let user_pays = charged.checked_sub(sponsored)?;
         let user_pays_total = AmountBody::signed(currency, sponsorship.user_pays_total()?, user_pays);
-        let quoted = PhaseBody {
+        Ok(Self {
             selected_components: sponsorship.ask.selected().iter().map(|component| component.as_str()).collect(),
             max_subsidization_amount: sponsorship.ask.cap.map(|cap| cap.0.to_string()),
             cap_hit: sponsorship.cap_hit,
@@ -143,7 +187,6 @@ impl<'a> SponsorshipBody<'a> {
             },
             sponsored_total,
             user_pays_total,
-        };
-        Ok(Self { quoted, sponsored_total, user_pays_total })
+        })
     }
 }

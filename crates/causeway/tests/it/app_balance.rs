@@ -190,7 +190,13 @@ async fn nothing_is_earned_or_charged_before_the_deposit_is_final() -> Result<()
     ensure!(available < 20.0, "it is set aside meanwhile");
     agrees(&stand).await?;
     credited(&stand, app, "100000").await?;
-    ensure!(books(&stand, wallet).await?.0 < 20_000_000);
+    // What left the balance is what the request's story says.
+    let left = books(&stand, wallet).await?.0;
+    let story = stand.trace(request_id(&quote)).await?["feeSponsorship"].take();
+    ensure!(story["quoted"] == quote["feeSponsorship"]["quoted"], "{story}");
+    let payment = &story["actual"]["sponsorPayment"];
+    ensure!(payment["amount"] == json!((20_000_000 - left).to_string()) && payment["chainId"] == BASE, "{story}");
+    ensure!(story["actual"]["components"]["app"]["sponsored"]["amount"] == "100000", "{story}");
     service.stop().await?;
     agrees(&stand).await
 }
