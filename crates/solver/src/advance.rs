@@ -66,6 +66,17 @@ pub fn advance(
     Ok(paid)
 }
 
+/// A line in the request's story; its state is what it was.
+pub(crate) fn note(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    rule: &str,
+    figures: &serde_json::Value,
+    means: &Means,
+) -> Result<(), SolverError> {
+    Ok(events::append(tx, request.id, request.state, rule, figures, means.now)?)
+}
+
 fn apply(request: &mut Request, next: &Next) {
     request.state = next.state;
     request.fail_reason = next.reason.or(request.fail_reason);

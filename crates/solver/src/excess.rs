@@ -11,8 +11,9 @@ use store::deposits::Deposit;
 use store::dues::Due;
 use store::payments::{Purpose, Stored};
 use store::requests::Request;
-use store::{Tx, deposits, events, fast_fills, requests, settlements};
+use store::{Tx, deposits, fast_fills, requests, settlements};
 
+use crate::advance::note;
 use crate::deposits::{key, worth};
 use crate::error::SolverError;
 use crate::payments::{Outcome, keep, pay};
@@ -90,14 +91,4 @@ pub fn returned(
 /// and beside that the excess of its deposit goes back once.
 fn name(deposit: B256) -> OrderId {
     OrderId(keccak256([b"excess".as_slice(), deposit.as_slice()].concat()))
-}
-
-fn note(
-    tx: &mut Tx<'_>,
-    request: &Request,
-    rule: &str,
-    figures: &serde_json::Value,
-    means: &Means,
-) -> Result<(), SolverError> {
-    Ok(events::append(tx, request.id, request.state, rule, figures, means.now)?)
 }

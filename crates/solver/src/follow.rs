@@ -112,8 +112,9 @@ async fn refuse(solver: &Solver, site: &Site, why: Option<String>) -> Result<(),
     Ok(())
 }
 
+/// For a gauge.
 #[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
-fn lag(blocks: u64) -> f64 {
+pub fn lag(blocks: u64) -> f64 {
     blocks as f64
 }
 

@@ -11,9 +11,10 @@ use serde_json::json;
 use store::deposits::Stored;
 use store::losses::Loss;
 use store::requests::Request;
-use store::{Tx, deposits, events, losses, requests, risk, settlements};
+use store::{Tx, deposits, losses, requests, risk, settlements};
 use tracing::{error, info};
 
+use crate::advance::note;
 use crate::deposits::worth;
 use crate::error::SolverError;
 use crate::fast_fill;
@@ -91,15 +92,4 @@ pub fn forget(tx: &mut Tx<'_>, order: OrderId, owed: bool) -> Result<(), SolverE
         losses::forget(tx, order)?;
     }
     Ok(())
-}
-
-/// A line in the request's story; its state is what it was.
-fn note(
-    tx: &mut Tx<'_>,
-    request: &Request,
-    rule: &str,
-    figures: &serde_json::Value,
-    means: &Means,
-) -> Result<(), SolverError> {
-    Ok(events::append(tx, request.id, request.state, rule, figures, means.now)?)
 }

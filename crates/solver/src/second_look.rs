@@ -19,6 +19,7 @@ use tracing::{error, warn};
 
 use crate::deposits::counts;
 use crate::error::{Chained, SolverError};
+use crate::follow::lag;
 use crate::settle::{take_late, take_late_receipts};
 use crate::site::Site;
 use crate::solver::Solver;
@@ -141,11 +142,6 @@ async fn look(solver: &Arc<Solver>, site: &Arc<Site>, doubts: &mut Doubts) -> Re
         solver.store.write(move |tx| blocks::set_looked_at(tx, chain, settled)).await?;
     }
     Ok(settled == end && end < last)
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
-fn lag(blocks: u64) -> f64 {
-    blocks as f64
 }
 
 /// Whether everything that is shown in a block was taken in.
