@@ -464,7 +464,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
         json!("0x0000000000000000000000000000000000000000"),
     ];
     let mut dice = Dice(0x5eed);
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     for _ in 0..400 {
         let of_claim = dice.below(2) == 0;
         let mut sent = if of_claim { good.clone() } else { permit.clone() };

@@ -31,7 +31,7 @@ pub struct Integrator {
 
 impl Integrator {
     pub async fn post(&self, stand: &Stand, path: &str, body: &Value) -> Result<(u16, Value)> {
-        let call = reqwest::Client::new().post(stand.url(path)).header("x-api-key", &self.key).json(body);
+        let call = stand.client.post(stand.url(path)).header("x-api-key", &self.key).json(body);
         let response = call.send().await?;
         Ok((response.status().as_u16(), response.json().await?))
     }

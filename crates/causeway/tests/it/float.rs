@@ -63,7 +63,7 @@ async fn filled_up(chain: &Chain, wallet: Address) -> Result<()> {
 
 /// What the operator's route says of a wallet, after asking for a top-up or not.
 async fn topups(stand: &Stand, send: bool, wallet: Address) -> Result<Value> {
-    let call = reqwest::Client::new().post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
+    let call = stand.client.post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
     let answer: Value = call.json(&json!({ "send": send })).send().await?.json().await?;
     let wallets = answer["chains"][0]["wallets"].as_array().with_context(|| answer.to_string())?;
     let found = wallets.iter().find(|it| it["wallet"] == wallet.to_string());
@@ -98,7 +98,8 @@ async fn fills_up(engine: Engine) -> Result<()> {
     let doctor = run(&stand, &["doctor"]).await?;
     ensure!(said(&doctor).contains("`causeway topup` fills it up"), "{doctor:?}");
     let metric = |value: u8| format!("causeway_float_low{{chain=\"{BASE}\",wallet=\"{low}\"}} {value}");
-    let tells = async |value| Ok(reqwest::get(stand.url("/metrics")).await?.text().await?.contains(&metric(value)));
+    let tells =
+        async |value| Ok(stand.client.get(stand.url("/metrics")).send().await?.text().await?.contains(&metric(value)));
     eventually("the metric warns", || tells(1)).await?;
     let dry = run(&stand, &["topup"]).await?;
     ensure!(dry.status.success() && said(&dry).contains(&format!("{low} has 0.5 ETH and lacks 1.5 ETH")), "{dry:?}");
@@ -109,7 +110,7 @@ async fn fills_up(engine: Engine) -> Result<()> {
     ensure!(has(base, low).await? == ether(5));
     ensure!(stand.post("/operator/topups", &json!({ "send": true })).await?.0 == 401);
     for bad in [json!({ "send": 1 }), json!({ "sent": true }), json!("yes")] {
-        let call = reqwest::Client::new().post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
+        let call = stand.client.post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
         ensure!(call.json(&bad).send().await?.status() == 400, "{bad}");
     }
 

@@ -72,7 +72,7 @@ async fn every_form_is_credited_or_shown_to_the_operator(engine: Engine) -> Resu
 }
 
 async fn receipts(stand: &Stand) -> Result<Vec<Value>> {
-    let request = reqwest::Client::new().get(stand.url("/operator/receipts")).bearer_auth(OPERATOR_TOKEN);
+    let request = stand.client.get(stand.url("/operator/receipts")).bearer_auth(OPERATOR_TOKEN);
     let body: Value = request.send().await?.json().await?;
     Ok(body["receipts"].as_array().cloned().unwrap_or_default())
 }

@@ -127,7 +127,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
     // The same bodies every time, unless another seed is asked for.
     let seed = std::env::var("CAUSEWAY_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed) | 1;
     println!("seed {seed}");
-    let (mut dice, values, client) = (Dice(seed), values(), reqwest::Client::new());
+    let (mut dice, values, client) = (Dice(seed), values(), &stand.client);
     let user = new_account().address;
     let good = ask(user, user, (8453, Address::ZERO), (10, Address::ZERO), U256::from(10u64.pow(17)));
     let (token, tail) = (stand.chain("base").token("USDC").address, stand.chain("base").token("TAIL").address);

@@ -67,7 +67,7 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
 async fn every_failure_has_the_same_body() -> Result<()> {
     let stand = Stand::new(Engine::Sqlite).await?;
     let service = stand.serve().await?;
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     let id = "0x".to_owned() + &"ab".repeat(32);
     for (request, code, error) in [
         (client.get(stand.url("/nowhere")), 404, "NOT_FOUND"),
@@ -97,7 +97,8 @@ async fn every_failure_has_the_same_body() -> Result<()> {
 async fn browsers_may_ask_first() -> Result<()> {
     let stand = Stand::new(Engine::Sqlite).await?;
     let service = stand.serve().await?;
-    let preflight = reqwest::Client::new()
+    let preflight = stand
+        .client
         .request(reqwest::Method::OPTIONS, stand.url("/quote/v2"))
         .header("origin", "https://shop.example")
         .header("access-control-request-method", "POST")
@@ -126,7 +127,7 @@ async fn chains_and_documents_are_served() -> Result<()> {
     let (_, document) = stand.get("/openapi.json").await?;
     ensure!(document["info"]["title"] == "cross-chain solver" && document["info"]["version"] == "1.0.0");
     ensure!(document["security"].is_null());
-    let metrics = reqwest::get(stand.url("/metrics")).await?.text().await?;
+    let metrics = stand.client.get(stand.url("/metrics")).send().await?.text().await?;
     ensure!(metrics.contains("causeway_http_requests_total"), "{metrics}");
     service.stop().await
 }
@@ -140,7 +141,7 @@ async fn a_client_that_asks_too_often_is_turned_away() -> Result<()> {
     })
     .await?;
     let service = stand.serve().await?;
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     let mut codes = Vec::new();
     for _ in 0..5 {
         let response = client.post(stand.url("/quote/v2")).json(&json!({})).send().await?;

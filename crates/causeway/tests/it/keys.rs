@@ -52,7 +52,7 @@ fn holds(file: &Path, part: &[u8]) -> Result<bool> {
 
 async fn made_changed_and_ended(engine: Engine) -> Result<()> {
     let stand = Stand::new(engine).await?;
-    let (client, log) = (reqwest::Client::new(), stand.folder.path().join("log"));
+    let (client, log) = (&stand.client, stand.folder.path().join("log"));
     let served = serve_logging(&stand.folder.path().join("dev.toml"), &log)?;
     stand.wait_until_served().await?;
     let get = |path: &str| client.get(stand.url(path));
@@ -172,7 +172,7 @@ async fn a_caller_is_counted_by_its_key_or_by_its_address() -> Result<()> {
     let (id, text) = create(&stand, &[])?;
     keys(&stand, &["limits", &id, "--rate", "quotes=4/min"])?;
     let service = stand.serve().await?;
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     // The quote itself need not be good.
     let quote = |from: &str| client.post(stand.url("/quote/v2")).header("x-forwarded-for", from).json(&json!({}));
     let codes = async |call: &dyn Fn() -> RequestBuilder, times: usize| {
@@ -219,7 +219,7 @@ async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
     let (id, text) = create(&stand, &[])?;
     let (_, other) = create(&stand, &[])?;
     let service = stand.serve().await?;
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     let link = async |key: &str, body: Value| {
         answer(client.post(stand.url("/keys/wallet")).header("x-api-key", key).json(&body)).await
     };
@@ -279,7 +279,7 @@ async fn named_calls(engine: Engine) -> Result<()> {
     let (_, text) = create(&stand, &[])?;
     let (_, other) = create(&stand, &[])?;
     let service = stand.serve().await?;
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     let quote = |key: Option<&str>, name: &str, body: &Value| {
         let call = client.post(stand.url("/quote/v2")).header("idempotency-key", name).json(body);
         key.map_or(call.try_clone().unwrap(), |key| call.header("x-api-key", key))

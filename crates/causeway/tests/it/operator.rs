@@ -36,7 +36,7 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
     let transfer = |to| ask(user.address, to, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
     let (mut quotes, key) = (Vec::new(), create(&stand, &[])?.1);
     for recipient in [new_account().address, recipient] {
-        let call = reqwest::Client::new().post(stand.url("/quote/v2")).header("x-api-key", &key);
+        let call = stand.client.post(stand.url("/quote/v2")).header("x-api-key", &key);
         quotes.push(call.json(&transfer(recipient)).send().await?.json::<Value>().await?);
     }
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
@@ -77,7 +77,7 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
     let figures = decided.unwrap_or_default()["figures"].clone();
     ensure!(figures == json!({ "by": "alice", "reason": "the user asked" }), "{trace}");
     // Whoever asked for the quote sees that it was, and not by whom.
-    let call = reqwest::Client::new().get(stand.url(&format!("/requests/{}/trace", request_id(&quotes[1]))));
+    let call = stand.client.get(stand.url(&format!("/requests/{}/trace", request_id(&quotes[1]))));
     let seen = call.header("x-api-key", &key).send().await?.text().await?;
     ensure!(seen.contains("operator-refund") && !seen.contains("alice") && !seen.contains("the user asked"), "{seen}");
     service.stop().await
@@ -99,7 +99,7 @@ async fn a_refund_by_hand_needs_the_token_a_name_and_a_reason() -> Result<()> {
         (json!({ "requestId": id, "by": "alice" }), 400, "reason"),
         (whole, 404, "not found"),
     ];
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     for (body, code, named) in cases {
         let call = client.post(stand.url("/operator/refunds")).bearer_auth(OPERATOR_TOKEN).json(&body);
         let answer = call.send().await?;
@@ -120,7 +120,7 @@ async fn a_trace_is_for_whoever_asked_and_for_the_operator() -> Result<()> {
     let native = alloy::primitives::Address::ZERO;
     let body = ask(user, user, (BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)));
     let [owner, stranger] = [create(&stand, &[])?.1, create(&stand, &[])?.1];
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     let quote = client.post(stand.url("/quote/v2")).header("x-api-key", &owner).json(&body).send().await?;
     let quote: Value = quote.json().await?;
     let unkeyed = stand.quote(&body).await?;
@@ -157,7 +157,7 @@ async fn a_refund_is_forced_by_a_key_that_may_and_by_no_other() -> Result<()> {
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let may = create(&stand, &["--may-force-refund"])?.1;
     let may_not = create(&stand, &[])?.1;
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     for (key, status) in [(Some(&may), "refund"), (Some(&may_not), "success"), (None, "success")] {
         let (user, recipient) = (base.fresh_user().await?, new_account().address);
         let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
@@ -195,7 +195,7 @@ async fn screening_lists_are_read_again_when_they_change() -> Result<()> {
     eventually("the wallet is blocked", || async { Ok(code().await? == 400) }).await?;
     std::fs::write(&list, "not an address at all\n")?;
     eventually("the bad list is noticed", || async {
-        let metrics = reqwest::get(stand.url("/metrics")).await?.text().await?;
+        let metrics = stand.client.get(stand.url("/metrics")).send().await?.text().await?;
         Ok(metrics.contains("causeway_screening_unreadable_total 1"))
     })
     .await?;

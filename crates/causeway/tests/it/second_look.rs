@@ -44,7 +44,7 @@ async fn a_deposit_that_the_node_hides_is_filled_all_the_same() -> Result<()> {
     let status = stand.wait_for(request_id(&quote), "success").await?;
     ensure!(status["inTxHashes"].as_array().is_some_and(|hashes| hashes.len() == 1), "{status}");
     ensure!(arbitrum.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
-    let metrics = reqwest::get(stand.url("/metrics")).await?.text().await?;
+    let metrics = stand.client.get(stand.url("/metrics")).send().await?.text().await?;
     ensure!(metrics.contains("causeway_deposits_missed_total{chain=\"8453\"} 1"), "{metrics}");
     service.stop().await
 }

@@ -45,7 +45,7 @@ impl Integrator {
     }
 
     async fn ask(&self, stand: &Stand, body: &Value) -> Result<(u16, Value)> {
-        let client = reqwest::Client::new();
+        let client = &stand.client;
         let response = client.post(stand.url("/quote/v2")).header("x-api-key", &self.key).json(body).send().await?;
         Ok((response.status().as_u16(), response.json().await?))
     }

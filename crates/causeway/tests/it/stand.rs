@@ -36,7 +36,8 @@ pub struct Stand {
     /// Of its own, on every chain: what others deposit into theirs is not this service's to return.
     pub depository: Address,
     pub folder: TempDir,
-    client: reqwest::Client,
+    /// One for all calls: making one takes so long that many would hold up the service, which runs on the same thread.
+    pub client: reqwest::Client,
 }
 
 /// What the treasury holds of a stablecoin with six decimals.
@@ -287,7 +288,7 @@ pub async fn take_away(chain: &Chain, tx: B256) -> Result<()> {
 
 /// What only the operator may read.
 pub async fn operator(stand: &Stand, path: &str) -> Result<(u16, Value)> {
-    let client = reqwest::Client::new();
+    let client = &stand.client;
     let response = client.get(stand.url(path)).bearer_auth(local::OPERATOR_TOKEN).send().await?;
     Ok((response.status().as_u16(), response.json().await?))
 }
