@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::error::{ApiError, ErrorBody};
-use crate::wire::{AmountBody, Shown};
+use crate::wire::{AmountBody, Members, Shown};
 
 /// The balance as one amount, and beside it the same as a list with what is left for new fast fills and claims.
 #[derive(Debug, Serialize, ToSchema)]
@@ -22,7 +22,8 @@ use crate::wire::{AmountBody, Shown};
 #[schema(as = AppBalances)]
 pub struct BalancesResponse<'a> {
     #[serde(flatten)]
-    balance: AmountBody<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    balance: Members<'a>,
     /// One per currency. There is one currency.
     balances: Vec<AmountBody<'a>>,
     total_balance_usd: f64,
@@ -39,7 +40,7 @@ impl<'a> BalancesResponse<'a> {
         let balance = AmountBody::signed(currency, in_units(account.balance, &currency)?, dollars(account.balance)?);
         Some(Self {
             balances: vec![balance],
-            balance,
+            balance: Members(balance),
             total_balance_usd: number(dollars(account.balance)?)?,
             outstanding_fast_fill_balance_usd: number(dollars(account.held)?)?,
             available_balance_usd: number(dollars(account.available(HoldKind::Claim))?)?,

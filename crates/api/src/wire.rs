@@ -59,24 +59,39 @@ impl<'a> From<&'a Currency> for CurrencyBody<'a> {
     }
 }
 
-/// Every currency of the catalogue as it is shown, written once: an answer names currencies a dozen times.
+/// Every currency of the catalogue as it is shown, written once: an answer names currencies a dozen times, and half of its
+/// amounts are nothing.
 #[derive(Debug)]
-pub struct Rendered(HashMap<(ChainId, Account), Box<RawValue>>);
+pub struct Rendered(HashMap<(ChainId, Account), Written>);
+
+#[derive(Debug)]
+struct Written {
+    currency: Box<RawValue>,
+    /// No amount of it.
+    nothing: Box<RawValue>,
+}
+
+impl Written {
+    fn new(currency: &Currency) -> serde_json::Result<Self> {
+        let shown = serde_json::value::to_raw_value(&CurrencyBody::from(currency))?;
+        let written = Self { nothing: shown.clone(), currency: shown };
+        let nothing = AmountBody::new(Shown { currency, written: &written }, Amount::ZERO, UsdMicros(0));
+        Ok(Self { nothing: serde_json::value::to_raw_value(&Members(nothing))?, ..written })
+    }
+}
 
 impl Rendered {
     pub fn new(catalog: &Catalog) -> serde_json::Result<Self> {
         let currencies = catalog.chains().iter().flat_map(|chain| chain.currencies());
-        let written = currencies.map(|currency| {
-            let text = serde_json::value::to_raw_value(&CurrencyBody::from(currency))?;
-            Ok(((currency.chain, currency.address.clone()), text))
-        });
+        let written =
+            currencies.map(|currency| Ok(((currency.chain, currency.address.clone()), Written::new(currency)?)));
         written.collect::<serde_json::Result<_>>().map(Self)
     }
 
     /// None only for a currency of another catalogue.
     pub fn of<'a>(&'a self, currency: &'a Currency) -> Option<Shown<'a>> {
-        let json = self.0.get(&(currency.chain, currency.address.clone()))?;
-        Some(Shown { currency, json })
+        let written = self.0.get(&(currency.chain, currency.address.clone()))?;
+        Some(Shown { currency, written })
     }
 }
 
@@ -84,7 +99,7 @@ impl Rendered {
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     currency: &'a Currency,
-    json: &'a RawValue,
+    written: &'a Written,
 }
 
 impl<'a> Shown<'a> {
@@ -106,15 +121,15 @@ impl Deref for Shown<'_> {
 #[schema(as = Amount, rename_all = "camelCase")]
 pub struct AmountBody<'a> {
     #[schema(value_type = CurrencyBody<'a>)]
-    pub currency: &'a RawValue,
+    currency: &'a Written,
     #[schema(value_type = String)]
-    pub amount: Signed,
+    amount: Signed,
     #[schema(value_type = String)]
-    pub amount_formatted: Scaled,
+    amount_formatted: Scaled,
     #[schema(value_type = String)]
-    pub amount_usd: Dollars,
+    amount_usd: Dollars,
     #[schema(value_type = String)]
-    pub minimum_amount: Signed,
+    minimum_amount: Signed,
 }
 
 impl<'a> AmountBody<'a> {
@@ -128,7 +143,7 @@ impl<'a> AmountBody<'a> {
 
     pub fn signed(currency: Shown<'a>, amount: Signed, usd: UsdMicros) -> Self {
         Self {
-            currency: currency.json,
+            currency: currency.written,
             amount,
             amount_formatted: Scaled { amount, decimals: currency.decimals },
             amount_usd: Dollars(usd),
@@ -137,18 +152,34 @@ impl<'a> AmountBody<'a> {
     }
 }
 
-/// Most amounts are their own minimum, whose text is then made once.
 impl Serialize for AmountBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let amount = self.amount.digits();
+        let nothing =
+            self.amount == Signed::ZERO && self.minimum_amount == Signed::ZERO && self.amount_usd.0 == UsdMicros(0);
+        match nothing {
+            true => self.currency.nothing.serialize(serializer),
+            false => Members(*self).serialize(serializer),
+        }
+    }
+}
+
+/// An amount member by member, as a body needs it that has them among its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a>(pub AmountBody<'a>);
+
+/// Most amounts are their own minimum, whose text is then made once.
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let AmountBody { currency, amount, amount_formatted, amount_usd, minimum_amount } = &self.0;
+        let digits = amount.digits();
         let mut body = serializer.serialize_struct("Amount", 5)?;
-        body.serialize_field("currency", self.currency)?;
-        body.serialize_field("amount", &amount)?;
-        body.serialize_field("amountFormatted", &self.amount_formatted)?;
-        body.serialize_field("amountUsd", &self.amount_usd)?;
-        match self.minimum_amount == self.amount {
-            true => body.serialize_field("minimumAmount", &amount)?,
-            false => body.serialize_field("minimumAmount", &self.minimum_amount)?,
+        body.serialize_field("currency", &currency.currency)?;
+        body.serialize_field("amount", &digits)?;
+        body.serialize_field("amountFormatted", amount_formatted)?;
+        body.serialize_field("amountUsd", amount_usd)?;
+        match minimum_amount == amount {
+            true => body.serialize_field("minimumAmount", &digits)?,
+            false => body.serialize_field("minimumAmount", minimum_amount)?,
         }
         body.end()
     }

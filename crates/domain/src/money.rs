@@ -328,6 +328,9 @@ impl Price {
     }
 
     pub fn usd_floor(self, amount: Amount, currency_decimals: u8) -> Result<UsdMicros, OutOfRange> {
+        if amount.is_zero() {
+            return Ok(UsdMicros(0));
+        }
         let (num, den) = self.dollars_per_unit(currency_decimals)?;
         to_micros(amount.mul_floor(Ratio { num, den })?)
     }

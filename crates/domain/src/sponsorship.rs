@@ -57,10 +57,19 @@ impl SponsorAsk {
 }
 
 /// One kind of fee, and how much of it the sponsor pays.
+///
+/// Most kinds are nothing most of the time, and a row says so by leaving them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Bucket {
+    #[serde(skip_serializing_if = "is_nothing")]
     pub total: Signed,
+    #[serde(skip_serializing_if = "is_nothing")]
     pub sponsored: Amount,
+}
+
+fn is_nothing<T: Default + PartialEq>(figure: &T) -> bool {
+    *figure == T::default()
 }
 
 impl Bucket {
@@ -169,6 +178,19 @@ mod tests {
     fn a_quote_of_a_time_before_balances_still_loads() {
         let ask: SponsorAsk = serde_json::from_str(r#"{"selected":["Swap","Relay"],"cap":null}"#).unwrap();
         assert_eq!(ask, SponsorAsk::new(Address::ZERO, vec![Component::Swap, Component::Relay], None));
+    }
+
+    #[test]
+    fn a_bucket_of_nothing_is_left_out_and_one_that_says_nothing_still_loads() {
+        let nothing = Bucket::default();
+        assert_eq!(serde_json::to_string(&nothing).unwrap(), "{}");
+        let some = Bucket { total: Signed::cost(amount(7)), sponsored: amount(5) };
+        for bucket in [nothing, some, Bucket { sponsored: Amount::ZERO, ..some }] {
+            let text = serde_json::to_string(&bucket).unwrap();
+            assert_eq!(serde_json::from_str::<Bucket>(&text).unwrap(), bucket);
+        }
+        let old = r#"{"total":"0","sponsored":"0"}"#;
+        assert_eq!(serde_json::from_str::<Bucket>(old).unwrap(), nothing);
     }
 
     #[test]
