@@ -16,6 +16,9 @@ use crate::figures::{Latency, nanos, per_second};
 const MOST_IN_SEQUENCE: usize = 5_000;
 /// Asked before the clock runs: connections and prepared statements are made by the first.
 const WARM_UP: usize = 200;
+/// How long a kind is asked for before it is the other's turn. Blocks and checkpoints come every second: not a part of
+/// that, or they would all fall on one of the two.
+const TURN: Duration = Duration::from_millis(170);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
@@ -45,10 +48,37 @@ struct Series {
 
 /// Runs both ways against one server.
 pub async fn measure(address: SocketAddr, request: Vec<u8>, effort: Effort) -> Result<Outcome> {
+    apart(async move || ask(address, &request, effort).await).await
+}
+
+/// Processor time of one request of each kind under load, in nanoseconds, asked for by turns: on a shared machine what a
+/// request costs drifts from second to second, and so it falls on both alike.
+pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort) -> Result<[Option<u64>; 2]> {
+    apart(async move || {
+        let until = Instant::now() + effort.time * 2;
+        let mut spent = [(Duration::ZERO, 0); 2];
+        while Instant::now() < until {
+            for (request, (time, count)) in requests.iter().zip(&mut spent) {
+                let loaded = load(address, request, Effort { time: TURN, ..effort }).await?;
+                *time += loaded.cpu.unwrap_or_default();
+                *count += loaded.series.nanos.len();
+            }
+        }
+        Ok(spent.map(|(time, count)| nanos(time).checked_div(count as u64).filter(|cost| *cost > 0)))
+    })
+    .await
+}
+
+/// On a thread and a runtime of its own.
+async fn apart<T, F>(work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: AsyncFnOnce() -> Result<T> + Send + 'static,
+{
     let (reply, answer) = tokio::sync::oneshot::channel();
     let asking = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let outcome = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(ask(address, &request, effort)));
+        let outcome = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(work()));
         drop(reply.send(outcome));
     };
     std::thread::Builder::new().name("load".to_owned()).spawn(asking)?;
@@ -58,26 +88,38 @@ pub async fn measure(address: SocketAddr, request: Vec<u8>, effort: Effort) -> R
 async fn ask(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Outcome> {
     sequence(address, request, Instant::now() + effort.time, WARM_UP).await?;
     let one = sequence(address, request, Instant::now() + effort.time, MOST_IN_SEQUENCE).await?;
+    let Loaded { series, took, cpu } = load(address, request, effort).await?;
+    Ok(Outcome {
+        cpu_nanos: cpu.and_then(|cpu| nanos(cpu).checked_div(series.nanos.len() as u64)),
+        load_per_second: per_second(series.nanos.len(), took),
+        errors: one.errors + series.errors,
+        first_error: one.first_error.or(series.first_error),
+        one_connection: Latency::of(one.nanos),
+        load: Latency::of(series.nanos),
+    })
+}
+
+/// What many connections at once did.
+struct Loaded {
+    series: Series,
+    took: Duration,
+    /// Of the whole process.
+    cpu: Option<Duration>,
+}
+
+async fn load(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Loaded> {
     let (began, used) = (Instant::now(), cpu::used());
     let until = began + effort.time;
     let all = (0..effort.connections).map(|_| sequence(address, request, until, usize::MAX));
     let all = futures::future::try_join_all(all).await?;
     let (took, cpu) = (began.elapsed(), cpu::used().zip(used).map(|(now, before)| now.saturating_sub(before)));
-
-    let mut loaded = Series::default();
-    for series in all {
-        loaded.nanos.extend(series.nanos);
-        loaded.errors += series.errors;
-        loaded.first_error = loaded.first_error.or(series.first_error);
+    let mut series = Series::default();
+    for one in all {
+        series.nanos.extend(one.nanos);
+        series.errors += one.errors;
+        series.first_error = series.first_error.or(one.first_error);
     }
-    Ok(Outcome {
-        cpu_nanos: cpu.and_then(|cpu| nanos(cpu).checked_div(loaded.nanos.len() as u64)),
-        load_per_second: per_second(loaded.nanos.len(), took),
-        errors: one.errors + loaded.errors,
-        first_error: one.first_error.or(loaded.first_error),
-        one_connection: Latency::of(one.nanos),
-        load: Latency::of(loaded.nanos),
-    })
+    Ok(Loaded { series, took, cpu })
 }
 
 /// Asks on one connection until the time or the number is reached. A failure is counted and the connection made anew.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, post, post_as};
 use crate::floor::Floor;
 use crate::load::{self, Effort};
-use crate::report::{Group, Report, Row};
+use crate::report::{Beside, Group, Report, Row};
 use crate::stand::Stand;
 use crate::{Engine, QuoteArgs, disk};
 
@@ -74,7 +74,11 @@ async fn group(
     let floor = Floor::start(sample).await?;
     group.rows.push(kinds[1].row("floor", floor.address, effort).await?);
     for kind in kinds.iter().filter(|kind| args.only.as_ref().is_none_or(|only| kind.name.contains(only))) {
-        group.rows.push(kind.row(kind.name, address, effort).await?);
+        let mut row = kind.row(kind.name, address, effort).await?;
+        if let Some(other) = kinds.iter().find(|other| kind.beside == Some(other.name)) {
+            row.beside = Some(kind.compare(other, address, effort).await?);
+        }
+        group.rows.push(row);
     }
     stand.stop().await?;
     Ok(group)
@@ -97,7 +101,13 @@ struct Kind {
 impl Kind {
     async fn row(&self, name: &'static str, address: SocketAddr, effort: Effort) -> Result<Row> {
         let outcome = load::measure(address, self.request.clone(), effort).await;
-        Ok(Row { name, beside: self.beside, outcome: outcome.with_context(|| name.to_owned())? })
+        Ok(Row { name, outcome: outcome.with_context(|| name.to_owned())?, beside: None })
+    }
+
+    async fn compare(&self, other: &Self, address: SocketAddr, effort: Effort) -> Result<Beside> {
+        let requests = [self.request.clone(), other.request.clone()];
+        let [cpu_nanos, other_cpu_nanos] = load::compare(address, requests, effort).await.context(self.name)?;
+        Ok(Beside { name: other.name, cpu_nanos, other_cpu_nanos })
     }
 }
 

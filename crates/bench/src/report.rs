@@ -32,11 +32,18 @@ pub struct Group {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub name: &'static str,
-    /// The row to compare it with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beside: Option<&'static str>,
     #[serde(flatten)]
     pub outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+}
+
+/// The kind of quote that differs from it in one thing, and what one of each costs where they are asked for by turns.
+#[derive(Debug, Serialize)]
+pub struct Beside {
+    pub name: &'static str,
+    pub cpu_nanos: Option<u64>,
+    pub other_cpu_nanos: Option<u64>,
 }
 
 impl Report {
@@ -91,18 +98,12 @@ impl Group {
                 row.outcome.errors
             );
         }
-        for row in &self.rows {
-            let plain = self.rows.iter().find(|plain| row.beside == Some(plain.name));
-            if let Some((plain, ratio)) = plain.and_then(|plain| Some((plain, row.cpu_ratio(plain)?))) {
-                println!("{}: {ratio} of the CPU of {}", row.name, plain.name);
+        for (row, beside) in self.rows.iter().filter_map(|row| Some((row, row.beside.as_ref()?))) {
+            if let Some((own, other)) = beside.cpu_nanos.zip(beside.other_cpu_nanos) {
+                let (ratio, own, other) = (ratio(own, other), millis(own), millis(other));
+                println!("{}, by turns with {}: {ratio} of its CPU ({own} and {other} ms)", row.name, beside.name);
             }
         }
-    }
-}
-
-impl Row {
-    fn cpu_ratio(&self, plain: &Self) -> Option<String> {
-        Some(ratio(self.outcome.cpu_nanos?, plain.outcome.cpu_nanos?))
     }
 }
 
