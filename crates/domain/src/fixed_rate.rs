@@ -6,6 +6,7 @@ use std::str::FromStr;
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
 
+use crate::digits::Digits;
 use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,13 +38,16 @@ fn decimal(text: &str) -> Result<u128, NotARate> {
     if whole.is_empty() || whole.len() > 12 || fraction.len() > SCALE || !digits(whole) || !digits(fraction) {
         return Err(NotARate);
     }
-    let scaled: u128 = format!("{whole}{fraction:0<SCALE$}").parse().map_err(|_| NotARate)?;
+    // Thirty figures at most, and a `u128` has room for 38.
+    let zeros = std::iter::repeat_n(b'0', SCALE - fraction.len());
+    let figures = whole.bytes().chain(fraction.bytes()).chain(zeros);
+    let scaled = figures.fold(0, |scaled: u128, figure| scaled * 10 + u128::from(figure - b'0'));
     if scaled == 0 { Err(NotARate) } else { Ok(scaled) }
 }
 
 impl fmt::Display for FixedRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |scaled: u128| Amount::new(U256::from(scaled)).formatted(SCALE as u8);
+        let text = |scaled: u128| Digits::scaled(U256::from(scaled), SCALE as u8);
         write!(f, "{}:{}", text(self.input), text(self.output))
     }
 }

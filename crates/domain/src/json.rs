@@ -48,12 +48,14 @@ fn is_plain(text: &[u8]) -> bool {
 }
 
 impl Writer {
+    #[inline]
     fn quoted(&mut self, text: &str) {
         self.out.push(b'"');
         self.text(text);
         self.out.push(b'"');
     }
 
+    #[inline]
     fn text(&mut self, text: &str) {
         if is_plain(text.as_bytes()) {
             self.out.extend_from_slice(text.as_bytes());
@@ -98,6 +100,7 @@ impl Writer {
         write!(Letters(self), "{value}").map_err(ser::Error::custom)
     }
 
+    #[inline]
     fn open(&mut self, start: &[u8], end: &'static [u8]) -> Open<'_> {
         self.out.extend_from_slice(start);
         Open { writer: self, first: true, end }
@@ -182,6 +185,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
+    #[inline]
     fn serialize_str(self, value: &str) -> Result<(), NotJson> {
         if std::mem::take(&mut self.verbatim) {
             self.out.extend_from_slice(value.as_bytes());
@@ -259,6 +263,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
         Ok(self.open(b"{", b"}"))
     }
 
+    #[inline]
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Open<'a>, NotJson> {
         self.verbatim = name == RAW;
         Ok(if self.verbatim { self.open(b"", b"") } else { self.open(b"{", b"}") })
@@ -291,6 +296,7 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
+    #[inline]
     fn comma(&mut self) {
         if !std::mem::take(&mut self.first) {
             self.writer.out.push(b',');
@@ -314,6 +320,7 @@ impl Open<'_> {
         value.serialize(&mut *self.writer)
     }
 
+    #[inline]
     fn close(self) {
         self.writer.out.extend_from_slice(self.end);
     }
@@ -408,6 +415,7 @@ impl ser::SerializeStruct for Open<'_> {
         self.member(name, value)
     }
 
+    #[inline]
     fn end(self) -> Result<(), NotJson> {
         self.close();
         Ok(())
