@@ -16,3 +16,7 @@ pub mod screening;
 pub mod served;
 pub mod service;
 pub mod telemetry;
+
+/// A quote is a few hundred small allocations, many freed by another thread than their own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

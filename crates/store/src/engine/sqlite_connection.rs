@@ -11,6 +11,9 @@ use crate::StoreError;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// More than the statements of the service, so that none is prepared twice.
 const CACHED_STATEMENTS: usize = 512;
+/// What a writer keeps of the file in memory. Ids of orders are random, so nearly every quote changes another page of their
+/// index: with the two megabytes that SQLite has by itself, each of them was read again first.
+const WRITER_CACHE_KIB: i64 = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -42,6 +45,8 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
     }
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // Less than nothing means KiB, not pages.
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     // A commit must not pay for a checkpoint: a thread does them.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(connection)
