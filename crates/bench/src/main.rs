@@ -52,7 +52,7 @@ struct QuoteArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// Connections that ask at once under load.
-    #[arg(long, default_value = "64")]
+    #[arg(long, default_value = "128")]
     connections: NonZeroUsize,
     /// Only rows whose name has this in it, and the floor.
     #[arg(long)]
