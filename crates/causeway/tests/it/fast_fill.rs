@@ -80,7 +80,7 @@ pub async fn books(service: &Service, wallet: Address) -> Result<(i64, i64)> {
     Ok((account.balance.0, account.held.0))
 }
 
-async fn count(service: &Service, sql: &'static str) -> Result<i64> {
+pub async fn count(service: &Service, sql: &'static str) -> Result<i64> {
     let row = service.solver.store.read(move |tx| tx.row(sql, &[])).await?;
     Ok(row.context("a row")?.int(0)?)
 }

@@ -4,15 +4,21 @@ use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, ensure};
 use devnet::Account;
 use domain::api_key::ApiKeyId;
+use domain::ids::OrderId;
+use evm::calldata;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use store::Store;
 
 use crate::audit::{audit, differences};
+use crate::fast_fill::count;
 use crate::funding::{balance, credited, tagged};
 use crate::keys;
-use crate::stand::{INVENTORY, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::stand::{
+    INVENTORY, Stand, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
+};
 
+const ARBITRUM: u64 = 42161;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
@@ -227,4 +233,56 @@ async fn a_balance_that_covers_one_pays_for_one() -> Result<()> {
     let (findings, content) = audit(&stand).await?;
     ensure!(content, "{:?}", differences(&findings));
     Ok(())
+}
+
+/// The deposit of a sponsored transfer is taken back after the fill and stays away until its order has ended: that is our
+/// loss, and the sponsor pays nothing for it. When a deposit comes after all, it pays what it said it would.
+#[tokio::test]
+async fn a_loss_is_not_the_sponsors_until_it_is_made_good() -> Result<()> {
+    let stand = Stand::alone(|config| {
+        config.fees.order_lifetime_secs = 900;
+        for chain in &mut config.chains {
+            chain.finality_blocks = 30;
+        }
+    })
+    .await?;
+    let service = stand.serve().await?;
+    let integrator = Integrator::new(&stand).await?;
+    integrator.fund(&stand, 5_000_000).await?;
+    let (arbitrum, base) = (stand.chain("arbitrum"), stand.chain("base"));
+    let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
+    blocks_pass(arbitrum, 2).await?;
+    let value = U256::from(15_000_000_000_000_000u64);
+    let mut body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
+    body["subsidizeFees"] = json!(true);
+    let quote = eventually_sponsored(&stand, &integrator, &body).await?;
+    let deposit = execute(arbitrum, &quote, &user).await?;
+    stand.wait_for(request_id(&quote), "success").await?;
+    take_away(arbitrum, deposit).await?;
+
+    let stand = &stand;
+    let is = |state: &'static str| async move {
+        Ok(operator(stand, "/operator/losses").await?.1["losses"][0]["state"] == state)
+    };
+    let open_holds = || count(&service, "select count(*) from ledger_hold where state = 'open'");
+    eventually("the deposit is missed", || is("missing")).await?;
+    ensure!(open_holds().await? == 1);
+    arbitrum.advance_time(std::time::Duration::from_secs(1_000)).await?;
+    eventually("the loss is booked", || is("booked")).await?;
+    ensure!(open_holds().await? == 0 && integrator.balance(stand).await? == 5_000_000);
+    let (findings, content) = audit(stand).await?;
+    ensure!(content, "{:?}", differences(&findings));
+
+    let order: OrderId = quote["protocol"]["v2"]["orderId"].as_str().context("orderId")?.parse()?;
+    let again = calldata::deposit_native(user.address, order);
+    arbitrum.send(user.private_key, stand.depository, value, again).await?;
+    eventually("the loss is reversed", || is("recovered")).await?;
+    eventually("the sponsor pays", || async { Ok(integrator.balance(stand).await? < 5_000_000) }).await?;
+    let story = stand.trace(request_id(&quote)).await?["feeSponsorship"].take();
+    let paid: i64 = story["actual"]["sponsorPayment"]["amount"].as_str().context("a payment")?.parse()?;
+    ensure!(paid > 0 && integrator.balance(stand).await? == 5_000_000 - paid, "{story}");
+    ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
+    let (findings, content) = audit(stand).await?;
+    ensure!(content, "{:?}", differences(&findings));
+    service.stop().await
 }
