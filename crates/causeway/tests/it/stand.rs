@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
 
 /// How long a condition may take on a busy machine before the test is called stuck.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
