@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
-use causeway::config::{EndpointConfig, Text};
+use causeway::config::{Config, EndpointConfig, Text};
 use devnet::FaultProxy;
 use domain::ids::OrderId;
 use evm::calldata;
@@ -128,17 +128,19 @@ async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     service.stop().await
 }
 
+/// Orders that end soon, on chains whose blocks can be replaced for long enough to take a deposit back after its fill.
+pub fn ends_before_it_is_final(config: &mut Config) {
+    config.fees.order_lifetime_secs = 900;
+    for chain in &mut config.chains {
+        chain.finality_blocks = 30;
+    }
+}
+
 /// The deposit's block is replaced after the fill, and the deposit stays away until its order has ended for good: that is
 /// a loss, and no longer a risk. Too little does not make it good; nine tenths of it, from whomever, do.
 #[tokio::test]
 async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
-    let stand = Stand::alone(|config| {
-        config.fees.order_lifetime_secs = 900;
-        for chain in &mut config.chains {
-            chain.finality_blocks = 30;
-        }
-    })
-    .await?;
+    let stand = Stand::alone(ends_before_it_is_final).await?;
     let service = stand.serve().await?;
     let arbitrum = stand.chain("arbitrum");
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);

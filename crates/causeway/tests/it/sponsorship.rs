@@ -14,6 +14,7 @@ use crate::audit::{audit, differences};
 use crate::fast_fill::count;
 use crate::funding::{balance, credited, tagged};
 use crate::keys;
+use crate::reorg::ends_before_it_is_final;
 use crate::stand::{
     INVENTORY, Stand, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
 };
@@ -239,13 +240,7 @@ async fn a_balance_that_covers_one_pays_for_one() -> Result<()> {
 /// loss, and the sponsor pays nothing for it. When a deposit comes after all, it pays what it said it would.
 #[tokio::test]
 async fn a_loss_is_not_the_sponsors_until_it_is_made_good() -> Result<()> {
-    let stand = Stand::alone(|config| {
-        config.fees.order_lifetime_secs = 900;
-        for chain in &mut config.chains {
-            chain.finality_blocks = 30;
-        }
-    })
-    .await?;
+    let stand = Stand::alone(ends_before_it_is_final).await?;
     let service = stand.serve().await?;
     let integrator = Integrator::new(&stand).await?;
     integrator.fund(&stand, 5_000_000).await?;
