@@ -1,8 +1,7 @@
 //! The one writer of a SQLite file: gathers what waits, commits it at once, then answers.
 //!
 //! Each unit has a savepoint, so that one that fails rolls back alone. Nobody is answered before the commit they share
-//! is on disk. A batch grows by what arrives while the one before it commits; only where quotes come by the thousand does
-//! it wait for company, and money never does.
+//! is on disk. There is no waiting for company: a batch grows by what arrives while the one before it commits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +25,6 @@ use crate::{Options, StoreError, Tx};
 const UNITS_PER_BATCH: usize = 64;
 /// After this no further unit joins a batch: those in it are waiting for their commit.
 const BATCH_TIME: Duration = Duration::from_millis(2);
-/// After a batch with so many quotes the next one waits, so that more of them share a sync and the pages that every commit
-/// writes. While fewer come in that time, none waits.
-const BUSY: usize = 8;
-const COMPANY: Duration = Duration::from_millis(1);
 
 /// Opens every connection here, so that a failure is the caller's; then each moves to its thread.
 pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
@@ -44,7 +39,6 @@ pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreEr
         quotes: inbox.quotes,
         counts: inbox.counts,
         runtime,
-        busy: false,
         _stop: stop,
     };
     spawn("store-writer", inbox.running, move || writer.run())
@@ -58,8 +52,6 @@ struct Writer {
     counts: Arc<Counts>,
     /// Only to wait on two queues at once.
     runtime: Runtime,
-    /// Whether the last batch had [`BUSY`] quotes.
-    busy: bool,
     /// Dropped with the writer, which tells the checkpoint thread to stop.
     _stop: std::sync::mpsc::Sender<()>,
 }
@@ -82,45 +74,31 @@ impl Writer {
         while let Some(batch) = self.wait() {
             queue_depth("money", self.money.len());
             queue_depth("quotes", self.quotes.len());
-            self.busy = self.write(batch, true) >= BUSY;
+            self.write(batch, true);
         }
     }
 
     /// The first of the next batch, or nothing when every handle is gone and the queues are empty.
     fn wait(&mut self) -> Option<Batch> {
-        let (money, quotes, busy) = (&mut self.money, &mut self.quotes, self.busy);
+        let (money, quotes) = (&mut self.money, &mut self.quotes);
         self.runtime.block_on(async {
-            let mut batch = tokio::select! {
+            tokio::select! {
                 biased;
-                Some(unit) = money.recv() => return Some(Batch::of_unit(unit)),
-                Some(quote) = quotes.recv() => Batch::of_quote(quote),
-                else => return None,
-            };
-            if busy {
-                tokio::select! {
-                    biased;
-                    Some(unit) = money.recv() => batch.add_unit(unit),
-                    () = tokio::time::sleep(COMPANY) => {}
-                }
+                Some(unit) = money.recv() => Some(Batch::of_unit(unit)),
+                Some(quote) = quotes.recv() => Some(Batch::of_quote(quote)),
+                else => None,
             }
-            Some(batch)
         })
     }
 
-    /// How many quotes were in it.
-    fn write(&mut self, mut batch: Batch, gather: bool) -> usize {
-        let written = self.transact(&mut batch, gather);
-        let quotes = batch.quotes();
-        match written {
+    fn write(&mut self, mut batch: Batch, gather: bool) {
+        match self.transact(&mut batch, gather) {
             Ok(()) => batch.answer(),
             // One spoiled it for all: each is tried once more by itself and gets an answer of its own.
-            Err(_) if batch.len() > 1 => batch.split().for_each(|one| {
-                self.write(one, false);
-            }),
+            Err(_) if batch.len() > 1 => batch.split().for_each(|one| self.write(one, false)),
             Err(Gone::ByStatement) => batch.answer(),
             Err(Gone::Engine(error)) => batch.fail(&error),
         }
-        quotes
     }
 
     fn transact(&mut self, batch: &mut Batch, gather: bool) -> Result<(), Gone> {

@@ -27,7 +27,7 @@ pub fn or_abort<T>(what: &'static str, run: impl FnOnce() -> T) -> T {
 
 /// For waiting on queues from a thread: it drives no I/O and no timer.
 pub fn waiting_runtime() -> Result<Runtime, StoreError> {
-    Builder::new_current_thread().enable_time().build().map_err(no_thread)
+    Builder::new_current_thread().build().map_err(no_thread)
 }
 
 fn no_thread(error: std::io::Error) -> StoreError {
