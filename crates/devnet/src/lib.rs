@@ -17,6 +17,7 @@ mod postgres;
 mod process;
 mod proxy;
 mod rpc;
+mod scratch;
 mod state;
 mod tools;
 mod uniswap;
@@ -39,6 +40,7 @@ pub use crate::faults::{Fault, Faults};
 pub use crate::keys::{Account, Keys};
 pub use crate::postgres::Postgres;
 pub use crate::proxy::FaultProxy;
+pub use crate::scratch::scratch;
 
 use crate::anvil::{Anvil, Setup};
 use crate::deploy::Deployment;
@@ -163,7 +165,7 @@ impl Devnet {
         };
         let home = match &options.data_dir {
             Some(dir) => Home::Kept(DataDir::open(dir)?),
-            None => Home::Temporary(tempfile::Builder::new().prefix("causeway-devnet-").tempdir()?),
+            None => Home::Temporary(scratch("causeway-devnet-")?),
         };
         let left = match &home {
             Home::Kept(dir) if !options.fresh => dir.resume(&key, &NETWORKS, progress),

@@ -17,7 +17,7 @@ use url::Url;
 
 use crate::process::{Process, Program};
 use crate::tools::Cache;
-use crate::{Progress, on_background_thread};
+use crate::{Progress, on_background_thread, scratch};
 
 /// Tests make their databases in this server instead of starting one.
 const SERVER_VARIABLE: &str = "CAUSEWAY_TEST_POSTGRES_URL";
@@ -57,7 +57,7 @@ impl Postgres {
             match given()? {
                 Some(server) => Ok(server),
                 None => {
-                    let temporary = tempfile::Builder::new().prefix("causeway-postgres-").tempdir()?;
+                    let temporary = scratch("causeway-postgres-")?;
                     let dir = temporary.path().to_owned();
                     Self::start_own(&dir, Some(temporary), &Progress::silent()).await
                 }

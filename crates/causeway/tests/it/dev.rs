@@ -56,7 +56,7 @@ fn free_port() -> Result<u16> {
 
 #[tokio::test]
 async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = devnet::scratch("causeway-dev-")?;
     let data_dir = folder.path().join("data");
     let port = free_port()?;
     let mut dev = Dev::start(&data_dir, port, &["--no-rate-limits"])?;
@@ -102,7 +102,7 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
 
 #[tokio::test]
 async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = devnet::scratch("causeway-dev-")?;
     let data_dir = folder.path().join("data");
     let port = free_port()?;
     let mut dev = Dev::start(&data_dir, port, &["--chains-only", "--no-rate-limits"])?;

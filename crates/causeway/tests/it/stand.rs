@@ -88,7 +88,7 @@ impl Stand {
     async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
         // `RUST_LOG` shows what the services of a failing test had to say.
         causeway::telemetry::start_logging(LogFormat::Text, "off");
-        let folder = tempfile::tempdir()?;
+        let folder = devnet::scratch("causeway-stand-")?;
         let database = match engine {
             Engine::Sqlite => format!("sqlite:{}", folder.path().join("causeway.db").display()),
             Engine::Postgres => Postgres::shared().await.fresh_database().await?.to_string(),

@@ -25,7 +25,7 @@ impl Database {
 }
 
 pub async fn sqlite() -> anyhow::Result<Database> {
-    let dir = tempfile::tempdir()?;
+    let dir = devnet::scratch("causeway-store-")?;
     let url = format!("sqlite:{}", dir.path().join("causeway.db").display());
     Ok(Database { options: Options::new(url.parse()?), url, _dir: Some(dir) })
 }

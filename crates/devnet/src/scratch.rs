@@ -1,0 +1,27 @@
+//! Where tests and temporary servers keep what nobody will miss.
+
+use std::io;
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+use tempfile::{Builder, TempDir};
+
+/// A file system in memory, where there is one.
+const MEMORY: &str = "/dev/shm";
+/// All databases of one test binary are a tenth of this.
+const ENOUGH_BYTES: u64 = 4 << 30;
+
+/// A folder that goes when it is dropped. It lies in memory where there is room for it and `$TMPDIR` does not say
+/// otherwise: whether a test passes is not to depend on how full or how slow a disk is.
+pub fn scratch(prefix: &str) -> io::Result<TempDir> {
+    let mut builder = Builder::new();
+    let builder = builder.prefix(prefix);
+    match std::env::var_os("TMPDIR").is_none() && has_room(Path::new(MEMORY)) {
+        true => builder.tempdir_in(MEMORY),
+        false => builder.tempdir(),
+    }
+}
+
+fn has_room(dir: &Path) -> bool {
+    statvfs(dir).is_ok_and(|facts| facts.blocks_available().saturating_mul(facts.fragment_size()) >= ENOUGH_BYTES)
+}
