@@ -17,6 +17,8 @@ use crate::rpc::Rpc;
 
 /// Room for about 140,000 plain transfers: blocks are never full, so nothing waits for space.
 const GAS_LIMIT: u64 = 3_000_000_000;
+/// Blocks whose state can still be asked for; finality is 64 deep. Real nodes that are no archives keep half as many.
+const STATES: u32 = 256;
 const START_PATIENCE: Duration = Duration::from_secs(30);
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -50,8 +52,8 @@ impl Anvil {
         args.extend(["--port".into(), setup.port.to_string().into()]);
         args.extend(["--chain-id".into(), setup.chain_id.to_string().into()]);
         args.extend(["--gas-limit".into(), GAS_LIMIT.to_string().into()]);
-        // Old states go to disk, by default to the user's home.
-        args.extend(["--cache-path".into(), setup.dir.join(format!("{}.states", setup.name)).into()]);
+        // By default it keeps thousands, most of them on disk, and each is a file with the whole chain: gigabytes an hour.
+        args.extend(["--prune-history".into(), STATES.to_string().into()]);
         for (option, path) in [("--load-state", setup.load), ("--dump-state", setup.dump)] {
             if let Some(path) = path {
                 args.extend([option.into(), path.into()]);

@@ -124,8 +124,9 @@ pub struct Devnet {
     pub resumed: bool,
     /// The chains were loaded from a saved template instead of being deployed.
     pub from_template: bool,
+    /// None once they have ended.
     #[serde(skip)]
-    running: Running,
+    running: std::sync::Mutex<Option<Running>>,
 }
 
 /// Fields are dropped in this order: the folder goes last.
@@ -191,6 +192,7 @@ impl Devnet {
             running.proxies.push(proxy);
             chains.push(chain);
         }
+        let running = std::sync::Mutex::new(Some(running));
         Ok(Self { chains, keys, resumed, from_template, running })
     }
 
@@ -202,27 +204,39 @@ impl Devnet {
 
     /// The process of each chain, in their order, where the system tells.
     pub fn processes(&self) -> Vec<Option<u32>> {
-        self.running.anvils.iter().map(Anvil::id).collect()
+        let running = self.running();
+        running.iter().flat_map(|running| &running.anvils).map(Anvil::id).collect()
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
+        // Nothing is left half done under it.
+        self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Ends the chains at once, as dropping does, for whoever has only borrowed them.
+    pub fn end(&self) {
+        drop(self.running().take());
     }
 
     /// Ends the chains in order and, with a data folder, saves them there.
-    pub async fn shutdown(mut self) -> Result<()> {
-        for miner in self.running.miners.drain(..) {
+    pub async fn shutdown(self) -> Result<()> {
+        let Some(mut running) = self.running().take() else { return Ok(()) };
+        for miner in running.miners.drain(..) {
             miner.abort();
             // Aborted, so the error is expected; what counts is that nothing mines any more.
             drop(miner.await);
         }
-        self.running.proxies.clear();
-        let stops = self.running.anvils.drain(..).map(Anvil::stop);
+        running.proxies.clear();
+        let stops = running.anvils.drain(..).map(Anvil::stop);
         futures::future::try_join_all(stops).await?;
-        if let Home::Kept(dir) = &self.running.home {
+        if let Home::Kept(dir) = &running.home {
             let deployments = self.chains.iter().map(|chain| Deployment {
                 contracts: chain.contracts.clone(),
                 tokens: chain.tokens.clone(),
                 native_feed: chain.native_feed,
                 start_block: chain.start_block,
             });
-            dir.finish(&self.running.key, &NETWORKS, deployments.collect())?;
+            dir.finish(&running.key, &NETWORKS, deployments.collect())?;
         }
         Ok(())
     }

@@ -38,6 +38,18 @@ pub struct Stand {
     pub folder: TempDir,
     /// One for all calls: making one takes so long that many would hold up the service, which runs on the same thread.
     pub client: reqwest::Client,
+    /// The last to go.
+    _alone: Option<Alone>,
+}
+
+/// Chains nobody else uses. They end with the stand; only their description is left to the end of the process, so that
+/// tests may hold on to it.
+pub struct Alone(&'static Devnet);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// What the treasury holds of a stablecoin with six decimals.
@@ -56,9 +68,9 @@ impl Stand {
     /// On chains nobody else uses: for tests that disturb them, or that mind what others deposit.
     pub async fn alone(change: impl FnOnce(&mut Config)) -> Result<Self> {
         let options = devnet::Options { block_time: Duration::from_millis(200), ..devnet::Options::default() };
-        // Left to the end of the process, like the shared one.
-        let devnet = Box::leak(Box::new(Devnet::start(options).await?));
-        let stand = Self::on(devnet, Engine::Sqlite, change).await?;
+        let alone = Alone(Box::leak(Box::new(Devnet::start(options).await?)));
+        let devnet = alone.0;
+        let stand = Self { _alone: Some(alone), ..Self::on(devnet, Engine::Sqlite, change).await? };
         // A reorg takes back the funds that were given in the blocks it removes: these are to lie deeper.
         for chain in &devnet.chains {
             blocks_pass(chain, 8).await?;
@@ -123,7 +135,7 @@ impl Stand {
         local::write(&config, folder.path())?;
         let config = Config::load(&folder.path().join("dev.toml"))?;
         Store::migrate(&causeway::assemble::database(&config)?)?;
-        Ok(Self { devnet, config, fillers, treasury, depository, folder, client: reqwest::Client::new() })
+        Ok(Self { devnet, config, fillers, treasury, depository, folder, client: reqwest::Client::new(), _alone: None })
     }
 
     pub fn chain(&self, name: &str) -> &'static Chain {
