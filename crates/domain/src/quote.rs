@@ -1,9 +1,13 @@
 //! A quote: what was asked, what it costs and what arrives, and the order that follows from it.
 //!
 //! How the figures come about is in `pricing`.
+//!
+//! Every quote is a row, at the highest rate of all that is stored, so its text is kept short: two of them fit a page of
+//! SQLite, with pools on both sides and a sponsor too. What is nothing is left out, and what always has the same members is
+//! a list of them. Rows that name them are read all the same.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::account::Account;
 use crate::api_key::ApiKeyId;
@@ -17,10 +21,16 @@ use crate::swap::Path;
 use crate::time::Timestamp;
 
 /// A currency by its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CurrencyKey {
     pub chain: ChainId,
     pub address: Account,
+}
+
+impl Serialize for CurrencyKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.chain, &self.address).serialize(serializer)
+    }
 }
 
 /// Which side of the transfer the caller fixes.
@@ -39,15 +49,19 @@ pub enum Trade {
 pub struct Ask {
     pub user: Account,
     pub recipient: Account,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub refund_to: Option<Account>,
     pub origin: CurrencyKey,
     pub destination: CurrencyKey,
     pub trade: Trade,
     /// Of the side that is fixed.
     pub amount: Amount,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slippage_bps: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub referrer: Option<String>,
     pub explicit_deposit: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_secs: Option<u32>,
     /// Whose key it was asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,7 +192,7 @@ pub struct Figures {
 }
 
 /// What everything was worth when it was quoted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Prices {
     pub origin: Price,
     pub deposit: Price,
@@ -186,6 +200,13 @@ pub struct Prices {
     pub payout: Price,
     pub destination: Price,
     pub destination_native: Price,
+}
+
+impl Serialize for Prices {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { origin, deposit, origin_native, payout, destination, destination_native } = self;
+        [origin, deposit, origin_native, payout, destination, destination_native].serialize(serializer)
+    }
 }
 
 /// What a transfer through the depository is bound to.
@@ -284,5 +305,31 @@ impl Quote {
             },
             fees: Vec::new(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_prices_are_lists_and_named_members_still_load() {
+        let key = CurrencyKey { chain: ChainId(10), address: Address::repeat_byte(7).into() };
+        let text = serde_json::to_string(&key).unwrap();
+        assert_eq!(text, r#"[10,"0x0707070707070707070707070707070707070707"]"#);
+        let named = r#"{"chain":10,"address":"0x0707070707070707070707070707070707070707"}"#;
+        for text in [text.as_str(), named] {
+            assert_eq!(serde_json::from_str::<CurrencyKey>(text).unwrap(), key);
+        }
+        let [origin, deposit, origin_native, payout, destination, destination_native] =
+            [1, 2, 3, 4, 5, 6].map(|answer| Price::new(answer, 8).unwrap());
+        let prices = Prices { origin, deposit, origin_native, payout, destination, destination_native };
+        let text = serde_json::to_string(&prices).unwrap();
+        assert_eq!(text, r#"["1:8","2:8","3:8","4:8","5:8","6:8"]"#);
+        let named = r#"{"payout":"4:8","origin":"1:8","deposit":"2:8","origin_native":"3:8","destination":"5:8",
+            "destination_native":"6:8"}"#;
+        for text in [text.as_str(), named] {
+            assert_eq!(serde_json::from_str::<Prices>(text).unwrap(), prices);
+        }
     }
 }

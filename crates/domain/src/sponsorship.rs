@@ -39,8 +39,19 @@ pub struct SponsorAsk {
     /// Whose balance pays. Quotes of a time before balances name nobody, and nobody pays for them.
     #[serde(default)]
     pub wallet: Address,
+    /// A row leaves out what is selected by default.
+    #[serde(default = "by_default", skip_serializing_if = "is_default")]
     selected: Vec<Component>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<UsdMicros>,
+}
+
+fn by_default() -> Vec<Component> {
+    Component::DEFAULT.to_vec()
+}
+
+fn is_default(selected: &[Component]) -> bool {
+    selected == Component::DEFAULT
 }
 
 impl SponsorAsk {
@@ -178,6 +189,18 @@ mod tests {
     fn a_quote_of_a_time_before_balances_still_loads() {
         let ask: SponsorAsk = serde_json::from_str(r#"{"selected":["Swap","Relay"],"cap":null}"#).unwrap();
         assert_eq!(ask, SponsorAsk::new(Address::ZERO, vec![Component::Swap, Component::Relay], None));
+    }
+
+    #[test]
+    fn what_is_asked_for_by_default_is_left_out_and_loads() {
+        let usual = SponsorAsk::new(Address::ZERO, Component::DEFAULT.to_vec(), None);
+        let text = serde_json::to_string(&usual).unwrap();
+        assert_eq!(text, r#"{"wallet":"0x0000000000000000000000000000000000000000"}"#);
+        let unusual = SponsorAsk::new(Address::ZERO, vec![Component::Rent], Some(UsdMicros(7)));
+        for ask in [usual, unusual] {
+            let text = serde_json::to_string(&ask).unwrap();
+            assert_eq!(serde_json::from_str::<SponsorAsk>(&text).unwrap(), ask);
+        }
     }
 
     #[test]
