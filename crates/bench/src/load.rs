@@ -52,21 +52,35 @@ pub async fn measure(address: SocketAddr, request: Vec<u8>, effort: Effort) -> R
 }
 
 /// Processor time of one request of each kind under load, in nanoseconds, asked for by turns: on a shared machine what a
-/// request costs drifts from second to second, and so it falls on both alike.
-pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort) -> Result<[Option<u64>; 2]> {
+/// request costs drifts from second to second, and so it falls on both alike. Of all pairs of turns it is the one with the
+/// median ratio: what happens in the middle of a turn falls on one of them.
+pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort) -> Result<Option<[u64; 2]>> {
     apart(async move || {
-        let until = Instant::now() + effort.time * 2;
-        let mut spent = [(Duration::ZERO, 0); 2];
-        while Instant::now() < until {
-            for (request, (time, count)) in requests.iter().zip(&mut spent) {
-                let loaded = load(address, request, Effort { time: TURN, ..effort }).await?;
-                *time += loaded.cpu.unwrap_or_default();
-                *count += loaded.series.nanos.len();
+        let until = Instant::now() + effort.time * 4;
+        let mut pairs = Vec::new();
+        // The kind that was last goes first in the next pair, so that neither always follows the other.
+        for first in [0, 1].into_iter().cycle() {
+            if Instant::now() >= until {
+                break;
             }
+            let mut costs = [0; 2];
+            for kind in [first, 1 - first] {
+                let loaded = load(address, &requests[kind], Effort { time: TURN, ..effort }).await?;
+                let time = nanos(loaded.cpu.unwrap_or_default());
+                costs[kind] = time.checked_div(loaded.series.nanos.len() as u64).unwrap_or_default();
+            }
+            pairs.push(costs);
         }
-        Ok(spent.map(|(time, count)| nanos(time).checked_div(count as u64).filter(|cost| *cost > 0)))
+        Ok(median(pairs))
     })
     .await
+}
+
+/// By the ratio of the first to the second; pairs in which one was too short to be counted are left out.
+fn median(mut pairs: Vec<[u64; 2]>) -> Option<[u64; 2]> {
+    pairs.retain(|costs| !costs.contains(&0));
+    pairs.sort_by_key(|[one, other]| u128::from(*one) * 1_000_000 / u128::from(*other));
+    pairs.get(pairs.len() / 2).copied()
 }
 
 /// On a thread and a runtime of its own.
@@ -138,4 +152,16 @@ async fn sequence(address: SocketAddr, request: &[u8], until: Instant, most: usi
         }
     }
     Ok(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pair_in_the_middle_is_what_one_costs_beside_the_other() {
+        let pairs = vec![[120, 100], [0, 100], [300, 100], [114, 100], [50, 100], [113, 100], [100, 0]];
+        assert_eq!(median(pairs), Some([114, 100]));
+        assert_eq!(median(vec![[0, 1]]), None);
+    }
 }

@@ -106,8 +106,12 @@ impl Kind {
 
     async fn compare(&self, other: &Self, address: SocketAddr, effort: Effort) -> Result<Beside> {
         let requests = [self.request.clone(), other.request.clone()];
-        let [cpu_nanos, other_cpu_nanos] = load::compare(address, requests, effort).await.context(self.name)?;
-        Ok(Beside { name: other.name, cpu_nanos, other_cpu_nanos })
+        let costs = load::compare(address, requests, effort).await.context(self.name)?;
+        Ok(Beside {
+            name: other.name,
+            cpu_nanos: costs.map(|[own, _]| own),
+            other_cpu_nanos: costs.map(|[_, other]| other),
+        })
     }
 }
 
