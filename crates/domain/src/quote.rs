@@ -3,7 +3,7 @@
 //! How the figures come about is in `pricing`.
 //!
 //! Every quote is a row, at the highest rate of all that is stored, so its text is kept short: two of them fit a page of
-//! SQLite, with pools on both sides and a sponsor too. What is nothing is left out, and what always has the same members is
+//! SQLite, also with pools on both sides or a sponsor. What is nothing is left out, and what always has the same members is
 //! a list of them. Rows that name them are read all the same.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
