@@ -58,18 +58,17 @@ pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort
     apart(async move || {
         let until = Instant::now() + effort.time * 4;
         let mut pairs = Vec::new();
-        // The kind that was last goes first in the next pair, so that neither always follows the other.
-        for first in [0, 1].into_iter().cycle() {
-            if Instant::now() >= until {
-                break;
-            }
+        let mut order = [0, 1];
+        while Instant::now() < until {
             let mut costs = [0; 2];
-            for kind in [first, 1 - first] {
+            for kind in order {
                 let loaded = load(address, &requests[kind], Effort { time: TURN, ..effort }).await?;
                 let time = nanos(loaded.cpu.unwrap_or_default());
                 costs[kind] = time.checked_div(loaded.series.nanos.len() as u64).unwrap_or_default();
             }
             pairs.push(costs);
+            // So that neither always follows the other.
+            order.reverse();
         }
         Ok(median(pairs))
     })

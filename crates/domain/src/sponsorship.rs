@@ -39,19 +39,23 @@ pub struct SponsorAsk {
     /// Whose balance pays. Quotes of a time before balances name nobody, and nobody pays for them.
     #[serde(default)]
     pub wallet: Address,
-    /// A row leaves out what is selected by default.
-    #[serde(default = "by_default", skip_serializing_if = "is_default")]
+    /// A row leaves out the usual ones.
+    #[serde(default = "usual", skip_serializing_if = "is_usual")]
     selected: Vec<Component>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<UsdMicros>,
 }
 
-fn by_default() -> Vec<Component> {
-    Component::DEFAULT.to_vec()
+/// What a row means that does not say what is selected. It was the default when rows began to leave it out, and stays what
+/// it is should the default change: it says who pays for quotes already given.
+const USUAL: [Component; 4] = [Component::Execution, Component::Swap, Component::Relay, Component::App];
+
+fn usual() -> Vec<Component> {
+    USUAL.to_vec()
 }
 
-fn is_default(selected: &[Component]) -> bool {
-    selected == Component::DEFAULT
+fn is_usual(selected: &[Component]) -> bool {
+    selected == USUAL
 }
 
 impl SponsorAsk {
@@ -192,8 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_by_default_is_left_out_and_loads() {
-        let usual = SponsorAsk::new(Address::ZERO, Component::DEFAULT.to_vec(), None);
+    fn what_is_usual_is_left_out_and_loads() {
+        let selected = vec![Component::Execution, Component::Swap, Component::Relay, Component::App];
+        let usual = SponsorAsk::new(Address::ZERO, selected, None);
         let text = serde_json::to_string(&usual).unwrap();
         assert_eq!(text, r#"{"wallet":"0x0000000000000000000000000000000000000000"}"#);
         let unusual = SponsorAsk::new(Address::ZERO, vec![Component::Rent], Some(UsdMicros(7)));
