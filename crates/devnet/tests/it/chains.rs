@@ -330,3 +330,25 @@ async fn a_burst_is_mined() {
     }
     assert_eq!(chain.balance(Address::ZERO, to).await.unwrap(), U256::from(10 * per_sender));
 }
+
+/// A chain that is left running must not fill the disk, nor forget what a reorg or a look at the final block needs.
+#[tokio::test]
+async fn a_chain_keeps_its_last_states_and_writes_none() {
+    let dir = devnet::scratch("causeway-states-").unwrap();
+    let devnet = Devnet::start(Options { data_dir: Some(dir.path().to_owned()), ..Options::default() }).await.unwrap();
+    let chain = devnet.chain("base");
+    chain.mine(600).await.unwrap();
+    let head = chain.block_number().await.unwrap();
+    let balance = async |back: u64| {
+        chain.rpc::<U256>("eth_getBalance", (devnet.keys.deployer.address, format!("{:#x}", head - back))).await
+    };
+    assert!(balance(200).await.is_ok());
+    assert!(balance(500).await.is_err());
+    assert!(bytes_in(dir.path()) < 1 << 20, "{} bytes", bytes_in(dir.path()));
+    devnet.shutdown().await.unwrap();
+}
+
+fn bytes_in(dir: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { bytes_in(&path) } else { path.metadata().unwrap().len() }).sum()
+}
