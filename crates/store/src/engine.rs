@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod measure;
+mod pace;
 mod postgres_link;
 mod postgres_quotes;
 mod postgres_route;

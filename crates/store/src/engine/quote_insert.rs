@@ -1,7 +1,8 @@
 //! Quotes, written many at a time.
 //!
-//! A multi-row insert is two to three times as fast as one statement per row. It comes in a few fixed sizes, so that
-//! each stays prepared.
+//! On Postgres several rows share a statement, and with it a way to the server and back. It comes in a few fixed sizes, so
+//! that each stays prepared. On SQLite each has its own: of what several rows change, SQLite keeps a copy beside, soon in
+//! a file, for the case that one of them fails.
 
 use std::sync::LazyLock;
 
@@ -42,6 +43,11 @@ fn insert(rows: usize) -> String {
 /// How many of `waiting` quotes the next statement takes.
 pub fn next_chunk(waiting: usize) -> usize {
     INSERTS.iter().map(|(rows, _)| *rows).find(|rows| *rows <= waiting).unwrap_or(0)
+}
+
+/// Writes one quote.
+pub fn insert_one(tx: &mut Tx<'_>, quote: &PendingQuote) -> Result<(), StoreError> {
+    insert_chunk(tx, std::slice::from_ref(quote))
 }
 
 /// Writes quotes, as many as [`next_chunk`] gave. All of them are in or none is.

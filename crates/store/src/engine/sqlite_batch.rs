@@ -54,16 +54,12 @@ impl Batch {
         self.quotes.push(quote);
     }
 
-    pub fn untried(&self) -> &[PendingQuote] {
-        &self.quotes[self.tried.len()..]
+    pub fn next_quote(&self) -> Option<&PendingQuote> {
+        self.quotes.get(self.tried.len())
     }
 
-    pub fn untried_quotes(&self) -> usize {
-        self.untried().len()
-    }
-
-    pub fn tried(&mut self, quotes: usize, result: &Result<(), StoreError>) {
-        self.tried.extend(std::iter::repeat_n(result.clone(), quotes));
+    pub fn tried(&mut self, result: Result<(), StoreError>) {
+        self.tried.push(result);
     }
 
     pub fn committed_units(&self) -> usize {

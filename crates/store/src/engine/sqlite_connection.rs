@@ -12,8 +12,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// More than the statements of the service, so that none is prepared twice.
 const CACHED_STATEMENTS: usize = 512;
 /// What a writer keeps of the file in memory. Ids of orders are random, so nearly every quote changes another page of their
-/// index: with the two megabytes that SQLite has by itself, each of them was read again first.
-const WRITER_CACHE_KIB: i64 = 64 * 1024;
+/// index: with the two megabytes that SQLite has by itself, each of them was read again first. And a commit that split a
+/// page of an index looks at every page in memory: with 64 megabytes that was a sixth of all that the writer did.
+const WRITER_CACHE_KIB: i64 = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

@@ -1,7 +1,8 @@
 //! The one writer of a SQLite file: gathers what waits, commits it at once, then answers.
 //!
 //! Each unit has a savepoint, so that one that fails rolls back alone. Nobody is answered before the commit they share
-//! is on disk. There is no waiting for company: a batch grows by what arrives while the one before it commits.
+//! is on disk. A batch grows by what arrives while the one before it commits; only where quotes crowd does it wait for
+//! more of them ([`Pace`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +14,10 @@ use tokio::sync::mpsc;
 use tracing::error;
 
 use super::measure::{Counts, queue_depth};
-use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_chunk, next_chunk};
+use super::pace::Pace;
+use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_one};
 use super::sqlite_batch::Batch;
-use super::thread::{spawn, waiting_runtime};
+use super::thread::{recv_within, spawn, waiting_runtime};
 use super::unit::{Unit, Verdict};
 use super::{Access, Inbox, checkpoint, open_sqlite, sqlite_reader};
 use crate::tx::Texts;
@@ -25,6 +27,8 @@ use crate::{Options, StoreError, Tx};
 const UNITS_PER_BATCH: usize = 64;
 /// After this no further unit joins a batch: those in it are waiting for their commit.
 const BATCH_TIME: Duration = Duration::from_millis(2);
+/// Quotes that go first even where money waits, so that they are never starved.
+const QUOTES_BEFORE_MONEY: usize = 16;
 
 /// Opens every connection here, so that a failure is the caller's; then each moves to its thread.
 pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
@@ -38,6 +42,7 @@ pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreEr
         money: inbox.money,
         quotes: inbox.quotes,
         counts: inbox.counts,
+        pace: Pace::default(),
         runtime,
         _stop: stop,
     };
@@ -50,6 +55,7 @@ struct Writer {
     money: mpsc::Receiver<Box<dyn Unit>>,
     quotes: mpsc::Receiver<PendingQuote>,
     counts: Arc<Counts>,
+    pace: Pace,
     /// Only to wait on two queues at once.
     runtime: Runtime,
     /// Dropped with the writer, which tells the checkpoint thread to stop.
@@ -80,6 +86,11 @@ impl Writer {
 
     /// The first of the next batch, or nothing when every handle is gone and the queues are empty.
     fn wait(&mut self) -> Option<Batch> {
+        // Meanwhile quotes queue up without waking anybody, and money goes at once.
+        let company = self.pace.wait(Instant::now());
+        if let Some(unit) = company.and_then(|time| recv_within(&mut self.money, time)) {
+            return Some(Batch::of_unit(unit));
+        }
         let (money, quotes) = (&mut self.money, &mut self.quotes);
         self.runtime.block_on(async {
             tokio::select! {
@@ -128,22 +139,16 @@ impl Writer {
             }
         }
         loop {
-            let waiting = if gather { self.quotes.len().min(QUOTES_PER_BATCH - batch.quotes()) } else { 0 };
-            let chunk = next_chunk(batch.untried_quotes() + waiting);
-            if chunk == 0 {
-                return Ok(());
+            if batch.next_quote().is_none() && gather && batch.quotes() < QUOTES_PER_BATCH {
+                self.quotes.try_recv().into_iter().for_each(|quote| batch.add_quote(quote));
             }
-            while batch.untried_quotes() < chunk {
-                match self.quotes.try_recv() {
-                    Ok(quote) => batch.add_quote(quote),
-                    // The queue says how many it holds and one thread takes them, so this is not reached; if it were,
-                    // the rest would go in smaller chunks.
-                    Err(_) => break,
-                }
+            let Some(quote) = batch.next_quote() else { return Ok(()) };
+            let result = insert_one(&mut Tx::sqlite(&self.connection, &mut self.texts), quote);
+            batch.tried(result);
+            if self.connection.is_autocommit() {
+                return Err(Gone::ByStatement);
             }
-            self.insert_quotes(batch)?;
-            // Quotes are never starved, and money never waits for more than one chunk of them.
-            if gather && !self.money.is_empty() {
+            if gather && batch.quotes() >= QUOTES_BEFORE_MONEY && !self.money.is_empty() {
                 return Ok(());
             }
         }
@@ -163,30 +168,11 @@ impl Writer {
         Ok(verdict == Verdict::Commit)
     }
 
-    /// All untried quotes in one statement; if it fails, which undoes it alone, one by one.
-    fn insert_quotes(&mut self, batch: &mut Batch) -> Result<(), Gone> {
-        let chunk = batch.untried_quotes();
-        if chunk == next_chunk(chunk) {
-            let result = insert_chunk(&mut Tx::sqlite(&self.connection, &mut self.texts), batch.untried());
-            if result.is_ok() || chunk == 1 {
-                batch.tried(chunk, &result);
-                return self.still_open();
-            }
-            self.still_open()?;
-        }
-        for _ in 0..chunk {
-            let one = &batch.untried()[..1];
-            let result = insert_chunk(&mut Tx::sqlite(&self.connection, &mut self.texts), one);
-            batch.tried(1, &result);
-            self.still_open()?;
-        }
-        Ok(())
-    }
-
     fn commit(&mut self, batch: &Batch) -> Result<(), Gone> {
         let began = Instant::now();
         let Err(error) = self.statement("commit") else {
             self.counts.committed(batch.committed_units(), batch.committed_quotes(), began.elapsed());
+            self.pace.committed(batch.quotes(), Instant::now());
             return Ok(());
         };
         // A commit that was refused leaves the transaction open, and one that ran out of disk is not complete in the
@@ -198,10 +184,6 @@ impl Writer {
             std::process::abort();
         }
         Err(error.into())
-    }
-
-    fn still_open(&self) -> Result<(), Gone> {
-        if self.connection.is_autocommit() { Err(Gone::ByStatement) } else { Ok(()) }
     }
 
     fn statement(&self, sql: &'static str) -> rusqlite::Result<()> {

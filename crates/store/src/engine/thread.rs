@@ -3,8 +3,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
 use tracing::error;
 
 use crate::StoreError;
@@ -30,6 +34,31 @@ pub fn waiting_runtime() -> Result<Runtime, StoreError> {
     Builder::new_current_thread().build().map_err(no_thread)
 }
 
+/// What comes within this time, to the microsecond: a runtime's timer counts milliseconds. None also where nobody is left
+/// to send.
+pub fn recv_within<T>(queue: &mut mpsc::Receiver<T>, time: Duration) -> Option<T> {
+    let until = Instant::now() + time;
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    loop {
+        if let Poll::Ready(received) = queue.poll_recv(&mut Context::from_waker(&waker)) {
+            return received;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 fn no_thread(error: std::io::Error) -> StoreError {
     StoreError::Thread(Arc::new(error))
 }
@@ -42,4 +71,19 @@ pub fn off_runtime<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         let run = || or_abort("opening the database", work);
         scope.spawn(run).join().unwrap_or_else(|_| std::process::abort())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_waited_for_until_something_comes_or_the_time_is_over() {
+        let (sender, mut queue) = mpsc::channel(1);
+        assert_eq!(recv_within(&mut queue, Duration::from_micros(200)), None);
+        let sending = std::thread::spawn(move || sender.blocking_send(7));
+        assert_eq!(recv_within(&mut queue, Duration::from_secs(60)), Some(7));
+        sending.join().unwrap().unwrap();
+        assert_eq!(recv_within(&mut queue, Duration::from_secs(60)), None, "nobody is left");
+    }
 }
