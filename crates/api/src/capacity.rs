@@ -118,7 +118,7 @@ impl Pair<'_> {
             key: None,
             wishes: Wishes::default(),
         };
-        match app.solver.price_in_memory(nothing) {
+        match app.solver.price(nothing) {
             Err(QuoteError::Refused(Refusal::AmountTooLow { fees })) => Some(fees),
             Ok(_) | Err(_) => None,
         }

@@ -1,6 +1,8 @@
 //! `POST /quote/v2`, its older name, and `POST /price`.
 
 use axum::extract::State;
+use domain::quote::Ask;
+use store::Saving;
 
 mod body;
 mod response;
@@ -54,11 +56,22 @@ pub async fn quote_unversioned(
 
 async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, ApiError> {
     let signed = body.wants_signature();
-    let ask = body.into_ask(&app.catalog, caller)?;
-    let quoted = app.solver.quote(ask).await?;
+    let mut ask = body.into_ask(&app.catalog, caller)?;
+    app.solver.prepare(&mut ask).await?;
+    let (answer, saving) = promise(app, ask, signed)?;
+    saving.durable().await?;
+    Ok(answer)
+}
+
+/// The answer is written while the quote is on its way to the disk.
+fn promise(app: &App, ask: Ask, signed: bool) -> Result<(Answer, Saving), ApiError> {
+    let (quoted, saving) = app.solver.promise(ask)?;
     let signature = quoted.order_id.filter(|_| signed).and_then(|order| app.solver.order_signature(order));
-    let response = QuoteResponse::new(&quoted, &app.catalog, &app.rendered, signature).ok_or(ApiError::Internal)?;
-    Answer::of(&response)
+    // Not by way of `ok_or`, which would copy it: it is large.
+    let Some(response) = QuoteResponse::new(&quoted, &app.catalog, &app.rendered, signature) else {
+        return Err(ApiError::Internal);
+    };
+    Ok((Answer::of(&response)?, saving))
 }
 
 /// Prices a transfer without promising it: no steps, nothing kept.
@@ -73,7 +86,9 @@ async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, A
     )
 )]
 pub async fn price(app: State<App>, caller: Caller, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
-    let priced = app.solver.price(body.into_ask(&app.catalog, &caller)?).await?;
+    let mut ask = body.into_ask(&app.catalog, &caller)?;
+    app.solver.prepare(&mut ask).await?;
+    let priced = app.solver.price(ask)?;
     let quote = QuoteResponse::new(&priced, &app.catalog, &app.rendered, None).ok_or(ApiError::Internal)?;
     Answer::of(&quote.into_price())
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use alloy_primitives::U256;
 use serde::Serialize;
 
+use crate::json::FIGURE;
+
 /// A zero, as many places as a byte can say, a point and a sign.
 const ROOM: usize = 260;
 /// Left free behind the last digit, for the point and the zero of a figure without places.
@@ -23,6 +25,15 @@ pub struct Digits {
 /// Nineteen digits at a time, as many as any 64 bits hold.
 const CHUNK: u64 = 10_000_000_000_000_000_000;
 const CHUNK_DIGITS: usize = 19;
+/// `00` to `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let (mut pairs, mut n) = ([[0; 2]; 100], 0);
+    while n < 100 {
+        pairs[n as usize] = [b'0' + n / 10, b'0' + n % 10];
+        n += 1;
+    }
+    pairs
+};
 
 impl Digits {
     /// A whole number.
@@ -98,7 +109,11 @@ impl Digits {
     }
 
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[self.from..self.to]).unwrap_or_default()
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.from..self.to]
     }
 
     /// Exactly as many digits as a chunk has: what it does not fill are zeros.
@@ -121,8 +136,9 @@ impl Digits {
     }
 
     fn push_pair(&mut self, pair: u64) {
-        self.push_digit(pair % 10);
-        self.push_digit(pair / 10);
+        let pair = PAIRS[pair as usize];
+        self.from -= 2;
+        self.bytes[self.from..self.from + 2].copy_from_slice(&pair);
     }
 
     fn push_digit(&mut self, digit: u64) {
@@ -145,7 +161,19 @@ impl fmt::Display for Digits {
 
 impl Serialize for Digits {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+        serializer.serialize_newtype_struct(FIGURE, &Figure(self))
+    }
+}
+
+/// A figure for a serializer that knows the name, or any other.
+struct Figure<'a>(&'a Digits);
+
+impl Serialize for Figure<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match serializer.is_human_readable() {
+            true => serializer.serialize_str(self.0.as_str()),
+            false => serializer.serialize_bytes(self.0.as_bytes()),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use evm::ChainError;
 use market::MarketError;
 use store::dues::Due;
 use store::payments::Purpose;
-use store::{QuoteRow, StoreError, contracts, idempotency, requests};
+use store::{QuoteRow, Saving, StoreError, contracts, idempotency, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -93,27 +93,24 @@ const UNTRIED_CALLS_GAS: u64 = 1_000_000;
 const MOST_CALLS_GAS: u64 = 3_000_000;
 
 impl Solver {
-    /// A promise: priced, and durable before it is answered.
-    pub async fn quote(&self, ask: Ask) -> Result<Quoted, QuoteError> {
-        self.learn_sponsor(&ask).await?;
-        let ask = self.try_calls(ask).await?;
-        let quoted = self.price_in_memory(ask)?;
-        self.store.write_quote(row(&quoted.quote, quoted.order_id)).await?;
-        Ok(quoted)
-    }
-
-    /// What a quote would say. Nothing is promised or kept.
-    pub async fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
-        self.learn_sponsor(&ask).await?;
-        let ask = self.try_calls(ask).await?;
-        self.price_in_memory(ask)
-    }
-
-    async fn learn_sponsor(&self, ask: &Ask) -> Result<(), StoreError> {
-        match &ask.wishes.sponsor {
-            Some(sponsor) => self.balances.learn(&self.store, sponsor.wallet).await,
-            None => Ok(()),
+    /// What has to be known before an ask can be priced from memory alone.
+    pub async fn prepare(&self, ask: &mut Ask) -> Result<(), QuoteError> {
+        if let Some(sponsor) = &ask.wishes.sponsor {
+            self.balances.learn(&self.store, sponsor.wallet).await?;
         }
+        match ask.wishes.calls.is_empty() {
+            true => ask.wishes.calls_gas = None,
+            false => ask.wishes.calls_gas = Some(self.try_calls(ask).await?),
+        }
+        Ok(())
+    }
+
+    /// A promise: priced, and given only once it is [durable](Saving::durable), which need not be waited for before the
+    /// answer is written.
+    pub fn promise(&self, ask: Ask) -> Result<(Quoted, Saving), QuoteError> {
+        let quoted = self.price(ask)?;
+        let saving = self.store.begin_quote(row(&quoted.quote, quoted.order_id))?;
+        Ok((quoted, saving))
     }
 
     /// What the caller's sponsor can spend. What a user does alone it cannot pay for: nothing of ours stands between.
@@ -123,8 +120,8 @@ impl Solver {
         account.map_or(UsdMicros(-1), |account| spendable(&account, self.usdc_price()))
     }
 
-    /// From memory alone: nothing is waited for.
-    pub fn price_in_memory(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+    /// What a quote would say, from memory alone: nothing is waited for. Nothing is promised or kept.
+    pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
         let origin = self.side("originChainId", &ask.origin, |chain| QuoteError::InvalidInputCurrency { chain })?;
         let destination =
             self.side("destinationChainId", &ask.destination, |chain| QuoteError::InvalidOutputCurrency { chain })?;
@@ -156,15 +153,12 @@ impl Solver {
         }
     }
 
-    /// Calls on the destination are tried before they are promised: the one time a quote waits for a node.
-    async fn try_calls(&self, mut ask: Ask) -> Result<Ask, QuoteError> {
-        if ask.wishes.calls.is_empty() {
-            ask.wishes.calls_gas = None;
-            return Ok(ask);
-        }
-        let limit = ask.wishes.calls_gas;
+    /// Calls on the destination are tried before they are promised: the one time a quote waits for a node. Says what gas
+    /// they need.
+    async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
+        let (limit, mut ask) = (ask.wishes.calls_gas, ask.clone());
         ask.wishes.calls_gas = Some(limit.unwrap_or(UNTRIED_CALLS_GAS).min(MOST_CALLS_GAS));
-        let draft = self.price_in_memory(ask.clone())?;
+        let draft = self.price(ask)?;
         let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
             return Err(Refusal::NotOnOneChain { what: "txs" }.into());
         };
@@ -198,8 +192,7 @@ impl Solver {
         if needed > limit.unwrap_or(MOST_CALLS_GAS).min(MOST_CALLS_GAS) {
             return Err(QuoteError::CallsGas { needed });
         }
-        ask.wishes.calls_gas = Some(needed);
-        Ok(ask)
+        Ok(needed)
     }
 
     fn side(

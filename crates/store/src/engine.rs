@@ -160,6 +160,11 @@ impl Store {
 
     /// Saves a quote and answers once it is durable. Many share one commit; a full queue is [`StoreError::Busy`].
     pub async fn write_quote(&self, quote: QuoteRow) -> Result<(), StoreError> {
+        self.begin_quote(quote)?.durable().await
+    }
+
+    /// The same for who has something to do meanwhile.
+    pub fn begin_quote(&self, quote: QuoteRow) -> Result<Saving, StoreError> {
         unit::assert_outside();
         if self.inner.disk_low.load(Ordering::Relaxed) {
             return Err(StoreError::DiskLow);
@@ -170,7 +175,7 @@ impl Store {
             mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
         })?;
         measure::queue_of("quotes", &self.inner.quotes);
-        answer.await.unwrap_or(Err(StoreError::CommitUnknown))
+        Ok(Saving(answer))
     }
 
     /// Reads from one consistent snapshot that holds everything answered before. It changes nothing, and past the
@@ -233,6 +238,17 @@ impl Store {
     /// What was done since the store was opened.
     pub fn stats(&self) -> Stats {
         self.inner.counts.stats()
+    }
+}
+
+/// A quote on its way to the disk.
+#[derive(Debug)]
+#[must_use = "it is not known to be durable yet"]
+pub struct Saving(oneshot::Receiver<Result<(), StoreError>>);
+
+impl Saving {
+    pub async fn durable(self) -> Result<(), StoreError> {
+        self.0.await.unwrap_or(Err(StoreError::CommitUnknown))
     }
 }
 

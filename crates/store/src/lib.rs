@@ -45,7 +45,7 @@ pub mod vault;
 pub mod wallet_links;
 
 pub use dialect::Dialect;
-pub use engine::{QuoteRow, Stats, Store};
+pub use engine::{QuoteRow, Saving, Stats, Store};
 pub use error::{PostgresFault, StoreError};
 pub use instances::{Instance, Lease};
 pub use lock::{FileLock, lock};
