@@ -16,6 +16,9 @@ const CACHED_STATEMENTS: usize = 512;
 /// page of an index looks at every page in memory: with 64 megabytes that was a sixth of all that the writer did.
 const WRITER_CACHE_KIB: i64 = 16 * 1024;
 
+/// A log that is used again need not be made longer at every commit.
+const LOG_KEPT_BYTES: i64 = 256 * 1024 * 1024;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Create,
@@ -50,5 +53,7 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     // A commit must not pay for a checkpoint: a thread does them.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // What a long reader made the log grow to is given back when it begins anew.
+    connection.pragma_update(None, "journal_size_limit", LOG_KEPT_BYTES)?;
     Ok(connection)
 }
