@@ -33,7 +33,7 @@ struct Writer {
     figure: bool,
 }
 
-/// The name under which figures hand themselves over. They are a third of all texts of a quote: nothing in them has to be
+/// The name under which figures hand themselves over. They are half of all texts of a quote: nothing in them has to be
 /// escaped, nor looked through for what would be no text.
 pub(crate) const FIGURE: &str = "$causeway::figure";
 
