@@ -449,11 +449,12 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         Some(_) | None => side(Amount::ZERO, Amount::ZERO, prices.origin, &currencies.origin)?,
     };
     let at_risk = figures.output.checked_sub(figures.minimum)?;
+    let destination_bps = if at_risk.is_zero() { 0 } else { figures.slippage_bps };
     Ok(SlippageBody {
         total: figures.slippage_bps.to_string(),
         origin,
         destination: Slippage {
-            percent: UsdMicros(figures.slippage_bps.into()).percent_of(UsdMicros(10_000)),
+            percent: UsdMicros(destination_bps.into()).percent_of(UsdMicros(10_000)),
             ..side(at_risk, figures.output, prices.destination, &currencies.destination)?
         },
     })

@@ -6,7 +6,7 @@ use crate::fixed_rate::Fixed;
 use crate::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
 use crate::pair::Pair;
 use crate::quote::Ask;
-use crate::sponsorship::{Component, Sponsorship};
+use crate::sponsorship::Sponsorship;
 
 use super::split::{Split, split};
 use super::{Rates, Refusal, Terms, Way};
@@ -99,17 +99,20 @@ impl<'a> Deal<'a> {
             let paid_out = |split: Split| split.exchanged.mul_floor(self.rate).is_ok_and(|out| out >= paid);
             self.split(deposit, loss).is_ok_and(paid_out)
         };
-        least(guess, pays).ok_or(Refusal::OutOfRange)
+        least(guess, pays).ok_or_else(|| match self.split(guess, loss) {
+            Err(refusal @ Refusal::SponsorBalance) => refusal,
+            Err(_) | Ok(_) => Refusal::OutOfRange,
+        })
     }
 
-    pub fn sponsors_losses(&self) -> bool {
-        let sponsor = self.ask.wishes.sponsor.as_ref().filter(|_| self.rates.losses_known);
-        sponsor.is_some_and(|sponsor| sponsor.selected().contains(&Component::Swap))
+    /// Whether what the pools take is one of the fees: with a sponsor it is shown beside them, and may be made good.
+    pub fn counts_losses(&self) -> bool {
+        self.ask.wishes.sponsor.is_some() && self.rates.losses_known
     }
 
     /// What the origin's pools take, in the deposit's currency.
     pub fn origin_loss(&self, input: Amount, deposit: Amount) -> Result<Amount, Refusal> {
-        if self.rates.origin_swap.is_none() || !self.sponsors_losses() {
+        if self.rates.origin_swap.is_none() || !self.counts_losses() {
             return Ok(Amount::ZERO);
         }
         let (prices, from, to) = (&self.rates.prices, self.way.origin.currency, self.way.deposit);
@@ -119,7 +122,7 @@ impl<'a> Deal<'a> {
 
     /// What the destination's pools take, in the deposit's currency.
     pub fn destination_loss(&self, paid: Amount, output: Amount) -> Result<Amount, Refusal> {
-        if !self.sponsors_losses() {
+        if !self.counts_losses() {
             return Ok(Amount::ZERO);
         }
         let (spent, got) = self.destination_worth(paid, output)?;

@@ -10,6 +10,8 @@ use super::split::Split;
 
 /// What is set aside for a pool to move before an exact output is bought, where the caller does not say.
 const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
+/// How often it is asked again what the origin's pools take of a deposit that a sponsor makes good.
+const LOSS_ROUNDS: u8 = 3;
 
 #[derive(Debug)]
 pub struct Solved {
@@ -56,7 +58,7 @@ impl Deal<'_> {
             return Err(self.too_low(&split));
         }
         let mut bought = sell(paid)?;
-        if let (Some(offer), true) = (&bought, self.sponsors_losses()) {
+        if let (Some(offer), true) = (&bought, self.counts_losses()) {
             // What the sponsor makes good is estimated at what the pools take without it.
             let loss = origin_loss.checked_add(self.destination_loss(paid, offer.amount)?)?;
             split = self.split(deposit, loss)?;
@@ -116,13 +118,23 @@ impl Deal<'_> {
             if offer.path.is_wrapping() { Ok(offer.amount) } else { offer.amount.mul_ceil(headroom) }
         };
         let paid = bought.as_ref().map_or(Ok(output), most)?;
-        let loss = match &bought {
+        let destination_loss = match &bought {
             Some(offer) => self.destination_loss(offer.amount, output)?,
             None => Amount::ZERO,
         };
-        let deposit = self.deposit_for(paid, loss)?;
+        let mut loss = destination_loss;
+        let mut deposit = self.deposit_for(paid, loss)?;
+        let mut sold = self.buy_deposit(deposit)?;
+        let mut origin_loss = Amount::ZERO;
+        // The more the sponsor makes good the less is sold, and the less the pools take: what is left of that is soon dust.
+        for _ in 0..LOSS_ROUNDS {
+            let Some(offer) = sold.as_ref().filter(|_| self.counts_losses()) else { break };
+            origin_loss = self.origin_loss(offer.amount, deposit)?;
+            loss = destination_loss.checked_add(origin_loss)?;
+            deposit = self.deposit_for(paid, loss)?;
+            sold = self.buy_deposit(deposit)?;
+        }
         let split = self.split(deposit, loss)?;
-        let sold = self.buy_deposit(deposit)?;
         let input = sold.as_ref().map_or(deposit, |offer| offer.amount);
         self.check_impact(
             sold.is_some().then_some((input, deposit)),
@@ -134,20 +146,22 @@ impl Deal<'_> {
             output,
             bound: Bound::MostInput(most),
         };
-        let slippage_bps = match self.ask.trade {
-            Trade::ExactOutput => 0,
-            Trade::ExactInput | Trade::ExpectedOutput if self.ask.wishes.fixed_rate.is_some() => 0,
-            Trade::ExactInput | Trade::ExpectedOutput => {
-                self.ask.slippage_bps.unwrap_or(self.pair.slippage_bps(self.terms, false))
-            }
+        // An exact output has nothing to lose on the destination: its whole budget is for what is paid in.
+        let exact = self.ask.trade == Trade::ExactOutput;
+        let slippage_bps = match self.ask.slippage_bps {
+            _ if self.ask.wishes.fixed_rate.is_some() => 0,
+            Some(bps) => bps,
+            None if exact && sold.is_none() && bought.is_none() => 0,
+            None if exact => EXACT_OUTPUT_HEADROOM_BPS,
+            None => self.pair.slippage_bps(self.terms, false),
         };
-        let kept = 10_000u16.checked_sub(slippage_bps).ok_or(Refusal::OutOfRange)?;
+        let kept = 10_000u16.checked_sub(if exact { 0 } else { slippage_bps }).ok_or(Refusal::OutOfRange)?;
         Ok(Solved {
             input,
             deposit,
             split,
             origin_swap: sold.map(|offer| most(&offer).map(|most| swap(offer, deposit, most))).transpose()?,
-            origin_loss: Amount::ZERO,
+            origin_loss,
             destination_swap: bought.map(|offer| swap(offer, output, paid)),
             paid,
             output,

@@ -4,7 +4,7 @@ use super::*;
 use crate::account::Vm;
 use crate::catalog::{Class, Dex, FillGas, Presentation};
 use crate::ids::ChainId;
-use crate::money::{Price, Signed};
+use crate::money::{Price, Ratio, Signed};
 use alloy_primitives::Bytes;
 
 use crate::fees::AppFee;
@@ -472,6 +472,37 @@ fn a_sponsor_makes_good_what_the_pools_take() {
     let fair: Amount = "2000000000".parse().unwrap();
     assert!(plain.output < paid.output && paid.output <= fair);
     assert!(fair.checked_sub(paid.output).unwrap() <= "10".parse().unwrap(), "{}", paid.output);
+    // The other way round the user pays what the output is worth.
+    let backward = |wishes| {
+        let case = Case { trade: Trade::ExactOutput, wishes, ..Case::new(2_000_000_000, 3, 1) };
+        case.quote().unwrap().figures
+    };
+    let (plain, paid) = (backward(Wishes::default()), backward(sponsored(None)));
+    let fair: Amount = (100_000 * ETHER).to_string().parse().unwrap();
+    assert!(plain.input > fair);
+    let near = fair.mul_floor(Ratio::bps(9_999)).unwrap()..=fair.mul_ceil(Ratio::bps_more(1)).unwrap();
+    assert!(near.contains(&paid.input), "{}", paid.input);
+}
+
+#[test]
+fn what_the_pools_take_is_told_even_where_the_user_pays_it() {
+    for trade in [Trade::ExactInput, Trade::ExactOutput] {
+        let amount = if trade == Trade::ExactInput { 100_000 * ETHER } else { 1_900_000_000 };
+        let with = |selected: &[Component]| {
+            let sponsor = SponsorAsk::new(SPONSOR, selected.to_vec(), None);
+            let wishes = Wishes { sponsor: Some(sponsor), ..Wishes::default() };
+            let figures = Case { trade, wishes, ..Case::new(amount, 3, 1) }.quote().unwrap().figures;
+            (figures.output, figures.input, figures.sponsorship.unwrap())
+        };
+        let plain = Case { trade, ..Case::new(amount, 3, 1) }.quote().unwrap().figures;
+        let (output, input, none) = with(&[]);
+        assert_eq!((output, input), (plain.output, plain.input), "nobody makes it good");
+        let swap = none.bucket(Component::Swap);
+        assert!(swap.total.size() > plain.fees.rebalance.size() && !swap.total.is_negative(), "{swap:?}");
+        assert!(swap.sponsored.is_zero());
+        let (.., all) = with(&[Component::Swap]);
+        assert!(!all.bucket(Component::Swap).sponsored.is_zero());
+    }
 }
 
 #[test]
@@ -496,6 +527,10 @@ fn a_fixed_rate_holds_whatever_the_market_says() {
     // Whoever owes too much gets no fixed rate, even one that pays.
     let earning = Case { wishes: rate("1:0.9996"), sponsor: -1, ..Case::new(250_000_000, 1, 1) }.quote();
     assert_eq!(earning, Err(Refusal::SponsorBalance));
+    for trade in [Trade::ExactOutput, Trade::ExpectedOutput] {
+        let broke = Case { trade, wishes: rate("1:1"), sponsor: 10, ..Case::new(250_000_000, 1, 1) }.quote();
+        assert_eq!(broke, Err(Refusal::SponsorBalance), "{trade:?}");
+    }
     let backward = Case { trade: Trade::ExactOutput, wishes: rate("1:0.5").clone(), ..Case::new(1, 1, 1) };
     assert!(matches!(backward.quote(), Err(Refusal::FixedRate(_))));
     let backward = Case { trade: Trade::ExactOutput, wishes: rate("1:0.9996"), ..Case::new(249_900_000, 1, 1) };
