@@ -99,15 +99,19 @@ impl Outcome {
             (Some(quoted), Some(it)) => it.fees.share_paid(quoted, Component::App, part)?,
             (Some(_), None) | (None, _) => None,
         };
-        let mut app_fees = Vec::new();
-        for (asked, quoted) in quote.ask.wishes.app_fees.iter().zip(&figures.fees.app) {
+        let app_fees = earned(quote, (costs.deposit, decimals), costs.usdc, |quoted| {
             let amount = quoted.mul_floor(part)?;
-            let amount = paid.map_or(Ok(amount), |paid| amount.mul_floor(paid))?;
-            let credit = to_credit(costs.deposit.usd_floor(amount, decimals)?, costs.usdc)?;
-            app_fees.push(AppFeePaid { recipient: asked.recipient, amount, credit });
-        }
+            paid.map_or(Ok(amount), |paid| amount.mul_floor(paid))
+        })?;
         let nothing = sponsored.is_none() && app_fees.is_empty();
         Ok((!nothing).then_some(Self { price: costs.deposit, sponsored, app_fees }))
+    }
+
+    /// What comes of a transaction that a user made alone on one chain: the apps' share of it has reached the treasury, and
+    /// is worth so much. None where nobody earns by it.
+    pub fn alone(quote: &Quote, (price, decimals): (Price, u8), usdc: Price) -> Result<Option<Self>, OutOfRange> {
+        let app_fees = earned(quote, (price, decimals), usdc, Ok)?;
+        Ok((!app_fees.is_empty()).then_some(Self { price, sponsored: None, app_fees }))
     }
 
     /// What has to be set aside for it: the fees, and the drift where it costs.
@@ -127,12 +131,36 @@ impl Outcome {
         real.map(|(cause, delta)| Entry::new(cause, it.wallet, delta, Some(request))).collect()
     }
 
-    /// What the apps earn.
+    /// What the apps earn by a fill.
     pub fn app_entries(&self, payment: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
-        let real = (0..).zip(&self.app_fees).filter(|(_, fee)| fee.credit > UsdcMicros::ZERO);
-        real.map(|(place, fee)| Entry::new(Cause::AppFee { payment, place }, fee.recipient, fee.credit, Some(request)))
-            .collect()
+        self.credits(request, |place| Cause::AppFee { payment, place })
     }
+
+    /// What they earn by what a user did alone.
+    pub fn alone_entries(&self, execution: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
+        self.credits(request, |place| Cause::AloneFee { execution, place })
+    }
+
+    fn credits(&self, request: RequestId, cause: impl Fn(u32) -> Cause) -> Result<Vec<Entry>, NotAnEntry> {
+        let real = (0..).zip(&self.app_fees).filter(|(_, fee)| fee.credit > UsdcMicros::ZERO);
+        real.map(|(place, fee)| Entry::new(cause(place), fee.recipient, fee.credit, Some(request))).collect()
+    }
+}
+
+/// What each app gets, of what its share was quoted at.
+fn earned(
+    quote: &Quote,
+    (price, decimals): (Price, u8),
+    usdc: Price,
+    paid: impl Fn(Amount) -> Result<Amount, OutOfRange>,
+) -> Result<Vec<AppFeePaid>, OutOfRange> {
+    let shares = quote.ask.wishes.app_fees.iter().zip(&quote.figures.fees.app);
+    let earned = shares.map(|(asked, quoted)| {
+        let amount = paid(*quoted)?;
+        let credit = to_credit(price.usd_floor(amount, decimals)?, usdc)?;
+        Ok(AppFeePaid { recipient: asked.recipient, amount, credit })
+    });
+    earned.collect()
 }
 
 /// Whether a sponsor pays for any of it. One that could not when it was asked does not later: the user pays.

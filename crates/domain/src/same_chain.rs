@@ -1,6 +1,7 @@
 //! What a user does alone on one chain, through the router and without a solver: swap, wrap, unwrap, send.
 //!
-//! The service's share and the integrator's are taken out of the input in the user's own transaction.
+//! The service's share and the apps' are taken out of the input in the user's own transaction. Apps have theirs only of what
+//! a feed prices: it is credited to them in dollars, and the price of anything else is whatever somebody makes of a pool.
 
 use crate::catalog::{Chain, Currency};
 use crate::fees::{Charge, Fees, least};
@@ -26,6 +27,18 @@ pub struct Place<'a> {
     pub to: &'a Currency,
 }
 
+impl Place<'_> {
+    /// Whether a feed says what the input is worth: its own or, wrapped, that of the native currency.
+    fn has_feed(&self) -> bool {
+        self.from.held || self.wraps(self.from)
+    }
+
+    fn wraps(&self, currency: &Currency) -> bool {
+        let wrapped = self.chain.dex.map(|dex| dex.wrapped);
+        wrapped.is_some() && currency.address.evm() == wrapped
+    }
+}
+
 /// A swap below this is not worth its gas.
 const DUST: UsdMicros = UsdMicros(50_000);
 const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
@@ -39,7 +52,11 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         Operation::Send => Charge::default(),
         Operation::Swap | Operation::Bridge | Operation::Wrap | Operation::Unwrap => Charge {
             relay_bps: if operation == Operation::Swap { pair.relay_bps(terms) } else { 0 },
-            app_bps: ask.wishes.app_fees.iter().map(|fee| fee.bps).collect(),
+            app_bps: if place.has_feed() {
+                ask.wishes.app_fees.iter().map(|fee| fee.bps).collect()
+            } else {
+                Vec::new()
+            },
             ..Charge::default()
         },
     };
@@ -85,13 +102,11 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
 }
 
 fn operation(ask: &Ask, place: Place<'_>) -> Operation {
-    let wrapped = place.chain.dex.map(|dex| dex.wrapped);
-    let is_wrapped = |currency: &Currency| wrapped.is_some() && currency.address.evm() == wrapped;
     if ask.origin == ask.destination {
         Operation::Send
-    } else if place.from.native && is_wrapped(place.to) {
+    } else if place.from.native && place.wraps(place.to) {
         Operation::Wrap
-    } else if is_wrapped(place.from) && place.to.native {
+    } else if place.wraps(place.from) && place.to.native {
         Operation::Unwrap
     } else {
         Operation::Swap
@@ -155,7 +170,8 @@ impl Deal<'_> {
             if output.is_zero() {
                 return Err(self.too_low(&split.fees));
             }
-            return Ok(Solved { input, split, swap: None, output, minimum: output, slippage_bps: 0 });
+            let slippage_bps = self.ask.slippage_bps.unwrap_or(0);
+            return Ok(Solved { input, split, swap: None, output, minimum: output, slippage_bps });
         };
         let offer = market.sell(split.exchanged).ok_or(Refusal::InsufficientLiquidity)?;
         self.check_impact(split.exchanged, offer.amount)?;
@@ -168,10 +184,10 @@ impl Deal<'_> {
     fn exact_output(&self, output: Amount, offer: Offer) -> Result<Solved, Refusal> {
         self.check_impact(offer.amount, output)?;
         let input = self.input_for(offer.amount)?;
-        let headroom = Ratio::bps_more(self.ask.slippage_bps.unwrap_or(EXACT_OUTPUT_HEADROOM_BPS));
-        let most = offer.amount.mul_ceil(headroom)?;
+        let slippage_bps = self.ask.slippage_bps.unwrap_or(EXACT_OUTPUT_HEADROOM_BPS);
+        let most = offer.amount.mul_ceil(Ratio::bps_more(slippage_bps))?;
         let swap = Swap { path: offer.path, input: offer.amount, output, bound: Bound::MostInput(most) };
-        Ok(Solved { input, split: self.split(input)?, swap: Some(swap), output, minimum: output, slippage_bps: 0 })
+        Ok(Solved { input, split: self.split(input)?, swap: Some(swap), output, minimum: output, slippage_bps })
     }
 
     fn split(&self, input: Amount) -> Result<Split, Refusal> {

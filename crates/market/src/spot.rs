@@ -33,7 +33,7 @@ impl Snapshot {
         }
         let sides = self.pools.neighbours(place).iter().filter_map(|neighbour| {
             let other = self.pools.tokens().get(neighbour.place)?;
-            let price = self.against(other.address)?;
+            let price = self.fed(other.address)?;
             let value = |pool: &Pool| {
                 let depth = price.usd_floor(Amount::new(pool.depth(other.address)), other.decimals);
                 depth.unwrap_or(UsdMicros(i64::MAX))
@@ -46,8 +46,8 @@ impl Snapshot {
         converted(price, decimals, pool, token, ours.decimals)
     }
 
-    /// The price of a token that others are measured by.
-    fn against(&self, token: Address) -> Option<Price> {
+    /// What a feed says of a currency: its own or, of the wrapped token, that of the native currency.
+    pub fn fed(&self, token: Address) -> Option<Price> {
         let wrapped = self.pools.wrapped() == Some(token) && !self.pools.token(token)?.fed;
         self.feed(if wrapped { Address::ZERO } else { token })
     }

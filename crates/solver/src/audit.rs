@@ -96,6 +96,7 @@ pub fn run(
         audit.app_balances()?;
         audit.fundings()?;
         audit.outcomes()?;
+        audit.executions()?;
         audit.claims()?;
         audit.losses()?;
         Ok(audit.checks)

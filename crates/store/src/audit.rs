@@ -181,3 +181,9 @@ pub fn entries_of_fills(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
          or entry_id like 'fixed-rate:%' or entry_id like 'app-fee:%')";
     tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
 }
+
+/// How many have something that a user did alone.
+pub fn entries_of_executions(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    let sql = "select count(*) from ledger_entry where amount > 0 and entry_id like 'alone-fee:%'";
+    tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
+}

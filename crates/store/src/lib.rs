@@ -15,6 +15,7 @@ pub mod dues;
 mod engine;
 mod error;
 pub mod events;
+pub mod executions;
 pub mod fast_fills;
 pub mod idempotency;
 pub mod instances;

@@ -36,6 +36,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0017_payments_in_blocks",
         sql: include_str!("../migrations/0017_payments_in_blocks.sql"),
     },
+    Migration { version: 18, name: "0018_executions", sql: include_str!("../migrations/0018_executions.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -4,7 +4,10 @@ use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::stand::{Engine, Stand, amount, ask, blocks_pass, execute, new_account, request_id, transactions};
+use crate::audit::{audit, differences};
+use crate::stand::{
+    Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away, transactions,
+};
 
 const BASE: u64 = 8453;
 
@@ -54,6 +57,82 @@ async fn what_a_user_does_alone_is_found_on_sqlite() -> Result<()> {
 #[tokio::test]
 async fn what_a_user_does_alone_is_found_on_postgres() -> Result<()> {
     swap_wrap_and_send(Engine::Postgres).await
+}
+
+async fn balance_of(stand: &Stand, app: Address) -> Result<u64> {
+    let (code, body) = stand.get(&format!("/app-fees/{app:#x}/balances")).await?;
+    ensure!(code == 200, "{body}");
+    Ok(body["amount"].as_str().unwrap_or_default().parse()?)
+}
+
+/// What users pay to apps goes to the treasury, and is the apps' once it is final: each time, once, and not where a reorg
+/// took it away.
+async fn apps_earn(engine: Engine) -> Result<()> {
+    let stand = Stand::new(engine).await?;
+    let service = stand.serve().await?;
+    let base = stand.chain("base");
+    let (usdc, weth, tail) = (base.token("USDC").address, base.token("WETH").address, base.token("TAIL").address);
+    let native = Address::ZERO;
+    let [first, second, third, fourth] = [(); 4].map(|()| new_account().address);
+    let user = base.fresh_user().await?;
+    let with = |from, to, value, fees: Value| {
+        let mut body = ask(user.address, user.address, (BASE, from), (BASE, to), value);
+        body["appFees"] = fees;
+        body
+    };
+
+    let fees = json!([{"recipient": first, "fee": "50"}, {"recipient": second, "fee": "25"}]);
+    let swap = stand.quote(&with(usdc, native, U256::from(40_000_000u64), fees)).await?;
+    execute(base, &swap, &user).await?;
+    stand.wait_for(request_id(&swap), "success").await?;
+    eventually("the apps have their shares", || async {
+        Ok((balance_of(&stand, first).await?, balance_of(&stand, second).await?) == (200_000, 100_000))
+    })
+    .await?;
+
+    // Whoever does it twice pays twice.
+    let wrap = stand.quote(&with(native, weth, ether(100), json!([{"recipient": third, "fee": "100"}]))).await?;
+    execute(base, &wrap, &user).await?;
+    execute(base, &wrap, &user).await?;
+    let worth = amount(&json!(wrap["fees"]["app"]["amountUsd"].as_str().unwrap_or_default().replace('.', "")));
+    let twice = u64::try_from(worth)? * 2;
+    ensure!(twice > 0, "{}", wrap["fees"]["app"]);
+    eventually("the app has both", || async { Ok(balance_of(&stand, third).await?.abs_diff(twice) <= 2) }).await?;
+
+    // What only pools price is not charged for.
+    let sold = stand.quote(&with(tail, usdc, ether(100_000), json!([{"recipient": fourth, "fee": "100"}]))).await?;
+    ensure!(amount(&sold["fees"]["app"]["amount"]).is_zero(), "{}", sold["fees"]["app"]);
+
+    let wrap = stand.quote(&with(native, weth, ether(100), json!([{"recipient": fourth, "fee": "100"}]))).await?;
+    let taken = execute(base, &wrap, &user).await?;
+    stand.wait_for(request_id(&wrap), "success").await?;
+    take_away(base, taken).await?;
+    blocks_pass(base, 16).await?;
+    let seen = base.block_number().await?;
+    eventually("the service has seen it final", || async {
+        let (_, lives) = stand.get("/lives").await?;
+        let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
+        Ok(chains.iter().any(|chain| chain["id"] == BASE && chain["block"].as_u64() >= Some(seen)))
+    })
+    .await?;
+    ensure!(balance_of(&stand, fourth).await? == 0);
+    service.stop().await?;
+    let (findings, content) = audit(&stand).await?;
+    ensure!(content, "{:?}", differences(&findings));
+    let checks = findings["checks"].as_array().cloned().unwrap_or_default();
+    let booked = checks.iter().find(|check| check["check"].as_str().is_some_and(|what| what.contains("alone")));
+    ensure!(booked.is_some_and(|check| check["compared"] == 4), "{findings}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn apps_earn_by_what_users_do_alone_on_sqlite() -> Result<()> {
+    apps_earn(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn apps_earn_by_what_users_do_alone_on_postgres() -> Result<()> {
+    apps_earn(Engine::Postgres).await
 }
 
 /// The user's own revert is a failure; a stranger's, or a transaction that only carries the id, is nothing.

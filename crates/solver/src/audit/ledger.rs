@@ -2,6 +2,7 @@
 
 use alloy::primitives::U256;
 use domain::ledger::{Cause, Entry, UsdcMicros};
+use store::executions::{self, ExecutionId};
 use store::outcomes;
 use store::payments::PaymentId;
 use store::receipts::{self, ReceiptId, Stored};
@@ -94,6 +95,29 @@ impl Audit<'_, '_> {
         let written = audit::entries_of_fills(self.tx)?;
         if written != expected {
             check.differs(format!("{written} entries are of fills, and the final fills give {expected}"));
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+
+    /// Whether what apps earn by what users did alone was booked, and nothing else was.
+    pub(super) fn executions(&mut self) -> Result<(), SolverError> {
+        let mut check = Check::new("", "what users did alone is booked to apps as it was worth");
+        let mut after = ExecutionId(0);
+        loop {
+            let page = executions::booked_after(self.tx, after, PAGE)?;
+            let Some(last) = page.last().map(|booked| booked.execution) else { break };
+            for booked in page {
+                for entry in booked.outcome.alone_entries(booked.execution.0, booked.request)? {
+                    check.compared += 1;
+                    self.is_written(&mut check, &entry)?;
+                }
+            }
+            after = last;
+        }
+        let (written, expected) = (audit::entries_of_executions(self.tx)?, check.compared);
+        if written != expected {
+            check.differs(format!("{written} entries are of what users did alone, which gives {expected}"));
         }
         self.checks.push(check);
         Ok(())
