@@ -33,11 +33,11 @@ pub async fn compare(
     seed: B256,
 ) -> Result<Option<Mismatch>, ChainError> {
     let (token, fixed, amount) = sample(pool, seed);
-    let (ours, data) = match fixed {
-        Fixed::Input => (pool.sell(token, amount), ask_to_sell(pool, token, amount)),
-        Fixed::Output => (pool.buy(token, amount), ask_to_buy(pool, token, amount)),
+    let Some(ours) = offer(pool, seed) else { return Ok(None) };
+    let data = match fixed {
+        Fixed::Input => ask_to_sell(pool, token, amount),
+        Fixed::Output => ask_to_buy(pool, token, amount),
     };
-    let Some(ours) = ours else { return Ok(None) };
     let theirs = match nodes.call(quoter, data, At::Hash(at)).await {
         Ok(answer) if answer.len() >= 32 => Some(U256::from_be_slice(&answer[..32])),
         Ok(_) => return Err(ChainError::Undecodable("quote")),
@@ -61,7 +61,13 @@ pub async fn compare_all_ways(
         let mut seed = at;
         (seed[0], seed[1]) = (way & 1, way >> 1);
         if way == large {
-            seed[2] = 0;
+            // A pool whose liquidity stands close together has less than an eighth of what it seems to have.
+            let sized = |shift: u8| {
+                let mut sized = seed;
+                sized[2] = shift;
+                sized
+            };
+            seed = (0..SHIFTS).map(sized).find(|sized| offer(pool, *sized).is_some()).unwrap_or(seed);
         }
         if let Some(mismatch) = compare(nodes, quoter, at, pool, seed).await? {
             return Ok(Some(mismatch));
@@ -70,12 +76,23 @@ pub async fn compare_all_ways(
     Ok(None)
 }
 
+/// How many sizes there are, each half of the one before.
+const SHIFTS: u8 = 24;
+
+/// What we would give for the trade that a seed says, or take.
+fn offer(pool: &Pool, seed: B256) -> Option<U256> {
+    match sample(pool, seed) {
+        (token, Fixed::Input, amount) => pool.sell(token, amount),
+        (token, Fixed::Output, amount) => pool.buy(token, amount),
+    }
+}
+
 /// From dust to an eighth of what stands at the current price, which takes most pools across several ticks.
 fn sample(pool: &Pool, seed: B256) -> (Address, Fixed, U256) {
     let key = pool.key();
     let token = if seed[0] & 1 == 0 { key.token0 } else { key.token1 };
     let fixed = if seed[1] & 1 == 0 { Fixed::Input } else { Fixed::Output };
-    let amount = (pool.depth(token) >> 3_usize) >> usize::from(seed[2] % 24);
+    let amount = (pool.depth(token) >> 3_usize) >> usize::from(seed[2] % SHIFTS);
     // The low digits decide how things are rounded.
     let odd = amount.saturating_sub(U256::from(seed[3]));
     (token, fixed, odd.max(U256::from(1)))
