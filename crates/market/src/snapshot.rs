@@ -25,6 +25,8 @@ pub enum MarketError {
     NoPools { chain: ChainId },
     #[error("there is no current price for {currency} on chain {chain}")]
     NoPrice { chain: ChainId, currency: Address },
+    #[error("nothing says what {currency} on chain {chain} is worth: it has no feed and no pool")]
+    Unpriced { chain: ChainId, currency: Address },
 }
 
 /// An answer of a price feed and how old it was when the block was made.
@@ -86,7 +88,11 @@ impl Snapshot {
     /// What its feed says or, for a token without one, its pools.
     pub fn price(&self, currency: Address) -> Result<Price, MarketError> {
         let price = self.feed(currency).or_else(|| self.spots.get(&currency).copied());
-        price.ok_or(MarketError::NoPrice { chain: self.chain, currency })
+        let chain = self.chain;
+        price.ok_or_else(|| match self.is_unpriced(currency) {
+            true => MarketError::Unpriced { chain, currency },
+            false => MarketError::NoPrice { chain, currency },
+        })
     }
 
     pub(crate) fn feed(&self, currency: Address) -> Option<Price> {

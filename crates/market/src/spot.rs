@@ -46,6 +46,13 @@ impl Snapshot {
         converted(price, decimals, pool, token, ours.decimals)
     }
 
+    /// Whether there is nothing that could say what a currency is worth, now or later today.
+    pub(crate) fn is_unpriced(&self, currency: Address) -> bool {
+        let place = self.pools.place(currency).filter(|_| self.pools.wrapped() != Some(currency));
+        let fed = |place: usize| self.pools.tokens().get(place).is_some_and(|token| token.fed);
+        !self.pools.is_partial() && place.is_some_and(|it| !fed(it) && self.pools.neighbours(it).is_empty())
+    }
+
     /// What a feed says of a currency: its own or, of the wrapped token, that of the native currency.
     pub fn fed(&self, token: Address) -> Option<Price> {
         let wrapped = self.pools.wrapped() == Some(token) && !self.pools.token(token)?.fed;
@@ -83,6 +90,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::MarketError;
     use crate::pool::tests::{pool, token};
     use crate::pools::tests::pools;
     use crate::snapshot::Quoted;
@@ -124,5 +132,17 @@ mod tests {
         market.prices.insert(Address::ZERO, Quoted { age_secs: 11, ..quoted(3_000) });
         let market = market.with_spots();
         assert!(market.price(token(3)).is_err() && market.price(token(1)).is_err());
+    }
+
+    #[test]
+    fn what_nothing_prices_is_told_from_what_is_not_priced_now() {
+        let market = market([10_u128.pow(21); 2]);
+        let stale = Quoted { age_secs: 11, ..quoted(2) };
+        let late = Snapshot { prices: [(token(2), stale), (Address::ZERO, stale)].into(), ..market.clone() };
+        let error = |market: &Snapshot, token| market.clone().with_spots().price(token).unwrap_err();
+        assert!(matches!(error(&late, token(3)), MarketError::NoPrice { .. }), "its pools are there");
+        let poolless = Snapshot { pools: Arc::new(pools(Vec::new())), ..market };
+        assert!(matches!(error(&poolless, token(3)), MarketError::Unpriced { .. }));
+        assert!(poolless.with_spots().price(token(2)).is_ok(), "it has a feed");
     }
 }

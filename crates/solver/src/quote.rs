@@ -157,7 +157,9 @@ impl Solver {
     /// they need.
     async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
         let (limit, mut ask) = (ask.wishes.calls_gas, ask.clone());
-        ask.wishes.calls_gas = Some(limit.unwrap_or(UNTRIED_CALLS_GAS).min(MOST_CALLS_GAS));
+        let most = limit.unwrap_or(MOST_CALLS_GAS).min(MOST_CALLS_GAS);
+        let assumed = limit.unwrap_or(UNTRIED_CALLS_GAS).min(most);
+        ask.wishes.calls_gas = Some(assumed);
         let draft = self.price(ask)?;
         let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
             return Err(Refusal::NotOnOneChain { what: "txs" }.into());
@@ -185,11 +187,12 @@ impl Solver {
             data: form.data.clone(),
             // With a price: calls that behave when gas is free must not pass.
             max_fee: self.market.latest(site.id()).map(|snapshot| snapshot.max_fee()),
-            gas: Some(form.gas),
+            // Priced as if they needed little, and tried with all they may have.
+            gas: Some(form.gas.saturating_add(most - assumed)),
         };
         let tried = site.nodes.estimate_gas(attempt).await;
         let needed = tried.map_err(|error| calls_failed(error, from, &form))?;
-        if needed > limit.unwrap_or(MOST_CALLS_GAS).min(MOST_CALLS_GAS) {
+        if needed > most {
             return Err(QuoteError::CallsGas { needed });
         }
         Ok(needed)
@@ -210,7 +213,7 @@ impl Solver {
     }
 
     /// The walker is too far behind what the market sees: deposits would wait for it.
-    fn lags(&self, site: &Site) -> bool {
+    pub fn lags(&self, site: &Site) -> bool {
         const PATIENCE_MILLIS: u64 = 60_000;
         let seen = self.market.latest(site.id()).map_or(0, |snapshot| snapshot.block);
         let behind = seen.saturating_sub(*site.taken.borrow());
@@ -218,8 +221,9 @@ impl Solver {
     }
 
     fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {
-        let refund_to = ask.refund_to.as_ref().map(|who| ("refundTo", who, origin));
-        for (field, who, chain) in [("recipient", &ask.recipient, destination)].into_iter().chain(refund_to) {
+        let refund_to = ask.refund_to.as_ref().map_or(("user", &ask.user), |who| ("refundTo", who));
+        let receivers = [("recipient", &ask.recipient, destination), (refund_to.0, refund_to.1, origin)];
+        for (field, who, chain) in receivers {
             let site = self.sites.get(&chain.id);
             if who.evm().is_some_and(|who| site.is_some_and(|site| site.cannot_receive(who))) {
                 return Err(QuoteError::InvalidRecipient { field });

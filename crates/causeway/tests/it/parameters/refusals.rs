@@ -19,6 +19,18 @@ async fn what_is_required_is_missed_by_name() -> Result<()> {
     desk.close().await
 }
 
+/// Refunds go to the user unless said otherwise.
+#[tokio::test]
+async fn a_user_who_cannot_be_refunded_says_who_can() -> Result<()> {
+    let desk = Desk::open().await?;
+    for user in [json!(super::NATIVE), json!(desk.currency("USDC")), json!(desk.stand.treasury.address)] {
+        let body = with(&desk.plain(), json!({"user": user, "recipient": desk.user}));
+        desk.refused(&body, 400, "INVALID_RECIPIENT", "user").await?;
+        desk.quote(&with(&body, json!({"refundTo": desk.user}))).await?;
+    }
+    desk.close().await
+}
+
 #[tokio::test]
 async fn a_bad_value_is_refused_by_name() -> Result<()> {
     let desk = Desk::open().await?;
