@@ -147,7 +147,10 @@ pub fn confirm(
         Verdict::Fill { .. } if excess::is_too_much(&request.quote, deposit, means)? => {
             Event::DepositRefused { reason: FailReason::Slippage }
         }
-        Verdict::Fill { output } => Event::DepositAccepted { output },
+        Verdict::Fill { output } => match fill_too_late(&request.quote, means) {
+            Some(reason) => Event::DepositRefused { reason },
+            None => Event::DepositAccepted { output },
+        },
         Verdict::Refund { reason } => Event::DepositRefused { reason },
     };
     if request.state == RequestState::Failed && deposits::of_order(tx, request.order_id)?.is_none() {
@@ -162,6 +165,12 @@ pub fn confirm(
     losses::recover(tx, stored, request, means)?;
     fast_fill::landed(tx, stored, request, means)?;
     advance(tx, request, event, &Figures::of(deposit), means)
+}
+
+/// It came in time, and we did not: what was promised for a while is not made good after it.
+fn fill_too_late(quote: &Quote, means: &Means) -> Option<FailReason> {
+    let terms = quote.terms.as_ref()?;
+    deposit::too_late(quote, fast_fill::destination_time(terms, means))
 }
 
 /// A deposit that pays for no order is sent back once it is final; one that names an order is a request of its own.

@@ -206,7 +206,7 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, means: &Means) -> Resul
 }
 
 /// Deadlines go by the chain's clock; where it is not known, by ours.
-fn destination_time(terms: &OrderTerms, means: &Means) -> Timestamp {
+pub(crate) fn destination_time(terms: &OrderTerms, means: &Means) -> Timestamp {
     let time = means.on(terms.payout.chain).and_then(|(_, snapshot)| i64::try_from(snapshot?.time).ok());
     time.map_or(means.now, Timestamp::from_secs)
 }

@@ -331,6 +331,32 @@ async fn a_deposit_waits_for_its_confirmations() -> Result<()> {
     service.stop().await
 }
 
+/// A deposit after the time of its quote goes back, and so does one that came in time while nobody was there to fill it.
+#[tokio::test]
+async fn what_is_quoted_for_a_while_is_not_filled_after_it() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let recipient = new_account().address;
+    let service = stand.serve().await?;
+    let user = base.fresh_user().await?;
+    let value = U256::from(100_000_000_000_000_000u64);
+    let mut body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    body["ttl"] = json!(3);
+    let (late, in_time) = (stand.quote(&body).await?, stand.quote(&body).await?);
+    let past = tokio::time::Instant::now() + std::time::Duration::from_secs(6);
+    service.stop().await?;
+    execute(base, &in_time, &user).await?;
+    tokio::time::sleep_until(past).await;
+    execute(base, &late, &user).await?;
+    let service = stand.serve().await?;
+    for quote in [&late, &in_time] {
+        let status = stand.wait_for(request_id(quote), "refund").await?;
+        assert_eq!(status["failReason"], "TTL_EXPIRED", "{status}");
+    }
+    assert!(optimism.balance(Address::ZERO, recipient).await?.is_zero());
+    service.stop().await
+}
+
 /// A blocked wallet gets no quote, and its deposit under somebody else's order is neither filled nor sent back.
 #[tokio::test]
 async fn a_blocked_wallet_is_not_served() -> Result<()> {
