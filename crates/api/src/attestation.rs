@@ -10,7 +10,7 @@ use store::requests::{self, Request};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::error::{ApiError, Coded, CodedBody};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -36,24 +36,62 @@ pub struct RequestData {
     destination_user: String,
 }
 
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttestationV2Response {
+    request_data: RequestDataV2,
+    /// EIP-191, over the hash of the ABI encoding of the request id and the members above, in this order: id,
+    /// originChainId, originUser, originCurrency, destinationChainId, destinationUser, destinationCurrency.
+    signature: String,
+    /// Who signed.
+    signer: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestDataV2 {
+    origin_chain_id: u64,
+    origin_user: String,
+    origin_currency: String,
+    /// Where the deposit goes: the depository.
+    origin_transfer_destination: String,
+    destination_chain_id: u64,
+    destination_user: String,
+    destination_currency: String,
+}
+
+fn text(address: Address) -> String {
+    format!("0x{}", hex::encode(address))
+}
+
 /// An account in one word, as every machine's fits.
 fn word(account: &Account) -> B256 {
     B256::left_padding_from(account.bytes().get(..32).unwrap_or(account.bytes()))
 }
 
-fn digest(request: &Request) -> B256 {
-    let ask = &request.quote.ask;
-    let number = |n: u64| B256::from(U256::from(n));
-    let words = [
-        request.id.0,
-        number(ask.origin.chain.0),
-        word(&ask.user),
-        word(&ask.origin.address),
-        B256::from(request.quote.figures.input.units()),
-        number(ask.destination.chain.0),
-        word(&ask.recipient),
-    ];
-    eip191_hash_message(keccak256(words.concat()))
+fn number(n: u64) -> B256 {
+    B256::from(U256::from(n))
+}
+
+/// The request, where there is one and somebody to speak for it.
+async fn attested(app: &App, id: &str) -> Result<Request, ApiError> {
+    let id: RequestId = id.parse().map_err(|error: domain::ids::NotAnId| ApiError::Parameter {
+        field: "requestId",
+        problem: error.to_string(),
+    })?;
+    let request = app.solver.store.read(move |tx| requests::find(tx, id)).await?;
+    request.ok_or(ApiError::RequestNotFound)
+}
+
+/// Signature and signer.
+fn sign(app: &App, words: [B256; 7]) -> Result<(String, String), ApiError> {
+    let key = app.solver.attestation_key.as_ref().ok_or(ApiError::NotOffered { field: "signature" })?;
+    let digest = eip191_hash_message(keccak256(words.concat()));
+    Ok((format!("0x{}", hex::encode(key.sign_digest(digest).as_bytes())), text(key.address())))
+}
+
+fn depository(app: &App, request: &Request) -> String {
+    text(app.catalog.chain(request.quote.ask.origin.chain).map_or(Address::ZERO, |chain| chain.depository))
 }
 
 /// Signs what a request is.
@@ -63,32 +101,71 @@ fn digest(request: &Request) -> B256 {
     params(("requestId" = String, Path, description = "The request")),
     responses(
         (status = 200, description = "What it is, signed", body = AttestationResponse),
-        (status = 400, description = "Not a request id, or nothing is attested here", body = ErrorBody),
-        (status = 404, description = "No such request", body = ErrorBody),
+        (status = 400, description = "Not a request id, or nothing is attested here", body = CodedBody),
+        (status = 404, description = "No such request", body = CodedBody),
     )
 )]
-pub async fn signature(app: State<App>, Path(id): Path<String>) -> ApiResult<AttestationResponse> {
-    let id: RequestId = id.parse().map_err(|error: domain::ids::NotAnId| ApiError::Parameter {
-        field: "requestId",
-        problem: error.to_string(),
-    })?;
-    let key = app.solver.attestation_key.as_ref().ok_or(ApiError::NotOffered { field: "signature" })?;
-    let request = app.solver.store.read(move |tx| requests::find(tx, id)).await?;
-    let request = request.ok_or(ApiError::RequestNotFound)?;
+pub async fn signature(app: State<App>, Path(id): Path<String>) -> Result<Json<AttestationResponse>, Coded> {
+    let request = attested(&app, &id).await?;
+    let (ask, input) = (&request.quote.ask, request.quote.figures.input);
+    let (signature, signer) = sign(
+        &app,
+        [
+            request.id.0,
+            number(ask.origin.chain.0),
+            word(&ask.user),
+            word(&ask.origin.address),
+            B256::from(input.units()),
+            number(ask.destination.chain.0),
+            word(&ask.recipient),
+        ],
+    )?;
+    let request_data = RequestData {
+        origin_chain_id: ask.origin.chain.0,
+        origin_user: ask.user.to_string(),
+        origin_currency: ask.origin.address.to_string(),
+        origin_amount: input.to_string(),
+        origin_transfer_destination: depository(&app, &request),
+        destination_chain_id: ask.destination.chain.0,
+        destination_user: ask.recipient.to_string(),
+    };
+    Ok(Json(AttestationResponse { request_data, signature, signer }))
+}
+
+/// Signs what a request is, with what arrives in place of how much is sent.
+#[utoipa::path(
+    get,
+    path = "/requests/{requestId}/signature/v2",
+    params(("requestId" = String, Path, description = "The request")),
+    responses(
+        (status = 200, description = "What it is, signed", body = AttestationV2Response),
+        (status = 400, description = "Not a request id, or nothing is attested here", body = CodedBody),
+        (status = 404, description = "No such request", body = CodedBody),
+    )
+)]
+pub async fn signature_v2(app: State<App>, Path(id): Path<String>) -> Result<Json<AttestationV2Response>, Coded> {
+    let request = attested(&app, &id).await?;
     let ask = &request.quote.ask;
-    let depository = app.catalog.chain(ask.origin.chain).map_or(Address::ZERO, |chain| chain.depository);
-    let text = |address: Address| format!("0x{}", hex::encode(address));
-    Ok(Json(AttestationResponse {
-        request_data: RequestData {
-            origin_chain_id: ask.origin.chain.0,
-            origin_user: ask.user.to_string(),
-            origin_currency: ask.origin.address.to_string(),
-            origin_amount: request.quote.figures.input.to_string(),
-            origin_transfer_destination: text(depository),
-            destination_chain_id: ask.destination.chain.0,
-            destination_user: ask.recipient.to_string(),
-        },
-        signature: format!("0x{}", hex::encode(key.sign_digest(digest(&request)).as_bytes())),
-        signer: text(key.address()),
-    }))
+    let (signature, signer) = sign(
+        &app,
+        [
+            request.id.0,
+            number(ask.origin.chain.0),
+            word(&ask.user),
+            word(&ask.origin.address),
+            number(ask.destination.chain.0),
+            word(&ask.recipient),
+            word(&ask.destination.address),
+        ],
+    )?;
+    let request_data = RequestDataV2 {
+        origin_chain_id: ask.origin.chain.0,
+        origin_user: ask.user.to_string(),
+        origin_currency: ask.origin.address.to_string(),
+        origin_transfer_destination: depository(&app, &request),
+        destination_chain_id: ask.destination.chain.0,
+        destination_user: ask.recipient.to_string(),
+        destination_currency: ask.destination.address.to_string(),
+    };
+    Ok(Json(AttestationV2Response { request_data, signature, signer }))
 }

@@ -150,9 +150,11 @@ fn text(address: Address) -> String {
 impl ChainBody {
     fn new(chain: &Chain, app: &App) -> Self {
         let site = app.solver.sites.get(&chain.id);
-        let refusing = site.and_then(|site| site.refusing());
+        let lags = site.is_some_and(|site| app.solver.lags(site));
+        let refusing = lags || site.is_some_and(|site| site.refusing().is_some());
         let mut solver_addresses = vec![text(app.solver.terms.solver)];
         solver_addresses.extend(app.solver.attestation_key.as_ref().map(|key| text(key.address())));
+        solver_addresses.extend(app.solver.allocator.map(text));
         if let Some(site) = site {
             solver_addresses.push(text(site.treasury));
             solver_addresses.extend(site.addresses().into_iter().map(text));
@@ -172,11 +174,11 @@ impl ChainBody {
                 token: "/token/{TOKEN}",
             }),
             explorer_query_params: None,
-            deposit_enabled: refusing.is_none(),
+            deposit_enabled: !refusing,
             token_support: "Limited",
-            disabled: refusing.is_some(),
+            disabled: refusing,
             partial_disable_limit: 0,
-            block_production_lagging: app.solver.market.current(chain.id).is_err(),
+            block_production_lagging: lags || app.solver.market.current(chain.id).is_err(),
             currency: NativeCurrency { listed: (&chain.native).into(), supports_bridging: true },
             withdrawal_fee: 0,
             deposit_fee: 0,

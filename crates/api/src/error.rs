@@ -5,6 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::pricing::Refusal;
+use market::MarketError;
 use serde::Serialize;
 use solver::claims::ClaimError;
 use solver::fast_fill::FastFillError;
@@ -134,6 +135,7 @@ fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
         QuoteError::Node { timed_out: true, .. } => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
         QuoteError::Node { timed_out: false, .. } => (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
         QuoteError::Refused(refusal) => (StatusCode::BAD_REQUEST, refusal_code(refusal)),
+        QuoteError::Market(MarketError::Unpriced { .. }) => (StatusCode::BAD_REQUEST, "UNSUPPORTED_CURRENCY"),
         QuoteError::Market(_) => (StatusCode::SERVICE_UNAVAILABLE, "PRICE_FETCH_FAILED"),
         QuoteError::Store(error) => store_parts(error),
     }
@@ -282,6 +284,32 @@ impl ApiError {
         let status_code = status.as_u16();
         let successor = matches!(self, Self::TooManyOfV2).then_some(SUCCESSOR);
         (status, ErrorBody { message, error_code, status_code, error_data, failed_call_data, successor })
+    }
+}
+
+/// An error of a route whose clients look for the code under another name; ours is there too.
+#[derive(Debug)]
+pub struct Coded(ApiError);
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CodedError)]
+pub struct CodedBody {
+    #[serde(flatten)]
+    body: ErrorBody,
+    code: &'static str,
+}
+
+impl<E: Into<ApiError>> From<E> for Coded {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for Coded {
+    fn into_response(self) -> Response {
+        let (status, body) = self.0.answer();
+        let code = body.error_code;
+        (status, Json(CodedBody { body, code })).into_response()
     }
 }
 

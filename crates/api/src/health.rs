@@ -2,14 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use domain::catalog::Chain;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::chains::{is_listed, named};
-use crate::error::{ApiError, ErrorBody};
+use crate::error::{ApiError, Coded, CodedBody};
 use crate::json::ApiQuery;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -25,34 +24,10 @@ pub struct HealthResponse {
     healthy: bool,
 }
 
-/// This route's clients look for the code under another name; ours is there too.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct HealthError {
-    #[serde(flatten)]
-    body: ErrorBody,
-    code: &'static str,
-}
-
-#[derive(Debug)]
-pub struct Unanswered(ApiError);
-
-impl From<ApiError> for Unanswered {
-    fn from(error: ApiError) -> Self {
-        Self(error)
-    }
-}
-
-impl IntoResponse for Unanswered {
-    fn into_response(self) -> Response {
-        let (status, body) = self.0.answer();
-        let code = body.error_code;
-        (status, Json(HealthError { body, code })).into_response()
-    }
-}
-
 /// Whether the chain is read and paid on: without the one nothing can be promised, without the other nothing kept.
 fn is_healthy(app: &App, chain: &Chain) -> bool {
-    let refusing = app.solver.sites.get(&chain.id).is_none_or(|site| site.refusing().is_some());
+    let site = app.solver.sites.get(&chain.id);
+    let refusing = site.is_none_or(|site| site.refusing().is_some() || app.solver.lags(site));
     !refusing && app.solver.market.current(chain.id).is_ok()
 }
 
@@ -63,13 +38,13 @@ fn is_healthy(app: &App, chain: &Chain) -> bool {
     params(HealthQuery),
     responses(
         (status = 200, description = "Whether it is", body = HealthResponse),
-        (status = 400, description = "No such chain", body = HealthError),
+        (status = 400, description = "No such chain", body = CodedBody),
     )
 )]
 pub async fn health(
     app: State<App>,
     query: Result<ApiQuery<HealthQuery>, ApiError>,
-) -> Result<Json<HealthResponse>, Unanswered> {
+) -> Result<Json<HealthResponse>, Coded> {
     let ApiQuery(query) = query?;
     let healthy = match query.chain_id {
         Some(id) => is_healthy(&app, named(&app.catalog, "chainId", id)?),

@@ -45,6 +45,7 @@ pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
         .routes(routes!(transactions::index))
         .routes(routes!(transactions::single))
         .routes(routes!(attestation::signature))
+        .routes(routes!(attestation::signature_v2))
         .routes(routes!(fast_fill::fast_fill))
         .routes(routes!(wallet_links::link))
         .routes(routes!(trace::trace))

@@ -73,13 +73,14 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
     let attestation_key = attestation_key.map(|source| signers::key(config, source));
     let attestation_key = attestation_key.transpose().context("solver.attestation_key")?;
     let debug_refunds = config.environment == Environment::Testnet;
-    let solver = Solver {
+    let mut solver = Solver {
         catalog,
         store,
         market,
         terms,
         order_key: orders.key,
         attestation_key,
+        allocator: config.allocator.as_ref().and_then(|settings| settings.address),
         sites,
         screen,
         accounts,
@@ -89,6 +90,10 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         outside,
     };
     let allocator = if role.allocates() { allocator(config, role, &solver)?.map(Arc::new) } else { None };
+    if let Some(key) = allocator.as_ref().map(|allocator| allocator.address()) {
+        let named = solver.allocator.replace(key);
+        ensure!(named.is_none_or(|named| named == key), "allocator.address: the key is that of {key}");
+    }
     Ok(Parts { solver: Arc::new(solver), watchlists, allocator })
 }
 

@@ -109,6 +109,7 @@ fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
     let currencies: BTreeSet<String> = tokens.chain(["eth".to_owned()]).collect();
     let cap = |currency| CapConfig { currency, hour: "1000000".to_owned(), day: "10000000".to_owned() };
     Ok(AllocatorConfig {
+        address: None,
         key: Some(key_file(folder, "allocator", devnet.keys.allocator.private_key)?),
         agreeing: 2,
         batch_usd: "100".to_owned(),

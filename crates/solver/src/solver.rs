@@ -51,6 +51,8 @@ pub struct Solver {
     pub order_key: Option<LocalSigner>,
     /// Signs what requests are, for third parties; none where that is not offered.
     pub attestation_key: Option<LocalSigner>,
+    /// Whose signature opens the depositories, where that is known here.
+    pub allocator: Option<Address>,
     pub sites: BTreeMap<ChainId, Arc<Site>>,
     /// Replaced as a whole when the lists change.
     pub screen: Arc<ArcSwap<Screen>>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use alloy::primitives::U256;
+use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use domain::money::{Amount, UsdMicros};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,9 @@ pub struct AllocatorConfig {
     /// The key that the depositories name as their allocator. It signs payouts and nothing else. Needed by the allocator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Source>,
+    /// Its address, for `/chains` to list where the key is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Address>,
     /// How many nodes have to say the same before anything is signed.
     #[serde(default = "default_agreeing")]
     pub agreeing: usize,

@@ -1,11 +1,13 @@
 //! What callers see: shapes, errors, headers, documents.
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, Signature, U256, eip191_hash_message, keccak256};
+use alloy::sol_types::SolValue;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::process::causeway;
-use crate::stand::{Engine, Stand, ask, new_account};
+use crate::repayment::allocator;
+use crate::stand::{Engine, Stand, ask, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -174,6 +176,54 @@ async fn anyone_can_check_the_order_id_of_a_quote() -> Result<()> {
     ensure!(protocol["orderSignature"].as_str().is_some_and(|signature| signature.len() == 132));
     ensure!(protocol["paymentDetails"]["amount"] == "100000000000000000");
     service.stop().await
+}
+
+/// The solver's word on a request can be checked by anybody, on a chain too.
+#[tokio::test]
+async fn what_a_request_is_is_signed_for() -> Result<()> {
+    let stand = Stand::with(Engine::Sqlite, |config| config.allocator = Some(allocator(config))).await?;
+    let service = stand.serve().await?;
+    let (user, recipient) = (new_account().address, new_account().address);
+    let usdc = |chain| stand.chain(chain).token("USDC").address;
+    let (from, to, units) = (usdc("base"), usdc("optimism"), U256::from(25_000_000u64));
+    let quote = stand.quote(&ask(user, recipient, (BASE, from), (OPTIMISM, to), units)).await?;
+    let id: B256 = request_id(&quote).parse()?;
+    let (_, chains) = stand.get("/chains").await?;
+    let ours: Vec<Address> = serde_json::from_value(chains["chains"][0]["solverAddresses"].clone())?;
+    ensure!(ours.contains(&stand.treasury.address) && ours.contains(&stand.devnet.keys.allocator.address), "{ours:?}");
+
+    let (base, optimism) = (U256::from(BASE), U256::from(OPTIMISM));
+    let first = (id, base, user.into_word(), from.into_word(), units, optimism, recipient.into_word()).abi_encode();
+    let second =
+        (id, base, user.into_word(), from.into_word(), optimism, recipient.into_word(), to.into_word()).abi_encode();
+    for (version, encoded, member, value) in
+        [("", first, "originAmount", json!("25000000")), ("/v2", second, "destinationCurrency", json!(to))]
+    {
+        let (code, word) = stand.get(&format!("/requests/{id}/signature{version}")).await?;
+        ensure!(code == 200, "{word}");
+        let data = &word["requestData"];
+        ensure!(same(&data["originUser"], user) && same(&data["destinationUser"], recipient), "{data}");
+        ensure!(data["originTransferDestination"].as_str().is_some_and(|it| it.parse() == Ok(stand.depository)));
+        ensure!(data[member].to_string().eq_ignore_ascii_case(&value.to_string()), "{data}");
+        let signature: Signature = word["signature"].as_str().unwrap().parse()?;
+        let signer = signature.recover_address_from_prehash(&eip191_hash_message(keccak256(encoded)))?;
+        ensure!(same(&word["signer"], signer) && ours.contains(&signer), "{word}");
+        for (bad, status, error) in [
+            ("0x12".to_owned(), 400, "INVALID_PARAMETERS"),
+            (B256::repeat_byte(1).to_string(), 404, "REQUEST_NOT_FOUND"),
+        ] {
+            let (code, answer) = stand.get(&format!("/requests/{bad}/signature{version}")).await?;
+            ensure!(
+                (code, &answer["code"], &answer["errorCode"]) == (status, &json!(error), &json!(error)),
+                "{answer}"
+            );
+        }
+    }
+    service.stop().await
+}
+
+fn same(text: &Value, address: Address) -> bool {
+    text.as_str().is_some_and(|text| text.parse() == Ok(address))
 }
 
 /// Every member a client may read, with what differs from run to run left out.

@@ -34,6 +34,7 @@ pub fn allocator(config: &Config) -> AllocatorConfig {
         day: "1000000".to_owned(),
     };
     AllocatorConfig {
+        address: None,
         key: Some(Source { env: None, file: Some(config.folder.join("keys/allocator")) }),
         agreeing: 2,
         batch_usd: "1000000".to_owned(),
