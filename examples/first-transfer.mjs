@@ -31,10 +31,10 @@ async function rpc(chain, method, ...params) {
 }
 
 async function until(what, ask) {
-  for (let n = 0; n < 600; n++) {
+  for (let n = 0; n < 120; n++) {
     const answer = await ask()
     if (answer) return answer
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await new Promise((resolve) => setTimeout(resolve, 500))
   }
   throw new Error(`not in time: ${what}`)
 }

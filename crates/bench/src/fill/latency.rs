@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use alloy::primitives::{Address, B256, Bytes, U64, U256, keccak256};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use devnet::Dice;
 use serde_json::{Value, json};
 
@@ -14,6 +14,8 @@ use crate::socket::Subscription;
 
 /// Of the bare transaction: as much as a fill.
 const FILL_GAS: u64 = 60_000;
+/// How long a transaction is looked for.
+const MOST_BLOCKS: u32 = 60;
 
 /// Both ways in turn, so that they share what else the machine does.
 pub async fn measure(stand: &Stand<'_>, samples: u64, far: bool) -> Result<LatencyFigures> {
@@ -25,9 +27,9 @@ pub async fn measure(stand: &Stand<'_>, samples: u64, far: bool) -> Result<Laten
     let mut pool = Subscription::to(&destination.ws_url, "newPendingTransactions").await?;
     let (mut fills, mut floors, mut next_block) = (Vec::new(), Vec::new(), 0);
     for raw in &deposits {
-        let deposit = origin.send_raw(raw).await?;
         heads.forget().await;
         pool.forget().await;
+        let deposit = origin.send_raw(raw).await?;
         let (seen, block) = holding(&mut heads, origin, deposit).await?;
         let (taken, fill) = pool.next().await?;
         fills.push(nanos(taken.duration_since(seen)));
@@ -39,13 +41,14 @@ pub async fn measure(stand: &Stand<'_>, samples: u64, far: bool) -> Result<Laten
 
 /// The announcement of the block that holds a transaction.
 async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> Result<(Instant, Value)> {
-    loop {
+    for _ in 0..MOST_BLOCKS {
         let (seen, head) = heads.next().await?;
         let block: Value = chain.rpc("eth_getBlockByHash", (head["hash"].clone(), false)).await?;
         if block["transactions"].as_array().is_some_and(|all| all.contains(&json!(tx))) {
             return Ok((seen, head));
         }
     }
+    bail!("{tx} is in none of {MOST_BLOCKS} blocks")
 }
 
 /// Whether the destination mined it in the first block it made after the deposit's.

@@ -108,13 +108,7 @@ async fn apps_earn(engine: Engine) -> Result<()> {
     stand.wait_for(request_id(&wrap), "success").await?;
     take_away(base, taken).await?;
     blocks_pass(base, 16).await?;
-    let seen = base.block_number().await?;
-    eventually("the service has seen it final", || async {
-        let (_, lives) = stand.get("/lives").await?;
-        let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
-        Ok(chains.iter().any(|chain| chain["id"] == BASE && chain["block"].as_u64() >= Some(seen)))
-    })
-    .await?;
+    stand.walked(base).await?;
     ensure!(balance_of(&stand, fourth).await? == 0);
     service.stop().await?;
     let (findings, content) = audit(&stand).await?;

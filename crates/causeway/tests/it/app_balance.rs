@@ -104,8 +104,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     body["originCurrency"] = json!(usdt);
     body["fixedRate"] = json!("1:0.9996");
     for (answer, sign) in [(99_940_000, -1), (99_960_000, 0), (100_000_000, 1)] {
-        base.set_price("USDT", answer).await?;
-        blocks_pass(base, 3).await?;
+        stand.set_price(base, "USDT", answer).await?;
         let recipient = new_account().address;
         body["recipient"] = json!(recipient);
         let fixed = quote(&stand, &by, &body).await?;

@@ -224,7 +224,7 @@ async fn a_private_chain_is_shown_to_those_who_know_of_it() -> Result<()> {
 /// A chain that stands still has no prices, and one feed that does has none of its own.
 #[tokio::test]
 async fn what_is_no_longer_known_is_not_said() -> Result<()> {
-    let stand = Stand::alone(|config| config.limits.market_max_age_secs = 3).await?;
+    let stand = Stand::alone(|config| config.limits.market_max_age_secs = 8).await?;
     let service = stand.serve().await?;
     let base = stand.chain("base");
     let usdc = format!("address={}&chainId={BASE}", base.token("USDC").address);

@@ -309,6 +309,7 @@ async fn a_claim_survives_a_reorg_and_one_that_fails_is_credited_back() -> Resul
     blocks_pass(base, 8).await?;
     claim(&stand, &by, recipient, Some(20 * USDC)).await?;
     eventually("it is mined", || async { Ok(arrived(&stand, recipient).await? == 20 * USDC) }).await?;
+    eventually("its hash is told", || async { Ok(listed(&stand, wallet).await?[0]["txHash"].is_string()) }).await?;
     let hash: B256 = listed(&stand, wallet).await?[0]["txHash"].as_str().context("txHash")?.parse()?;
     take_away(base, hash).await?;
     becomes(&stand, wallet, "success").await?;

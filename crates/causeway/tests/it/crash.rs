@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::claims;
 use crate::process::serve;
 use crate::repayment;
-use crate::stand::{PATIENCE, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::stand::{
+    PATIENCE, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away,
+};
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
@@ -31,7 +33,7 @@ async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
             let quote = stand.quote(&body).await?;
             execute(arbitrum, &quote, &user).await?;
             stand.wait_for(request_id(&quote), "success").await?;
-            arbitrum.reorg(3, &[]).await?;
+            stand.reorg_walked(arbitrum, 3).await?;
             Ok((quote, recipient))
         }
         "hold.committed" => crate::fast_fill::crash(stand).await,
@@ -181,8 +183,7 @@ async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
     let deposit = execute(arbitrum, &quote, &user).await?;
     let raw: Bytes = arbitrum.rpc("eth_getRawTransactionByHash", [deposit]).await?;
     first.wait_until_dead(PATIENCE).await?;
-    let depth = arbitrum.block_number().await? - arbitrum.receipt(deposit).await?.block_number.unwrap() + 1;
-    arbitrum.reorg(depth, &[]).await?;
+    take_away(arbitrum, deposit).await?;
 
     let second = serve(&toml, None)?;
     stand.wait_until_served().await?;

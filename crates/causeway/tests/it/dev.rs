@@ -75,8 +75,11 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
         ensure!(chain["tokens"].as_array().is_some_and(|tokens| tokens.len() == 5));
     }
     ensure!(facts["accounts"][1]["privateKey"].is_string() && facts["solver"].is_string());
-    let lives: Value = reqwest::get(format!("http://127.0.0.1:{port}/lives")).await?.json().await?;
-    ensure!(lives["status"] == "ok", "{lives}");
+    eventually("all is well", || async {
+        let lives: Value = reqwest::get(format!("http://127.0.0.1:{port}/lives")).await?.json().await?;
+        Ok(lives["status"] == "ok")
+    })
+    .await?;
 
     // The key's wallet is the second account, and has a balance.
     let wallet = facts["accounts"][1]["address"].as_str().context("address")?.to_lowercase();

@@ -31,8 +31,7 @@ async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
     execute(base, &quote, &user).await?;
     let status = stand.wait_for(request_id(&quote), "success").await?;
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
-    let fill = arbitrum.receipt(status["txHashes"][0].as_str().unwrap().parse()?).await?;
-    arbitrum.reorg(arbitrum.block_number().await? - fill.block_number.unwrap() + 1, &[]).await?;
+    take_away(arbitrum, status["txHashes"][0].as_str().unwrap().parse()?).await?;
     eventually("the recipient is paid again", || async {
         Ok(arbitrum.balance(Address::ZERO, recipient).await? == promised)
     })
@@ -112,7 +111,7 @@ async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     let arbitrum = stand.chain("arbitrum");
     let finality = stand.config.chains.iter().find(|chain| chain.id == ARBITRUM).unwrap().finality_blocks;
     blocks_pass(arbitrum, finality + 3).await?;
-    arbitrum.reorg(finality + 2, &[]).await?;
+    stand.reorg_walked(arbitrum, finality + 2).await?;
     eventually("the chain is refused", || async {
         let (_, lives) = stand.get("/lives").await?;
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();

@@ -99,7 +99,9 @@ async fn what_is_out_against_young_deposits_is_bounded_on_postgres() -> Result<(
 async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
     let change = |config: &mut Config| {
         for chain in &mut config.chains {
-            chain.confirmations = 6;
+            // Long enough to be taken away before it counts, however slow the machine.
+            chain.confirmations = 40;
+            chain.finality_blocks = 60;
             chain.risk.lost_after_secs = 1;
         }
     };

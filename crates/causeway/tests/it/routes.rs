@@ -172,7 +172,11 @@ async fn caught_up(stand: &Stand, service: &Service) -> Result<()> {
 }
 
 async fn seen(service: &Service, chain: &Chain, block: u64) -> Result<()> {
-    let seen = || service.solver.market.latest(ChainId(chain.id)).is_some_and(|snapshot| snapshot.block >= block);
+    // With its own pools: where they could not be read in time it has those of a block before.
+    let seen = || {
+        let snapshot = service.solver.market.latest(ChainId(chain.id));
+        snapshot.is_some_and(|snapshot| snapshot.block >= block && snapshot.check_pools().is_ok())
+    };
     eventually("the service sees the block", || async { Ok(seen()) }).await
 }
 

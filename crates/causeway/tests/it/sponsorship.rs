@@ -132,8 +132,7 @@ async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
     body["originCurrency"] = json!(usdt);
     body["fixedRate"] = json!("1:0.9996");
     for (answer, sign) in [(99_940_000, -1), (99_960_000, 0), (100_000_000, 1)] {
-        base.set_price("USDT", answer).await?;
-        blocks_pass(base, 3).await?;
+        stand.set_price(base, "USDT", answer).await?;
         let recipient = new_account().address;
         body["recipient"] = json!(recipient);
         let quote = integrator.quote(&stand, &body).await?;
@@ -155,13 +154,11 @@ async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
     base.set_token_balance(usdt, stand.treasury.address, inventory).await?;
     let approve = |filler: &Account| (usdt, evm::calldata::approve(filler.address, inventory));
     base.send_all(stand.treasury.private_key, stand.fillers.iter().map(approve).collect::<Vec<_>>()).await?;
-    base.set_price("USDT", 100_000_000).await?;
-    blocks_pass(base, 3).await?;
+    stand.set_price(base, "USDT", 100_000_000).await?;
     let mut far = ask(user.address, user.address, (BASE, usdt), (OPTIMISM, there), U256::from(100_000_000u64));
     (far["subsidizeFees"], far["fixedRate"]) = (json!(true), json!("1:0.99"));
     let quote = integrator.quote(&stand, &far).await?;
-    base.set_price("USDT", 90_000_000).await?;
-    blocks_pass(base, 3).await?;
+    stand.set_price(base, "USDT", 90_000_000).await?;
     let (code, refused) = integrator.ask(&stand, &far).await?;
     ensure!(code == 400 && refused["errorCode"] == "INVALID_FIXED_RATE", "{refused}");
     execute(base, &quote, &user).await?;

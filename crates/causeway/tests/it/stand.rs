@@ -162,6 +162,36 @@ impl Stand {
         .await
     }
 
+    /// Waits until the service has taken in a chain up to where it is now.
+    pub async fn walked(&self, chain: &Chain) -> Result<()> {
+        let head = chain.block_number().await?;
+        eventually("the chain is walked to its head", || async {
+            let (_, lives) = self.get("/lives").await?;
+            let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
+            Ok(chains.iter().any(|it| it["id"] == chain.id && it["block"].as_u64() >= Some(head)))
+        })
+        .await
+    }
+
+    /// Replaces the last blocks of a chain, all of which the service has taken in, by empty ones.
+    pub async fn reorg_walked(&self, chain: &Chain, depth: u64) -> Result<()> {
+        chain.pause_mining().await;
+        self.walked(chain).await?;
+        chain.reorg(depth, &[]).await?;
+        chain.resume_mining().await;
+        Ok(())
+    }
+
+    /// Sets a price, in hundred-millionths of a dollar, and waits until the service knows it.
+    pub async fn set_price(&self, chain: &Chain, symbol: &str, answer: i64) -> Result<()> {
+        chain.set_price(symbol, answer).await?;
+        let path = format!("/currencies/token/price/v2?address={}&chainId={}", chain.token(symbol).address, chain.id);
+        let text = format!("{}.{:08}", answer / 100_000_000, answer % 100_000_000);
+        let text = text.trim_end_matches('0');
+        let known = json!({"price": format!("{text}{}", if text.ends_with('.') { "0" } else { "" })});
+        eventually("the price is known", || async { Ok(self.get(&path).await?.1 == known) }).await
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", causeway::assemble::plain(&self.config.base_url))
     }

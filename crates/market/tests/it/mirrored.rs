@@ -87,7 +87,9 @@ impl<'a> Mirrored<'a> {
     /// A snapshot of the chain as it is now, or a little later, with all pools.
     pub async fn now(&self) -> Arc<Snapshot> {
         let block = self.chain.block_number().await.unwrap();
-        let complete = |snapshot: &Arc<Snapshot>| snapshot.block >= block && snapshot.pools.all().len() == POOLS;
+        let complete = |snapshot: &Arc<Snapshot>| {
+            snapshot.block >= block && snapshot.check_pools().is_ok() && snapshot.pools.all().len() == POOLS
+        };
         until("a snapshot with all pools", || self.latest().filter(complete)).await
     }
 

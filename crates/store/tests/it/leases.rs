@@ -11,8 +11,8 @@ use store::{Instance, Lease, Store, StoreError};
 
 use crate::database::{Database, coins, put};
 
-/// Short, so that the death of a process is soon noticed.
-const TTL: Duration = Duration::from_millis(900);
+/// Short, so that the death of a process is soon noticed; not so short that a busy machine looks dead.
+const TTL: Duration = Duration::from_secs(2);
 
 struct Process {
     store: Store,
