@@ -1,5 +1,6 @@
 //! Moves committed pages from the write-ahead log into the SQLite file, off the writer's thread, and watches the disk.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,9 @@ const MOST_PAGES: i64 = 32 * 1024;
 /// How often what came in the meantime is moved before the writer has to wait for the rest, and when that is little.
 const ROUNDS: u32 = 4;
 const SOON: Duration = Duration::from_millis(10);
+/// What may be left to move while the writer waits. More than that is left because somebody still reads the log as it was:
+/// it cannot begin anew then, and the writer would wait for nothing.
+const MOST_LEFT: i64 = 8 * 1024;
 const WAIT_FOR_READERS: Duration = Duration::from_millis(100);
 
 /// The thread stops when the sender it returns is dropped.
@@ -34,6 +38,9 @@ pub fn start(
     running: watch::Sender<()>,
 ) -> Result<Sender<()>, StoreError> {
     let connection = open_sqlite(path, Access::Write)?;
+    let unreadable = |source| StoreError::File { path: path.to_owned(), source: Arc::new(source) };
+    // For as long as the thread runs: a file that is closed gives up what SQLite has locked of it in this process.
+    let file = File::open(path).map_err(unreadable)?;
     // It holds the write lock while it waits for readers of the old log, so it must not wait for long.
     connection.busy_timeout(WAIT_FOR_READERS)?;
     let mut wal = path.as_os_str().to_owned();
@@ -41,40 +48,69 @@ pub fn start(
     let disk = Disk { path: path.to_owned(), min_free_bytes, low: disk_low };
     disk.look();
     let (stop, stopped) = channel();
-    spawn("store-checkpoint", running, move || keep_moving(&connection, &PathBuf::from(wal), &disk, &stopped))?;
+    let log = Log { connection, file };
+    spawn("store-checkpoint", running, move || keep_moving(&log, &PathBuf::from(wal), &disk, &stopped))?;
     Ok(stop)
 }
 
-fn keep_moving(connection: &Connection, wal: &Path, disk: &Disk, stopped: &Receiver<()>) {
+fn keep_moving(log: &Log, wal: &Path, disk: &Disk, stopped: &Receiver<()>) {
     while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
         disk.look();
         wal_bytes(wal.metadata().map_or(0, |file| file.len()));
-        if checkpoint(connection, "pragma wal_checkpoint(passive)") > MOST_PAGES {
-            begin_anew(connection);
+        if log.checkpoint("pragma wal_checkpoint(passive)").held > MOST_PAGES {
+            log.begin_anew();
         }
     }
-    checkpoint(connection, "pragma wal_checkpoint(truncate)");
+    log.checkpoint("pragma wal_checkpoint(truncate)");
 }
 
-/// While it waits for the rest to be moved the writer does nothing else, so most of it is moved before.
-fn begin_anew(connection: &Connection) {
-    for _ in 0..ROUNDS {
-        let began = Instant::now();
-        checkpoint(connection, "pragma wal_checkpoint(passive)");
-        if began.elapsed() < SOON {
-            break;
+struct Log {
+    connection: Connection,
+    /// The database.
+    file: File,
+}
+
+/// Pages of the log: how many it holds, and how many of them are in the database too.
+#[derive(Clone, Copy, Default)]
+struct Pages {
+    held: i64,
+    moved: i64,
+}
+
+impl Log {
+    /// While it waits for the rest to be moved the writer does nothing else, so most of it is moved before. It would also
+    /// wait until all that was moved is on the disk, because SQLite leaves that to the last checkpoint: so that is done
+    /// before as well.
+    fn begin_anew(&self) {
+        let mut pages = Pages::default();
+        for _ in 0..ROUNDS {
+            let began = Instant::now();
+            pages = self.checkpoint("pragma wal_checkpoint(passive)");
+            if began.elapsed() < SOON {
+                break;
+            }
         }
+        if pages.held.saturating_sub(pages.moved) > MOST_LEFT {
+            return;
+        }
+        if let Err(error) = self.file.sync_data() {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "the database could not be synced before its log begins anew"
+            );
+            return;
+        }
+        self.checkpoint("pragma wal_checkpoint(restart)");
     }
-    checkpoint(connection, "pragma wal_checkpoint(restart)");
-}
 
-/// How many pages the log holds, those included that were moved.
-fn checkpoint(connection: &Connection, sql: &'static str) -> i64 {
-    // Busy is an answer here, not an error: a reader still needs the log, and the next round goes on.
-    connection.query_row(sql, [], |row| row.get(1)).unwrap_or_else(|error| {
-        warn!(error = &error as &dyn std::error::Error, "a checkpoint failed");
-        0
-    })
+    fn checkpoint(&self, sql: &'static str) -> Pages {
+        // Busy is an answer here, not an error: a reader still needs the log, and the next round goes on.
+        let pages = self.connection.query_row(sql, [], |row| Ok(Pages { held: row.get(1)?, moved: row.get(2)? }));
+        pages.unwrap_or_else(|error| {
+            warn!(error = &error as &dyn std::error::Error, "a checkpoint failed");
+            Pages::default()
+        })
+    }
 }
 
 struct Disk {
@@ -111,14 +147,36 @@ mod tests {
                 writer.execute("insert into it values ('some text')", []).unwrap();
             }
         };
-        let mover = open_sqlite(&path, Access::Write).unwrap();
+        let log = Log { connection: open_sqlite(&path, Access::Write).unwrap(), file: File::open(&path).unwrap() };
+        let held = || log.checkpoint("pragma wal_checkpoint(passive)").held;
         write(40);
-        let pages = checkpoint(&mover, "pragma wal_checkpoint(passive)");
-        assert!(pages >= 40, "{pages}");
+        assert!(held() >= 40, "{}", held());
         write(1);
-        begin_anew(&mover);
+        log.begin_anew();
         write(1);
-        let pages = checkpoint(&mover, "pragma wal_checkpoint(passive)");
-        assert!((1..10).contains(&pages), "{pages}");
+        assert!((1..10).contains(&held()), "{}", held());
+    }
+
+    #[test]
+    fn nobody_waits_while_somebody_reads_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it.db");
+        let writer = open_sqlite(&path, Access::Create).unwrap();
+        writer.execute_batch("create table it (body blob); insert into it values (null)").unwrap();
+        let reader = open_sqlite(&path, Access::Read).unwrap();
+        reader.execute_batch("begin; select count(*) from it").unwrap();
+        // More pages than may be left, all of them newer than what is read.
+        writer.execute("insert into it values (zeroblob(4096 * ?1))", [MOST_LEFT + 100]).unwrap();
+        let connection = open_sqlite(&path, Access::Write).unwrap();
+        connection.busy_timeout(Duration::from_secs(30)).unwrap();
+        let log = Log { connection, file: File::open(&path).unwrap() };
+        let began = Instant::now();
+        log.begin_anew();
+        assert!(began.elapsed() < Duration::from_secs(20), "it waited for the reader");
+        reader.execute_batch("commit").unwrap();
+        log.begin_anew();
+        writer.execute("insert into it values (null)", []).unwrap();
+        let held = log.checkpoint("pragma wal_checkpoint(passive)").held;
+        assert!(held < 10, "{held}");
     }
 }

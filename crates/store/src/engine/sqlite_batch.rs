@@ -24,6 +24,10 @@ impl Batch {
         Self { quotes: vec![quote], ..Self::default() }
     }
 
+    fn of_quotes(quotes: Vec<PendingQuote>) -> Self {
+        Self { quotes, ..Self::default() }
+    }
+
     pub fn len(&self) -> usize {
         self.units.len() + self.quotes.len()
     }
@@ -89,9 +93,12 @@ impl Batch {
         }
     }
 
-    /// One batch for each, money first, as if nothing had been tried.
+    /// Smaller ones, as if nothing had been tried: money first, each by itself, then the quotes in halves, so that one that
+    /// spoils it is found in a few commits.
     pub fn split(self) -> impl Iterator<Item = Self> {
-        let units = self.units.into_iter().map(Self::of_unit);
-        units.chain(self.quotes.into_iter().map(Self::of_quote))
+        let mut quotes = self.quotes;
+        let half = quotes.split_off(quotes.len() / 2);
+        let halves = [quotes, half].into_iter().filter(|quotes| !quotes.is_empty());
+        self.units.into_iter().map(Self::of_unit).chain(halves.map(Self::of_quotes))
     }
 }

@@ -41,16 +41,27 @@ pub fn start(
 fn read_all(connection: &Connection, reads: &ReadQueue, deadline: &Deadline) {
     let mut texts = Texts::default();
     while let Some(mut read) = read_queue::next(reads) {
-        set(deadline, Some(read.deadline));
-        let result = snapshot(connection, &mut texts, &mut read);
-        set(deadline, None);
+        let result = snapshot(connection, &mut texts, &mut read, deadline);
         read.unit.answer(result);
     }
 }
 
-fn snapshot(connection: &Connection, texts: &mut Texts, read: &mut ReadUnit) -> Result<(), StoreError> {
+fn snapshot(
+    connection: &Connection,
+    texts: &mut Texts,
+    read: &mut ReadUnit,
+    deadline: &Deadline,
+) -> Result<(), StoreError> {
+    // Left open where its end was interrupted: it would keep the log from beginning anew.
+    end(connection)?;
     connection.prepare_cached("begin")?.execute([])?;
+    set(deadline, Some(read.deadline));
     read.unit.run(&mut Tx::sqlite(connection, texts).until(read.deadline));
+    set(deadline, None);
+    end(connection)
+}
+
+fn end(connection: &Connection) -> Result<(), StoreError> {
     if !connection.is_autocommit() {
         connection.prepare_cached("rollback")?.execute([])?;
     }

@@ -23,6 +23,7 @@ use super::{Access, Inbox, checkpoint, open_sqlite, sqlite_reader};
 use crate::tx::Texts;
 use crate::{Options, StoreError, Tx};
 
+const WAIT_FOR_LOCK: Duration = Duration::from_secs(30);
 /// Units that share one commit at most.
 const UNITS_PER_BATCH: usize = 64;
 /// After this no further unit joins a batch: those in it are waiting for their commit.
@@ -33,6 +34,8 @@ const QUOTES_BEFORE_MONEY: usize = 16;
 /// Opens every connection here, so that a failure is the caller's; then each moves to its thread.
 pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
     let connection = open_sqlite(path, Access::Write)?;
+    // Whoever has the lock (a slow disk makes the log begin anew, a command) is waited for, so that nothing fails for it.
+    connection.busy_timeout(WAIT_FOR_LOCK)?;
     let stop = checkpoint::start(path, options.min_free_bytes, inbox.disk_low, inbox.running.clone())?;
     sqlite_reader::start(path, options.reader_threads, inbox.reads, &inbox.running)?;
     let runtime = waiting_runtime()?;
@@ -105,7 +108,7 @@ impl Writer {
     fn write(&mut self, mut batch: Batch, gather: bool) {
         match self.transact(&mut batch, gather) {
             Ok(()) => batch.answer(),
-            // One spoiled it for all: each is tried once more by itself and gets an answer of its own.
+            // One spoiled it for all: they are tried again in smaller batches, until it is alone.
             Err(_) if batch.len() > 1 => batch.split().for_each(|one| self.write(one, false)),
             Err(Gone::ByStatement) => batch.answer(),
             Err(Gone::Engine(error)) => batch.fail(&error),
@@ -116,8 +119,13 @@ impl Writer {
         // Takes the write lock at once: a lock taken later could fail in the middle of a unit.
         self.statement("begin immediate")?;
         let result = self.fill(batch, gather).and_then(|()| self.commit(batch));
-        if result.is_err() && !self.connection.is_autocommit() {
-            self.statement("rollback")?;
+        if result.is_err()
+            && !self.connection.is_autocommit()
+            && let Err(error) = self.statement("rollback")
+        {
+            // It holds the lock, and whatever came next would become part of it.
+            error!(error = &error as &dyn std::error::Error, "a transaction could not be undone, the process ends");
+            std::process::abort();
         }
         result
     }
