@@ -64,24 +64,35 @@ fn read(name: &HeaderValue) -> Result<String, ApiError> {
     name.map(str::to_owned).ok_or_else(|| ApiError::Parameter { field: "Idempotency-Key", problem: problem() })
 }
 
-async fn answer(app: &App, call: Call, request: Request, next: Next) -> Result<Response, ApiError> {
-    let mut pending = Some((request, next));
+async fn answer(app: &App, call: Call, mut request: Request, mut next: Next) -> Result<Response, ApiError> {
     for _ in 0..LOOKS {
-        let (claim, now) = (call.clone(), app.solver.now());
-        let abandoned = Timestamp::from_millis(now.millis().saturating_sub(ABANDONED.as_millis() as i64));
-        match app.solver.store.write(move |tx| idempotency::claim(tx, &claim, abandoned, now)).await? {
-            Claimed::Ours => {
-                let Some((request, next)) = pending.take() else { return Err(ApiError::Internal) };
-                // The caller may hang up; what it began is answered all the same.
-                let done = tokio::spawn(first(app.clone(), call, request, next));
-                return done.await.map_err(|_| ApiError::Internal);
-            }
-            Claimed::Answered { status, answer } => return Ok(again(status, answer)),
-            Claimed::Differs => return Err(ApiError::NameUsed),
-            Claimed::Underway => wait(app, &call).await?,
+        // The caller may hang up; a name that was taken for it is answered under all the same.
+        let turn = tokio::spawn(turn(app.clone(), call.clone(), request, next));
+        match turn.await.map_err(|_| ApiError::Internal)?? {
+            Turn::Answer(response) => return Ok(response),
+            Turn::Underway(back) => (request, next) = *back,
         }
+        wait(app, &call).await?;
     }
     Err(ApiError::NameInUse)
+}
+
+enum Turn {
+    Answer(Response),
+    /// Somebody else is at it: the call as it came.
+    Underway(Box<(Request, Next)>),
+}
+
+/// Takes the name and answers under it, or says what became of it.
+async fn turn(app: App, call: Call, request: Request, next: Next) -> Result<Turn, ApiError> {
+    let (claim, now) = (call.clone(), app.solver.now());
+    let abandoned = Timestamp::from_millis(now.millis().saturating_sub(ABANDONED.as_millis() as i64));
+    match app.solver.store.write(move |tx| idempotency::claim(tx, &claim, abandoned, now)).await? {
+        Claimed::Ours => Ok(Turn::Answer(first(app, call, request, next).await)),
+        Claimed::Answered { status, answer } => Ok(Turn::Answer(again(status, answer))),
+        Claimed::Differs => Err(ApiError::NameUsed),
+        Claimed::Underway => Ok(Turn::Underway(Box::new((request, next)))),
+    }
 }
 
 /// Until somebody else's answer is there, or will not be.
