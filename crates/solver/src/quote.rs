@@ -113,6 +113,13 @@ impl Solver {
         Ok((quoted, saving))
     }
 
+    /// The time of the newest block of all chains; long ago where none is known.
+    fn chain_time(&self) -> Timestamp {
+        let times = self.sites.keys().filter_map(|chain| self.market.latest(*chain));
+        let newest = times.filter_map(|snapshot| i64::try_from(snapshot.time).ok()).max();
+        Timestamp::from_secs(newest.unwrap_or_default())
+    }
+
     /// What the caller's sponsor can spend. What a user does alone it cannot pay for: nothing of ours stands between.
     fn spendable(&self, ask: &Ask, stays: bool) -> UsdMicros {
         let sponsor = ask.wishes.sponsor.as_ref().filter(|_| !stays);
@@ -308,6 +315,9 @@ fn calls_failed(error: ChainError, from: Address, form: &Form) -> QuoteError {
 /// Longer than any quote is.
 const CONTRACTS_KEPT_MILLIS: i64 = 30 * 86_400_000;
 
+/// How far our clock is believed to be ahead of the newest block.
+const AHEAD_OF_CHAINS: Duration = Duration::from_secs(3_600);
+
 /// How long an answer is kept under the name its caller gave the call.
 const ANSWERS_KEPT_MILLIS: i64 = 24 * 3_600_000;
 
@@ -320,12 +330,14 @@ pub async fn prune(solver: Arc<Solver>, stop: CancellationToken) {
             () = tokio::time::sleep(pause) => {}
         }
         let now = solver.now();
+        // A promise is kept until the chains say that it has ended, however far ahead our own clock is.
+        let expired = solver.chain_time().plus(AHEAD_OF_CHAINS).min(now);
         let forgotten = Timestamp::from_millis(now.millis().saturating_sub(CONTRACTS_KEPT_MILLIS));
         let kept_since = Timestamp::from_millis(now.millis().saturating_sub(ANSWERS_KEPT_MILLIS));
         let unit = move |tx: &mut store::Tx<'_>| {
             contracts::prune(tx, forgotten)?;
             let more = idempotency::prune(tx, kept_since)?;
-            Ok::<_, StoreError>(requests::prune_quotes(tx, now)? || more)
+            Ok::<_, StoreError>(requests::prune_quotes(tx, expired)? || more)
         };
         pause = match solver.store.write(unit).await {
             Ok(true) => Duration::from_millis(50),
