@@ -19,6 +19,7 @@ mod sqlite_reader;
 mod sqlite_writer;
 mod thread;
 mod unit;
+mod vigil;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -18,6 +18,9 @@ pub struct Options {
     pub postgres_threads: usize,
     /// How long a read may take, its wait in the queue included.
     pub read_limit: Duration,
+    /// How long a thread waits for one transaction of Postgres before the process ends. Each statement in it has its own
+    /// limit, which the server keeps: this is for one that no longer says anything.
+    pub silence_limit: Duration,
     /// Below this many free bytes beside the SQLite file, quotes are refused and money goes on.
     pub min_free_bytes: u64,
 }
@@ -29,6 +32,7 @@ impl Options {
             reader_threads: 3,
             postgres_threads: 6,
             read_limit: Duration::from_secs(5),
+            silence_limit: Duration::from_secs(120),
             min_free_bytes: 256 * 1024 * 1024,
         }
     }

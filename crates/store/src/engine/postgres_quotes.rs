@@ -9,6 +9,7 @@ use super::measure::{Counts, queue_depth};
 use super::postgres_link::Link;
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_chunk, next_chunk};
 use super::thread::spawn;
+use super::vigil::Waiting;
 use crate::error::Fault;
 use crate::{StoreError, Tx};
 
@@ -16,6 +17,7 @@ pub fn start(
     mut link: Link,
     mut quotes: mpsc::Receiver<PendingQuote>,
     counts: Arc<Counts>,
+    waiting: Waiting,
     running: watch::Sender<()>,
 ) -> Result<(), StoreError> {
     spawn("store-quotes", running, move || {
@@ -27,7 +29,7 @@ pub fn start(
                 batch.push(quote);
             }
             queue_depth("quotes", quotes.len());
-            write(&mut link, batch, &counts);
+            waiting.during(|| write(&mut link, batch, &counts));
         }
     })
 }

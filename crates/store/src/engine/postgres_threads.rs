@@ -15,6 +15,7 @@ use super::postgres_link::{Link, Session, jittered};
 use super::postgres_route::Route;
 use super::thread::spawn;
 use super::unit::{ReadUnit, Unit, Verdict};
+use super::vigil::{Vigil, Waiting};
 use super::{Inbox, postgres_quotes, read_queue};
 use crate::error::Fault;
 use crate::{Options, PostgresFault, PostgresUrl, StoreError, Tx};
@@ -31,27 +32,31 @@ pub fn start(url: &PostgresUrl, options: &Options, inbox: Inbox) -> Result<(), S
     let route = Route::new(url)?;
     let money = Arc::new(Mutex::new(inbox.money));
     let turn = Arc::new(RwLock::new(()));
+    let mut vigil = Vigil::default();
     for number in 0..options.postgres_threads.max(1) {
         let mut pool = Pool {
             link: Link::new(route.clone(), Session::Write),
             money: money.clone(),
             counts: inbox.counts.clone(),
             turn: turn.clone(),
+            waiting: vigil.over_one(),
         };
         spawn(&format!("store-write-{number}"), inbox.running.clone(), move || pool.run())?;
     }
     let reads = read_queue::shared(inbox.reads);
     for number in 0..options.reader_threads.max(1) {
         let mut link = Link::new(route.clone(), Session::Read { limit: options.read_limit });
-        let reads = reads.clone();
+        let (reads, waiting) = (reads.clone(), vigil.over_one());
         spawn(&format!("store-read-{number}"), inbox.running.clone(), move || {
             while let Some(mut read) = read_queue::next(&reads) {
-                let result = read_one(&mut link, &mut read);
+                let result = waiting.during(|| read_one(&mut link, &mut read));
                 read.unit.answer(result);
             }
         })?;
     }
-    postgres_quotes::start(Link::new(route, Session::Write), inbox.quotes, inbox.counts, inbox.running)
+    let waiting = vigil.over_one();
+    vigil.keep(options.silence_limit)?;
+    postgres_quotes::start(Link::new(route, Session::Write), inbox.quotes, inbox.counts, waiting, inbox.running)
 }
 
 /// One thread of the pool.
@@ -61,6 +66,7 @@ struct Pool {
     counts: Arc<Counts>,
     /// Shared by units that run side by side, taken whole by one that must run alone.
     turn: Arc<RwLock<()>>,
+    waiting: Waiting,
 }
 
 impl Pool {
@@ -87,7 +93,7 @@ impl Pool {
             } else {
                 (None, Some(turn.write().unwrap_or_else(PoisonError::into_inner)))
             };
-            match attempt_write(&mut self.link, unit, &self.counts)? {
+            match self.waiting.during(|| attempt_write(&mut self.link, unit, &self.counts))? {
                 None => return Ok(()),
                 Some(fault) => last = fault,
             }

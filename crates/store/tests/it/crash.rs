@@ -3,10 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 
 use store::{Options, Store, StoreError};
 
 use crate::database::{Database, coins, jars};
+use crate::outages::{HOLD, Proxy};
 
 const ROLE: &str = "CAUSEWAY_STORE_TEST_ROLE";
 const URL: &str = "CAUSEWAY_STORE_TEST_URL";
@@ -14,9 +16,13 @@ const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
 fn child(role: &str, database: &Database) -> Command {
+    child_at(role, &database.options)
+}
+
+fn child_at(role: &str, options: &Options) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "crash::when_run_as_a_child", "--nocapture", "--test-threads=1"]);
-    command.env(ROLE, role).env(URL, database.options.url.to_string());
+    command.env(ROLE, role).env(URL, options.url.to_string());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
@@ -26,7 +32,9 @@ fn child(role: &str, database: &Database) -> Command {
 fn when_run_as_a_child() -> anyhow::Result<()> {
     let (Ok(role), Ok(url)) = (std::env::var(ROLE), std::env::var(URL)) else { return Ok(()) };
     let runtime = tokio::runtime::Runtime::new()?;
-    let store = Store::open(&Options::new(url.parse()?))?;
+    let mut options = Options::new(url.parse()?);
+    options.silence_limit = std::time::Duration::from_secs(2);
+    let store = Store::open(&options)?;
     match role.as_str() {
         "write" => runtime.block_on(write_for_ever(&store)),
         "panic" => {
@@ -99,6 +107,21 @@ async fn a_panic_in_a_unit_ends_the_process() -> anyhow::Result<()> {
     let database = crate::database::sqlite().await?;
     database.open().await?.close().await;
     assert_eq!(child("panic", &database).status()?.signal(), Some(SIGABRT));
+    Ok(())
+}
+
+/// Its threads could wait for ever, and whoever waits for them with them.
+#[tokio::test]
+async fn a_database_that_no_longer_answers_ends_the_process() -> anyhow::Result<()> {
+    let database = crate::database::postgres().await?;
+    database.open().await?.close().await;
+    let proxy = Proxy::new(&database)?;
+    let mut process = child_at("write", &proxy.options).spawn()?;
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.starts_with("answered "))));
+    proxy.mode.store(HOLD, Ordering::SeqCst);
+    lines.for_each(drop);
+    assert_eq!(process.wait()?.signal(), Some(SIGABRT));
     Ok(())
 }
 

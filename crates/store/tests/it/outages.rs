@@ -67,15 +67,17 @@ async fn a_unit_that_loses_its_session_runs_again() -> anyhow::Result<()> {
 const PASS: u8 = 0;
 const DROP_BEFORE: u8 = 1;
 const DROP_AFTER: u8 = 2;
+/// The connection stays, and nothing goes through.
+pub const HOLD: u8 = 3;
 
 /// A way to the database that can be cut at the next commit: before it arrives, or before its answer does.
-struct Proxy {
-    mode: Arc<AtomicU8>,
-    options: store::Options,
+pub struct Proxy {
+    pub mode: Arc<AtomicU8>,
+    pub options: store::Options,
 }
 
 impl Proxy {
-    fn new(database: &Database) -> anyhow::Result<Self> {
+    pub fn new(database: &Database) -> anyhow::Result<Self> {
         let mut url = Url::parse(&database.url)?;
         let server = format!("{}:{}", url.host_str().unwrap_or("127.0.0.1"), url.port().unwrap_or(5432));
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -106,6 +108,7 @@ fn carry(client: TcpStream, server: TcpStream, mode: Arc<AtomicU8>) {
             let commit = buffer[..read].windows(6).any(|bytes| bytes == b"COMMIT");
             match mode.load(Ordering::SeqCst) {
                 DROP_BEFORE if commit => break,
+                HOLD => {}
                 DROP_AFTER if commit => {
                     muted.store(1, Ordering::SeqCst);
                     let _ = to_server.write_all(&buffer[..read]);

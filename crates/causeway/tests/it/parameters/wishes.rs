@@ -94,7 +94,7 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
         (json!({ "txs": [{ "to": wrapped, "value": "-1" }] }), "INVALID_PARAMETERS", "txs.value"),
         (json!({ "txs": [{ "to": wrapped, "data": "0xzz" }] }), "INVALID_PARAMETERS", "txs.data"),
         (
-            json!({ "txs": [{ "to": wrapped, "data": format!("0x{}", "00".repeat(16_385)) }] }),
+            json!({ "txs": [{ "to": wrapped, "data": format!("0x{}", "00".repeat(4_097)) }] }),
             "INVALID_PARAMETERS",
             "txs",
         ),

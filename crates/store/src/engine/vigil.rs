@@ -1,0 +1,58 @@
+//! Whether the database answers at all. A connection can hang without ending, where something in between keeps it while
+//! the server behind it stands still, and its thread hangs with it: nothing can take it back. What waits for the thread
+//! would wait for ever, though the database may long be there again. So the process ends, and begins anew.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::error;
+
+use super::thread::spawn;
+use crate::StoreError;
+
+/// Since when a thread has been waiting for the database, where it is.
+#[derive(Clone, Default)]
+pub struct Waiting(Arc<Mutex<Option<Instant>>>);
+
+impl Waiting {
+    pub fn during<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.set(Some(Instant::now()));
+        let result = run();
+        self.set(None);
+        result
+    }
+
+    fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    fn time(&self) -> Option<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|since| since.elapsed())
+    }
+}
+
+/// Looks after threads that wait for the database, until they have ended.
+#[derive(Default)]
+pub struct Vigil {
+    threads: Vec<Waiting>,
+}
+
+impl Vigil {
+    pub fn over_one(&mut self) -> Waiting {
+        let waiting = Waiting::default();
+        self.threads.push(waiting.clone());
+        waiting
+    }
+
+    pub fn keep(self, limit: Duration) -> Result<(), StoreError> {
+        spawn("store-vigil", (), move || {
+            while self.threads.iter().any(|waiting| Arc::strong_count(&waiting.0) > 1) {
+                std::thread::sleep(Duration::from_secs(1).min(limit / 4));
+                if let Some(time) = self.threads.iter().filter_map(Waiting::time).find(|time| *time > limit) {
+                    error!(seconds = time.as_secs(), "the database has not answered for too long, the process ends");
+                    std::process::abort();
+                }
+            }
+        })
+    }
+}
