@@ -69,6 +69,8 @@ pub struct Rates<'a> {
     pub hedge: Option<Ratio>,
     pub origin_swap: Option<&'a dyn Exchange>,
     pub destination_swap: Option<&'a dyn Exchange>,
+    /// What it takes of late until a fill that was decided is on its way.
+    pub fill_millis: u64,
     /// Both the origin and the destination currency are priced by feeds: what pools take of them can be told, and made
     /// good by a sponsor. A pool's own price is anybody's to set.
     pub losses_known: bool,
@@ -196,7 +198,7 @@ impl Draft<'_> {
             origin_gas: gas_cost(user_gas(way.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
             slippage_bps,
             prices: rates.prices,
-            time_estimate_secs: time_estimate(way.origin.chain, way.destination.chain, deal.worth(deposit)?),
+            time_estimate_secs: time_estimate(way, deal.worth(deposit)?, rates.fill_millis),
         };
         let deadline = fresh.now.plus(terms.order_lifetime).secs();
         let key =
@@ -247,9 +249,12 @@ pub(crate) fn user_gas(currency: &Currency, swaps: bool) -> u64 {
     }
 }
 
-/// The confirmations we ask for, the block that carries the fill, and the moment in between.
-fn time_estimate(origin: &Chain, destination: &Chain, worth: UsdMicros) -> u32 {
+/// The confirmations we ask for, the block that carries the fill, and what we need in between: in seconds, which that is
+/// nearly always a small part of.
+fn time_estimate(way: Way<'_>, worth: UsdMicros, fill_millis: u64) -> u32 {
+    let (origin, destination) = (way.origin.chain, way.destination.chain);
     let confirming = origin.block_time_millis.saturating_mul(origin.confirmations_for(worth).into());
-    let millis = confirming.saturating_add(destination.block_time_millis);
-    u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX).max(1)
+    let blocks = confirming.saturating_add(destination.block_time_millis).div_ceil(1_000);
+    let ours = fill_millis.saturating_add(500) / 1_000;
+    u32::try_from(blocks.saturating_add(ours)).unwrap_or(u32::MAX).max(1)
 }

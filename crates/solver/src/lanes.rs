@@ -103,6 +103,9 @@ async fn send(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize, stored: &Stor
         );
         return Ok(());
     }
+    if stored.payment.purpose == Purpose::Fill && stored.state == State::Decided {
+        site.fill_time.took(solver.now().millis().saturating_sub(stored.created_at.millis()));
+    }
     let (id, hash, means) = (stored.id, signed.hash, solver.means());
     solver
         .store

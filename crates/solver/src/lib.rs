@@ -18,6 +18,7 @@ pub mod error;
 pub mod excess;
 pub mod fast_fill;
 pub mod fees;
+pub mod fill_time;
 pub mod float;
 pub mod follow;
 pub mod forks;

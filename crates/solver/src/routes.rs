@@ -194,6 +194,7 @@ impl Solver {
             },
             origin_gas_price: here.gas_price(),
             fill_cost: there.cost_with_data(units, bytes),
+            fill_millis: site.fill_time.millis(),
             payable: site.payable(paid, there, routed),
             payable_native: site.payable(Address::ZERO, there, routed),
             hedge: about(ask, scene, deposit.currency, here).and_then(|amount| {

@@ -18,6 +18,7 @@ use store::risk::Limits;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::announced::Announced;
+use crate::fill_time::FillTime;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -85,6 +86,7 @@ pub struct Site {
     committed: ArcSwap<BTreeMap<Address, Amount>>,
     /// Wallets with payments that the last block taken in does not hold. Not known before there is one.
     unmined: ArcSwapOption<BTreeSet<Address>>,
+    pub fill_time: FillTime,
 }
 
 /// Where users' transactions enter a chain. Where nothing wraps the native currency, no transaction does.
@@ -128,6 +130,7 @@ impl Site {
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
             committed: ArcSwap::default(),
             unmined: ArcSwapOption::empty(),
+            fill_time: FillTime::default(),
         }
     }
 

@@ -139,6 +139,7 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
         origin_swap: None,
         destination_swap: None,
         losses_known: true,
+        fill_millis: 12,
         sponsor_available: UsdMicros(available),
     };
     let fresh = Fresh {

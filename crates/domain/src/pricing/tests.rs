@@ -181,6 +181,7 @@ struct Case {
     terms: Terms,
     hedge: Option<Ratio>,
     ttl: Option<u32>,
+    fill_millis: u64,
 }
 
 impl Case {
@@ -198,6 +199,7 @@ impl Case {
             terms: terms(),
             hedge: None,
             ttl: None,
+            fill_millis: 12,
         }
     }
 
@@ -221,6 +223,7 @@ impl Case {
             payout_need_bps: self.needs.1,
             hedge: self.hedge,
             losses_known: true,
+            fill_millis: self.fill_millis,
             origin_swap: (!from.held).then_some(&sells as &dyn Exchange),
             destination_swap: (!to.held).then_some(&buys as &dyn Exchange),
             sponsor_available: UsdMicros(self.sponsor),
@@ -253,6 +256,8 @@ fn a_stablecoin_bridge_costs_gas_and_the_flat_fee() {
     assert_eq!(figures.minimum.to_string(), "248551000");
     assert_eq!(figures.operation, Operation::Bridge);
     assert_eq!(figures.time_estimate_secs, 4);
+    let slow = Case { fill_millis: 1_600, ..Case::new(250_000_000, 1, 1) }.quote().unwrap().figures;
+    assert_eq!(slow.time_estimate_secs, 6);
 }
 
 #[test]

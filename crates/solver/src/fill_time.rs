@@ -1,0 +1,51 @@
+//! How long it takes from deciding a fill to a node having it, as it was of late.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Each new figure counts for an eighth.
+const WEIGHT: u64 = 8;
+/// One that was sent long after it was decided (the process was away) says nothing about the next.
+const MOST_MILLIS: u64 = 60_000;
+
+#[derive(Debug, Default)]
+pub struct FillTime {
+    /// In millionths of a second, so that small figures are not lost in rounding. Zero before the first.
+    micros: AtomicU64,
+}
+
+impl FillTime {
+    pub fn took(&self, millis: i64) {
+        let Some(millis) = u64::try_from(millis).ok().filter(|millis| *millis <= MOST_MILLIS) else { return };
+        let sample = millis * 1_000;
+        let average = |before: u64| match before {
+            0 => Some(sample),
+            before => Some((before * (WEIGHT - 1) + sample) / WEIGHT),
+        };
+        let _ = self.micros.fetch_update(Ordering::Relaxed, Ordering::Relaxed, average);
+    }
+
+    pub fn millis(&self) -> u64 {
+        self.micros.load(Ordering::Relaxed) / 1_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_what_fills_take() {
+        let time = FillTime::default();
+        assert_eq!(time.millis(), 0);
+        time.took(40);
+        assert_eq!(time.millis(), 40);
+        for _ in 0..50 {
+            time.took(2_000);
+        }
+        assert!((1_990..=2_000).contains(&time.millis()), "{}", time.millis());
+        for outlier in [-5, 3_600_000] {
+            time.took(outlier);
+        }
+        assert!(time.millis() <= 2_000);
+    }
+}
