@@ -16,7 +16,8 @@ use crate::funding::{balance, credited, tagged};
 use crate::keys;
 use crate::reorg::ends_before_it_is_final;
 use crate::stand::{
-    INVENTORY, Stand, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
+    Engine, INVENTORY, Stand, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id,
+    take_away,
 };
 
 const ARBITRUM: u64 = 42161;
@@ -86,6 +87,74 @@ pub async fn still_gas(stand: &Stand) -> Result<()> {
         blocks_pass(chain, 3).await?;
     }
     Ok(())
+}
+
+/// Which fees, up to which sum, and at which rate, as the body of a quote says it.
+#[tokio::test]
+async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
+    let stand = Stand::new(Engine::Sqlite).await?;
+    let service = stand.serve().await?;
+    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (usdt, usdc) = (base.token("USDT").address, optimism.token("USDC").address);
+    let (rich, poor) = (Integrator::new(&stand).await?, Integrator::new(&stand).await?);
+    rich.fund(&stand, 10_000_000).await?;
+    let user = new_account().address;
+    let mut plain = ask(user, user, (BASE, usdt), (OPTIMISM, usdc), U256::from(100_000_000u64));
+    plain["appFees"] = json!([{ "recipient": new_account().address, "fee": "20" }]);
+    plain["subsidizeFees"] = json!(true);
+    let with = |member: &str, value: Value| {
+        let mut body = plain.clone();
+        body[member] = value;
+        body
+    };
+    eventually_sponsored(&stand, &rich, &plain).await?;
+    let all = ["execution", "swap", "relay", "app", "rent"];
+    for (asked, selected) in [
+        (json!(null), &all[..4]),
+        (json!([]), &all[..4]),
+        (json!(["relay"]), &all[2..3]),
+        (json!(["app", "execution", "app"]), &["execution", "app"]),
+    ] {
+        let quote = rich.quote(&stand, &with("sponsoredFeeComponents", asked)).await?;
+        let quoted = &quote["feeSponsorship"]["quoted"];
+        ensure!(quoted["selectedComponents"] == json!(selected) && quoted["capHit"] == false, "{quoted}");
+        let mut sum = 0;
+        for name in all {
+            let bucket = &quoted["components"][name];
+            let [total, paid, rest] = ["total", "sponsored", "userPays"].map(|part| micros(&bucket[part]["amountUsd"]));
+            let (total, paid, rest) = (total?, paid?, rest?);
+            ensure!(bucket["selected"] == selected.contains(&name) && total == paid + rest, "{name}: {bucket}");
+            ensure!(paid == if selected.contains(&name) { total } else { 0 }, "{name}: {bucket}");
+            sum += paid;
+        }
+        ensure!(sum > 0 && sum == micros(&quote["fees"]["subsidized"]["amountUsd"])?, "{quoted}");
+    }
+    let capped = rich.quote(&stand, &with("maxSubsidizationAmount", json!("25000"))).await?;
+    let quoted = &capped["feeSponsorship"]["quoted"];
+    ensure!(quoted["capHit"] == true && quoted["maxSubsidizationAmount"] == "25000", "{quoted}");
+    ensure!(micros(&quoted["sponsoredTotal"]["amountUsd"])? == 25_000, "{quoted}");
+    let (code, refused) = rich.ask(&stand, &with("sponsoredFeeComponents", json!(["gas"]))).await?;
+    ensure!(code == 400 && refused["errorCode"] == "INVALID_PARAMETERS", "{refused}");
+
+    // A rate holds from either end, and needs somebody who stands for it.
+    for (trade, input, output) in [
+        ("EXACT_INPUT", "100000000", "99960000"),
+        ("EXACT_OUTPUT", "100040017", "100000000"),
+        ("EXPECTED_OUTPUT", "100040017", "100000000"),
+    ] {
+        let mut fixed = with("fixedRate", json!("1:0.9996"));
+        fixed["tradeType"] = json!(trade);
+        let (code, refused) = poor.ask(&stand, &fixed).await?;
+        ensure!(code == 400 && refused["errorCode"] == "SPONSOR_BALANCE_TOO_LOW", "{trade}: {refused}");
+        let details = rich.quote(&stand, &fixed).await?["details"].clone();
+        let figures = (&details["currencyIn"]["amount"], &details["currencyOut"]["amount"]);
+        ensure!(figures == (&json!(input), &json!(output)) && details["isFixedRate"] == true, "{trade}: {details}");
+    }
+    let mut fixed = with("fixedRate", json!("1:1"));
+    fixed["originCurrency"] = json!(Address::ZERO);
+    let (code, refused) = rich.ask(&stand, &fixed).await?;
+    ensure!(code == 400 && refused["errorCode"] == "UNSUPPORTED_CURRENCY", "{refused}");
+    service.stop().await
 }
 
 /// Fund by calldata, a sponsored transfer with an app fee, and fixed rates at three market prices: the integrator loses,
