@@ -1,6 +1,7 @@
 //! Moves committed pages from the write-ahead log into the SQLite file, off the writer's thread, and watches the disk.
 
 use std::fs::File;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,8 +40,7 @@ pub fn start(
 ) -> Result<Sender<()>, StoreError> {
     let connection = open_sqlite(path, Access::Write)?;
     let unreadable = |source| StoreError::File { path: path.to_owned(), source: Arc::new(source) };
-    // For as long as the thread runs: a file that is closed gives up what SQLite has locked of it in this process.
-    let file = File::open(path).map_err(unreadable)?;
+    let file = ManuallyDrop::new(File::open(path).map_err(unreadable)?);
     // It holds the write lock while it waits for readers of the old log, so it must not wait for long.
     connection.busy_timeout(WAIT_FOR_READERS)?;
     let mut wal = path.as_os_str().to_owned();
@@ -66,8 +66,9 @@ fn keep_moving(log: &Log, wal: &Path, disk: &Disk, stopped: &Receiver<()>) {
 
 struct Log {
     connection: Connection,
-    /// The database.
-    file: File,
+    /// The database, and never closed. When a process closes a file, by whichever handle, the system lets go of all that it
+    /// has locked of it: another process could then take the log away from under those who still write to it here.
+    file: ManuallyDrop<File>,
 }
 
 /// Pages of the log: how many it holds, and how many of them are in the database too.
@@ -136,6 +137,11 @@ impl Disk {
 mod tests {
     use super::*;
 
+    fn log(path: &Path) -> Log {
+        let file = ManuallyDrop::new(File::open(path).unwrap());
+        Log { connection: open_sqlite(path, Access::Write).unwrap(), file }
+    }
+
     #[test]
     fn a_log_that_was_moved_begins_anew() {
         let folder = tempfile::tempdir().unwrap();
@@ -147,7 +153,7 @@ mod tests {
                 writer.execute("insert into it values ('some text')", []).unwrap();
             }
         };
-        let log = Log { connection: open_sqlite(&path, Access::Write).unwrap(), file: File::open(&path).unwrap() };
+        let log = log(&path);
         let held = || log.checkpoint("pragma wal_checkpoint(passive)").held;
         write(40);
         assert!(held() >= 40, "{}", held());
@@ -167,9 +173,8 @@ mod tests {
         reader.execute_batch("begin; select count(*) from it").unwrap();
         // More pages than may be left, all of them newer than what is read.
         writer.execute("insert into it values (zeroblob(4096 * ?1))", [MOST_LEFT + 100]).unwrap();
-        let connection = open_sqlite(&path, Access::Write).unwrap();
-        connection.busy_timeout(Duration::from_secs(30)).unwrap();
-        let log = Log { connection, file: File::open(&path).unwrap() };
+        let log = log(&path);
+        log.connection.busy_timeout(Duration::from_secs(30)).unwrap();
         let began = Instant::now();
         log.begin_anew();
         assert!(began.elapsed() < Duration::from_secs(20), "it waited for the reader");
