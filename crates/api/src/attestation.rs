@@ -73,7 +73,7 @@ fn number(n: u64) -> B256 {
     B256::from(U256::from(n))
 }
 
-/// The request, where there is one and somebody to speak for it.
+/// The request that is named.
 async fn attested(app: &App, id: &str) -> Result<Request, ApiError> {
     let id: RequestId = id.parse().map_err(|error: domain::ids::NotAnId| ApiError::Parameter {
         field: "requestId",

@@ -123,6 +123,18 @@ impl Chain {
     pub fn token(&self, address: Address) -> Option<&Currency> {
         self.currencies().find(|currency| currency.address.evm() == Some(address))
     }
+
+    /// Whether it is the native currency as a token.
+    pub fn wraps(&self, currency: &Currency) -> bool {
+        let wrapped = self.dex.map(|dex| dex.wrapped);
+        wrapped.is_some() && currency.address.evm() == wrapped
+    }
+
+    /// Whether there is sure to be a feed for it: what is held has one, and the wrapped token has that of the native
+    /// currency.
+    pub fn is_fed(&self, currency: &Currency) -> bool {
+        currency.held || self.wraps(currency)
+    }
 }
 
 #[derive(Clone, Debug, Default)]

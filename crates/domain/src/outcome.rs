@@ -1,7 +1,8 @@
 //! What a fill comes to for those who pay for it or earn by it: the sponsor, and the apps whose fees it carries.
 //!
 //! It is fixed in the commit that decides the fill, at what things cost then, and booked once it and its deposit are
-//! final. So nothing is booked twice and nothing has to be taken back, whatever a chain does in between.
+//! final. What a user does alone is fixed when it is final, and booked in the same commit. So nothing is booked twice and
+//! nothing has to be taken back, whatever a chain does in between.
 
 use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
@@ -99,18 +100,19 @@ impl Outcome {
             (Some(quoted), Some(it)) => it.fees.share_paid(quoted, Component::App, part)?,
             (Some(_), None) | (None, _) => None,
         };
-        let app_fees = earned(quote, (costs.deposit, decimals), costs.usdc, |quoted| {
+        let app_fees = earned(quote, |quoted| {
             let amount = quoted.mul_floor(part)?;
-            paid.map_or(Ok(amount), |paid| amount.mul_floor(paid))
+            let amount = paid.map_or(Ok(amount), |paid| amount.mul_floor(paid))?;
+            Ok((amount, to_credit(costs.deposit.usd_floor(amount, decimals)?, costs.usdc)?))
         })?;
         let nothing = sponsored.is_none() && app_fees.is_empty();
         Ok((!nothing).then_some(Self { price: costs.deposit, sponsored, app_fees }))
     }
 
-    /// What comes of a transaction that a user made alone on one chain: the apps' share of it has reached the treasury, and
-    /// is worth so much. None where nobody earns by it.
-    pub fn alone(quote: &Quote, (price, decimals): (Price, u8), usdc: Price) -> Result<Option<Self>, OutOfRange> {
-        let app_fees = earned(quote, (price, decimals), usdc, Ok)?;
+    /// What comes of a transaction that a user made alone on one chain, once it is final: the apps' share of it has reached
+    /// the treasury, and is credited at this rate. None where no app has a share.
+    pub fn alone(quote: &Quote, price: Price, rate: Ratio, usdc_decimals: u8) -> Result<Option<Self>, OutOfRange> {
+        let app_fees = earned(quote, |amount| Ok((amount, UsdcMicros::of(amount.mul_floor(rate)?, usdc_decimals)?)))?;
         Ok((!app_fees.is_empty()).then_some(Self { price, sponsored: None, app_fees }))
     }
 
@@ -147,17 +149,14 @@ impl Outcome {
     }
 }
 
-/// What each app gets, of what its share was quoted at.
+/// What each app gets and is credited for it, given what its share was quoted at.
 fn earned(
     quote: &Quote,
-    (price, decimals): (Price, u8),
-    usdc: Price,
-    paid: impl Fn(Amount) -> Result<Amount, OutOfRange>,
+    paid: impl Fn(Amount) -> Result<(Amount, UsdcMicros), OutOfRange>,
 ) -> Result<Vec<AppFeePaid>, OutOfRange> {
     let shares = quote.ask.wishes.app_fees.iter().zip(&quote.figures.fees.app);
     let earned = shares.map(|(asked, quoted)| {
-        let amount = paid(*quoted)?;
-        let credit = to_credit(price.usd_floor(amount, decimals)?, usdc)?;
+        let (amount, credit) = paid(*quoted)?;
         Ok(AppFeePaid { recipient: asked.recipient, amount, credit })
     });
     earned.collect()

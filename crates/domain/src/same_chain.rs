@@ -1,7 +1,7 @@
 //! What a user does alone on one chain, through the router and without a solver: swap, wrap, unwrap, send.
 //!
 //! The service's share and the apps' are taken out of the input in the user's own transaction. Apps have theirs only of what
-//! a feed prices: it is credited to them in dollars, and the price of anything else is whatever somebody makes of a pool.
+//! is sure to have a feed: it is credited to them in dollars, and a pool's price is whatever somebody makes of it.
 
 use crate::catalog::{Chain, Currency};
 use crate::fees::{Charge, Fees, least};
@@ -27,18 +27,6 @@ pub struct Place<'a> {
     pub to: &'a Currency,
 }
 
-impl Place<'_> {
-    /// Whether a feed says what the input is worth: its own or, wrapped, that of the native currency.
-    fn has_feed(&self) -> bool {
-        self.from.held || self.wraps(self.from)
-    }
-
-    fn wraps(&self, currency: &Currency) -> bool {
-        let wrapped = self.chain.dex.map(|dex| dex.wrapped);
-        wrapped.is_some() && currency.address.evm() == wrapped
-    }
-}
-
 /// A swap below this is not worth its gas.
 const DUST: UsdMicros = UsdMicros(50_000);
 const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
@@ -52,7 +40,7 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         Operation::Send => Charge::default(),
         Operation::Swap | Operation::Bridge | Operation::Wrap | Operation::Unwrap => Charge {
             relay_bps: if operation == Operation::Swap { pair.relay_bps(terms) } else { 0 },
-            app_bps: if place.has_feed() {
+            app_bps: if place.chain.is_fed(place.from) {
                 ask.wishes.app_fees.iter().map(|fee| fee.bps).collect()
             } else {
                 Vec::new()
@@ -104,9 +92,9 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
 fn operation(ask: &Ask, place: Place<'_>) -> Operation {
     if ask.origin == ask.destination {
         Operation::Send
-    } else if place.from.native && place.wraps(place.to) {
+    } else if place.from.native && place.chain.wraps(place.to) {
         Operation::Wrap
-    } else if place.wraps(place.from) && place.to.native {
+    } else if place.chain.wraps(place.from) && place.to.native {
         Operation::Unwrap
     } else {
         Operation::Swap

@@ -277,8 +277,9 @@ fn belongs<'a>(
     Ok((tx, receipt))
 }
 
-/// Transactions of a block that are looked at for a name: a block full of them is an attack, not a busy day.
-const MOST_NAMED: usize = 512;
+/// Transactions of a block that are looked at for a name: more of them are an attack, not a busy day. It has to pay for so
+/// many before what stands behind them is missed.
+const MOST_NAMED: usize = 4_096;
 
 fn named(block: &FullBlock, watch: &Watch) -> Vec<NamedTx> {
     let Some(entry) = watch.entry else { return Vec::new() };

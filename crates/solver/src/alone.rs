@@ -6,18 +6,14 @@
 use std::sync::Arc;
 
 use domain::ids::OrderId;
-use domain::ledger::Entry;
 use domain::money::Amount;
-use domain::outcome::Outcome;
 use domain::quote::Quote;
 use domain::request::{Event, State};
 use evm::{Block, Head, NamedTx};
 use serde::Serialize;
-use store::executions::ExecutionId;
 use store::payments::Stored;
 use store::records::{Direction, Record};
-use store::{Tx, executions, ledger, records, requests};
-use tracing::warn;
+use store::{Tx, executions, records, requests};
 
 use crate::advance::advance;
 use crate::error::SolverError;
@@ -111,33 +107,6 @@ pub fn take_in(
     }
     let figures = Figures { chain: site.id().0, tx: done.tx.hash, block: head.number };
     advance(tx, &mut request, Event::Executed { success: done.success }, &figures, means)
-}
-
-/// The transaction is final, and with it the apps' share of it, which went to the treasury: they are credited what it is
-/// worth now. As long as nobody can say, it waits.
-pub fn book(tx: &mut Tx<'_>, site: &Site, id: ExecutionId, means: &Means) -> Result<(), SolverError> {
-    let Some(request) = executions::unbooked(tx, id)? else { return Ok(()) };
-    let Some(request) = requests::find(tx, request)? else { return Ok(executions::book(tx, id, None)?) };
-    let quote = &request.quote;
-    let currency = site.chain.currency(&quote.ask.origin.address);
-    let Some((currency, token)) = currency.and_then(|currency| Some((currency, currency.address.evm()?))) else {
-        warn!(request.id = %request.id, "apps are not credited their fees: the currency is no longer served");
-        return Ok(executions::book(tx, id, None)?);
-    };
-    let snapshot = means.on(site.id()).and_then(|(_, snapshot)| snapshot);
-    let price = snapshot.filter(|snapshot| snapshot.check_age().is_ok()).and_then(|snapshot| snapshot.fed(token));
-    let Some(price) = price else { return Ok(()) };
-    let outcome = Outcome::alone(quote, (price, currency.decimals), means.usdc_price())?;
-    let mut entries = match &outcome {
-        Some(outcome) => outcome.alone_entries(id.0, request.id)?,
-        None => Vec::new(),
-    };
-    // Accounts are taken in the order of their addresses.
-    entries.sort_by_key(Entry::wallet);
-    for entry in &entries {
-        ledger::post(tx, entry, means.now)?;
-    }
-    Ok(executions::book(tx, id, outcome.as_ref())?)
 }
 
 #[derive(Serialize)]

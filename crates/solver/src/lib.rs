@@ -14,6 +14,7 @@ pub mod children;
 pub mod claims;
 pub mod deposits;
 pub mod duty;
+pub mod earnings;
 pub mod error;
 pub mod excess;
 pub mod fast_fill;

@@ -20,14 +20,12 @@ use metrics::counter;
 use serde::Serialize;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
-use store::executions::ExecutionId;
 use store::payments::{Mined, PaymentId, Purpose, Stored};
 use store::receipts::ReceiptId;
 use store::records::{Direction, Record};
 use store::requests::Request;
 use store::{
-    Tx, blocks, deposits, dues, executions, fast_fills, lanes, losses, payments, receipts, records, requests, risk,
-    settlements,
+    Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, receipts, records, requests, risk, settlements,
 };
 use tracing::{error, warn};
 
@@ -70,8 +68,6 @@ enum Occasion {
     /// Something reached the treasury.
     Receipt(SeenReceipt),
     ReceiptFinal(ReceiptId),
-    /// What a user did alone is final, and apps earn by it.
-    ExecutionFinal(ExecutionId),
 }
 
 /// Takes in a block. Doing it twice is harmless.
@@ -111,7 +107,6 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
                     ripe.extend(losses::ripe(tx, chain, time, BATCH)?.into_iter().map(Occasion::Loss));
                 }
                 ripe.extend(receipts::ripe(tx, chain, last, BATCH)?.into_iter().map(Occasion::ReceiptFinal));
-                ripe.extend(executions::ripe(tx, chain, last, BATCH)?.into_iter().map(Occasion::ExecutionFinal));
             }
             ripe.extend(payable(tx, chain, window)?.into_iter().map(Occasion::Due));
             ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(Occasion::Lost));
@@ -295,7 +290,6 @@ fn apply(
         },
         Occasion::Receipt(seen) => crate::funding::take_in(tx, site, head, seen, means).map(|()| Vec::new()),
         Occasion::ReceiptFinal(id) => crate::funding::credit(tx, site, *id, means).map(|()| Vec::new()),
-        Occasion::ExecutionFinal(id) => alone::book(tx, site, *id, means).map(|()| Vec::new()),
         Occasion::Due(due) => retry(tx, head, due, means),
         Occasion::Lost(id) => match requests::lock(tx, *id)? {
             // Filled ahead of its deposit, it has another reason to wait.

@@ -7,9 +7,9 @@ create table execution (
     request_id {bytes} not null,
     block_number bigint not null,
     state text not null check (state in ('seen', 'booked', 'gone')),
-    -- What it came to, once it is booked and worth anything.
+    -- What it came to, once it is booked. Nothing where nobody could say.
     body text,
     unique (chain_id, tx_hash)
 );
 create index execution_in_block on execution (chain_id, block_number);
-create index execution_seen on execution (chain_id, block_number) where state = 'seen';
+create index execution_seen on execution (chain_id, execution_id) where state = 'seen';

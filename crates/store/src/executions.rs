@@ -21,15 +21,21 @@ pub fn put(tx: &mut Tx<'_>, request: RequestId, chain: ChainId, hash: B256, bloc
     Ok(())
 }
 
-/// Those at or below a block that are to be booked, oldest first.
-pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Vec<ExecutionId>, StoreError> {
+/// Those at or below a block that are to be booked, with their transactions: in order, behind one.
+pub fn ripe(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    up_to: u64,
+    after: ExecutionId,
+    most: i64,
+) -> Result<Vec<(ExecutionId, B256)>, StoreError> {
     tx.rows(
-        "select execution_id from execution where chain_id = $1 and state = 'seen' and block_number <= $2
-         order by block_number, execution_id limit $3",
-        &[chain.0.try_into()?, up_to.try_into()?, Value::Int(most)],
+        "select execution_id, tx_hash from execution where chain_id = $1 and state = 'seen' and block_number <= $2
+         and execution_id > $3 order by execution_id limit $4",
+        &[chain.0.try_into()?, up_to.try_into()?, after.0.into(), Value::Int(most)],
     )?
     .iter()
-    .map(|row| row.int(0).map(ExecutionId))
+    .map(|row| Ok((ExecutionId(row.int(0)?), row.b256(1)?)))
     .collect()
 }
 

@@ -26,8 +26,7 @@ const MOST_PAGES: i64 = 32 * 1024;
 /// How often what came in the meantime is moved before the writer has to wait for the rest, and when that is little.
 const ROUNDS: u32 = 4;
 const SOON: Duration = Duration::from_millis(10);
-/// What may be left to move while the writer waits. More than that is left because somebody still reads the log as it was:
-/// it cannot begin anew then, and the writer would wait for nothing.
+/// What may be left to move while the writer waits, even if somebody still reads the log as it was.
 const MOST_LEFT: i64 = 8 * 1024;
 const WAIT_FOR_READERS: Duration = Duration::from_millis(100);
 
@@ -83,15 +82,18 @@ impl Log {
     /// wait until all that was moved is on the disk, because SQLite leaves that to the last checkpoint: so that is done
     /// before as well.
     fn begin_anew(&self) {
-        let mut pages = Pages::default();
-        for _ in 0..ROUNDS {
-            let began = Instant::now();
+        let (mut pages, mut moves) = (self.checkpoint("pragma wal_checkpoint(passive)"), false);
+        for _ in 1..ROUNDS {
+            let (began, before) = (Instant::now(), pages.moved);
             pages = self.checkpoint("pragma wal_checkpoint(passive)");
+            moves |= pages.moved > before;
             if began.elapsed() < SOON {
                 break;
             }
         }
-        if pages.held.saturating_sub(pages.moved) > MOST_LEFT {
+        // A reader holds on to the log as it was: it cannot begin anew, and the writer would wait for nothing. Where the
+        // writer is only faster than this, it has to wait.
+        if !moves && pages.held.saturating_sub(pages.moved) > MOST_LEFT {
             return;
         }
         if let Err(error) = self.file.sync_data() {

@@ -29,18 +29,18 @@ pub fn start(
                 batch.push(quote);
             }
             queue_depth("quotes", quotes.len());
-            waiting.during(|| write(&mut link, batch, &counts));
+            write(&mut link, batch, &counts, &waiting);
         }
     })
 }
 
-fn write(link: &mut Link, quotes: Vec<PendingQuote>, counts: &Counts) {
-    match commit(link, &quotes, counts) {
+fn write(link: &mut Link, quotes: Vec<PendingQuote>, counts: &Counts, waiting: &Waiting) {
+    match waiting.during(|| commit(link, &quotes, counts)) {
         // The commit may have happened: trying again would only find the rows in their own way.
         Err(StoreError::CommitUnknown) => answer(quotes, &Err(StoreError::CommitUnknown)),
         Err(_) if quotes.len() > 1 => {
             for quote in quotes {
-                let result = commit(link, std::slice::from_ref(&quote), counts);
+                let result = waiting.during(|| commit(link, std::slice::from_ref(&quote), counts));
                 quote.answer(result);
             }
         }

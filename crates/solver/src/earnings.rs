@@ -1,0 +1,121 @@
+//! What apps earn by what users do alone on one chain. Their share went to the treasury in the user's own transaction; once
+//! that is final they are credited what it is worth then.
+//!
+//! A balance is money: it is not credited on the word of one node where there are two, nor at a better rate than we exchange
+//! at. Else an app fee would be a way to exchange and to bridge for nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::B256;
+use domain::catalog::Currency;
+use domain::ledger::{self, Entry};
+use domain::money::{Amount, Price, Ratio};
+use domain::outcome::Outcome;
+use domain::pair::Pair;
+use market::Snapshot;
+use store::executions::ExecutionId;
+use store::{Tx, blocks, executions, ledger as book, requests};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::error::{Chained, SolverError};
+use crate::routes::hedge;
+use crate::site::Site;
+use crate::solver::{Means, Solver};
+
+/// Looked at in one round.
+const BATCH: i64 = 64;
+/// Nodes that have to say the same, where there are as many.
+const AGREEING: usize = 2;
+
+/// Books what becomes final until told to stop. What cannot be booked yet is looked at again.
+pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
+    let pause = (site.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
+    let mut after = ExecutionId(0);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        after = match round(&solver, &site, after).await {
+            Ok(after) => after,
+            Err(failure) => {
+                warn!(chain.id = %site.id(), error = %Chained(&failure), "what apps earn cannot be booked for now");
+                after
+            }
+        };
+    }
+}
+
+/// Looks at those behind one, and says where to go on: from the beginning after the last, because some have to wait.
+async fn round(solver: &Arc<Solver>, site: &Arc<Site>, after: ExecutionId) -> Result<ExecutionId, SolverError> {
+    let (chain, finality) = (site.id(), site.settings.finality);
+    let ripe = move |tx: &mut Tx<'_>| {
+        let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.checked_sub(finality));
+        last.map_or(Ok(Vec::new()), |last| executions::ripe(tx, chain, last, after, BATCH))
+    };
+    let ripe = solver.store.read(ripe).await?;
+    for &(id, hash) in &ripe {
+        if is_witnessed(site, hash).await? {
+            let (site, means) = (site.clone(), solver.means());
+            solver.store.write(move |tx| credit(tx, &site, id, &means)).await?;
+        }
+    }
+    Ok(ripe.last().map_or(ExecutionId(0), |(id, _)| *id))
+}
+
+async fn is_witnessed(site: &Site, hash: B256) -> Result<bool, SolverError> {
+    let seen = site.nodes.witness_tx(AGREEING.min(site.nodes.len()), hash).await?;
+    Ok(seen.is_some_and(|seen| seen.sent.success))
+}
+
+fn credit(tx: &mut Tx<'_>, site: &Site, id: ExecutionId, means: &Means) -> Result<(), SolverError> {
+    let Some(request) = executions::unbooked(tx, id)? else { return Ok(()) };
+    let request = requests::find(tx, request)?.ok_or(SolverError::Broken("a transaction of no request"))?;
+    let quote = &request.quote;
+    let currency = site.chain.currency(&quote.ask.origin.address).filter(|it| site.chain.is_fed(it));
+    let Some(currency) = currency else {
+        warn!(request.id = %request.id, "apps are not credited their fees: no feed prices the currency any more");
+        return Ok(executions::book(tx, id, None)?);
+    };
+    let share = quote.figures.fees.app_total()?;
+    // As long as nobody can say what it is worth, it waits.
+    let Some((price, rate, decimals)) = rate(site, currency, share, means)? else { return Ok(()) };
+    let outcome = Outcome::alone(quote, price, rate, decimals)?;
+    let mut entries = match &outcome {
+        Some(outcome) => outcome.alone_entries(id.0, request.id)?,
+        None => Vec::new(),
+    };
+    // Accounts are taken in the order of their addresses.
+    entries.sort_by_key(Entry::wallet);
+    for entry in &entries {
+        book::post(tx, entry, means.now)?;
+    }
+    Ok(executions::book(tx, id, outcome.as_ref())?)
+}
+
+/// What the currency costs, what a unit of it is credited at, and the decimals of what is credited: as if it were exchanged
+/// for USDC where balances are kept.
+fn rate(
+    site: &Site,
+    currency: &Currency,
+    amount: Amount,
+    means: &Means,
+) -> Result<Option<(Price, Ratio, u8)>, SolverError> {
+    let Some((home, there)) = means.balances().and_then(|home| means.on(home.id())) else { return Ok(None) };
+    let (here, there) = (means.on(site.id()).and_then(|(_, snapshot)| fresh(snapshot)), fresh(there));
+    let (Some(here), Some(there), Some(usdc)) = (here, there, ledger::currency(&home.chain)) else { return Ok(None) };
+    let fed = |snapshot: &Snapshot, of: &Currency| snapshot.fed(of.address.evm()?);
+    let (Some(price), Some(usdc_price)) = (fed(here, currency), fed(there, usdc)) else { return Ok(None) };
+    let pair = Pair::of(currency, usdc);
+    let feeds = pair.rate((currency, price), (usdc, usdc_price))?;
+    let pools = hedge((&site.chain, currency, here), (&home.chain, usdc, there), amount);
+    let charged = pair.relay_bps(&means.terms).saturating_add(pair.spread_bps(&means.terms));
+    let kept = Ratio::bps(10_000u16.saturating_sub(charged));
+    Ok(Some((price, pair.bounded(feeds, pools, &means.terms)?.times(kept)?, usdc.decimals)))
+}
+
+fn fresh(snapshot: Option<&Snapshot>) -> Option<&Snapshot> {
+    snapshot.filter(|snapshot| snapshot.check_age().is_ok())
+}
