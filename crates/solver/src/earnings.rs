@@ -57,17 +57,25 @@ async fn round(solver: &Arc<Solver>, site: &Arc<Site>, after: ExecutionId) -> Re
     };
     let ripe = solver.store.read(ripe).await?;
     for &(id, hash) in &ripe {
-        if is_witnessed(site, hash).await? {
-            let (site, means) = (site.clone(), solver.means());
-            solver.store.write(move |tx| credit(tx, &site, id, &means)).await?;
+        match settle(solver, site, id, hash).await {
+            Ok(()) => {}
+            Err(failure @ SolverError::Store(_)) => return Err(failure),
+            // One of them does not hold up the others.
+            Err(failure) => {
+                warn!(chain.id = %site.id(), tx = %hash, error = %Chained(&failure), "what apps earn by it has to wait");
+            }
         }
     }
     Ok(ripe.last().map_or(ExecutionId(0), |(id, _)| *id))
 }
 
-async fn is_witnessed(site: &Site, hash: B256) -> Result<bool, SolverError> {
+async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, id: ExecutionId, hash: B256) -> Result<(), SolverError> {
     let seen = site.nodes.witness_tx(AGREEING.min(site.nodes.len()), hash).await?;
-    Ok(seen.is_some_and(|seen| seen.sent.success))
+    if !seen.is_some_and(|seen| seen.sent.success) {
+        return Ok(());
+    }
+    let (site, means) = (site.clone(), solver.means());
+    solver.store.write(move |tx| credit(tx, &site, id, &means)).await
 }
 
 fn credit(tx: &mut Tx<'_>, site: &Site, id: ExecutionId, means: &Means) -> Result<(), SolverError> {
