@@ -168,6 +168,16 @@ pub fn too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
     quote.ask.ttl_secs.is_some_and(expired).then_some(FailReason::TtlExpired)
 }
 
+/// Why a fill can no longer begin at this time of the chain: a deposit may have come in time, and we not. The time we said
+/// it takes, its confirmations among it, is not held against a quote's own time; the end of the order stands.
+pub fn fill_too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
+    let said_millis = i64::from(quote.figures.time_estimate_secs).saturating_mul(1_000);
+    match too_late(quote, now)? {
+        FailReason::TtlExpired => too_late(quote, Timestamp::from_millis(now.millis().saturating_sub(said_millis))),
+        ended => Some(ended),
+    }
+}
+
 /// What is paid out for a deposit: the quoted rate, applied to what arrived less the fees. Gas and the flat fee do not
 /// shrink with the deposit: else a tiny one would have us pay for its fill.
 fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
@@ -288,6 +298,22 @@ mod tests {
         for (name, facts, verdict) in cases {
             assert_eq!(judge(&quote, &facts), Ok(verdict), "{name}");
         }
+    }
+
+    #[test]
+    fn a_fill_has_the_time_it_was_said_to_take_and_never_longer_than_the_order() {
+        let mut quote = a_quote();
+        quote.ask.ttl_secs = Some(600);
+        quote.figures.time_estimate_secs = 768;
+        let at = |secs| quote.created_at.plus(Duration::from_secs(secs));
+        assert_eq!(too_late(&quote, at(601)), Some(FailReason::TtlExpired), "for a deposit");
+        assert_eq!(fill_too_late(&quote, at(600 + 768)), None);
+        assert_eq!(fill_too_late(&quote, at(600 + 769)), Some(FailReason::TtlExpired));
+        quote.ask.ttl_secs = None;
+        let end = i64::from(quote.terms.as_ref().unwrap().deadline) - LAST_FILL_BEFORE_DEADLINE_SECS;
+        assert_eq!(fill_too_late(&quote, Timestamp::from_secs(end)), None);
+        let ended = fill_too_late(&quote, Timestamp::from_secs(end + 1));
+        assert_eq!(ended, Some(FailReason::ProtocolDeadlineExpired));
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub fn confirm(
         Verdict::Fill { .. } if excess::is_too_much(&request.quote, deposit, means)? => {
             Event::DepositRefused { reason: FailReason::Slippage }
         }
-        Verdict::Fill { output } => match fill_too_late(&request.quote, means) {
+        Verdict::Fill { output } => match ended(&request.quote, means) {
             Some(reason) => Event::DepositRefused { reason },
             None => Event::DepositAccepted { output },
         },
@@ -167,13 +167,9 @@ pub fn confirm(
     advance(tx, request, event, &Figures::of(deposit), means)
 }
 
-/// It came in time, and we did not: what was promised for a while is not made good after it. The time we said it takes, its
-/// confirmations among it, is not held against it.
-fn fill_too_late(quote: &Quote, means: &Means) -> Option<FailReason> {
-    let terms = quote.terms.as_ref()?;
-    let now = fast_fill::destination_time(terms, means).millis();
-    let taken = i64::from(quote.figures.time_estimate_secs).saturating_mul(1_000);
-    deposit::too_late(quote, Timestamp::from_millis(now.saturating_sub(taken)))
+/// Why what was promised for a while is not made good any more.
+fn ended(quote: &Quote, means: &Means) -> Option<FailReason> {
+    deposit::fill_too_late(quote, fast_fill::destination_time(quote.terms.as_ref()?, means))
 }
 
 /// A deposit that pays for no order is sent back once it is final; one that names an order is a request of its own.

@@ -497,7 +497,7 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
     let Some(due) = dues::find(tx, due.purpose, due.subject)? else { return Ok(Vec::new()) };
     let open = request.as_ref().is_some_and(|request| !request.state.is_terminal());
     if let (Purpose::Fill, true, Some(request)) = (due.purpose, open, &mut request)
-        && let Some(reason) = deposit::too_late(&request.quote, block_time(head))
+        && let Some(reason) = deposit::fill_too_late(&request.quote, block_time(head))
     {
         return advance(tx, request, Event::CannotFill { reason }, &(), means);
     }
