@@ -104,7 +104,7 @@ pub enum Cause {
     /// One recipient's share of the app fees of a transfer. `place` is its place among the recipients.
     AppFee { payment: i64, place: u32 },
     /// The same of what a user did alone on one chain.
-    AloneFee { execution: i64, place: u32 },
+    SameChainFee { execution: i64, place: u32 },
     /// The fees of a transfer that its sponsor pays.
     Sponsorship { payment: i64 },
     /// What a fixed rate cost or brought, whichever way the market stood.
@@ -135,7 +135,7 @@ impl Cause {
         match self {
             Self::Funding { receipt } => format!("topup:{receipt}"),
             Self::AppFee { payment, place } => format!("app-fee:{payment}/{place}"),
-            Self::AloneFee { execution, place } => format!("alone-fee:{execution}/{place}"),
+            Self::SameChainFee { execution, place } => format!("alone-fee:{execution}/{place}"),
             Self::Sponsorship { payment } => format!("sponsorship:{payment}"),
             Self::FixedRate { payment } => format!("fixed-rate:{payment}"),
             Self::FastFillSurplus { deposit } => format!("surplus:{deposit}"),
@@ -149,7 +149,7 @@ impl Cause {
     pub fn context(self) -> Context {
         match self {
             Self::Funding { .. } => Context::BalanceTopup,
-            Self::AppFee { .. } | Self::AloneFee { .. } | Self::Sponsorship { .. } => Context::PayFees,
+            Self::AppFee { .. } | Self::SameChainFee { .. } | Self::Sponsorship { .. } => Context::PayFees,
             Self::FixedRate { .. } => Context::FixedRateAccounting,
             Self::FastFillShortage { .. } | Self::FastFillLoss { .. } => Context::FastFillReduceBalance,
             Self::FastFillSurplus { .. } | Self::FastFillReturn { .. } => Context::FastFillIncreaseBalance,
@@ -160,7 +160,7 @@ impl Cause {
     pub fn house(self) -> House {
         match self {
             Self::Funding { .. } | Self::Claim { .. } => House::Treasury,
-            Self::AppFee { .. } | Self::AloneFee { .. } | Self::Sponsorship { .. } => House::Fees,
+            Self::AppFee { .. } | Self::SameChainFee { .. } | Self::Sponsorship { .. } => House::Fees,
             Self::FixedRate { .. } => House::Rates,
             Self::FastFillSurplus { .. }
             | Self::FastFillShortage { .. }
@@ -173,7 +173,7 @@ impl Cause {
         match self {
             Self::Funding { .. }
             | Self::AppFee { .. }
-            | Self::AloneFee { .. }
+            | Self::SameChainFee { .. }
             | Self::FastFillSurplus { .. }
             | Self::FastFillReturn { .. } => Way::In,
             Self::Sponsorship { .. }
@@ -403,8 +403,8 @@ mod tests {
             Cause::Funding { receipt: 1 },
             Cause::AppFee { payment: 1, place: 0 },
             Cause::AppFee { payment: 1, place: 1 },
-            Cause::AloneFee { execution: 1, place: 0 },
-            Cause::AloneFee { execution: 1, place: 1 },
+            Cause::SameChainFee { execution: 1, place: 0 },
+            Cause::SameChainFee { execution: 1, place: 1 },
             Cause::Sponsorship { payment: 1 },
             Cause::FixedRate { payment: 1 },
             Cause::FastFillSurplus { deposit: 1 },

@@ -111,7 +111,7 @@ impl Outcome {
 
     /// What comes of a transaction that a user made alone on one chain, once it is final: the apps' share of it has reached
     /// the treasury, and is credited at this rate. None where no app has a share.
-    pub fn alone(quote: &Quote, price: Price, rate: Ratio, usdc_decimals: u8) -> Result<Option<Self>, OutOfRange> {
+    pub fn same_chain(quote: &Quote, price: Price, rate: Ratio, usdc_decimals: u8) -> Result<Option<Self>, OutOfRange> {
         let app_fees = earned(quote, |amount| Ok((amount, UsdcMicros::of(amount.mul_floor(rate)?, usdc_decimals)?)))?;
         Ok((!app_fees.is_empty()).then_some(Self { price, sponsored: None, app_fees }))
     }
@@ -139,8 +139,8 @@ impl Outcome {
     }
 
     /// What they earn by what a user did alone.
-    pub fn alone_entries(&self, execution: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
-        self.credits(request, |place| Cause::AloneFee { execution, place })
+    pub fn same_chain_entries(&self, execution: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
+        self.credits(request, |place| Cause::SameChainFee { execution, place })
     }
 
     fn credits(&self, request: RequestId, cause: impl Fn(u32) -> Cause) -> Result<Vec<Entry>, NotAnEntry> {

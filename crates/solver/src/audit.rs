@@ -96,7 +96,7 @@ pub fn run(
         audit.app_balances()?;
         audit.fundings()?;
         audit.outcomes()?;
-        audit.executions()?;
+        audit.same_chain()?;
         audit.claims()?;
         audit.losses()?;
         Ok(audit.checks)

@@ -14,8 +14,8 @@ use domain::money::{Amount, Price, Ratio};
 use domain::outcome::Outcome;
 use domain::pair::Pair;
 use market::Snapshot;
-use store::executions::ExecutionId;
-use store::{Tx, blocks, executions, ledger as book, requests};
+use store::same_chain::SameChainId;
+use store::{Tx, blocks, ledger as book, requests, same_chain};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -32,7 +32,7 @@ const AGREEING: usize = 2;
 /// Books what becomes final until told to stop. What cannot be booked yet is looked at again.
 pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
     let pause = (site.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
-    let mut after = ExecutionId(0);
+    let mut after = SameChainId(0);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -49,11 +49,11 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 }
 
 /// Looks at those behind one, and says where to go on: from the beginning after the last, because some have to wait.
-async fn round(solver: &Arc<Solver>, site: &Arc<Site>, after: ExecutionId) -> Result<ExecutionId, SolverError> {
+async fn round(solver: &Arc<Solver>, site: &Arc<Site>, after: SameChainId) -> Result<SameChainId, SolverError> {
     let (chain, finality) = (site.id(), site.settings.finality);
     let ripe = move |tx: &mut Tx<'_>| {
         let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.checked_sub(finality));
-        last.map_or(Ok(Vec::new()), |last| executions::ripe(tx, chain, last, after, BATCH))
+        last.map_or(Ok(Vec::new()), |last| same_chain::ripe(tx, chain, last, after, BATCH))
     };
     let ripe = solver.store.read(ripe).await?;
     for &(id, hash) in &ripe {
@@ -66,10 +66,10 @@ async fn round(solver: &Arc<Solver>, site: &Arc<Site>, after: ExecutionId) -> Re
             }
         }
     }
-    Ok(ripe.last().map_or(ExecutionId(0), |(id, _)| *id))
+    Ok(ripe.last().map_or(SameChainId(0), |(id, _)| *id))
 }
 
-async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, id: ExecutionId, hash: B256) -> Result<(), SolverError> {
+async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, id: SameChainId, hash: B256) -> Result<(), SolverError> {
     let seen = site.nodes.witness_tx(AGREEING.min(site.nodes.len()), hash).await?;
     if !seen.is_some_and(|seen| seen.sent.success) {
         return Ok(());
@@ -78,19 +78,19 @@ async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, id: ExecutionId, hash: B
     solver.store.write(move |tx| credit(tx, &site, id, &means)).await
 }
 
-fn credit(tx: &mut Tx<'_>, site: &Site, id: ExecutionId, means: &Means) -> Result<(), SolverError> {
-    let Some(request) = executions::unbooked(tx, id)? else { return Ok(()) };
+fn credit(tx: &mut Tx<'_>, site: &Site, id: SameChainId, means: &Means) -> Result<(), SolverError> {
+    let Some(request) = same_chain::unbooked(tx, id)? else { return Ok(()) };
     let request = requests::find(tx, request)?.ok_or(SolverError::Broken("a transaction of no request"))?;
     let quote = &request.quote;
     let currency = site.chain.currency(&quote.ask.origin.address).filter(|it| site.chain.is_fed(it));
     let Some(currency) = currency else {
         warn!(request.id = %request.id, "apps are not credited their fees: no feed prices the currency any more");
-        return Ok(executions::book(tx, id, None)?);
+        return Ok(same_chain::book(tx, id, None)?);
     };
     let share = quote.figures.fees.app_total()?;
     // As long as nobody can say what it is worth, it waits.
     let Some((price, rate, decimals)) = rate(site, currency, share, means)? else { return Ok(()) };
-    let outcome = Outcome::alone(quote, price, rate, decimals)?;
+    let outcome = Outcome::same_chain(quote, price, rate, decimals)?;
     let mut entries = match &outcome {
         Some(outcome) => outcome.alone_entries(id.0, request.id)?,
         None => Vec::new(),
@@ -100,7 +100,7 @@ fn credit(tx: &mut Tx<'_>, site: &Site, id: ExecutionId, means: &Means) -> Resul
     for entry in &entries {
         book::post(tx, entry, means.now)?;
     }
-    Ok(executions::book(tx, id, outcome.as_ref())?)
+    Ok(same_chain::book(tx, id, outcome.as_ref())?)
 }
 
 /// What the currency costs, what a unit of it is credited at, and the decimals of what is credited: as if it were exchanged

@@ -6,7 +6,6 @@
 pub mod accounts;
 pub mod advance;
 pub mod allocator;
-pub mod alone;
 pub mod announced;
 pub mod audit;
 pub mod balances;
@@ -34,6 +33,7 @@ pub mod recover;
 pub mod reprice;
 pub mod reverts;
 pub mod routes;
+pub mod same_chain;
 pub mod second_look;
 pub mod settle;
 pub mod site;

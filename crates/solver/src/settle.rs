@@ -30,11 +30,11 @@ use store::{
 use tracing::{error, warn};
 
 use crate::advance::advance;
-use crate::alone::{self, Execution};
 use crate::error::{Chained, SolverError};
 use crate::excess;
 use crate::follow::block_time;
 use crate::payments::{Outcome, Reason, keep, pay};
+use crate::same_chain::{self, SameChainTx};
 use crate::site::Site;
 use crate::solver::{Means, Solver};
 
@@ -54,7 +54,7 @@ const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
 #[derive(Clone, Debug)]
 enum Occasion {
     Deposit(SeenDeposit),
-    Executed(Execution),
+    Executed(SameChainTx),
     Mined(SentTx),
     DepositConfirmed(DepositId),
     DepositFinal(DepositId),
@@ -86,7 +86,7 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
     if block.sent.iter().any(uses_up_nonce) {
         solver.crash("cancel.mined");
     }
-    let executed = alone::find(solver, site, block).await?;
+    let executed = same_chain::find(solver, site, block).await?;
     take(solver, site, block.head, executed.into_iter().map(Occasion::Executed).collect()).await?;
     take(solver, site, block.head, block.receipts.iter().cloned().map(Occasion::Receipt).collect()).await?;
     let (chain, number) = (site.id(), block.head.number);
@@ -248,7 +248,7 @@ fn apply(
 ) -> Result<Vec<Stored>, SolverError> {
     match occasion {
         Occasion::Deposit(seen) => crate::deposits::take_in(tx, site, head, seen, means),
-        Occasion::Executed(done) => alone::take_in(tx, head, site, done, means),
+        Occasion::Executed(done) => same_chain::take_in(tx, head, site, done, means),
         Occasion::Mined(sent) => mined(tx, site, head, sent, means),
         Occasion::DepositConfirmed(id) => {
             let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {

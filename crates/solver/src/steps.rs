@@ -65,7 +65,7 @@ impl Planner<'_> {
         let user = quote.ask.user.evm()?;
         let act = match order {
             Some(order) => self.deposit(quote, order, user)?,
-            None => self.alone(quote)?,
+            None => self.same_chain(quote)?,
         };
         let token = address(self.origin.currency);
         let (spender, amount) = act.approval.unwrap_or_default();
@@ -119,15 +119,15 @@ impl Planner<'_> {
         act(to_depository(U256::ZERO, data), Some((chain.depository, amount)))
     }
 
-    fn alone(&self, quote: &Quote) -> Option<Act> {
+    fn same_chain(&self, quote: &Quote) -> Option<Act> {
         let to_contract =
             quote.ask.recipient.evm().is_some_and(|who| self.accounts.is_contract(self.origin.chain.id, who));
-        alone(quote, self.origin.chain, self.site.treasury, to_contract)
+        same_chain(quote, self.origin.chain, self.site.treasury, to_contract)
     }
 }
 
 /// What needs no solver, as a function of the quote: the same transaction is recognised on the chain by it.
-pub fn alone(quote: &Quote, chain: &Chain, treasury: Address, to_contract: bool) -> Option<Act> {
+pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: bool) -> Option<Act> {
     let figures = &quote.figures;
     let (user, recipient) = (quote.ask.user.evm()?, quote.ask.recipient.evm()?);
     let (token, wanted) = (quote.ask.origin.address.evm()?, quote.ask.destination.address.evm()?);

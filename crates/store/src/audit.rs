@@ -183,7 +183,7 @@ pub fn entries_of_fills(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
 }
 
 /// How many have something that a user did alone.
-pub fn entries_of_executions(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+pub fn entries_of_same_chain(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "select count(*) from ledger_entry where amount > 0 and entry_id like 'alone-fee:%'";
     tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
 }

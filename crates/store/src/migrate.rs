@@ -37,6 +37,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0017_payments_in_blocks.sql"),
     },
     Migration { version: 18, name: "0018_executions", sql: include_str!("../migrations/0018_executions.sql") },
+    Migration { version: 19, name: "0019_names", sql: include_str!("../migrations/0019_names.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

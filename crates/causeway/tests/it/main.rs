@@ -5,7 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
-mod alone;
 mod announced;
 mod app_balance;
 mod audit;
@@ -30,6 +29,7 @@ mod repayment;
 mod restore;
 mod risk;
 mod routes;
+mod same_chain;
 mod second_look;
 mod sponsorship;
 mod stand;

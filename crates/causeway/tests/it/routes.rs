@@ -4,11 +4,11 @@
 //! Whoever trades moves pools, so these tests trade on chains of their own, one at a time (`Stand::trading`), or on none
 //! of the pools.
 
-mod alone;
 mod calls;
 mod crossing;
 mod random;
 mod reverts;
+mod same_chain;
 mod slippage;
 
 use std::collections::BTreeMap;

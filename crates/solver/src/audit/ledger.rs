@@ -2,10 +2,10 @@
 
 use alloy::primitives::U256;
 use domain::ledger::{Cause, Entry, UsdcMicros};
-use store::executions::{self, ExecutionId};
 use store::outcomes;
 use store::payments::PaymentId;
 use store::receipts::{self, ReceiptId, Stored};
+use store::same_chain::{self, SameChainId};
 use store::{audit, ledger};
 
 use super::{Audit, Check};
@@ -101,21 +101,21 @@ impl Audit<'_, '_> {
     }
 
     /// Whether what apps earn by what users did alone was booked, and nothing else was.
-    pub(super) fn executions(&mut self) -> Result<(), SolverError> {
+    pub(super) fn same_chain(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "what users did alone is booked to apps as it was worth");
-        let mut after = ExecutionId(0);
+        let mut after = SameChainId(0);
         loop {
-            let page = executions::booked_after(self.tx, after, PAGE)?;
-            let Some(last) = page.last().map(|booked| booked.execution) else { break };
+            let page = same_chain::booked_after(self.tx, after, PAGE)?;
+            let Some(last) = page.last().map(|booked| booked.same_chain_tx) else { break };
             for booked in page {
-                for entry in booked.outcome.alone_entries(booked.execution.0, booked.request)? {
+                for entry in booked.outcome.alone_entries(booked.same_chain_tx.0, booked.request)? {
                     check.compared += 1;
                     self.is_written(&mut check, &entry)?;
                 }
             }
             after = last;
         }
-        let (written, expected) = (audit::entries_of_executions(self.tx)?, check.compared);
+        let (written, expected) = (audit::entries_of_same_chain(self.tx)?, check.compared);
         if written != expected {
             check.differs(format!("{written} entries are of what users did alone, which gives {expected}"));
         }

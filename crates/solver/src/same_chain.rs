@@ -13,7 +13,7 @@ use evm::{Block, Head, NamedTx};
 use serde::Serialize;
 use store::payments::Stored;
 use store::records::{Direction, Record};
-use store::{Tx, executions, records, requests};
+use store::{Tx, records, requests, same_chain};
 
 use crate::advance::advance;
 use crate::error::SolverError;
@@ -24,14 +24,14 @@ use crate::steps;
 
 /// A quoted transaction that is in a block.
 #[derive(Clone, Debug)]
-pub struct Execution {
+pub struct SameChainTx {
     tx: NamedTx,
     success: bool,
     fee: Amount,
 }
 
 /// Which of a block's transactions are what a quote asked for. Nearly every block has none and costs nothing.
-pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<Vec<Execution>, SolverError> {
+pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<Vec<SameChainTx>, SolverError> {
     if block.named.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,7 +52,7 @@ pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Resu
         let receipt = site.nodes.receipt(tx.hash).await?.filter(|receipt| receipt.block_hash == block.head.hash);
         // Announced before it was indexed; the block is read again.
         let receipt = receipt.ok_or(SolverError::Broken("a transaction's receipt is not there yet"))?;
-        found.push(Execution { success: receipt.success(), fee: Amount::new(receipt.fee()), tx });
+        found.push(SameChainTx { success: receipt.success(), fee: Amount::new(receipt.fee()), tx });
     }
     Ok(found)
 }
@@ -61,7 +61,7 @@ pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Resu
 fn is_quoted(quote: &Quote, site: &Site, named: &NamedTx) -> bool {
     let here = quote.terms.is_none() && quote.ask.origin.chain == site.id();
     let is = |to_contract| {
-        let act = steps::alone(quote, &site.chain, site.treasury, to_contract);
+        let act = steps::same_chain(quote, &site.chain, site.treasury, to_contract);
         act.is_some_and(|act| {
             (act.message.to, act.message.value, &act.message.data) == (named.to, named.value, &named.input)
         })
@@ -74,7 +74,7 @@ pub fn take_in(
     tx: &mut Tx<'_>,
     head: Head,
     site: &Site,
-    done: &Execution,
+    done: &SameChainTx,
     means: &Means,
 ) -> Result<Vec<Stored>, SolverError> {
     // Such a request has no order; its own id stands in the order's place.
@@ -103,7 +103,7 @@ pub fn take_in(
         },
     )?;
     if done.success && !request.quote.figures.fees.app.is_empty() {
-        executions::put(tx, request.id, site.id(), done.tx.hash, head.number)?;
+        same_chain::put(tx, request.id, site.id(), done.tx.hash, head.number)?;
     }
     let figures = Figures { chain: site.id().0, tx: done.tx.hash, block: head.number };
     advance(tx, &mut request, Event::Executed { success: done.success }, &figures, means)

@@ -8,14 +8,14 @@ use crate::columns::unknown;
 use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ExecutionId(pub i64);
+pub struct SameChainId(pub i64);
 
 /// Keeps one in the block it stands in. One that was booked stays as it is.
 pub fn put(tx: &mut Tx<'_>, request: RequestId, chain: ChainId, hash: B256, block: u64) -> Result<(), StoreError> {
     tx.execute(
-        "insert into execution (chain_id, tx_hash, request_id, block_number, state) values ($1, $2, $3, $4, 'seen')
+        "insert into same_chain_tx (chain_id, tx_hash, request_id, block_number, state) values ($1, $2, $3, $4, 'seen')
          on conflict (chain_id, tx_hash) do update set block_number = excluded.block_number, state = 'seen'
-         where execution.state in ('seen', 'gone')",
+         where same_chain_tx.state in ('seen', 'gone')",
         &[chain.0.try_into()?, hash.into(), request.0.into(), block.try_into()?],
     )?;
     Ok(())
@@ -26,31 +26,31 @@ pub fn ripe(
     tx: &mut Tx<'_>,
     chain: ChainId,
     up_to: u64,
-    after: ExecutionId,
+    after: SameChainId,
     most: i64,
-) -> Result<Vec<(ExecutionId, B256)>, StoreError> {
+) -> Result<Vec<(SameChainId, B256)>, StoreError> {
     tx.rows(
-        "select execution_id, tx_hash from execution where chain_id = $1 and state = 'seen' and block_number <= $2
-         and execution_id > $3 order by execution_id limit $4",
+        "select same_chain_tx_id, tx_hash from same_chain_tx where chain_id = $1 and state = 'seen' and block_number <= $2
+         and same_chain_tx_id > $3 order by same_chain_tx_id limit $4",
         &[chain.0.try_into()?, up_to.try_into()?, after.0.into(), Value::Int(most)],
     )?
     .iter()
-    .map(|row| Ok((ExecutionId(row.int(0)?), row.b256(1)?)))
+    .map(|row| Ok((SameChainId(row.int(0)?), row.b256(1)?)))
     .collect()
 }
 
 /// The request of one that is still to be booked, which nobody else books meanwhile.
-pub fn unbooked(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<RequestId>, StoreError> {
-    let sql = "select request_id from execution where execution_id = $1 and state = 'seen' {for_update}";
+pub fn unbooked(tx: &mut Tx<'_>, id: SameChainId) -> Result<Option<RequestId>, StoreError> {
+    let sql = "select request_id from same_chain_tx where same_chain_tx_id = $1 and state = 'seen' {for_update}";
     tx.row(sql, &[id.0.into()])?.map(|row| row.request_id(0)).transpose()
 }
 
 /// Booked as this, or as nothing.
-pub fn book(tx: &mut Tx<'_>, id: ExecutionId, outcome: Option<&Outcome>) -> Result<(), StoreError> {
+pub fn book(tx: &mut Tx<'_>, id: SameChainId, outcome: Option<&Outcome>) -> Result<(), StoreError> {
     let body =
         outcome.map(|outcome| serde_json::to_string(outcome).map_err(|_| unknown(1, "an outcome"))).transpose()?;
     tx.execute(
-        "update execution set state = 'booked', body = $2 where execution_id = $1 and state = 'seen'",
+        "update same_chain_tx set state = 'booked', body = $2 where same_chain_tx_id = $1 and state = 'seen'",
         &[id.0.into(), body.into()],
     )?;
     Ok(())
@@ -59,11 +59,11 @@ pub fn book(tx: &mut Tx<'_>, id: ExecutionId, outcome: Option<&Outcome>) -> Resu
 /// A reorg took the blocks above this one away. `false` means that something booked was among them, which is left.
 pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<bool, StoreError> {
     tx.execute(
-        "update execution set state = 'gone' where chain_id = $1 and block_number > $2 and state = 'seen'",
+        "update same_chain_tx set state = 'gone' where chain_id = $1 and block_number > $2 and state = 'seen'",
         &[chain.0.try_into()?, block.try_into()?],
     )?;
     let kept = tx.row(
-        "select execution_id from execution where chain_id = $1 and block_number > $2 and state = 'booked' limit 1",
+        "select same_chain_tx_id from same_chain_tx where chain_id = $1 and block_number > $2 and state = 'booked' limit 1",
         &[chain.0.try_into()?, block.try_into()?],
     )?;
     Ok(kept.is_none())
@@ -72,19 +72,19 @@ pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<bool, S
 /// What one came to.
 #[derive(Clone, Debug)]
 pub struct Booked {
-    pub execution: ExecutionId,
+    pub same_chain: SameChainId,
     pub request: RequestId,
     pub outcome: Outcome,
 }
 
 /// Those behind one that were booked as something, in order.
-pub fn booked_after(tx: &mut Tx<'_>, after: ExecutionId, most: i64) -> Result<Vec<Booked>, StoreError> {
-    let sql = "select execution_id, request_id, body from execution
-         where execution_id > $1 and state = 'booked' and body is not null order by execution_id limit $2";
+pub fn booked_after(tx: &mut Tx<'_>, after: SameChainId, most: i64) -> Result<Vec<Booked>, StoreError> {
+    let sql = "select same_chain_tx_id, request_id, body from same_chain_tx
+         where same_chain_tx_id > $1 and state = 'booked' and body is not null order by same_chain_tx_id limit $2";
     tx.rows(sql, &[after.0.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
 fn from_row(row: &Row) -> Result<Booked, StoreError> {
     let outcome = serde_json::from_str(row.text(2)?).map_err(|_| unknown(2, "an outcome"))?;
-    Ok(Booked { execution: ExecutionId(row.int(0)?), request: row.request_id(1)?, outcome })
+    Ok(Booked { same_chain: SameChainId(row.int(0)?), request: row.request_id(1)?, outcome })
 }

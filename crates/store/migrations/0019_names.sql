@@ -1,0 +1,3 @@
+-- Tables and columns by the names the code has for them.
+alter table execution rename to same_chain_tx;
+alter table same_chain_tx rename column execution_id to same_chain_tx_id;
