@@ -111,8 +111,8 @@ fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allo
             [] => site.nodes.clone(),
             own => nodes_at(config, chain, own).with_context(|| format!("chain {}", chain.name))?,
         };
-        let agreeing = settings.agreeing_of(nodes.len(), chain.local);
-        desks.push(Desk::new(site.clone(), nodes, agreeing, caps(config, chain)?));
+        let quorum = settings.quorum_of(nodes.len(), chain.local);
+        desks.push(Desk::new(site.clone(), nodes, quorum, caps(config, chain)?));
     }
     Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, desks)))
 }

@@ -111,7 +111,7 @@ fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
     Ok(AllocatorConfig {
         address: None,
         key: Some(key_file(folder, "allocator", devnet.keys.allocator.private_key)?),
-        agreeing: 2,
+        quorum: 2,
         batch_usd: "100".to_owned(),
         batch_age_secs: 60,
         validity_secs: 900,

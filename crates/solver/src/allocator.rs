@@ -59,17 +59,17 @@ pub struct Desk {
     /// Its own list, which may be the solver's.
     pub nodes: Nodes,
     /// How many of them have to say the same.
-    pub agreeing: usize,
+    pub quorum: usize,
     /// By currency. What has none is not paid out.
     pub caps: BTreeMap<Address, Cap>,
     watch: Watch,
 }
 
 impl Desk {
-    pub fn new(site: Arc<Site>, nodes: Nodes, agreeing: usize, caps: BTreeMap<Address, Cap>) -> Self {
+    pub fn new(site: Arc<Site>, nodes: Nodes, quorum: usize, caps: BTreeMap<Address, Cap>) -> Self {
         // Deposits only: what our wallets sent is looked up by its hash.
         let watch = Watch::new(site.chain.depository, []);
-        Self { site, nodes, agreeing, caps, watch }
+        Self { site, nodes, quorum, caps, watch }
     }
 
     pub fn id(&self) -> ChainId {
@@ -82,7 +82,7 @@ impl Desk {
 
     /// The newest block that cannot change any more.
     async fn last_final(&self) -> Result<Head, SolverError> {
-        Ok(self.nodes.witness_header(self.agreeing, self.site.settings.finality).await?)
+        Ok(self.nodes.quorum_header(self.quorum, self.site.settings.finality).await?)
     }
 }
 

@@ -70,7 +70,7 @@ async fn round(solver: &Arc<Solver>, site: &Arc<Site>, after: SameChainId) -> Re
 }
 
 async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, id: SameChainId, hash: B256) -> Result<(), SolverError> {
-    let seen = site.nodes.witness_tx(AGREEING.min(site.nodes.len()), hash).await?;
+    let seen = site.nodes.quorum_tx(AGREEING.min(site.nodes.len()), hash).await?;
     if !seen.is_some_and(|seen| seen.sent.success) {
         return Ok(());
     }

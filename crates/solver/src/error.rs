@@ -3,7 +3,7 @@
 use alloy::primitives::B256;
 use domain::ids::ChainId;
 use domain::money::OutOfRange;
-use evm::{ChainError, Doubt};
+use evm::{ChainError, NoQuorum};
 use store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum SolverError {
     #[error("chain")]
     Chain(#[from] ChainError),
     #[error(transparent)]
-    Doubt(#[from] Doubt),
+    NoQuorum(#[from] NoQuorum),
     #[error(transparent)]
     Request(#[from] domain::request::Impossible),
     #[error(transparent)]
@@ -47,7 +47,7 @@ impl SolverError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::Chain(_) | Self::Doubt(_) | Self::Disputed { .. } => true,
+            Self::Chain(_) | Self::NoQuorum(_) | Self::Disputed { .. } => true,
             Self::Request(_)
             | Self::Payment(_)
             | Self::Deposit(_)

@@ -180,11 +180,10 @@ async fn check_allocator(findings: &mut Findings, allocator: Option<&Allocator>,
         let what = format!("`allocator.key` is that of {}, whom the depository does not name", allocator.address());
         findings.fail(what, "correct the key, or let the depository's owner name it");
     }
-    match desk.nodes.witness_header(desk.agreeing, site.settings.finality).await {
+    match desk.nodes.quorum_header(desk.quorum, site.settings.finality).await {
         Ok(head) => {
-            findings.ok(format!("{} nodes agree on final block {}", desk.agreeing, head.number));
-            if let Err(error) =
-                desk.nodes.witness_balance(desk.agreeing, site.chain.depository, At::Hash(head.hash)).await
+            findings.ok(format!("{} nodes agree on final block {}", desk.quorum, head.number));
+            if let Err(error) = desk.nodes.quorum_balance(desk.quorum, site.chain.depository, At::Hash(head.hash)).await
             {
                 let mend = "the allocator needs nodes that keep the state of final blocks (`allocator_endpoints`)";
                 let what = format!("the state of final block {}: {error}", head.number);

@@ -20,8 +20,8 @@ pub struct AllocatorConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
     /// How many nodes have to say the same before anything is signed.
-    #[serde(default = "default_agreeing")]
-    pub agreeing: usize,
+    #[serde(default = "default_quorum", alias = "agreeing")]
+    pub quorum: usize,
     /// A batch is made when it is worth this much,
     #[serde(default = "default_batch_usd")]
     pub batch_usd: String,
@@ -35,7 +35,7 @@ pub struct AllocatorConfig {
     pub caps: Vec<CapConfig>,
 }
 
-fn default_agreeing() -> usize {
+fn default_quorum() -> usize {
     2
 }
 
@@ -64,27 +64,27 @@ pub struct CapConfig {
 impl AllocatorConfig {
     /// How many of a chain's nodes have to say the same. Never half of them or fewer: two groups could then each agree
     /// on something else, and whoever runs one of them could have anything signed.
-    pub fn agreeing_of(&self, nodes: usize, local: bool) -> usize {
-        if local { self.agreeing } else { self.agreeing.max(nodes / 2 + 1) }
+    pub fn quorum_of(&self, nodes: usize, local: bool) -> usize {
+        if local { self.quorum } else { self.quorum.max(nodes / 2 + 1) }
     }
 
     pub fn check(&self, chains: &[ChainConfig]) -> Result<()> {
-        ensure!(self.agreeing > 0, "allocator.agreeing: must be at least 1");
+        ensure!(self.quorum > 0, "allocator.quorum: must be at least 1");
         ensure!((120..=1_800).contains(&self.validity_secs), "allocator.validity_secs: must be from 120 to 1800");
         self.batch_usd()?;
         for chain in chains {
             let nodes =
                 if chain.allocator_endpoints.is_empty() { &chain.endpoints } else { &chain.allocator_endpoints };
             ensure!(
-                chain.local || self.agreeing >= 2,
-                "allocator.agreeing: must be at least 2, since {} is not a local chain",
+                chain.local || self.quorum >= 2,
+                "allocator.quorum: must be at least 2, since {} is not a local chain",
                 chain.name
             );
             ensure!(
-                nodes.len() >= self.agreeing,
+                nodes.len() >= self.quorum,
                 "chain {}: {} nodes have to agree before a payout is signed, and it has {}",
                 chain.name,
-                self.agreeing,
+                self.quorum,
                 nodes.len()
             );
         }
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn whatever_is_configured_more_than_half_of_the_nodes_agree() {
         let config: AllocatorConfig = toml::from_str("key = { env = \"KEY\" }\ncaps = []").unwrap();
-        let agreeing = |nodes| config.agreeing_of(nodes, false);
-        assert_eq!([2, 3, 4, 5, 6].map(agreeing), [2, 2, 3, 3, 4]);
-        assert_eq!(config.agreeing_of(4, true), 2, "a local chain is one's own");
+        let quorum = |nodes| config.quorum_of(nodes, false);
+        assert_eq!([2, 3, 4, 5, 6].map(quorum), [2, 2, 3, 3, 4]);
+        assert_eq!(config.quorum_of(4, true), 2, "a local chain is one's own");
     }
 }

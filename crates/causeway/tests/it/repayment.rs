@@ -36,7 +36,7 @@ pub fn allocator(config: &Config) -> AllocatorConfig {
     AllocatorConfig {
         address: None,
         key: Some(Source { env: None, file: Some(config.folder.join("keys/allocator")) }),
-        agreeing: 2,
+        quorum: 2,
         batch_usd: "1000000".to_owned(),
         batch_age_secs: 0,
         validity_secs: 900,

@@ -31,7 +31,7 @@ pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> R
     let cursor = solver.store.read(move |tx| vault::cursor(tx, chain)).await?;
     let mut next = match cursor {
         Some(cursor) => {
-            let there = desk.nodes.witness_number(desk.agreeing, cursor.number).await?;
+            let there = desk.nodes.quorum_number(desk.quorum, cursor.number).await?;
             if there.hash != cursor.hash {
                 let finality = desk.site.settings.finality;
                 return Err(SolverError::DeepFork { chain, finality });
@@ -66,10 +66,10 @@ async fn book(
     desk: &Desk,
     (first, end): (u64, u64),
 ) -> Result<(), SolverError> {
-    let (need, chain) = (desk.agreeing, desk.id());
-    let head = desk.nodes.witness_number(need, end).await?;
-    for (number, hash) in desk.nodes.witness_deposits(need, (first, end), &desk.watch).await? {
-        let block = desk.nodes.witness_block(need, hash, &desk.watch).await?;
+    let (need, chain) = (desk.quorum, desk.id());
+    let head = desk.nodes.quorum_number(need, end).await?;
+    for (number, hash) in desk.nodes.quorum_deposits(need, (first, end), &desk.watch).await? {
+        let block = desk.nodes.quorum_block(need, hash, &desk.watch).await?;
         if block.head.number != number {
             return Err(SolverError::Broken("a block has another number than its logs say"));
         }
@@ -84,7 +84,7 @@ async fn book(
         solver.store.write(unit).await?;
     }
     let mut executed = Vec::new();
-    for execution in desk.nodes.witness_executions(need, (first, end), &desk.watch).await? {
+    for execution in desk.nodes.quorum_executions(need, (first, end), &desk.watch).await? {
         let hash = execution.request;
         let known = solver.store.read(move |tx| payouts::of_request(tx, hash)).await?.is_some();
         let tail = if known { None } else { named(desk, &execution).await? };
@@ -138,7 +138,7 @@ struct Named {
 
 /// The keys behind an `execute` are not signed; the nonce is, and it is their hash.
 async fn named(desk: &Desk, execution: &Execution) -> Result<Option<Named>, SolverError> {
-    let Some(seen) = desk.nodes.witness_tx(desk.agreeing, execution.tx).await? else { return Ok(None) };
+    let Some(seen) = desk.nodes.quorum_tx(desk.quorum, execution.tx).await? else { return Ok(None) };
     let input = seen.sent.input;
     let Ok(call) = Depository::executeCall::abi_decode(&input) else { return Ok(None) };
     if call.request.struct_hash() != execution.request {

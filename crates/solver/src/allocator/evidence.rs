@@ -12,7 +12,7 @@ use domain::money::{Amount, Ratio};
 use domain::order::{Order, call_data};
 use domain::time::Timestamp;
 use evm::topics::CALL_MADE;
-use evm::{SentTx, Witnessed};
+use evm::{AgreedTx, SentTx};
 use store::Tx;
 use store::vault::{self, Deposit, Ending, Settlement};
 use tracing::{debug, error, info};
@@ -94,7 +94,7 @@ pub async fn prove(
         return Ok(Proof::Bad("the deposit is not on the chain"));
     }
     let Some(desk) = allocator.desk(settlement.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
-    let seen = desk.nodes.witness_tx(desk.agreeing, settlement.tx).await?;
+    let seen = desk.nodes.quorum_tx(desk.quorum, settlement.tx).await?;
     let Some(seen) = seen else { return Ok(Proof::Bad("the transaction that settled it is not on the chain")) };
     if seen.head.number > desk.last_final().await?.number {
         return Ok(Proof::NotFinal);
@@ -112,11 +112,11 @@ pub async fn prove(
 
 /// Whether the deposit stands where the book says, and says what the book says.
 pub async fn is_there(desk: &Desk, deposit: &Deposit) -> Result<bool, SolverError> {
-    let number = desk.nodes.witness_number(desk.agreeing, deposit.block_number).await?;
+    let number = desk.nodes.quorum_number(desk.quorum, deposit.block_number).await?;
     if number.hash != deposit.block_hash {
         return Ok(false);
     }
-    let block = desk.nodes.witness_block(desk.agreeing, deposit.block_hash, &desk.watch).await?;
+    let block = desk.nodes.quorum_block(desk.quorum, deposit.block_hash, &desk.watch).await?;
     Ok(book::deposits(desk, &block).contains(deposit))
 }
 
@@ -126,7 +126,7 @@ fn judge(
     deposit: &Deposit,
     settlement: &Settlement,
     order: Option<&Order>,
-    seen: &Witnessed,
+    seen: &AgreedTx,
 ) -> Result<(), &'static str> {
     let chain = desk.id();
     paid_by_us(desk, &seen.sent, settlement.order)?;
@@ -183,7 +183,7 @@ pub fn belongs<'a>(
     Ok(order)
 }
 
-fn fill(order: &Order, chain: &str, seen: &Witnessed) -> Result<(), &'static str> {
+fn fill(order: &Order, chain: &str, seen: &AgreedTx) -> Result<(), &'static str> {
     let output = &order.output;
     if output.chain != chain {
         return Err("the fill is on another chain");
@@ -220,7 +220,7 @@ fn called(calls: &[Vec<u8>], router: Address, sent: &SentTx) -> Result<(), &'sta
     if wanted.next().is_some() { Err("the fill did not make the order's calls") } else { Ok(()) }
 }
 
-fn refund(order: &Order, deposit: &Deposit, chain: &str, seen: &Witnessed) -> Result<(), &'static str> {
+fn refund(order: &Order, deposit: &Deposit, chain: &str, seen: &AgreedTx) -> Result<(), &'static str> {
     let input = order.inputs.first().ok_or("an order without input")?;
     let share = Ratio::new(deposit.amount.units(), input.amount.units()).map_err(|_| "an order of nothing")?;
     for way in input.refunds.iter().filter(|way| way.chain == chain) {
@@ -237,13 +237,7 @@ fn refund(order: &Order, deposit: &Deposit, chain: &str, seen: &Witnessed) -> Re
 }
 
 /// A deposit that paid for no order, back to whom it names.
-fn give_back(
-    desk: &Desk,
-    deposit: &Deposit,
-    id: OrderId,
-    chain: ChainId,
-    seen: &Witnessed,
-) -> Result<(), &'static str> {
+fn give_back(desk: &Desk, deposit: &Deposit, id: OrderId, chain: ChainId, seen: &AgreedTx) -> Result<(), &'static str> {
     if id.0 != deposit.return_key || chain != deposit.chain {
         return Err("the return is of another deposit");
     }

@@ -7,7 +7,7 @@ use alloy::primitives::{B256, U256};
 use alloy::sol_types::SolCall;
 use domain::request::{Event, State as RequestState};
 use evm::contracts::Depository;
-use evm::{At, Head, Witnessed};
+use evm::{AgreedTx, At, Head};
 use metrics::counter;
 use serde_json::json;
 use store::payments::Purpose;
@@ -69,10 +69,10 @@ pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(
 
 /// The transaction that executed a payout which ends a request: not always ours, since whoever sees a signature may use
 /// it.
-async fn executor(solver: &Arc<Solver>, desk: &Desk, stored: &Stored) -> Result<Option<Witnessed>, SolverError> {
+async fn executor(solver: &Arc<Solver>, desk: &Desk, stored: &Stored) -> Result<Option<AgreedTx>, SolverError> {
     let id = stored.id;
     match solver.store.read(move |tx| payouts::tx_of(tx, id)).await? {
-        Some(hash) if stored.payout.kind == Kind::Refund => Ok(desk.nodes.witness_tx(desk.agreeing, hash).await?),
+        Some(hash) if stored.payout.kind == Kind::Refund => Ok(desk.nodes.quorum_tx(desk.quorum, hash).await?),
         _ => Ok(None),
     }
 }
@@ -81,7 +81,7 @@ fn executed(
     tx: &mut Tx<'_>,
     site: &Site,
     stored: &Stored,
-    by: Option<&Witnessed>,
+    by: Option<&AgreedTx>,
     means: &Means,
 ) -> Result<(), SolverError> {
     let payout = &stored.payout;
@@ -109,7 +109,7 @@ fn executed(
 /// Whether the depository has paid this out, as of a final block.
 pub async fn is_used(desk: &Desk, nonce: B256, last: Head) -> Result<bool, SolverError> {
     let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
-    let answer = desk.nodes.witness_call(desk.agreeing, desk.depository(), call.into(), At::Hash(last.hash)).await?;
+    let answer = desk.nodes.quorum_call(desk.quorum, desk.depository(), call.into(), At::Hash(last.hash)).await?;
     Depository::usedNoncesCall::abi_decode_returns(&answer)
         .map_err(|_| SolverError::Broken("the depository does not say which nonces are used"))
 }

@@ -51,7 +51,7 @@ pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> 
     if ready.is_empty() {
         return Ok(());
     }
-    let time = desk.nodes.witness_header(desk.agreeing, 0).await?.time;
+    let time = desk.nodes.quorum_header(desk.quorum, 0).await?.time;
     for (parts, order, stored, signature) in ready {
         if signature.expiration < time.saturating_add(LEAST_SECS) {
             continue;

@@ -50,7 +50,7 @@ pub async fn sign(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, last
         let why = match sign_one(allocator, solver, desk, last, &stored).await {
             Ok(()) => continue,
             // Nodes that are away now keep this one waiting, and not the others.
-            Err(Stop::Failed(SolverError::Doubt(doubt))) => format!("{doubt}"),
+            Err(Stop::Failed(SolverError::NoQuorum(doubt))) => format!("{doubt}"),
             Err(Stop::Failed(error)) => return Err(error),
             Err(Stop::NotNow(why)) => why.to_owned(),
             Err(Stop::Refused(why)) => {
@@ -82,7 +82,7 @@ async fn sign_one(
     let signature = match decided {
         // Decided by a process that died: whatever it may have signed, this gives the same.
         Some(signature) => {
-            let time = desk.nodes.witness_header(desk.agreeing, 0).await?.time;
+            let time = desk.nodes.quorum_header(desk.quorum, 0).await?.time;
             let most = time.saturating_add(allocator.terms.validity.as_secs());
             if signature.expiration > most {
                 return refused("what was decided would be good for longer than anything we sign");
@@ -239,7 +239,7 @@ async fn solvent(solver: &Arc<Solver>, desk: &Desk, last: Head, stored: &Stored)
     };
     let (total, promised) = solver.store.read(read).await?;
     let balance = if currency.is_zero() {
-        desk.nodes.witness_balance(desk.agreeing, desk.depository(), At::Hash(last.hash)).await?
+        desk.nodes.quorum_balance(desk.quorum, desk.depository(), At::Hash(last.hash)).await?
     } else {
         let call = Erc20::balanceOfCall { owner: desk.depository() }.abi_encode();
         U256::from_be_bytes(ask(desk, currency, call, last).await?)
@@ -258,7 +258,7 @@ async fn solvent(solver: &Arc<Solver>, desk: &Desk, last: Head, stored: &Stored)
 }
 
 async fn ask(desk: &Desk, to: Address, call: Vec<u8>, last: Head) -> Result<[u8; 32], Stop> {
-    let answer = desk.nodes.witness_call(desk.agreeing, to, call.into(), At::Hash(last.hash)).await?;
+    let answer = desk.nodes.quorum_call(desk.quorum, to, call.into(), At::Hash(last.hash)).await?;
     answer.as_ref().try_into().map_err(|_| Stop::Refused(format!("{to} does not answer as it should")))
 }
 
@@ -267,7 +267,7 @@ async fn decide(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, stored
     let Some(&cap) = desk.caps.get(&stored.payout.currency) else {
         return Err(Stop::NotNow("its currency has no cap"));
     };
-    let issued = desk.nodes.witness_header(desk.agreeing, 0).await?.time;
+    let issued = desk.nodes.quorum_header(desk.quorum, 0).await?.time;
     let expiration = issued.saturating_add(allocator.terms.validity.as_secs());
     let struct_hash = request(&stored.payout, expiration).struct_hash();
     let (id, payout, now): (PayoutId, Payout, _) = (stored.id, stored.payout.clone(), solver.now());

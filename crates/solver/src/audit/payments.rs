@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use alloy::primitives::Address;
 use domain::ids::ChainId;
 use domain::money::Amount;
-use evm::{At, Head, Witnessed, calldata};
+use evm::{AgreedTx, At, Head, calldata};
 use futures::StreamExt;
 use futures::stream;
 use store::audit::{self, Payment};
@@ -46,7 +46,7 @@ impl Audit<'_, '_> {
     }
 
     /// The transaction of each payment, where it has one.
-    fn read(&self, page: &[Payment]) -> Result<Vec<Option<Witnessed>>, SolverError> {
+    fn read(&self, page: &[Payment]) -> Result<Vec<Option<AgreedTx>>, SolverError> {
         let asked: Vec<_> = page
             .iter()
             .map(|payment| {
@@ -67,7 +67,7 @@ impl Audit<'_, '_> {
         &mut self,
         site: &Site,
         payment: &Payment,
-        seen: Option<Witnessed>,
+        seen: Option<AgreedTx>,
         check: &mut Check,
     ) -> Result<(), SolverError> {
         let Some(hash) = payment.tx else {
@@ -107,7 +107,7 @@ impl Audit<'_, '_> {
     }
 
     /// All that is wrong with a payment that should have been made.
-    fn wrong(&mut self, site: &Site, payment: &Payment, seen: &Witnessed) -> Result<Vec<String>, SolverError> {
+    fn wrong(&mut self, site: &Site, payment: &Payment, seen: &AgreedTx) -> Result<Vec<String>, SolverError> {
         let (sent, mut wrong) = (&seen.sent, Vec::new());
         if !sent.success {
             wrong.push(format!("transaction {} failed", sent.hash));
@@ -183,7 +183,7 @@ impl Audit<'_, '_> {
     }
 }
 
-fn has_paid(site: &Site, payment: &Payment, seen: &Witnessed) -> bool {
+fn has_paid(site: &Site, payment: &Payment, seen: &AgreedTx) -> bool {
     let bare = payment.target == payment.currency;
     let arrived = seen.sent.paid(payment.currency, payment.recipient, site.chain.router);
     seen.sent.success && (!bare || !arrived.is_zero())

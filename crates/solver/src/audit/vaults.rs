@@ -37,7 +37,7 @@ impl Audit<'_, '_> {
         while first <= at.number {
             let last = at.number.min(first.saturating_add(RANGE - 1));
             self.compare(site, (first, last), &mut deposits, &mut came)?;
-            for execution in self.wait(site.nodes.witness_executions(1, (first, last), &site.watch))? {
+            for execution in self.wait(site.nodes.quorum_executions(1, (first, last), &site.watch))? {
                 self.known(site, &execution, &mut executions, &mut went)?;
             }
             (self.progress)(name, deposits.check, last - begin, at.number - begin);

@@ -24,7 +24,7 @@ const LONGEST: u64 = 1_000;
 
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{agree} of {asked} nodes agree on {what}, {need} have to{}", failed.as_ref().map_or(String::new(), |error| format!(" ({error})")))]
-pub struct Doubt {
+pub struct NoQuorum {
     pub what: &'static str,
     pub agree: usize,
     pub asked: usize,
@@ -35,7 +35,7 @@ pub struct Doubt {
 
 /// A mined transaction, and the block of the canonical chain it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witnessed {
+pub struct AgreedTx {
     pub head: Head,
     pub sent: SentTx,
 }
@@ -52,20 +52,20 @@ pub struct Execution {
 
 impl Nodes {
     /// The header so many blocks below the newest that enough nodes have reached.
-    pub async fn witness_header(&self, need: usize, back: u64) -> Result<Head, Doubt> {
+    pub async fn quorum_header(&self, need: usize, back: u64) -> Result<Head, NoQuorum> {
         let asked = self.nodes().iter().map(|node| async { node.latest().await.map(|head| head.number) });
         let answers = futures::future::join_all(asked).await;
         let mut heights: Vec<u64> = answers.iter().filter_map(|answer| answer.as_ref().ok().copied()).collect();
         heights.sort_unstable_by(|a, b| b.cmp(a));
         let Some(height) = need.checked_sub(1).and_then(|index| heights.get(index)) else {
             let failed = answers.into_iter().find_map(Result::err).map(Box::new);
-            return Err(Doubt { what: "the head", agree: heights.len(), asked: self.len(), need, failed });
+            return Err(NoQuorum { what: "the head", agree: heights.len(), asked: self.len(), need, failed });
         };
-        self.witness_number(need, height.saturating_sub(back)).await
+        self.quorum_number(need, height.saturating_sub(back)).await
     }
 
     /// The canonical header of that number.
-    pub async fn witness_number(&self, need: usize, number: u64) -> Result<Head, Doubt> {
+    pub async fn quorum_number(&self, need: usize, number: u64) -> Result<Head, NoQuorum> {
         let number = &format!("{number:#x}");
         let header = self.agree(need, "a header", |node| async move {
             let header: Option<Header> = node.ask("eth_getBlockByNumber", (number, false)).await?;
@@ -75,7 +75,7 @@ impl Nodes {
     }
 
     /// A block's deposits, by its hash.
-    pub async fn witness_block(&self, need: usize, hash: B256, watch: &Watch) -> Result<Block, Doubt> {
+    pub async fn quorum_block(&self, need: usize, hash: B256, watch: &Watch) -> Result<Block, NoQuorum> {
         let block = self.agree(need, "a block", |node| async move {
             Ok(watcher::read(&node, hash, watch).await?.map(|read| read.block))
         });
@@ -83,12 +83,12 @@ impl Nodes {
     }
 
     /// The blocks from `first` to `last` that hold deposits. Meant for final blocks.
-    pub async fn witness_deposits(
+    pub async fn quorum_deposits(
         &self,
         need: usize,
         (first, last): (u64, u64),
         watch: &Watch,
-    ) -> Result<Vec<(u64, B256)>, Doubt> {
+    ) -> Result<Vec<(u64, B256)>, NoQuorum> {
         let found = self.agree(need, "which blocks hold deposits", |node| async move {
             second_look::search(&node, first, last, watch).await
         });
@@ -96,12 +96,12 @@ impl Nodes {
     }
 
     /// What the depository paid out in blocks from `first` to `last`, in order. Meant for final blocks.
-    pub async fn witness_executions(
+    pub async fn quorum_executions(
         &self,
         need: usize,
         (first, last): (u64, u64),
         watch: &Watch,
-    ) -> Result<Vec<Execution>, Doubt> {
+    ) -> Result<Vec<Execution>, NoQuorum> {
         let filter = &json!({ "address": watch.depository, "topics": [watch.topics.call_executed] });
         let what = "what the depository paid out";
         self.agree(need, what, |node| async move {
@@ -112,21 +112,21 @@ impl Nodes {
     }
 
     /// A transaction of the canonical chain with its receipt; none when the nodes agree that there is none.
-    pub async fn witness_tx(&self, need: usize, hash: B256) -> Result<Option<Witnessed>, Doubt> {
+    pub async fn quorum_tx(&self, need: usize, hash: B256) -> Result<Option<AgreedTx>, NoQuorum> {
         self.agree(need, "a transaction", |node| async move { transaction(&node, hash).await }).await
     }
 
-    pub async fn witness_call(&self, need: usize, to: Address, data: Bytes, at: At) -> Result<Bytes, Doubt> {
+    pub async fn quorum_call(&self, need: usize, to: Address, data: Bytes, at: At) -> Result<Bytes, NoQuorum> {
         let call = &json!({ "to": to, "input": data });
         self.agree(need, "a call", |node| async move { node.ask("eth_call", (call, at.param())).await }).await
     }
 
-    pub async fn witness_balance(&self, need: usize, who: Address, at: At) -> Result<U256, Doubt> {
+    pub async fn quorum_balance(&self, need: usize, who: Address, at: At) -> Result<U256, NoQuorum> {
         self.agree(need, "a balance", |node| async move { node.ask("eth_getBalance", (who, at.param())).await }).await
     }
 
     /// A mined transaction as the first endpoint that knows it shows it.
-    pub async fn transaction(&self, hash: B256) -> Result<Option<Witnessed>, ChainError> {
+    pub async fn transaction(&self, hash: B256) -> Result<Option<AgreedTx>, ChainError> {
         self.first_known(move |node| async move { transaction(&node, hash).await }).await
     }
 
@@ -140,12 +140,12 @@ impl Nodes {
         Ok(nonce.unwrap_or_default().saturating_to())
     }
 
-    fn known<T>(&self, answer: Option<T>, need: usize, what: &'static str) -> Result<T, Doubt> {
-        answer.ok_or(Doubt { what, agree: 0, asked: self.len(), need, failed: None })
+    fn known<T>(&self, answer: Option<T>, need: usize, what: &'static str) -> Result<T, NoQuorum> {
+        answer.ok_or(NoQuorum { what, agree: 0, asked: self.len(), need, failed: None })
     }
 
     /// The answer that at least `need` endpoints gave.
-    async fn agree<T, F, Fut>(&self, need: usize, what: &'static str, ask: F) -> Result<T, Doubt>
+    async fn agree<T, F, Fut>(&self, need: usize, what: &'static str, ask: F) -> Result<T, NoQuorum>
     where
         T: PartialEq,
         F: Fn(Arc<Node>) -> Fut,
@@ -168,13 +168,13 @@ impl Nodes {
             Some((answer, count)) if count >= need.max(1) => Ok(answer),
             best => {
                 let agree = best.map_or(0, |(_, count)| count);
-                Err(Doubt { what, agree, asked: self.len(), need, failed })
+                Err(NoQuorum { what, agree, asked: self.len(), need, failed })
             }
         }
     }
 }
 
-async fn transaction(node: &Node, hash: B256) -> Result<Option<Witnessed>, ChainError> {
+async fn transaction(node: &Node, hash: B256) -> Result<Option<AgreedTx>, ChainError> {
     let (tx, receipt): (Option<Tx>, Option<Receipt>) = tokio::try_join!(
         node.ask("eth_getTransactionByHash", (hash,)),
         node.ask("eth_getTransactionReceipt", (hash,)),
@@ -190,7 +190,7 @@ async fn transaction(node: &Node, hash: B256) -> Result<Option<Witnessed>, Chain
         block: receipt.block_hash,
         reason: "a receipt that is not of the canonical chain",
     })?;
-    Ok(Some(Witnessed { head, sent: SentTx::new(&tx, plain(receipt)) }))
+    Ok(Some(AgreedTx { head, sent: SentTx::new(&tx, plain(receipt)) }))
 }
 
 /// Some nodes put the time into every log and others do not: no reason to disagree.
