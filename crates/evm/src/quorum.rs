@@ -15,8 +15,8 @@ use crate::contracts::Call;
 use crate::errors::{ChainError, Refusal};
 use crate::node::Node;
 use crate::nodes::{At, Nodes};
+use crate::rescan;
 use crate::rpc::{Head, Header, Receipt, Tx};
-use crate::second_look;
 use crate::watcher::{self, Block, SentTx, Watch};
 
 /// Blocks of logs asked for at once; fewer where a node finds that too much.
@@ -90,7 +90,7 @@ impl Nodes {
         watch: &Watch,
     ) -> Result<Vec<(u64, B256)>, NoQuorum> {
         let found = self.agree(need, "which blocks hold deposits", |node| async move {
-            second_look::search(&node, first, last, watch).await
+            rescan::search(&node, first, last, watch).await
         });
         Ok(found.await?.into_iter().collect())
     }

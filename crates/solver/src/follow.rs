@@ -182,7 +182,7 @@ async fn begin(
             let cursor = Cursor { number: head.number, hash: head.hash };
             blocks::advance(tx, chain, cursor, block_time(*head), keep)?;
         }
-        Ok::<_, SolverError>(blocks::set_looked_at(tx, chain, first.number)?)
+        Ok::<_, SolverError>(blocks::set_rescanned(tx, chain, first.number)?)
     };
     solver.store.write(unit).await?;
     info!(chain.id = %chain, block = first.number, "following chain {chain} from block {}", first.number);

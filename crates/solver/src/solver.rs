@@ -114,7 +114,7 @@ impl Solver {
             tasks.spawn(crate::follow::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::fees::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::float::run(self.clone(), site.clone(), stop.clone()));
-            tasks.spawn(crate::second_look::run(self.clone(), site.clone(), stop.clone()));
+            tasks.spawn(crate::rescan::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::earnings::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::reverts::run(self.clone(), site.clone(), stop.clone()));
             tasks.spawn(crate::announced::run(self.clone(), site.clone(), stop.clone()));

@@ -76,14 +76,14 @@ pub fn time_of(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<Option<Ti
 }
 
 /// The last block whose logs were read a second time.
-pub fn looked_at(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, StoreError> {
-    let row = tx.row("select number from second_look where chain_id = $1", &[chain.0.try_into()?])?;
+pub fn rescanned(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, StoreError> {
+    let row = tx.row("select number from rescan where chain_id = $1", &[chain.0.try_into()?])?;
     row.map(|row| row.uint(0)).transpose()
 }
 
-pub fn set_looked_at(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<(), StoreError> {
+pub fn set_rescanned(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<(), StoreError> {
     tx.execute(
-        "insert into second_look (chain_id, number) values ($1, $2)
+        "insert into rescan (chain_id, number) values ($1, $2)
          on conflict (chain_id) do update set number = excluded.number",
         &[chain.0.try_into()?, number.try_into()?],
     )?;

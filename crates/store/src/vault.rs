@@ -397,7 +397,7 @@ pub fn refuse(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(
 }
 
 /// Takes up again what was set aside before a moment.
-pub fn look_again(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp) -> Result<(), StoreError> {
+pub fn rescan_range(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update vault_deposit set settled = 0 where chain_id = $1 and settled = 2 and refused_at < $2",
         &[chain.0.try_into()?, before.into()],

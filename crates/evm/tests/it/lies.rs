@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloy::primitives::{Address, B256, Bloom, BloomInput, U256};
 use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
-use evm::{ChainError, Id, LateBlock, Watch};
+use evm::{ChainError, Id, RescannedBlock, Watch};
 use serde_json::{Value, json};
 
 use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
@@ -168,7 +168,7 @@ async fn a_block_that_seems_to_lack_logs_is_compared_with_another_endpoint() {
 }
 
 #[tokio::test]
-async fn a_second_look_finds_what_one_node_hides_and_asks_for_less_when_told() {
+async fn a_rescan_finds_what_one_node_hides_and_asks_for_less_when_told() {
     let hides = Scripted::start(|_, _| result(json!([]))).await;
     let number = |params: &Value, end: &str| {
         u64::from_str_radix(params[0][end].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
@@ -192,21 +192,21 @@ async fn a_second_look_finds_what_one_node_hides_and_asks_for_less_when_told() {
     assert_eq!(nodes.blocks_with_deposits(10, 20, &watch()).await.unwrap(), []);
 }
 
-async fn late(among: &[&Scripted]) -> Result<Option<LateBlock>, ChainError> {
-    nodes(among, PATIENT).late_block(hash(BLOCK), &watch()).await
+async fn late(among: &[&Scripted]) -> Result<Option<RescannedBlock>, ChainError> {
+    nodes(among, PATIENT).rescan_block(hash(BLOCK), &watch()).await
 }
 
 #[tokio::test]
-async fn a_second_look_needs_another_node_where_there_is_one() {
+async fn a_rescan_needs_another_node_where_there_is_one() {
     let hides = Scripted::start(|_, _| result(json!([]))).await;
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
     let knows = Scripted::start(honest).await;
     // What the one that answers does not show proves nothing.
-    assert!(nodes(&[&hides, &dead], PATIENT).look_again(1, 20, &watch()).await.is_err());
-    assert_eq!(nodes(&[&hides], PATIENT).look_again(1, 20, &watch()).await.unwrap(), []);
+    assert!(nodes(&[&hides, &dead], PATIENT).rescan_range(1, 20, &watch()).await.is_err());
+    assert_eq!(nodes(&[&hides], PATIENT).rescan_range(1, 20, &watch()).await.unwrap(), []);
     let both = nodes(&[&hides, &knows], PATIENT);
-    let found = both.look_again(1, 20, &watch()).await.unwrap();
-    assert_eq!(found, [evm::Glimpse { number: 9, block: hash(BLOCK), tx: hash(1), deposits: 1, receipts: 0 }]);
+    let found = both.rescan_range(1, 20, &watch()).await.unwrap();
+    assert_eq!(found, [evm::BlockSummary { number: 9, block: hash(BLOCK), tx: hash(1), deposits: 1, receipts: 0 }]);
     let empty = Scripted::start(|method, params| match method {
         "eth_getLogs" => result(json!([])),
         _ => honest(method, params),

@@ -37,7 +37,7 @@ const SET_ASIDE_MILLIS: i64 = 3_600_000;
 pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
     let chain = desk.id();
     let before = Timestamp::from_millis(solver.now().millis().saturating_sub(SET_ASIDE_MILLIS));
-    solver.store.write(move |tx| vault::look_again(tx, chain, before)).await?;
+    solver.store.write(move |tx| vault::rescan_range(tx, chain, before)).await?;
     for claim in solver.store.read(move |tx| vault::claims(tx, chain, MOST)).await? {
         let deposit = claim.held.deposit;
         let settlement = Settlement {

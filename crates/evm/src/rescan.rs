@@ -23,7 +23,7 @@ const LONGEST: u64 = 1_000;
 
 /// A transaction in which an endpoint knows of deposits, or of tokens that reached the treasury, and of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glimpse {
+pub struct BlockSummary {
     pub number: u64,
     pub block: B256,
     pub tx: B256,
@@ -40,7 +40,7 @@ pub struct Shown<T> {
 
 /// What is in a block that the walk has passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LateBlock {
+pub struct RescannedBlock {
     pub head: Head,
     pub deposits: Shown<SeenDeposit>,
     pub receipts: Shown<SeenReceipt>,
@@ -64,7 +64,7 @@ impl Nodes {
 
     /// The deposits from `first` to `last` of which any endpoint knows, in order. Where there are several endpoints at
     /// least two have to answer: alone, the one that did not show a deposit would not show it now either.
-    pub async fn look_again(&self, first: u64, last: u64, watch: &Watch) -> Result<Vec<Glimpse>, ChainError> {
+    pub async fn rescan_range(&self, first: u64, last: u64, watch: &Watch) -> Result<Vec<BlockSummary>, ChainError> {
         let asked = self.nodes().iter().map(|node| count(node, first, last, watch));
         let (mut most, mut answers, mut failed) = (Counts::new(), 0, None);
         for answer in futures::future::join_all(asked).await {
@@ -82,15 +82,20 @@ impl Nodes {
         match failed {
             Some(error) if answers < self.len().min(2) => Err(error),
             _ => {
-                let glimpse =
-                    |((number, block, tx), (deposits, receipts))| Glimpse { number, block, tx, deposits, receipts };
-                Ok(most.into_iter().map(glimpse).collect())
+                let summary = |((number, block, tx), (deposits, receipts))| BlockSummary {
+                    number,
+                    block,
+                    tx,
+                    deposits,
+                    receipts,
+                };
+                Ok(most.into_iter().map(summary).collect())
             }
         }
     }
 
     /// The block with what two endpoints show alike, or the only one there is; none when nobody knows it.
-    pub async fn late_block(&self, hash: B256, watch: &Watch) -> Result<Option<LateBlock>, ChainError> {
+    pub async fn rescan_block(&self, hash: B256, watch: &Watch) -> Result<Option<RescannedBlock>, ChainError> {
         let need = self.len().min(2);
         let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
         let (mut blocks, mut failed) = (Vec::new(), None);
@@ -108,7 +113,7 @@ impl Nodes {
     }
 }
 
-fn agreed(blocks: Vec<Block>, need: usize) -> Option<LateBlock> {
+fn agreed(blocks: Vec<Block>, need: usize) -> Option<RescannedBlock> {
     let heads: Vec<Head> = blocks.iter().map(|block| block.head).collect();
     let common = |head: &&Head| heads.iter().filter(|other| other == head).count();
     let head = *heads.iter().max_by_key(common)?;
@@ -116,7 +121,7 @@ fn agreed(blocks: Vec<Block>, need: usize) -> Option<LateBlock> {
     let (deposits, receipts): (Vec<_>, Vec<_>) = blocks.map(|block| (block.deposits, block.receipts)).unzip();
     let deposits = shown(deposits, need, |deposit| (deposit.tx, deposit.ordinal));
     let receipts = shown(receipts, need, |receipt| (receipt.tx, receipt.ordinal));
-    Some(LateBlock { head, deposits, receipts })
+    Some(RescannedBlock { head, deposits, receipts })
 }
 
 /// In the order in which they are first shown. An endpoint has one say about each place, however often it repeats itself.

@@ -1,4 +1,4 @@
-//! The second look: what the walk read block by block, from one node each, is read again once it is final, by range and
+//! The rescan: what the walk read block by block, from one node each, is read again once it is final, by range and
 //! from every node.
 //!
 //! A deposit that a node did not show the first time is found here and taken in like every other, once two nodes show it
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use alloy::primitives::B256;
 use domain::deposit::State;
-use evm::{At, Glimpse, LateBlock, SeenDeposit};
+use evm::{At, BlockSummary, RescannedBlock, SeenDeposit};
 use metrics::{counter, gauge};
 use store::{blocks, deposits, receipts};
 use tokio_util::sync::CancellationToken;
@@ -101,26 +101,26 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 async fn look(solver: &Arc<Solver>, site: &Arc<Site>, doubts: &mut Doubts) -> Result<bool, SolverError> {
     let chain = site.id();
     let read =
-        move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::looked_at(tx, chain)?));
+        move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::rescanned(tx, chain)?));
     let (cursor, looked) = solver.store.read(read).await?;
     let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(site.settings.finality)) else {
         return Ok(false);
     };
-    // A new database says where the walk began; an older one has walked without a second look so far.
+    // A new database says where the walk began; an older one has walked without a rescan so far.
     let looked = looked.unwrap_or(last.saturating_sub(1));
     let behind = last.saturating_sub(looked);
-    gauge!("causeway_second_look_lag_blocks", "chain" => chain.to_string()).set(lag(behind));
+    gauge!("causeway_rescan_lag_blocks", "chain" => chain.to_string()).set(lag(behind));
     if behind == 0 {
         return Ok(false);
     }
     let end = last.min(looked.saturating_add(RANGE));
-    let mut found: BTreeMap<(u64, B256), Vec<Glimpse>> = BTreeMap::new();
-    for glimpse in site.nodes.look_again(looked + 1, end, &site.watch).await? {
-        found.entry((glimpse.number, glimpse.block)).or_default().push(glimpse);
+    let mut found: BTreeMap<(u64, B256), Vec<BlockSummary>> = BTreeMap::new();
+    for summary in site.nodes.rescan_range(looked + 1, end, &site.watch).await? {
+        found.entry((summary.number, summary.block)).or_default().push(summary);
     }
     let mut open = BTreeSet::new();
-    for ((number, hash), glimpses) in found {
-        if look_at(solver, site, number, hash, glimpses).await? == Sight::Clear {
+    for ((number, hash), summaries) in found {
+        if look_at(solver, site, number, hash, summaries).await? == Scan::Clear {
             continue;
         }
         match doubts.note(number) {
@@ -139,14 +139,14 @@ async fn look(solver: &Arc<Solver>, site: &Arc<Site>, doubts: &mut Doubts) -> Re
     }
     let settled = doubts.settled(&open, end);
     if settled > looked {
-        solver.store.write(move |tx| blocks::set_looked_at(tx, chain, settled)).await?;
+        solver.store.write(move |tx| blocks::set_rescanned(tx, chain, settled)).await?;
     }
     Ok(settled == end && end < last)
 }
 
 /// Whether everything that is shown in a block was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
+enum Scan {
     Clear,
     Doubtful,
 }
@@ -157,20 +157,20 @@ async fn look_at(
     site: &Arc<Site>,
     number: u64,
     hash: B256,
-    glimpses: Vec<Glimpse>,
-) -> Result<Sight, SolverError> {
+    summaries: Vec<BlockSummary>,
+) -> Result<Scan, SolverError> {
     let chain = site.id();
     let read = move |tx: &mut store::Tx<'_>| {
         let mut more = false;
-        for glimpse in &glimpses {
-            more |= deposits::count_in(tx, chain, glimpse.tx)? < glimpse.deposits as u64;
-            more |= receipts::count_in(tx, chain, glimpse.tx)? < glimpse.receipts as u64;
+        for summary in &summaries {
+            more |= deposits::count_in(tx, chain, summary.tx)? < summary.deposits as u64;
+            more |= receipts::count_in(tx, chain, summary.tx)? < summary.receipts as u64;
         }
         Ok::<_, SolverError>((more, blocks::hash_of(tx, chain, number)?))
     };
     let (more, taken) = solver.store.read(read).await?;
     if !more {
-        return Ok(Sight::Clear);
+        return Ok(Scan::Clear);
     }
     let canonical = match taken {
         Some(taken) => Some(taken),
@@ -178,10 +178,10 @@ async fn look_at(
     };
     if canonical != Some(hash) {
         warn!(chain.id = %chain, block = number, %hash, "a node shows deposits in a block that is not on the chain");
-        return Ok(Sight::Clear);
+        return Ok(Scan::Clear);
     }
-    let block = site.nodes.late_block(hash, &site.watch).await?;
-    let LateBlock { head, deposits, receipts } =
+    let block = site.nodes.rescan_block(hash, &site.watch).await?;
+    let RescannedBlock { head, deposits, receipts } =
         block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
     // Noting again what is known changes nothing.
     take_late_receipts(solver, site, head, receipts.agreed).await?;
@@ -203,7 +203,7 @@ async fn look_at(
         Ok::<_, SolverError>(unknown)
     };
     doubtful |= solver.store.read(read).await?;
-    Ok(if doubtful { Sight::Doubtful } else { Sight::Clear })
+    Ok(if doubtful { Scan::Doubtful } else { Scan::Clear })
 }
 
 /// Those that count and are not in the database, or were taken out of it by a reorg.

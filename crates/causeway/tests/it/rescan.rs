@@ -10,7 +10,7 @@ const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
 
 /// The only node there is hides a deposit's log while the walk passes, and the service is down when the node comes to its
-/// senses: the second look begins where it stood, finds the deposit, and the transfer is filled.
+/// senses: the rescan begins where it stood, finds the deposit, and the transfer is filled.
 #[tokio::test]
 async fn a_deposit_that_the_node_hides_is_filled_all_the_same() -> Result<()> {
     let stand = Stand::alone(|config| {
