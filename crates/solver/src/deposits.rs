@@ -30,7 +30,7 @@ use crate::site::Site;
 use crate::solver::Means;
 
 /// Takes in one deposit of a block. Reading the same block again changes nothing.
-pub fn take_in(
+pub fn apply(
     tx: &mut Tx<'_>,
     site: &Site,
     head: Head,

@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use crate::apply_block::{apply_block, retry_due};
 use crate::error::{Chained, SolverError};
 use crate::forks;
-use crate::settle::{retry_due, settle};
 use crate::site::Site;
 use crate::solver::Solver;
 
@@ -236,15 +236,15 @@ async fn catch_up(
             }
             continue;
         }
-        take_in(solver, site, &block).await?;
+        apply(solver, site, &block).await?;
         *at = Cursor { number: block.head.number, hash: block.head.hash };
         site.taken.send_replace(at.number);
     }
     Ok(())
 }
 
-async fn take_in(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<(), SolverError> {
-    settle(solver, site, block).await?;
+async fn apply(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<(), SolverError> {
+    apply_block(solver, site, block).await?;
     if !block.deposits.is_empty() || !block.sent.is_empty() {
         solver.crash("cursor.before");
     }

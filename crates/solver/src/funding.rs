@@ -35,7 +35,7 @@ pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: V
 }
 
 /// Notes what a block shows. Reading the same block again changes nothing.
-pub fn take_in(tx: &mut Tx<'_>, site: &Site, head: Head, seen: &SeenReceipt, means: &Means) -> Result<(), SolverError> {
+pub fn apply(tx: &mut Tx<'_>, site: &Site, head: Head, seen: &SeenReceipt, means: &Means) -> Result<(), SolverError> {
     let receipt = Receipt {
         chain: site.id(),
         tx: seen.tx,

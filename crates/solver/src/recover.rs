@@ -23,9 +23,9 @@ use store::{Tx, blocks, lanes, payments, requests, settlements};
 
 use crate::advance::advance;
 use crate::allocator::identity;
+use crate::apply_block::is_attempt;
 use crate::error::SolverError;
 use crate::forms::is_routed;
-use crate::settle::is_attempt;
 use crate::site::Site;
 use crate::solver::{Means, Solver};
 use crate::sponsor;
@@ -171,7 +171,7 @@ fn settle_import(
     let Some(stored) = payments::insert(tx, payment, fees, means.now)? else { return Ok(None) };
     let state = if sent.success { State::Mined } else { State::Reverted };
     payments::set_state(tx, stored.id, state, means.now)?;
-    let mined = crate::settle::mined_in(head, sent, true);
+    let mined = crate::apply_block::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
     if sent.success {
         settlements::impose(tx, order, purpose, stored.id)?;
@@ -264,7 +264,7 @@ fn import_payout(
     let stored = payments::insert(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, means.now)?;
     let Some(stored) = stored else { return Ok(Import::Known) };
     payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, means.now)?;
-    let mined = crate::settle::mined_in(head, sent, true);
+    let mined = crate::apply_block::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
     if let (true, Some(order)) = (paid, order) {
         settlements::impose(tx, order, Purpose::Payout, stored.id)?;

@@ -17,10 +17,10 @@ use store::{blocks, deposits, receipts};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
+use crate::apply_block::{apply_late, apply_late_receipts};
 use crate::deposits::counts;
 use crate::error::{Chained, SolverError};
 use crate::follow::lag;
-use crate::settle::{take_late, take_late_receipts};
 use crate::site::Site;
 use crate::solver::Solver;
 
@@ -184,14 +184,14 @@ async fn look_at(
     let RescannedBlock { head, deposits, receipts } =
         block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
     // Noting again what is known changes nothing.
-    take_late_receipts(solver, site, head, receipts.agreed).await?;
+    apply_late_receipts(solver, site, head, receipts.agreed).await?;
     let missed = unknown(solver, site, deposits.agreed).await?;
     if !missed.is_empty() {
         for seen in &missed {
             error!(chain.id = %chain, block = number, tx = %seen.tx, "a deposit was not shown by the node that was asked first");
         }
         let count = missed.len() as u64;
-        take_late(solver, site, head, missed).await?;
+        apply_late(solver, site, head, missed).await?;
         counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
     }
     let mut doubtful = !unknown(solver, site, deposits.doubtful).await?.is_empty();

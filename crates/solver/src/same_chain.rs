@@ -70,7 +70,7 @@ fn is_quoted(quote: &Quote, site: &Site, named: &NamedTx) -> bool {
 }
 
 /// Takes in one of them.
-pub fn take_in(
+pub fn apply(
     tx: &mut Tx<'_>,
     head: Head,
     site: &Site,

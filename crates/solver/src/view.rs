@@ -9,8 +9,8 @@ use store::leases::{self, Kind, State};
 use store::{Tx, blocks};
 use tracing::warn;
 
+use crate::apply_block::committed;
 use crate::error::{Chained, SolverError};
-use crate::settle::committed;
 use crate::solver::Solver;
 
 const PAUSE: Duration = Duration::from_millis(500);

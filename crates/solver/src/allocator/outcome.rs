@@ -18,8 +18,8 @@ use tracing::{error, info, warn};
 use super::sending::concerned;
 use super::{Desk, MOST};
 use crate::advance::advance;
+use crate::apply_block::sent_record;
 use crate::error::SolverError;
-use crate::settle::sent_record;
 use crate::site::Site;
 use crate::solver::{Means, Solver};
 

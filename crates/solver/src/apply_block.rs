@@ -52,7 +52,7 @@ const CONFIRMED: i64 = 4_096;
 const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
 
 #[derive(Clone, Debug)]
-enum Occasion {
+enum BlockEvent {
     Deposit(SeenDeposit),
     Executed(SameChainTx),
     Mined(SentTx),
@@ -71,15 +71,15 @@ enum Occasion {
 }
 
 /// Takes in a block. Doing it twice is harmless.
-pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<(), SolverError> {
-    let deposits = block.deposits.iter().cloned().map(Occasion::Deposit).collect();
-    take(solver, site, block.head, deposits).await?;
+pub async fn apply_block(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<(), SolverError> {
+    let deposits = block.deposits.iter().cloned().map(BlockEvent::Deposit).collect();
+    apply_all(solver, site, block.head, deposits).await?;
     if !block.deposits.is_empty() {
         counter!("causeway_deposits_seen_total", "chain" => site.id().to_string())
             .increment(block.deposits.len() as u64);
         solver.crash("deposit.committed");
     }
-    take(solver, site, block.head, block.sent.iter().cloned().map(Occasion::Mined).collect()).await?;
+    apply_all(solver, site, block.head, block.sent.iter().cloned().map(BlockEvent::Mined).collect()).await?;
     if block.sent.iter().any(|sent| !sent.success) {
         site.failed.notify_one();
     }
@@ -87,8 +87,8 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
         solver.crash("cancel.mined");
     }
     let executed = same_chain::find(solver, site, block).await?;
-    take(solver, site, block.head, executed.into_iter().map(Occasion::Executed).collect()).await?;
-    take(solver, site, block.head, block.receipts.iter().cloned().map(Occasion::Receipt).collect()).await?;
+    apply_all(solver, site, block.head, executed.into_iter().map(BlockEvent::Executed).collect()).await?;
+    apply_all(solver, site, block.head, block.receipts.iter().cloned().map(BlockEvent::Receipt).collect()).await?;
     let (chain, number) = (site.id(), block.head.number);
     let (finality, window) = (site.settings.finality, site.settings.window);
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(site.settings.lost_after_millis));
@@ -97,25 +97,27 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
         .read(move |tx| {
             let mut ripe = Vec::new();
             let seen = deposits::to_confirm(tx, chain, number, CONFIRMED)?;
-            ripe.extend(seen.into_iter().map(|stored| Occasion::DepositConfirmed(stored.id)));
+            ripe.extend(seen.into_iter().map(|stored| BlockEvent::DepositConfirmed(stored.id)));
             if let Some(last) = number.checked_sub(finality) {
                 let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, BATCH)?;
-                ripe.extend(confirmed.into_iter().map(|stored| Occasion::DepositFinal(stored.id)));
+                ripe.extend(confirmed.into_iter().map(|stored| BlockEvent::DepositFinal(stored.id)));
                 let mined = payments::ripe(tx, chain, last, BATCH)?;
-                ripe.extend(mined.into_iter().map(|stored| Occasion::PaymentFinal(stored.id)));
+                ripe.extend(mined.into_iter().map(|stored| BlockEvent::PaymentFinal(stored.id)));
                 if let Some(time) = blocks::time_of(tx, chain, last)? {
-                    ripe.extend(losses::ripe(tx, chain, time, BATCH)?.into_iter().map(Occasion::Loss));
+                    ripe.extend(losses::ripe(tx, chain, time, BATCH)?.into_iter().map(BlockEvent::Loss));
                 }
-                ripe.extend(receipts::ripe(tx, chain, last, BATCH)?.into_iter().map(Occasion::ReceiptFinal));
+                ripe.extend(receipts::ripe(tx, chain, last, BATCH)?.into_iter().map(BlockEvent::ReceiptFinal));
             }
-            ripe.extend(payable(tx, chain, window)?.into_iter().map(Occasion::Due));
-            ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(Occasion::Lost));
+            ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
+            ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(BlockEvent::Lost));
             // Last: what nobody waits for must not take the place of what somebody does.
-            ripe.extend(deposits::to_return(tx, chain, RETURNS)?.into_iter().map(|stored| Occasion::Return(stored.id)));
+            ripe.extend(
+                deposits::to_return(tx, chain, RETURNS)?.into_iter().map(|stored| BlockEvent::Return(stored.id)),
+            );
             Ok::<_, SolverError>(ripe)
         })
         .await?;
-    take(solver, site, block.head, ripe).await?;
+    apply_all(solver, site, block.head, ripe).await?;
     let of = site.clone();
     let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
     site.commit(committed);
@@ -125,30 +127,30 @@ pub async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Re
 
 /// Takes in deposits that the walk was not shown. They are in a block that is final by now, and what follows from them
 /// follows at the next block, as for every other.
-pub async fn take_late(
+pub async fn apply_late(
     solver: &Arc<Solver>,
     site: &Arc<Site>,
     head: Head,
     deposits: Vec<SeenDeposit>,
 ) -> Result<(), SolverError> {
-    take(solver, site, head, deposits.into_iter().map(Occasion::Deposit).collect()).await
+    apply_all(solver, site, head, deposits.into_iter().map(BlockEvent::Deposit).collect()).await
 }
 
 /// The same for what reached the treasury.
-pub async fn take_late_receipts(
+pub async fn apply_late_receipts(
     solver: &Arc<Solver>,
     site: &Arc<Site>,
     head: Head,
     receipts: Vec<SeenReceipt>,
 ) -> Result<(), SolverError> {
-    take(solver, site, head, receipts.into_iter().map(Occasion::Receipt).collect()).await
+    apply_all(solver, site, head, receipts.into_iter().map(BlockEvent::Receipt).collect()).await
 }
 
 /// Tries what is due without waiting for the next block.
 pub async fn retry_due(solver: &Arc<Solver>, site: &Arc<Site>, head: Head) -> Result<(), SolverError> {
     let (chain, window) = (site.id(), site.settings.window);
     let due = solver.store.read(move |tx| payable(tx, chain, window)).await?;
-    take(solver, site, head, due.into_iter().map(Occasion::Due).collect()).await
+    apply_all(solver, site, head, due.into_iter().map(BlockEvent::Due).collect()).await
 }
 
 /// What is due and may find a lane. Where all are full only a few are tried, in turn: something else may have come of them.
@@ -179,18 +181,23 @@ pub fn committed(tx: &mut Tx<'_>, site: &Site, block: u64) -> Result<Committed, 
     Ok((sums, wallets))
 }
 
-async fn take(solver: &Arc<Solver>, site: &Arc<Site>, head: Head, occasions: Vec<Occasion>) -> Result<(), SolverError> {
-    for chunk in occasions.chunks(CHUNK) {
+async fn apply_all(
+    solver: &Arc<Solver>,
+    site: &Arc<Site>,
+    head: Head,
+    events: Vec<BlockEvent>,
+) -> Result<(), SolverError> {
+    for chunk in events.chunks(CHUNK) {
         let Err(failure) = commit(solver, site, head, chunk.to_vec()).await else { continue };
         if failure.is_transient() {
             return Err(failure);
         }
-        for occasion in chunk {
-            match commit(solver, site, head, vec![occasion.clone()]).await {
+        for event in chunk {
+            match commit(solver, site, head, vec![event.clone()]).await {
                 Ok(()) => {}
                 // The database is away, which says nothing about the occasion: the chain waits for it.
                 Err(failure) if failure.is_transient() => return Err(failure),
-                Err(failure) => set_aside(solver, site, head, occasion, &failure).await?,
+                Err(failure) => set_aside(solver, site, head, event, &failure).await?,
             }
         }
     }
@@ -201,13 +208,13 @@ async fn commit(
     solver: &Arc<Solver>,
     site: &Arc<Site>,
     head: Head,
-    occasions: Vec<Occasion>,
+    events: Vec<BlockEvent>,
 ) -> Result<(), SolverError> {
     let (site, means) = (site.clone(), solver.means());
     let unit = move |tx: &mut Tx<'_>| {
         let mut paid = Vec::new();
-        for occasion in &occasions {
-            paid.extend(apply(tx, &site, head, occasion, &means)?);
+        for event in &events {
+            paid.extend(apply(tx, &site, head, event, &means)?);
         }
         Ok::<_, SolverError>(paid)
     };
@@ -221,12 +228,12 @@ async fn set_aside(
     solver: &Arc<Solver>,
     site: &Arc<Site>,
     head: Head,
-    occasion: &Occasion,
+    event: &BlockEvent,
     failure: &SolverError,
 ) -> Result<(), SolverError> {
-    error!(chain.id = %site.id(), block = head.number, ?occasion, error = %Chained(failure), "set aside what cannot be processed");
+    error!(chain.id = %site.id(), block = head.number, ?event, error = %Chained(failure), "set aside what cannot be processed");
     counter!("causeway_set_aside_total", "chain" => site.id().to_string()).increment(1);
-    let Occasion::Deposit(seen) = occasion else { return Ok(()) };
+    let BlockEvent::Deposit(seen) = event else { return Ok(()) };
     let (site, seen, now) = (site.clone(), seen.clone(), solver.now());
     let unit = move |tx: &mut Tx<'_>| {
         let row = crate::deposits::as_row(&site, head, &seen, None);
@@ -243,14 +250,14 @@ fn apply(
     tx: &mut Tx<'_>,
     site: &Site,
     head: Head,
-    occasion: &Occasion,
+    event: &BlockEvent,
     means: &Means,
 ) -> Result<Vec<Stored>, SolverError> {
-    match occasion {
-        Occasion::Deposit(seen) => crate::deposits::take_in(tx, site, head, seen, means),
-        Occasion::Executed(done) => same_chain::take_in(tx, head, site, done, means),
-        Occasion::Mined(sent) => mined(tx, site, head, sent, means),
-        Occasion::DepositConfirmed(id) => {
+    match event {
+        BlockEvent::Deposit(seen) => crate::deposits::apply(tx, site, head, seen, means),
+        BlockEvent::Executed(done) => same_chain::apply(tx, head, site, done, means),
+        BlockEvent::Mined(sent) => mined(tx, site, head, sent, means),
+        BlockEvent::DepositConfirmed(id) => {
             let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {
                 return Ok(Vec::new());
             };
@@ -260,7 +267,7 @@ fn apply(
             };
             crate::deposits::confirm(tx, &stored, request.as_mut(), means)
         }
-        Occasion::DepositFinal(id) => {
+        BlockEvent::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
             // Whoever makes the fill final meanwhile waits, and sees that the deposit is.
             if let Some(order) = stored.deposit.order_id {
@@ -280,18 +287,18 @@ fn apply(
             }
             Ok(Vec::new())
         }
-        Occasion::Return(id) => match deposits::get(tx, *id)? {
+        BlockEvent::Return(id) => match deposits::get(tx, *id)? {
             Some(stored) => crate::deposits::return_to_depositor(tx, site, &stored, means),
             None => Ok(Vec::new()),
         },
-        Occasion::PaymentFinal(id) => match payments::find(tx, *id)? {
+        BlockEvent::PaymentFinal(id) => match payments::find(tx, *id)? {
             Some(stored) => finalise(tx, &stored, means),
             None => Ok(Vec::new()),
         },
-        Occasion::Receipt(seen) => crate::funding::take_in(tx, site, head, seen, means).map(|()| Vec::new()),
-        Occasion::ReceiptFinal(id) => crate::funding::credit(tx, site, *id, means).map(|()| Vec::new()),
-        Occasion::Due(due) => retry(tx, head, due, means),
-        Occasion::Lost(id) => match requests::lock(tx, *id)? {
+        BlockEvent::Receipt(seen) => crate::funding::apply(tx, site, head, seen, means).map(|()| Vec::new()),
+        BlockEvent::ReceiptFinal(id) => crate::funding::credit(tx, site, *id, means).map(|()| Vec::new()),
+        BlockEvent::Due(due) => retry(tx, head, due, means),
+        BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
             // Filled ahead of its deposit, it has another reason to wait.
             Some(request) if fast_fills::of_order(tx, request.order_id)?.is_some() => Ok(Vec::new()),
             Some(mut request) if deposits::of_order(tx, request.order_id)?.is_none() => {
@@ -299,7 +306,7 @@ fn apply(
             }
             Some(_) | None => Ok(Vec::new()),
         },
-        Occasion::Loss(order) => {
+        BlockEvent::Loss(order) => {
             crate::losses::book(tx, *order, means)?;
             Ok(Vec::new())
         }
