@@ -130,8 +130,8 @@ impl Pair<'_> {
             return Ok((Amount::ZERO, Amount::ZERO));
         };
         let paid = currency.address.evm().unwrap_or(Address::ZERO);
-        let site = app.solver.sites.get(&self.destination.id);
-        let payable = site.map_or(Amount::ZERO, |site| site.payable(paid, &market, false));
+        let handle = app.solver.chains.get(&self.destination.id);
+        let payable = handle.map_or(Amount::ZERO, |handle| handle.payable(paid, &market, false));
         Ok((balance(currency, &market)?, payable))
     }
 }

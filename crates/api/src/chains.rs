@@ -149,15 +149,15 @@ fn text(address: Address) -> String {
 
 impl ChainBody {
     fn new(chain: &Chain, app: &App) -> Self {
-        let site = app.solver.sites.get(&chain.id);
-        let lags = site.is_some_and(|site| app.solver.lags(site));
-        let refusing = lags || site.is_some_and(|site| site.refusing().is_some());
+        let handle = app.solver.chains.get(&chain.id);
+        let lags = handle.is_some_and(|handle| app.solver.lags(handle));
+        let refusing = lags || handle.is_some_and(|handle| handle.refusing().is_some());
         let mut solver_addresses = vec![text(app.solver.terms.solver)];
         solver_addresses.extend(app.solver.attestation_key.as_ref().map(|key| text(key.address())));
         solver_addresses.extend(app.solver.allocator.map(text));
-        if let Some(site) = site {
-            solver_addresses.push(text(site.treasury));
-            solver_addresses.extend(site.addresses().into_iter().map(text));
+        if let Some(handle) = handle {
+            solver_addresses.push(text(handle.treasury));
+            solver_addresses.extend(handle.addresses().into_iter().map(text));
         }
         let shown = &chain.presentation;
         Self {

@@ -26,8 +26,8 @@ pub struct HealthResponse {
 
 /// Whether the chain is read and paid on: without the one nothing can be promised, without the other nothing kept.
 fn is_healthy(app: &App, chain: &Chain) -> bool {
-    let site = app.solver.sites.get(&chain.id);
-    let refusing = site.is_none_or(|site| site.refusing().is_some() || app.solver.lags(site));
+    let handle = app.solver.chains.get(&chain.id);
+    let refusing = handle.is_none_or(|handle| handle.refusing().is_some() || app.solver.lags(handle));
     !refusing && app.solver.market.current(chain.id).is_ok()
 }
 

@@ -88,14 +88,14 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
         let id = chain.id;
         let cursor = app.solver.store.read(move |tx| blocks::cursor(tx, id)).await;
         database &= cursor.is_ok();
-        let site = app.solver.sites.get(&id);
+        let handle = app.solver.chains.get(&id);
         // The cursor is from the last run until this one has begun to walk.
-        let walks = site.is_some_and(|site| *site.taken.borrow() > 0);
+        let walks = handle.is_some_and(|handle| *handle.taken.borrow() > 0);
         chains.push(ChainReport {
             id: id.0,
             name: chain.name.clone(),
             block: cursor.ok().flatten().filter(|_| walks).map(|cursor| cursor.number),
-            refusing: site.and_then(|site| site.refusing()).map(|why| why.to_string()),
+            refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
             market: app.solver.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });
     }

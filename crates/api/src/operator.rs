@@ -74,12 +74,12 @@ pub struct ChainRisk {
 pub async fn risk(_: Operator, app: State<App>) -> ApiResult<RiskResponse> {
     let now = app.solver.now();
     let used = app.solver.store.read(move |tx| risk::used(tx, now)).await?;
-    let chains = app.solver.sites.values().map(|site| {
-        let used = used.iter().find(|used| used.chain == site.id());
-        let limits = site.settings.risk;
+    let chains = app.solver.chains.values().map(|handle| {
+        let used = used.iter().find(|used| used.chain == handle.id());
+        let limits = handle.settings.risk;
         ChainRisk {
-            chain_id: site.id().0,
-            name: site.chain.name.clone(),
+            chain_id: handle.id().0,
+            name: handle.chain.name.clone(),
             open_usd: used.map(|used| used.open).unwrap_or_default().to_string(),
             open_limit_usd: limits.open.to_string(),
             minute_usd: used.map(|used| used.this_minute).unwrap_or_default().to_string(),

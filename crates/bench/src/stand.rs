@@ -79,10 +79,10 @@ impl Stand {
 async fn served(service: &Service) -> Result<()> {
     let solver = &service.solver;
     let read = async || {
-        Ok(solver.sites.values().all(|site| {
-            site.refusing().is_none()
-                && *site.taken.borrow() > 0
-                && solver.market.current(site.id()).is_ok_and(|market| market.check_pools().is_ok())
+        Ok(solver.chains.values().all(|handle| {
+            handle.refusing().is_none()
+                && *handle.taken.borrow() > 0
+                && solver.market.current(handle.id()).is_ok_and(|market| market.check_pools().is_ok())
         }))
     };
     eventually("the service serves every chain", read).await

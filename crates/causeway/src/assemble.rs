@@ -15,7 +15,7 @@ use domain::pricing::Terms;
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
 use solver::allocator::{Allocator, Cap, Desk};
-use solver::{Outside, Settings, Site, Solver};
+use solver::{ChainHandle, Outside, Settings, Solver};
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
 
@@ -56,15 +56,23 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
     let fillers = signers::fillers(config, role)?;
     let keeper = signers::keeper(config, role)?;
     let market = Arc::new(Market::new(catalog.chains().iter().map(|chain| chain.id)));
-    let (mut sites, mut watchlists) = (BTreeMap::new(), Vec::new());
+    let (mut chains, mut watchlists) = (BTreeMap::new(), Vec::new());
     for (settings, chain) in config.chains.iter().zip(catalog.chains()) {
         let in_chain = || format!("chain {}", chain.name);
         let nodes = nodes(config, settings).with_context(in_chain)?;
-        let site_settings = site_settings(config, settings).with_context(in_chain)?;
+        let handle_settings = handle_settings(config, settings).with_context(in_chain)?;
         let (treasury, sources) = (config.solver.treasury, &config.solver.treasury_sources);
-        let site = Site::new(chain.clone(), nodes.clone(), site_settings, treasury, sources, &fillers, keeper.as_ref());
-        watchlists.push((nodes, watchlist(config, settings, site.addresses()).with_context(in_chain)?));
-        sites.insert(chain.id, Arc::new(site));
+        let handle = ChainHandle::new(
+            chain.clone(),
+            nodes.clone(),
+            handle_settings,
+            treasury,
+            sources,
+            &fillers,
+            keeper.as_ref(),
+        );
+        watchlists.push((nodes, watchlist(config, settings, handle.addresses()).with_context(in_chain)?));
+        chains.insert(chain.id, Arc::new(handle));
     }
     let terms = Arc::new(terms(config, orders.address)?);
     let screen = Arc::new(Arc::new(screening::load(config)?).into());
@@ -81,7 +89,7 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         order_key: orders.key,
         attestation_key,
         allocator: config.allocator.as_ref().and_then(|settings| settings.address),
-        sites,
+        chains,
         screen,
         accounts,
         balances: Default::default(),
@@ -106,13 +114,13 @@ fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allo
     let key = signers::key(config, source).context("allocator.key")?;
     let mut desks = Vec::new();
     for chain in &config.chains {
-        let Some(site) = solver.sites.get(&ChainId(chain.id)) else { continue };
+        let Some(handle) = solver.chains.get(&ChainId(chain.id)) else { continue };
         let nodes = match &chain.allocator_endpoints[..] {
-            [] => site.nodes.clone(),
+            [] => handle.nodes.clone(),
             own => nodes_at(config, chain, own).with_context(|| format!("chain {}", chain.name))?,
         };
         let quorum = settings.quorum_of(nodes.len(), chain.local);
-        desks.push(Desk::new(site.clone(), nodes, quorum, caps(config, chain)?));
+        desks.push(Desk::new(handle.clone(), nodes, quorum, caps(config, chain)?));
     }
     Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, desks)))
 }
@@ -147,7 +155,7 @@ fn nodes_at(config: &Config, chain: &ChainConfig, endpoints: &[EndpointConfig]) 
     Ok(nodes.poll_every(Duration::from_millis(chain.block_time_millis.clamp(100, 2_000) / 2)))
 }
 
-fn site_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
+fn handle_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
     Ok(Settings {
         start_block: chain.start_block,
         finality: chain.finality_blocks,

@@ -179,18 +179,18 @@ fn limits(config: &Config, instance: &Instance) -> Result<Option<Limits>> {
 
 /// A node of another chain would make us pay on the wrong one. One that is down may come up later.
 async fn check_chains(solver: &Solver) -> Result<()> {
-    for site in solver.sites.values() {
-        for answer in site.nodes.chain_ids().await {
+    for handle in solver.chains.values() {
+        for answer in handle.nodes.chain_ids().await {
             match answer {
-                Ok(id) if id != site.id().0 => {
+                Ok(id) if id != handle.id().0 => {
                     bail!(
                         "chain {}: an endpoint serves chain {id}, the configuration says {}",
-                        site.chain.name,
-                        site.id()
+                        handle.chain.name,
+                        handle.id()
                     )
                 }
                 Ok(_) => {}
-                Err(error) => warn!(chain.id = %site.id(), %error, "an endpoint does not answer"),
+                Err(error) => warn!(chain.id = %handle.id(), %error, "an endpoint does not answer"),
             }
         }
     }

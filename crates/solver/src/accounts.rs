@@ -20,7 +20,7 @@ use store::{Store, contracts};
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-use crate::site::Site;
+use crate::handle::ChainHandle;
 
 /// Answers that are kept. Beyond it all are forgotten and learnt again.
 const MOST: usize = 100_000;
@@ -76,14 +76,14 @@ impl Accounts {
 
     /// Asks in the background, unless it is known or too many questions are under way. Code rarely comes and hardly
     /// ever goes, so an answer stands for a day. That somebody is a contract is noted for the process that pays.
-    pub fn learn_code(self: &Arc<Self>, site: &Arc<Site>, who: Address, store: &Store, now: Timestamp) {
-        let key = (site.id(), who);
+    pub fn learn_code(self: &Arc<Self>, handle: &Arc<ChainHandle>, who: Address, store: &Store, now: Timestamp) {
+        let key = (handle.id(), who);
         if self.contracts.get(&key).is_some_and(|(_, at)| at.elapsed() < STANDS) {
             return;
         }
-        let (this, site, store) = (self.clone(), site.clone(), store.clone());
+        let (this, handle, store) = (self.clone(), handle.clone(), store.clone());
         self.ask(&self.contracts, key, async move {
-            let code = site.nodes.code(who, At::Latest).await;
+            let code = handle.nodes.code(who, At::Latest).await;
             let is_contract = code.ok().map(|code| !code.is_empty());
             if is_contract == Some(true)
                 && let Err(failure) = store.write(move |tx| contracts::note(tx, key.0, who, now)).await
@@ -95,12 +95,12 @@ impl Accounts {
     }
 
     /// What somebody holds and has allowed, if that was learnt a moment ago; else it is learnt for the next time.
-    pub fn holding(self: &Arc<Self>, site: &Arc<Site>, holder: Holder) -> Option<Holding> {
+    pub fn holding(self: &Arc<Self>, handle: &Arc<ChainHandle>, holder: Holder) -> Option<Holding> {
         let known = self.holdings.get(&holder);
         if known.is_none_or(|(_, at)| at.elapsed() > FRESH) {
-            let (this, site) = (self.clone(), site.clone());
+            let (this, handle) = (self.clone(), handle.clone());
             self.ask(&self.holdings, holder, async move {
-                this.holdings.answered(holder, read(&site, holder).await);
+                this.holdings.answered(holder, read(&handle, holder).await);
             });
         }
         known.filter(|(_, at)| at.elapsed() <= USABLE).map(|(holding, _)| holding)
@@ -123,9 +123,9 @@ impl Accounts {
     }
 }
 
-async fn read(site: &Site, holder: Holder) -> Option<Holding> {
+async fn read(handle: &ChainHandle, holder: Holder) -> Option<Holding> {
     let Holder { owner, token, spender, .. } = holder;
-    let multicall3 = site.chain.multicall3;
+    let multicall3 = handle.chain.multicall3;
     let calls: Vec<(Address, Bytes)> = if token.is_zero() {
         vec![(multicall3, Multicall3::getEthBalanceCall { owner }.abi_encode().into())]
     } else {
@@ -135,7 +135,7 @@ async fn read(site: &Site, holder: Holder) -> Option<Holding> {
         ]
     };
     // A node that does not answer leaves it unknown.
-    let answers = site.nodes.aggregate(multicall3, &calls, At::Latest).await.ok()?;
+    let answers = handle.nodes.aggregate(multicall3, &calls, At::Latest).await.ok()?;
     let mut amounts = answers.into_iter().map(|answer| answer.ok().filter(|answer| answer.len() == 32));
     let mut next = || amounts.next().flatten().map(|answer| Amount::new(U256::from_be_slice(&answer)));
     let balance = next()?;

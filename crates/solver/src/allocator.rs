@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::error::{Chained, SolverError};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
 use crate::view;
 
@@ -55,7 +55,7 @@ pub struct Terms {
 /// The allocator's means on one chain.
 #[derive(Debug)]
 pub struct Desk {
-    pub site: Arc<Site>,
+    pub handle: Arc<ChainHandle>,
     /// Its own list, which may be the solver's.
     pub nodes: Nodes,
     /// How many of them have to say the same.
@@ -66,23 +66,23 @@ pub struct Desk {
 }
 
 impl Desk {
-    pub fn new(site: Arc<Site>, nodes: Nodes, quorum: usize, caps: BTreeMap<Address, Cap>) -> Self {
+    pub fn new(handle: Arc<ChainHandle>, nodes: Nodes, quorum: usize, caps: BTreeMap<Address, Cap>) -> Self {
         // Deposits only: what our wallets sent is looked up by its hash.
-        let watch = Watch::new(site.chain.depository, []);
-        Self { site, nodes, quorum, caps, watch }
+        let watch = Watch::new(handle.chain.depository, []);
+        Self { handle, nodes, quorum, caps, watch }
     }
 
     pub fn id(&self) -> ChainId {
-        self.site.id()
+        self.handle.id()
     }
 
     fn depository(&self) -> Address {
-        self.site.chain.depository
+        self.handle.chain.depository
     }
 
     /// The newest block that cannot change any more.
     async fn last_final(&self) -> Result<Head, SolverError> {
-        Ok(self.nodes.quorum_header(self.quorum, self.site.settings.finality).await?)
+        Ok(self.nodes.quorum_header(self.quorum, self.handle.settings.finality).await?)
     }
 }
 
@@ -138,7 +138,7 @@ impl Allocator {
 async fn run(allocator: Arc<Allocator>, solver: Arc<Solver>, chain: ChainId, stop: CancellationToken) {
     let Some(desk) = allocator.desks.get(&chain) else { return };
     // Repayment is in no hurry: a few blocks, and seldom enough for nodes that count requests.
-    let pause = (desk.site.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
+    let pause = (desk.handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
     let mut trouble = String::new();
     loop {
         tokio::select! {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::error::{Chained, SolverError};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Announcements of one chain that wait to be looked up. One more is not noted.
@@ -103,32 +103,32 @@ impl Announced {
     }
 }
 
-pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     loop {
-        for announcement in site.announced.due(Instant::now()) {
-            match look_up(&solver, &site, announcement.tx).await {
+        for announcement in handle.announced.due(Instant::now()) {
+            match look_up(&solver, &handle, announcement.tx).await {
                 Ok(true) => {}
-                Ok(false) => site.announced.again(announcement),
+                Ok(false) => handle.announced.again(announcement),
                 Err(failure) => {
-                    debug!(chain.id = %site.id(), tx = %announcement.tx, error = %Chained(&failure), "cannot look up what was announced");
-                    site.announced.again(announcement);
+                    debug!(chain.id = %handle.id(), tx = %announcement.tx, error = %Chained(&failure), "cannot look up what was announced");
+                    handle.announced.again(announcement);
                 }
             }
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = site.announced.more.notified() => {}
+            () = handle.announced.more.notified() => {}
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
 }
 
 /// Says whether the transaction is known to a node.
-async fn look_up(solver: &Arc<Solver>, site: &Arc<Site>, hash: B256) -> Result<bool, SolverError> {
-    let Some(heard) = site.nodes.heard(hash).await? else { return Ok(false) };
+async fn look_up(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, hash: B256) -> Result<bool, SolverError> {
+    let Some(heard) = handle.nodes.heard(hash).await? else { return Ok(false) };
     let mined = heard.block_hash.is_some();
-    let names = names(site, &heard);
-    let (chain, now) = (site.id(), solver.now());
+    let names = names(handle, &heard);
+    let (chain, now) = (handle.id(), solver.now());
     let unit = move |tx: &mut Tx<'_>| {
         for name in &names {
             let order = match name {
@@ -148,7 +148,7 @@ async fn look_up(solver: &Arc<Solver>, site: &Arc<Site>, hash: B256) -> Result<b
     };
     solver.store.write(unit).await?;
     if mined {
-        site.nodes.look().await;
+        handle.nodes.look().await;
     }
     Ok(true)
 }
@@ -162,10 +162,10 @@ enum Name {
 
 /// A deposit has the order as its last word, whether it calls the depository or only carries the id; what enters by our
 /// other contracts names the request.
-fn names(site: &Site, heard: &HeardTx) -> Vec<Name> {
+fn names(handle: &ChainHandle, heard: &HeardTx) -> Vec<Name> {
     let Some(to) = heard.to else { return Vec::new() };
-    let named = site.watch.entry.and_then(|entry| entry.request_in(to, &heard.input)).map(Name::Request);
-    let deposits = to == site.chain.depository || site.chain.token(to).is_some();
+    let named = handle.watch.entry.and_then(|entry| entry.request_in(to, &heard.input)).map(Name::Request);
+    let deposits = to == handle.chain.depository || handle.chain.token(to).is_some();
     let last = heard.input.last_chunk::<32>().filter(|_| deposits);
     named.into_iter().chain(last.map(|word| Name::Order(OrderId(B256::from(*word))))).collect()
 }

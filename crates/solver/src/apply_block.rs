@@ -35,7 +35,7 @@ use crate::excess;
 use crate::follow::block_time;
 use crate::payments::{Outcome, Reason, keep, pay};
 use crate::same_chain::{self, SameChainTx};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 /// Occasions that share a commit: small, so that the first fill of a big block leaves early.
@@ -71,27 +71,27 @@ enum BlockEvent {
 }
 
 /// Takes in a block. Doing it twice is harmless.
-pub async fn apply_block(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<(), SolverError> {
+pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<(), SolverError> {
     let deposits = block.deposits.iter().cloned().map(BlockEvent::Deposit).collect();
-    apply_all(solver, site, block.head, deposits).await?;
+    apply_all(solver, handle, block.head, deposits).await?;
     if !block.deposits.is_empty() {
-        counter!("causeway_deposits_seen_total", "chain" => site.id().to_string())
+        counter!("causeway_deposits_seen_total", "chain" => handle.id().to_string())
             .increment(block.deposits.len() as u64);
         solver.crash("deposit.committed");
     }
-    apply_all(solver, site, block.head, block.sent.iter().cloned().map(BlockEvent::Mined).collect()).await?;
+    apply_all(solver, handle, block.head, block.sent.iter().cloned().map(BlockEvent::Mined).collect()).await?;
     if block.sent.iter().any(|sent| !sent.success) {
-        site.failed.notify_one();
+        handle.failed.notify_one();
     }
     if block.sent.iter().any(uses_up_nonce) {
         solver.crash("cancel.mined");
     }
-    let executed = same_chain::find(solver, site, block).await?;
-    apply_all(solver, site, block.head, executed.into_iter().map(BlockEvent::Executed).collect()).await?;
-    apply_all(solver, site, block.head, block.receipts.iter().cloned().map(BlockEvent::Receipt).collect()).await?;
-    let (chain, number) = (site.id(), block.head.number);
-    let (finality, window) = (site.settings.finality, site.settings.window);
-    let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(site.settings.lost_after_millis));
+    let executed = same_chain::find(solver, handle, block).await?;
+    apply_all(solver, handle, block.head, executed.into_iter().map(BlockEvent::Executed).collect()).await?;
+    apply_all(solver, handle, block.head, block.receipts.iter().cloned().map(BlockEvent::Receipt).collect()).await?;
+    let (chain, number) = (handle.id(), block.head.number);
+    let (finality, window) = (handle.settings.finality, handle.settings.window);
+    let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(handle.settings.lost_after_millis));
     let ripe = solver
         .store
         .read(move |tx| {
@@ -117,11 +117,11 @@ pub async fn apply_block(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) 
             Ok::<_, SolverError>(ripe)
         })
         .await?;
-    apply_all(solver, site, block.head, ripe).await?;
-    let of = site.clone();
+    apply_all(solver, handle, block.head, ripe).await?;
+    let of = handle.clone();
     let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
-    site.commit(committed);
-    site.set_unmined(wallets);
+    handle.commit(committed);
+    handle.set_unmined(wallets);
     Ok(())
 }
 
@@ -129,28 +129,28 @@ pub async fn apply_block(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) 
 /// follows at the next block, as for every other.
 pub async fn apply_late(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     head: Head,
     deposits: Vec<SeenDeposit>,
 ) -> Result<(), SolverError> {
-    apply_all(solver, site, head, deposits.into_iter().map(BlockEvent::Deposit).collect()).await
+    apply_all(solver, handle, head, deposits.into_iter().map(BlockEvent::Deposit).collect()).await
 }
 
 /// The same for what reached the treasury.
 pub async fn apply_late_receipts(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     head: Head,
     receipts: Vec<SeenReceipt>,
 ) -> Result<(), SolverError> {
-    apply_all(solver, site, head, receipts.into_iter().map(BlockEvent::Receipt).collect()).await
+    apply_all(solver, handle, head, receipts.into_iter().map(BlockEvent::Receipt).collect()).await
 }
 
 /// Tries what is due without waiting for the next block.
-pub async fn retry_due(solver: &Arc<Solver>, site: &Arc<Site>, head: Head) -> Result<(), SolverError> {
-    let (chain, window) = (site.id(), site.settings.window);
+pub async fn retry_due(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head) -> Result<(), SolverError> {
+    let (chain, window) = (handle.id(), handle.settings.window);
     let due = solver.store.read(move |tx| payable(tx, chain, window)).await?;
-    apply_all(solver, site, head, due.into_iter().map(BlockEvent::Due).collect()).await
+    apply_all(solver, handle, head, due.into_iter().map(BlockEvent::Due).collect()).await
 }
 
 /// What is due and may find a lane. Where all are full only a few are tried, in turn: something else may have come of them.
@@ -163,13 +163,13 @@ fn payable(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<Vec<Due>, Sol
 type Committed = (BTreeMap<Address, Amount>, BTreeSet<Address>);
 
 /// What quotes may not promise again: payments the block does not know of, and what is still due.
-pub fn committed(tx: &mut Tx<'_>, site: &Site, block: u64) -> Result<Committed, SolverError> {
+pub fn committed(tx: &mut Tx<'_>, handle: &ChainHandle, block: u64) -> Result<Committed, SolverError> {
     let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
-    let chain = site.id();
+    let chain = handle.id();
     let mut outstanding = payments::outstanding(tx, chain, block)?;
     let wallets = outstanding.iter().map(|payment| payment.wallet).collect();
     // What the treasury sends to our wallets is not promised to anybody.
-    outstanding.retain(|payment| !site.is_keeper(payment.wallet));
+    outstanding.retain(|payment| !handle.is_keeper(payment.wallet));
     let tokens = outstanding.iter().filter(|payment| !payment.currency.is_zero());
     let tokens = tokens.map(|payment| (payment.currency, payment.amount));
     // Native currency also goes along with tokens.
@@ -183,21 +183,21 @@ pub fn committed(tx: &mut Tx<'_>, site: &Site, block: u64) -> Result<Committed, 
 
 async fn apply_all(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     head: Head,
     events: Vec<BlockEvent>,
 ) -> Result<(), SolverError> {
     for chunk in events.chunks(CHUNK) {
-        let Err(failure) = commit(solver, site, head, chunk.to_vec()).await else { continue };
+        let Err(failure) = commit(solver, handle, head, chunk.to_vec()).await else { continue };
         if failure.is_transient() {
             return Err(failure);
         }
         for event in chunk {
-            match commit(solver, site, head, vec![event.clone()]).await {
+            match commit(solver, handle, head, vec![event.clone()]).await {
                 Ok(()) => {}
                 // The database is away, which says nothing about the occasion: the chain waits for it.
                 Err(failure) if failure.is_transient() => return Err(failure),
-                Err(failure) => set_aside(solver, site, head, event, &failure).await?,
+                Err(failure) => set_aside(solver, handle, head, event, &failure).await?,
             }
         }
     }
@@ -206,15 +206,15 @@ async fn apply_all(
 
 async fn commit(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     head: Head,
     events: Vec<BlockEvent>,
 ) -> Result<(), SolverError> {
-    let (site, means) = (site.clone(), solver.means());
+    let (handle, means) = (handle.clone(), solver.means());
     let unit = move |tx: &mut Tx<'_>| {
         let mut paid = Vec::new();
         for event in &events {
-            paid.extend(apply(tx, &site, head, event, &means)?);
+            paid.extend(apply(tx, &handle, head, event, &means)?);
         }
         Ok::<_, SolverError>(paid)
     };
@@ -226,17 +226,17 @@ async fn commit(
 /// Keeps what cannot be processed where a person will find it.
 async fn set_aside(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     head: Head,
     event: &BlockEvent,
     failure: &SolverError,
 ) -> Result<(), SolverError> {
-    error!(chain.id = %site.id(), block = head.number, ?event, error = %Chained(failure), "set aside what cannot be processed");
-    counter!("causeway_set_aside_total", "chain" => site.id().to_string()).increment(1);
+    error!(chain.id = %handle.id(), block = head.number, ?event, error = %Chained(failure), "set aside what cannot be processed");
+    counter!("causeway_set_aside_total", "chain" => handle.id().to_string()).increment(1);
     let BlockEvent::Deposit(seen) = event else { return Ok(()) };
-    let (site, seen, now) = (site.clone(), seen.clone(), solver.now());
+    let (handle, seen, now) = (handle.clone(), seen.clone(), solver.now());
     let unit = move |tx: &mut Tx<'_>| {
-        let row = crate::deposits::as_row(&site, head, &seen, None);
+        let row = crate::deposits::as_row(&handle, head, &seen, None);
         if let Some(id) = deposits::insert(tx, &row, now)? {
             deposits::refuse(tx, id, FailReason::Unknown)?;
         }
@@ -248,15 +248,15 @@ async fn set_aside(
 /// Rows are read again inside the unit: something may have happened to them since they were looked up.
 fn apply(
     tx: &mut Tx<'_>,
-    site: &Site,
+    handle: &ChainHandle,
     head: Head,
     event: &BlockEvent,
     means: &Means,
 ) -> Result<Vec<Stored>, SolverError> {
     match event {
-        BlockEvent::Deposit(seen) => crate::deposits::apply(tx, site, head, seen, means),
-        BlockEvent::Executed(done) => same_chain::apply(tx, head, site, done, means),
-        BlockEvent::Mined(sent) => mined(tx, site, head, sent, means),
+        BlockEvent::Deposit(seen) => crate::deposits::apply(tx, handle, head, seen, means),
+        BlockEvent::Executed(done) => same_chain::apply(tx, head, handle, done, means),
+        BlockEvent::Mined(sent) => mined(tx, handle, head, sent, means),
         BlockEvent::DepositConfirmed(id) => {
             let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {
                 return Ok(Vec::new());
@@ -288,15 +288,15 @@ fn apply(
             Ok(Vec::new())
         }
         BlockEvent::Return(id) => match deposits::get(tx, *id)? {
-            Some(stored) => crate::deposits::return_to_depositor(tx, site, &stored, means),
+            Some(stored) => crate::deposits::return_to_depositor(tx, handle, &stored, means),
             None => Ok(Vec::new()),
         },
         BlockEvent::PaymentFinal(id) => match payments::find(tx, *id)? {
             Some(stored) => finalise(tx, &stored, means),
             None => Ok(Vec::new()),
         },
-        BlockEvent::Receipt(seen) => crate::funding::apply(tx, site, head, seen, means).map(|()| Vec::new()),
-        BlockEvent::ReceiptFinal(id) => crate::funding::credit(tx, site, *id, means).map(|()| Vec::new()),
+        BlockEvent::Receipt(seen) => crate::funding::apply(tx, handle, head, seen, means).map(|()| Vec::new()),
+        BlockEvent::ReceiptFinal(id) => crate::funding::credit(tx, handle, *id, means).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, means),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
             // Filled ahead of its deposit, it has another reason to wait.
@@ -314,10 +314,10 @@ fn apply(
 }
 
 /// A transaction of one of our wallets is in a block: ours, or somebody else holds the key.
-fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means) -> Result<Vec<Stored>, SolverError> {
-    let chain = site.id();
+fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, means: &Means) -> Result<Vec<Stored>, SolverError> {
+    let chain = handle.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
-        if site.is_keeper(sent.from) {
+        if handle.is_keeper(sent.from) {
             // Ours go behind what is sent by hand.
             lanes::raise_nonce(tx, chain, sent.from, sent.nonce.saturating_add(1))?;
             return Ok(Vec::new());
@@ -325,19 +325,19 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         // Below the next nonce it is one that `recover` has accounted for.
         let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == sent.from);
         if lane.is_some_and(|lane| sent.nonce >= lane.next_nonce) {
-            foreign(tx, site, sent)?;
+            foreign(tx, handle, sent)?;
         }
         return Ok(Vec::new());
     };
     let request = requests::lock(tx, stored.payment.request)?;
     let ours = is_attempt(&stored, sent);
-    if !ours && !site.is_keeper(sent.from) {
-        foreign(tx, site, sent)?;
+    if !ours && !handle.is_keeper(sent.from) {
+        foreign(tx, handle, sent)?;
     }
     // A token that returns `false` leaves a successful receipt and moves nothing. Anything that did move was paid: a
     // payment that arrived short is for a person to look at, never a reason to pay again.
     let (currency, owed) = owed(&stored, request.as_ref());
-    let arrived = sent.paid(currency, stored.payment.recipient, site.chain.router);
+    let arrived = sent.paid(currency, stored.payment.recipient, handle.chain.router);
     // Only a bare transfer of a token can succeed without paying: everything else we send reverts unless all of it
     // happened. What left no trace was paid all the same, and must not be paid again.
     let bare = stored.payment.target == stored.payment.currency;
@@ -354,7 +354,7 @@ fn mined(tx: &mut Tx<'_>, site: &Site, head: Head, sent: &SentTx, means: &Means)
         && !cancelled
         && let Some(request) = &request
     {
-        records::put(tx, &sent_record(site, head, sent, request.id, paid))?;
+        records::put(tx, &sent_record(handle, head, sent, request.id, paid))?;
     }
     if state != PaymentState::Mined {
         warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
@@ -388,11 +388,11 @@ pub fn mined_in(head: Head, sent: &SentTx, ours: bool) -> Mined {
 }
 
 /// A transaction of ours as listings show it. One that moved nothing failed, whatever its receipt says.
-pub(crate) fn sent_record(site: &Site, head: Head, sent: &SentTx, request: RequestId, succeeded: bool) -> Record {
+pub(crate) fn sent_record(handle: &ChainHandle, head: Head, sent: &SentTx, request: RequestId, succeeded: bool) -> Record {
     Record {
         request,
         direction: Direction::Out,
-        chain: site.id(),
+        chain: handle.id(),
         tx: sent.hash,
         sender: sent.from,
         target: sent.to,
@@ -434,14 +434,14 @@ fn uses_up_nonce(sent: &SentTx) -> bool {
     sent.to == Some(sent.from) && sent.value.is_zero() && sent.input.is_empty()
 }
 
-fn foreign(tx: &mut Tx<'_>, site: &Site, sent: &SentTx) -> Result<(), SolverError> {
+fn foreign(tx: &mut Tx<'_>, handle: &ChainHandle, sent: &SentTx) -> Result<(), SolverError> {
     let why = format!(
         "transaction {} used nonce {} of this wallet and is not ours: another process has its key",
         sent.hash, sent.nonce
     );
-    error!(chain.id = %site.id(), wallet = %sent.from, "{why}");
-    counter!("causeway_lanes_quarantined_total", "chain" => site.id().to_string()).increment(1);
-    lanes::quarantine(tx, site.id(), sent.from, Some(&why))?;
+    error!(chain.id = %handle.id(), wallet = %sent.from, "{why}");
+    counter!("causeway_lanes_quarantined_total", "chain" => handle.id().to_string()).increment(1);
+    lanes::quarantine(tx, handle.id(), sent.from, Some(&why))?;
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use store::{Store, Tx, blocks};
 use tokio::runtime::Handle;
 
 use crate::error::SolverError;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 
 /// Differences that are spelled out for one check; beyond it they are only counted.
 const MOST_SHOWN: usize = 1_000;
@@ -58,7 +58,7 @@ pub type Progress<'a> = &'a (dyn Fn(&str, &str, u64, u64) + Sync);
 
 struct Audit<'a, 'b> {
     tx: &'a mut Tx<'b>,
-    sites: &'a [Arc<Site>],
+    chains: &'a [Arc<ChainHandle>],
     nodes: Handle,
     progress: Progress<'a>,
     checks: Vec<Check>,
@@ -70,24 +70,24 @@ impl Audit<'_, '_> {
         self.nodes.block_on(answer)
     }
 
-    fn site(&self, chain: ChainId) -> Option<Arc<Site>> {
-        self.sites.iter().find(|site| site.id() == chain).cloned()
+    fn handle(&self, chain: ChainId) -> Option<Arc<ChainHandle>> {
+        self.chains.iter().find(|handle| handle.id() == chain).cloned()
     }
 }
 
 /// Blocks the calling thread, which must not be one that drives the runtime behind `nodes`.
 pub fn run(
     options: &store::Options,
-    sites: &[Arc<Site>],
+    chains: &[Arc<ChainHandle>],
     nodes: Handle,
     progress: Progress<'_>,
 ) -> Result<Vec<Check>, SolverError> {
     Store::snapshot(options, |tx| {
-        let mut audit = Audit { tx, sites, nodes, progress, checks: Vec::new() };
-        for site in sites {
-            let Some(at) = audit.stand(site)? else { continue };
-            audit.vault(site, at)?;
-            audit.nonces(site, at)?;
+        let mut audit = Audit { tx, chains, nodes, progress, checks: Vec::new() };
+        for handle in chains {
+            let Some(at) = audit.stand(handle)? else { continue };
+            audit.vault(handle, at)?;
+            audit.nonces(handle, at)?;
         }
         audit.payments()?;
         audit.endings()?;
@@ -105,15 +105,15 @@ pub fn run(
 
 impl Audit<'_, '_> {
     /// The block a chain is looked at: the last that the snapshot has taken in, if the chain still has it.
-    fn stand(&mut self, site: &Site) -> Result<Option<Head>, SolverError> {
-        let mut check = Check::new(&site.chain.name, "the last block taken in is on the chain");
-        let cursor = blocks::cursor(self.tx, site.id())?;
+    fn stand(&mut self, handle: &ChainHandle) -> Result<Option<Head>, SolverError> {
+        let mut check = Check::new(&handle.chain.name, "the last block taken in is on the chain");
+        let cursor = blocks::cursor(self.tx, handle.id())?;
         let Some(cursor) = cursor else {
             self.checks.push(check);
             return Ok(None);
         };
         check.compared = 1;
-        let head = self.wait(site.nodes.header(At::Number(cursor.number)))?;
+        let head = self.wait(handle.nodes.header(At::Number(cursor.number)))?;
         let same = head.filter(|head| head.hash == cursor.hash);
         if same.is_none() {
             let now = head.map_or("none".to_owned(), |head| head.hash.to_string());

@@ -27,7 +27,7 @@ use tracing::{info, warn};
 use crate::error::{Chained, SolverError};
 use crate::forms::Form;
 use crate::payments::{Outcome, most_voids, pay, refund_cost};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 /// How long a claim can be signed for.
@@ -132,16 +132,16 @@ fn is_open(stored: &Stored, now: Timestamp) -> Result<(), ClaimError> {
 }
 
 fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, means: &Means) -> Result<Claim, ClaimError> {
-    let site = means.balances().ok_or(ClaimError::NotOffered)?;
-    let currency = ledger::currency(&site.chain).ok_or(ClaimError::NotOffered)?;
+    let handle = means.balances().ok_or(ClaimError::NotOffered)?;
+    let currency = ledger::currency(&handle.chain).ok_or(ClaimError::NotOffered)?;
     let token = currency.address.evm().ok_or(ClaimError::NotOffered)?;
-    if wish.chain != site.id() {
-        return Err(ClaimError::OtherChain(site.id()));
+    if wish.chain != handle.id() {
+        return Err(ClaimError::OtherChain(handle.id()));
     }
     if wish.currency != token {
         return Err(ClaimError::OtherCurrency(token));
     }
-    if site.cannot_receive(wish.recipient) {
+    if handle.cannot_receive(wish.recipient) {
         return Err(ClaimError::Recipient);
     }
     is_served(wish.wallet, wish.recipient, means)?;
@@ -162,8 +162,8 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, means: &Means) -> Result<Claim, C
         return Err(ClaimError::Amount("nothing is available"));
     }
     // It costs its owner nothing, so it must not be good for burning our gas.
-    let cost = match means.on(site.id()) {
-        Some((site, Some(snapshot))) => refund_cost(site, snapshot, token)?,
+    let cost = match means.on(handle.id()) {
+        Some((handle, Some(snapshot))) => refund_cost(handle, snapshot, token)?,
         _ => None,
     };
     if let Some(cost) = cost.filter(|cost| amount.in_units(currency.decimals).is_ok_and(|units| units <= *cost)) {
@@ -211,7 +211,7 @@ fn accept(tx: &mut Tx<'_>, id: B256, means: &Means) -> Result<Option<Paid>, Clai
         Opened::Now => {}
         Opened::Already(_) => return Err(SolverError::Broken("a claim is set aside before it is signed for").into()),
         Opened::TooLow(account) => {
-            let decimals = means.balances().and_then(|site| ledger::currency(&site.chain)).map_or(6, |it| it.decimals);
+            let decimals = means.balances().and_then(|handle| ledger::currency(&handle.chain)).map_or(6, |it| it.decimals);
             let available = whole(account.available(HoldKind::Claim), decimals)?.in_units(decimals)?;
             return Err(ClaimError::BalanceTooLow { available });
         }
@@ -230,7 +230,7 @@ fn hold(claim: &Claim, attempt: u32) -> Hold {
 
 /// Decides the payment, or leaves it to be decided.
 fn send(tx: &mut Tx<'_>, claim: &Claim, means: &Means) -> Result<Option<Paid>, SolverError> {
-    let decimals = means.on(claim.chain).and_then(|(site, _)| site.chain.token(claim.currency)).map(|it| it.decimals);
+    let decimals = means.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
     let due = Due {
         purpose: Purpose::Claim,
         subject: claim.id,
@@ -255,14 +255,14 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, means: &Means) -> Result<Option<Paid>, S
 }
 
 /// The transaction that pays a claim.
-pub fn form(tx: &mut Tx<'_>, due: &Due, site: &Site) -> Result<Form, SolverError> {
+pub fn form(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<Form, SolverError> {
     let stored = claims::find(tx, due.subject)?.ok_or(SolverError::Broken("a payment of no claim"))?;
     let (claim, units) = (stored.claim, due.amount.units());
     Ok(Form {
         target: due.currency,
         value: Amount::ZERO,
-        data: evm::calldata::claim(site.treasury, due.recipient, units, claim.wallet, claim.id),
-        gas: site.chain.fill_gas.erc20_limit,
+        data: evm::calldata::claim(handle.treasury, due.recipient, units, claim.wallet, claim.id),
+        gas: handle.chain.fill_gas.erc20_limit,
         currency: due.currency,
         amount: due.amount,
         through_purse: false,
@@ -301,13 +301,13 @@ pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, means: &Means) -
 }
 
 /// The chain shows a payment of a claim that this database does not know to be sent: it stands as if it had decided it.
-pub fn found(tx: &mut Tx<'_>, site: &Site, shown: &Claimed, means: &Means) -> Result<(), SolverError> {
-    let currency = ledger::currency(&site.chain).ok_or(SolverError::Broken("a claim where no balances are kept"))?;
+pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, means: &Means) -> Result<(), SolverError> {
+    let currency = ledger::currency(&handle.chain).ok_or(SolverError::Broken("a claim where no balances are kept"))?;
     let claim = Claim {
         id: shown.id,
         wallet: shown.account,
         recipient: shown.recipient,
-        chain: site.id(),
+        chain: handle.id(),
         currency: currency.address.evm().unwrap_or_default(),
         amount: UsdcMicros::of(Amount::new(shown.amount), currency.decimals)?,
         expires_at: means.now,

@@ -26,26 +26,26 @@ use crate::fast_fill;
 use crate::follow::block_time;
 use crate::losses;
 use crate::payments::{Outcome, Reason, pay};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Means;
 
 /// Takes in one deposit of a block. Reading the same block again changes nothing.
 pub fn apply(
     tx: &mut Tx<'_>,
-    site: &Site,
+    handle: &ChainHandle,
     head: Head,
     seen: &SeenDeposit,
     means: &Means,
 ) -> Result<Vec<Paid>, SolverError> {
-    if !counts(site, seen) {
+    if !counts(handle, seen) {
         return Ok(Vec::new());
     }
-    let listed = site.chain.token(seen.currency).is_some();
+    let listed = handle.chain.token(seen.currency).is_some();
     let mut request = match seen.id.candidate() {
         Some(id) => requests::lock_order(tx, OrderId(id))?,
         None => None,
     };
-    let deposit = as_row(site, head, seen, request.as_ref());
+    let deposit = as_row(handle, head, seen, request.as_ref());
     let stored = match deposits::insert(tx, &deposit, means.now)? {
         Some(id) => Stored { id, state: State::Seen, deposit, refused: None },
         None => {
@@ -68,7 +68,7 @@ pub fn apply(
         }
     };
     if let Some(request) = &request {
-        records::put(tx, &record(site, head, seen, request.id))?;
+        records::put(tx, &record(handle, head, seen, request.id))?;
     }
     if !listed {
         refuse(tx, &stored, request.as_ref(), FailReason::OriginCurrencyMismatch, means)?;
@@ -82,17 +82,17 @@ pub fn apply(
 
 /// Anyone can make a token that claims transfers to us. What is no currency of ours is noted only where our own contract
 /// saw it, and a transfer of nothing is not a deposit.
-pub(crate) fn counts(site: &Site, seen: &SeenDeposit) -> bool {
-    let listed = site.chain.token(seen.currency).is_some();
+pub(crate) fn counts(handle: &ChainHandle, seen: &SeenDeposit) -> bool {
+    let listed = handle.chain.token(seen.currency).is_some();
     !seen.amount.is_zero() && (listed || matches!(seen.id, Id::Event(_)))
 }
 
 /// The transaction as listings show it. What it cost its sender is read later, off this way.
-fn record(site: &Site, head: Head, seen: &SeenDeposit, request: RequestId) -> Record {
+fn record(handle: &ChainHandle, head: Head, seen: &SeenDeposit, request: RequestId) -> Record {
     Record {
         request,
         direction: Direction::In,
-        chain: site.id(),
+        chain: handle.id(),
         tx: seen.tx,
         sender: seen.sender,
         target: seen.to,
@@ -199,14 +199,14 @@ fn tie(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, SolverErr
 /// until it is paid, or until it turns out that nothing is owed.
 pub fn return_to_depositor(
     tx: &mut Tx<'_>,
-    site: &Site,
+    handle: &ChainHandle,
     stored: &Stored,
     means: &Means,
 ) -> Result<Vec<Paid>, SolverError> {
     let (deposit, key) = (&stored.deposit, key(&stored.deposit));
     let reason = stored.refused.filter(|reason| is_returnable(*reason));
     let custodial = means.screen.custodial.contains(&deposit.depositor);
-    let nobody = site.cannot_receive(deposit.depositor) || custodial;
+    let nobody = handle.cannot_receive(deposit.depositor) || custodial;
     let (Some(reason), false) = (reason, nobody) else {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         children::cannot_return(tx, stored, custodial, means)?;
@@ -321,10 +321,10 @@ pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Pai
     advance(tx, &mut request, Event::DepositGone { fill_decided }, &Figures::of(&stored.deposit), means)
 }
 
-pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, request: Option<&Request>) -> Deposit {
+pub(crate) fn as_row(handle: &ChainHandle, head: Head, seen: &SeenDeposit, request: Option<&Request>) -> Deposit {
     let amount = Amount::new(seen.amount);
-    let worth = request.map_or(UsdMicros::default(), |request| worth(&request.quote, site, seen.currency, amount));
-    let confirmations = u64::from(site.chain.confirmations_for(worth));
+    let worth = request.map_or(UsdMicros::default(), |request| worth(&request.quote, handle, seen.currency, amount));
+    let confirmations = u64::from(handle.chain.confirmations_for(worth));
     let order_id = match seen.id {
         Id::Event(id) => Some(OrderId(id)),
         // Trailing bytes that only look like an id must not lock money under it.
@@ -332,7 +332,7 @@ pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, request: Optio
         Id::None => None,
     };
     Deposit {
-        chain: site.id(),
+        chain: handle.id(),
         tx: seen.tx,
         ordinal: seen.ordinal,
         log_index: seen.log_index,
@@ -351,9 +351,9 @@ pub(crate) fn as_row(site: &Site, head: Head, seen: &SeenDeposit, request: Optio
 }
 
 /// What a deposit is worth at the price it was quoted with. What has no such price is worth the most there is.
-pub(crate) fn worth(quote: &Quote, site: &Site, currency: Address, amount: Amount) -> UsdMicros {
+pub(crate) fn worth(quote: &Quote, handle: &ChainHandle, currency: Address, amount: Amount) -> UsdMicros {
     let quoted = quote.terms.as_ref().is_some_and(|terms| terms.deposit.address.evm() == Some(currency));
-    let token = site.chain.token(currency).filter(|_| quoted);
+    let token = handle.chain.token(currency).filter(|_| quoted);
     let worth = token.and_then(|token| quote.figures.prices.deposit.usd_floor(amount, token.decimals).ok());
     worth.unwrap_or(UsdMicros(i64::MAX))
 }

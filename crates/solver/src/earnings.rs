@@ -21,7 +21,7 @@ use tracing::warn;
 
 use crate::error::{Chained, SolverError};
 use crate::routes::hedge;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 /// Looked at in one round.
@@ -30,18 +30,18 @@ const BATCH: i64 = 64;
 const AGREEING: usize = 2;
 
 /// Books what becomes final until told to stop. What cannot be booked yet is looked at again.
-pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
-    let pause = (site.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    let pause = (handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
     let mut after = SameChainId(0);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        after = match round(&solver, &site, after).await {
+        after = match round(&solver, &handle, after).await {
             Ok(after) => after,
             Err(failure) => {
-                warn!(chain.id = %site.id(), error = %Chained(&failure), "what apps earn cannot be booked for now");
+                warn!(chain.id = %handle.id(), error = %Chained(&failure), "what apps earn cannot be booked for now");
                 after
             }
         };
@@ -49,47 +49,47 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 }
 
 /// Looks at those behind one, and says where to go on: from the beginning after the last, because some have to wait.
-async fn round(solver: &Arc<Solver>, site: &Arc<Site>, after: SameChainId) -> Result<SameChainId, SolverError> {
-    let (chain, finality) = (site.id(), site.settings.finality);
+async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, after: SameChainId) -> Result<SameChainId, SolverError> {
+    let (chain, finality) = (handle.id(), handle.settings.finality);
     let ripe = move |tx: &mut Tx<'_>| {
         let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.checked_sub(finality));
         last.map_or(Ok(Vec::new()), |last| same_chain::ripe(tx, chain, last, after, BATCH))
     };
     let ripe = solver.store.read(ripe).await?;
     for &(id, hash) in &ripe {
-        match settle(solver, site, id, hash).await {
+        match settle(solver, handle, id, hash).await {
             Ok(()) => {}
             Err(failure @ SolverError::Store(_)) => return Err(failure),
             // One of them does not hold up the others.
             Err(failure) => {
-                warn!(chain.id = %site.id(), tx = %hash, error = %Chained(&failure), "what apps earn by it has to wait");
+                warn!(chain.id = %handle.id(), tx = %hash, error = %Chained(&failure), "what apps earn by it has to wait");
             }
         }
     }
     Ok(ripe.last().map_or(SameChainId(0), |(id, _)| *id))
 }
 
-async fn settle(solver: &Arc<Solver>, site: &Arc<Site>, id: SameChainId, hash: B256) -> Result<(), SolverError> {
-    let seen = site.nodes.quorum_tx(AGREEING.min(site.nodes.len()), hash).await?;
+async fn settle(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, id: SameChainId, hash: B256) -> Result<(), SolverError> {
+    let seen = handle.nodes.quorum_tx(AGREEING.min(handle.nodes.len()), hash).await?;
     if !seen.is_some_and(|seen| seen.sent.success) {
         return Ok(());
     }
-    let (site, means) = (site.clone(), solver.means());
-    solver.store.write(move |tx| credit(tx, &site, id, &means)).await
+    let (handle, means) = (handle.clone(), solver.means());
+    solver.store.write(move |tx| credit(tx, &handle, id, &means)).await
 }
 
-fn credit(tx: &mut Tx<'_>, site: &Site, id: SameChainId, means: &Means) -> Result<(), SolverError> {
+fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, means: &Means) -> Result<(), SolverError> {
     let Some(request) = same_chain::unbooked(tx, id)? else { return Ok(()) };
     let request = requests::find(tx, request)?.ok_or(SolverError::Broken("a transaction of no request"))?;
     let quote = &request.quote;
-    let currency = site.chain.currency(&quote.ask.origin.address).filter(|it| site.chain.is_fed(it));
+    let currency = handle.chain.currency(&quote.ask.origin.address).filter(|it| handle.chain.is_fed(it));
     let Some(currency) = currency else {
         warn!(request.id = %request.id, "apps are not credited their fees: no feed prices the currency any more");
         return Ok(same_chain::book(tx, id, None)?);
     };
     let share = quote.figures.fees.app_total()?;
     // As long as nobody can say what it is worth, it waits.
-    let Some((price, rate, decimals)) = rate(site, currency, share, means)? else { return Ok(()) };
+    let Some((price, rate, decimals)) = rate(handle, currency, share, means)? else { return Ok(()) };
     let outcome = Outcome::same_chain(quote, price, rate, decimals)?;
     let mut entries = match &outcome {
         Some(outcome) => outcome.alone_entries(id.0, request.id)?,
@@ -106,19 +106,19 @@ fn credit(tx: &mut Tx<'_>, site: &Site, id: SameChainId, means: &Means) -> Resul
 /// What the currency costs, what a unit of it is credited at, and the decimals of what is credited: as if it were exchanged
 /// for USDC where balances are kept.
 fn rate(
-    site: &Site,
+    handle: &ChainHandle,
     currency: &Currency,
     amount: Amount,
     means: &Means,
 ) -> Result<Option<(Price, Ratio, u8)>, SolverError> {
     let Some((home, there)) = means.balances().and_then(|home| means.on(home.id())) else { return Ok(None) };
-    let (here, there) = (means.on(site.id()).and_then(|(_, snapshot)| fresh(snapshot)), fresh(there));
+    let (here, there) = (means.on(handle.id()).and_then(|(_, snapshot)| fresh(snapshot)), fresh(there));
     let (Some(here), Some(there), Some(usdc)) = (here, there, ledger::currency(&home.chain)) else { return Ok(None) };
     let fed = |snapshot: &Snapshot, of: &Currency| snapshot.fed(of.address.evm()?);
     let (Some(price), Some(usdc_price)) = (fed(here, currency), fed(there, usdc)) else { return Ok(None) };
     let pair = Pair::of(currency, usdc);
     let feeds = pair.rate((currency, price), (usdc, usdc_price))?;
-    let pools = hedge((&site.chain, currency, here), (&home.chain, usdc, there), amount);
+    let pools = hedge((&handle.chain, currency, here), (&home.chain, usdc, there), amount);
     let charged = pair.relay_bps(&means.terms).saturating_add(pair.spread_bps(&means.terms));
     let kept = Ratio::bps(10_000u16.saturating_sub(charged));
     Ok(Some((price, pair.bounded(feeds, pools, &means.terms)?.times(kept)?, usdc.decimals)))

@@ -22,8 +22,8 @@ use crate::solver::Means;
 /// Whether a deposit holds more beyond its order than our own funds are for: then all of it goes back.
 pub fn is_too_much(quote: &Quote, deposit: &Deposit, means: &Means) -> Result<bool, SolverError> {
     let amount = deposit::excess(quote, deposit.amount)?;
-    let Some((site, _)) = means.on(deposit.chain) else { return Ok(!amount.is_zero()) };
-    Ok(!amount.is_zero() && worth(quote, site, deposit.currency, amount) > site.settings.most_refund)
+    let Some((handle, _)) = means.on(deposit.chain) else { return Ok(!amount.is_zero()) };
+    Ok(!amount.is_zero() && worth(quote, handle, deposit.currency, amount) > handle.settings.most_refund)
 }
 
 /// Pays back the excess of an order's deposit, if there is one and its time has come. Asking again is harmless.

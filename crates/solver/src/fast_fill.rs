@@ -215,7 +215,7 @@ pub(crate) fn destination_time(terms: &OrderTerms, means: &Means) -> Timestamp {
 /// stand still, so that nobody knows.
 fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, means: &Means) -> Result<UsdMicros, FastFillError> {
     let on = means.on(terms.deposit.chain);
-    let currency = on.and_then(|(site, _)| site.chain.currency(&terms.deposit.address));
+    let currency = on.and_then(|(handle, _)| handle.chain.currency(&terms.deposit.address));
     let currency = currency.ok_or(FastFillError::NotEligible("its currency is no longer served"))?;
     let quoted = quote.figures.prices.deposit.usd_ceil(amount, currency.decimals)?;
     let price = terms.deposit.address.evm().and_then(|of| price_now(terms.deposit.chain, of, means));
@@ -225,9 +225,9 @@ fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, means: &Means) -> Re
 
 /// With the decimals of its currency; none where nobody knows.
 fn price_now(chain: ChainId, currency: Address, means: &Means) -> Option<(Price, u8)> {
-    let (site, snapshot) = means.on(chain)?;
+    let (handle, snapshot) = means.on(chain)?;
     let snapshot = snapshot.filter(|snapshot| snapshot.check_age().is_ok())?;
-    Some((snapshot.price(currency).ok()?, site.chain.token(currency)?.decimals))
+    Some((snapshot.price(currency).ok()?, handle.chain.token(currency)?.decimals))
 }
 
 /// A USDC of the ledger counts as a dollar here.

@@ -9,30 +9,30 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::error::{Chained, SolverError};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Receipts read in one round.
 const BATCH: i64 = 32;
 const PAUSE: Duration = Duration::from_secs(2);
 
-pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(PAUSE) => {}
         }
-        if let Err(failure) = round(&solver, &site).await {
-            debug!(chain.id = %site.id(), error = %Chained(&failure), "fees are not known yet");
+        if let Err(failure) = round(&solver, &handle).await {
+            debug!(chain.id = %handle.id(), error = %Chained(&failure), "fees are not known yet");
         }
     }
 }
 
-async fn round(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<(), SolverError> {
-    let chain = site.id();
+async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
+    let chain = handle.id();
     for hash in solver.store.read(move |tx| records::without_fee(tx, chain, BATCH)).await? {
         // One that a reorg removed has none; it is asked for again, and listed without.
-        let Some(receipt) = site.nodes.receipt(hash).await? else { continue };
+        let Some(receipt) = handle.nodes.receipt(hash).await? else { continue };
         let fee = Amount::new(receipt.fee());
         solver.store.write(move |tx| records::set_fee(tx, chain, hash, fee)).await?;
     }

@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use crate::error::{Chained, SolverError};
 use crate::payments::first_offer;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 const EVERY: Duration = Duration::from_secs(5);
@@ -57,24 +57,24 @@ pub struct Holding {
 /// What the wallets of every chain have that says what they should have.
 pub async fn report(solver: &Solver) -> Result<Vec<Report>, SolverError> {
     let mut reports = Vec::new();
-    for site in solver.sites.values() {
-        if let Some(float) = site.settings.float {
-            reports.push(report_on(solver, site, float).await?);
+    for handle in solver.chains.values() {
+        if let Some(float) = handle.settings.float {
+            reports.push(report_on(solver, handle, float).await?);
         }
     }
     Ok(reports)
 }
 
-async fn report_on(solver: &Solver, site: &Site, float: Float) -> Result<Report, SolverError> {
-    let chain = site.id();
+async fn report_on(solver: &Solver, handle: &ChainHandle, float: Float) -> Result<Report, SolverError> {
+    let chain = handle.id();
     let read = move |tx: &mut Tx<'_>| {
         let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
         Ok::<_, SolverError>((top_ups::on(tx, chain, MOST)?, under_way))
     };
     let (wishes, under_way) = solver.store.read(read).await?;
     let mut wallets = Vec::new();
-    for wallet in site.floating() {
-        let has = Amount::new(site.nodes.balance(wallet, At::Latest).await?);
+    for wallet in handle.floating() {
+        let has = Amount::new(handle.nodes.balance(wallet, At::Latest).await?);
         wallets.push(Holding {
             wallet,
             has,
@@ -83,7 +83,7 @@ async fn report_on(solver: &Solver, site: &Site, float: Float) -> Result<Report,
             under_way: under_way.iter().find(|payment| payment.recipient == wallet).cloned(),
         });
     }
-    let treasury = Amount::new(site.nodes.balance(site.treasury, At::Latest).await?);
+    let treasury = Amount::new(handle.nodes.balance(handle.treasury, At::Latest).await?);
     Ok(Report { chain, treasury, wallets })
 }
 
@@ -111,14 +111,14 @@ pub async fn ask(solver: &Solver) -> Result<(), SolverError> {
 }
 
 /// The worker's part: says by metrics which wallets run low, and pays what was asked for.
-pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
-    let Some(float) = site.settings.float else { return };
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    let Some(float) = handle.settings.float else { return };
     let mut woken = solver.store.woken();
     let mut low = BTreeSet::new();
     loop {
-        tell(&solver, &site, float, &mut low);
-        if let Err(error) = serve(&solver, &site, float).await {
-            warn!(chain.id = %site.id(), error = %Chained(&error), "wallets could not be filled up and will be later");
+        tell(&solver, &handle, float, &mut low);
+        if let Err(error) = serve(&solver, &handle, float).await {
+            warn!(chain.id = %handle.id(), error = %Chained(&error), "wallets could not be filled up and will be later");
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -129,18 +129,18 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 }
 
 /// The log says it once for each wallet, the metric for as long as it lasts.
-fn tell(solver: &Solver, site: &Site, float: Float, told: &mut BTreeSet<Address>) {
-    let Some(snapshot) = solver.market.latest(site.id()) else { return };
-    for wallet in site.floating() {
+fn tell(solver: &Solver, handle: &ChainHandle, float: Float, told: &mut BTreeSet<Address>) {
+    let Some(snapshot) = solver.market.latest(handle.id()) else { return };
+    for wallet in handle.floating() {
         let Some(&has) = snapshot.native.get(&wallet) else { continue };
         let low = float.is_low(has);
-        let labels = [("chain", site.id().to_string()), ("wallet", wallet.to_string())];
+        let labels = [("chain", handle.id().to_string()), ("wallet", wallet.to_string())];
         gauge!("causeway_float_low", &labels).set(if low { 1 } else { 0 });
         if !low {
             told.remove(&wallet);
         } else if told.insert(wallet) {
-            let has = has.formatted(site.chain.native.decimals);
-            warn!(chain.id = %site.id(), %wallet, %has, "a wallet runs low on native currency: `causeway topup` fills it up");
+            let has = has.formatted(handle.chain.native.decimals);
+            warn!(chain.id = %handle.id(), %wallet, %has, "a wallet runs low on native currency: `causeway topup` fills it up");
         }
     }
 }
@@ -155,20 +155,20 @@ struct Seen {
     pending: u64,
 }
 
-async fn serve(solver: &Arc<Solver>, site: &Arc<Site>, float: Float) -> Result<(), SolverError> {
-    let chain = site.id();
+async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, float: Float) -> Result<(), SolverError> {
+    let chain = handle.id();
     if solver.store.read(move |tx| top_ups::on(tx, chain, MOST)).await?.is_empty() {
         return Ok(());
     }
     let mut wallets = Vec::new();
-    for wallet in site.floating() {
-        wallets.push((wallet, Amount::new(site.nodes.balance(wallet, At::Latest).await?)));
+    for wallet in handle.floating() {
+        wallets.push((wallet, Amount::new(handle.nodes.balance(wallet, At::Latest).await?)));
     }
     let seen = Seen {
         wallets,
-        treasury: Amount::new(site.nodes.balance(site.treasury, At::Latest).await?),
-        used: site.nodes.nonce(site.treasury, NonceTag::Latest).await?,
-        pending: site.nodes.nonce(site.treasury, NonceTag::Pending).await?,
+        treasury: Amount::new(handle.nodes.balance(handle.treasury, At::Latest).await?),
+        used: handle.nodes.nonce(handle.treasury, NonceTag::Latest).await?,
+        pending: handle.nodes.nonce(handle.treasury, NonceTag::Pending).await?,
     };
     let means = solver.means();
     let unit = move |tx: &mut Tx<'_>| fill_up(tx, chain, float, &seen, &means);
@@ -189,8 +189,8 @@ fn fill_up(
     seen: &Seen,
     means: &Means,
 ) -> Result<Vec<Stored>, SolverError> {
-    let Some((site, snapshot)) = means.on(chain) else { return Ok(Vec::new()) };
-    lanes::register(tx, chain, site.treasury)?;
+    let Some((handle, snapshot)) = means.on(chain) else { return Ok(Vec::new()) };
+    lanes::register(tx, chain, handle.treasury)?;
     let lanes = lanes::lock(tx, chain)?;
     let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
     let mut wanted = Vec::new();
@@ -211,11 +211,11 @@ fn fill_up(
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let lane = lanes.iter().find(|lane| lane.wallet == site.treasury);
+    let lane = lanes.iter().find(|lane| lane.wallet == handle.treasury);
     let lane = lane.ok_or(SolverError::Broken("the treasury has no lane"))?;
-    let fees = snapshot.and_then(|snapshot| first_offer(site, snapshot));
-    let (top_ups, fees) = match (obstacle(site, lane, seen), fees) {
-        (None, Some(fees)) => (float.top_ups(&wanted, spare(tx, site, seen, fees, wanted.len())?), fees),
+    let fees = snapshot.and_then(|snapshot| first_offer(handle, snapshot));
+    let (top_ups, fees) = match (obstacle(handle, lane, seen), fees) {
+        (None, Some(fees)) => (float.top_ups(&wanted, spare(tx, handle, seen, fees, wanted.len())?), fees),
         (why, _) => {
             let why = why.unwrap_or("what gas costs is not known, or is above the cap");
             wanted.iter().try_for_each(|(wallet, _)| top_ups::explain(tx, chain, *wallet, why))?;
@@ -229,20 +229,20 @@ fn fill_up(
         }
     }
     // By hand, the treasury may have been used since.
-    lanes::raise_nonce(tx, chain, site.treasury, seen.used)?;
-    top_ups.iter().map(|top_up| pay(tx, site, *top_up, fees, means)).collect()
+    lanes::raise_nonce(tx, chain, handle.treasury, seen.used)?;
+    top_ups.iter().map(|top_up| pay(tx, handle, *top_up, fees, means)).collect()
 }
 
 /// Why the treasury sends nothing now. Its key may also be used by hand, in its own time: nobody's nonce is taken.
-fn obstacle(site: &Site, lane: &Lane, seen: &Seen) -> Option<&'static str> {
+fn obstacle(handle: &ChainHandle, lane: &Lane, seen: &Seen) -> Option<&'static str> {
     let free = lane.next_nonce > seen.pending.max(seen.used) && lane.unmined == 0;
-    if site.refusing().is_some() {
+    if handle.refusing().is_some() {
         Some("the chain takes no payments")
-    } else if !site.has_key_of(site.treasury) {
+    } else if !handle.has_key_of(handle.treasury) {
         Some("`solver.treasury_key` is not configured where the worker runs")
-    } else if lane.quarantined.is_some() || lane.unmined >= site.settings.window / 2 {
+    } else if lane.quarantined.is_some() || lane.unmined >= handle.settings.window / 2 {
         Some("the treasury's lane is full or quarantined")
-    } else if site.is_keeper(site.treasury) && seen.pending > seen.used.max(lane.next_nonce) {
+    } else if handle.is_keeper(handle.treasury) && seen.pending > seen.used.max(lane.next_nonce) {
         Some("the treasury has transactions of somebody else's on their way; wait until they are mined")
     } else if free {
         Some("the chain took back a transaction of the treasury; send one by hand under its next nonce")
@@ -252,12 +252,12 @@ fn obstacle(site: &Site, lane: &Lane, seen: &Seen) -> Option<&'static str> {
 }
 
 /// What the treasury has beyond what is on its way and the gas of so many top-ups.
-fn spare(tx: &mut Tx<'_>, site: &Site, seen: &Seen, fees: Fees, count: usize) -> Result<Amount, SolverError> {
+fn spare(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &Seen, fees: Fees, count: usize) -> Result<Amount, SolverError> {
     // An offer may be raised a few times before it is taken.
-    let most = U256::from(fees.max_fee).saturating_mul(U256::from(4)).min(U256::from(site.settings.max_fee_cap));
+    let most = U256::from(fees.max_fee).saturating_mul(U256::from(4)).min(U256::from(handle.settings.max_fee_cap));
     let gas = |limit: u64, fee: U256| U256::from(limit).saturating_mul(fee);
-    let own = gas(site.chain.fill_gas.native_limit, most).saturating_mul(U256::from(count));
-    let unmined = payments::unmined(tx, site.id(), site.treasury, MOST)?;
+    let own = gas(handle.chain.fill_gas.native_limit, most).saturating_mul(U256::from(count));
+    let unmined = payments::unmined(tx, handle.id(), handle.treasury, MOST)?;
     let out = unmined.iter().fold(own, |sum, stored| {
         let fee = U256::from(stored.fees.max_fee).max(most);
         sum.saturating_add(stored.payment.value.units()).saturating_add(gas(stored.payment.gas, fee))
@@ -265,22 +265,22 @@ fn spare(tx: &mut Tx<'_>, site: &Site, seen: &Seen, fees: Fees, count: usize) ->
     Ok(seen.treasury.saturating_sub(Amount::new(out)))
 }
 
-fn pay(tx: &mut Tx<'_>, site: &Site, top_up: TopUp, fees: Fees, means: &Means) -> Result<Stored, SolverError> {
-    let chain = site.id();
-    let nonce = lanes::take_nonce(tx, chain, site.treasury)?;
-    let name = name(chain, site.treasury, nonce);
+fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, top_up: TopUp, fees: Fees, means: &Means) -> Result<Stored, SolverError> {
+    let chain = handle.id();
+    let nonce = lanes::take_nonce(tx, chain, handle.treasury)?;
+    let name = name(chain, handle.treasury, nonce);
     let payment = Payment {
         purpose: Purpose::TopUp,
         subject: name,
         request: RequestId(B256::ZERO),
         order: OrderId(name),
         chain,
-        wallet: site.treasury,
+        wallet: handle.treasury,
         nonce,
         target: top_up.wallet,
         value: top_up.amount,
         data: calldata::native_fill(name),
-        gas: site.chain.fill_gas.native_limit,
+        gas: handle.chain.fill_gas.native_limit,
         recipient: top_up.wallet,
         currency: Address::ZERO,
         amount: top_up.amount,
@@ -291,9 +291,9 @@ fn pay(tx: &mut Tx<'_>, site: &Site, top_up: TopUp, fees: Fees, means: &Means) -
 
 /// Whether a payment takes native currency to one of our own wallets, and no more than that should have. Whatever else
 /// stands in the database, the treasury's key signs nothing but this.
-pub fn is_top_up(site: &Site, payment: &Payment) -> bool {
-    let most = site.settings.float.map_or(Amount::ZERO, |float| float.target);
-    payment.purpose == Purpose::TopUp && site.floating().any(|wallet| wallet == payment.target) && payment.value <= most
+pub fn is_top_up(handle: &ChainHandle, payment: &Payment) -> bool {
+    let most = handle.settings.float.map_or(Amount::ZERO, |float| float.target);
+    payment.purpose == Purpose::TopUp && handle.floating().any(|wallet| wallet == payment.target) && payment.value <= most
 }
 
 /// A nonce is used once, so this names one top-up.

@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use crate::apply_block::{apply_block, retry_due};
 use crate::error::{Chained, SolverError};
 use crate::forks;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// How deep a fork is looked for: one that reaches deeper stops the chain.
@@ -29,17 +29,17 @@ const KEPT_AT_START: u64 = 64;
 const SOON: Duration = Duration::from_millis(100);
 
 /// Follows a chain until told to stop. An error is waited out: the cursor stands where it stood.
-pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
-    let chain = site.id();
-    let mut heads = site.nodes.heads();
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    let chain = handle.id();
+    let mut heads = handle.nodes.heads();
     let mut pause = SOON;
     loop {
         let began = Instant::now();
-        match walk(&solver, &site, &mut heads, &stop).await {
+        match walk(&solver, &handle, &mut heads, &stop).await {
             Ok(()) => return,
             Err(deep @ SolverError::DeepFork { .. }) => {
                 error!(chain.id = %chain, "{deep}");
-                if let Err(failure) = refuse(&solver, &site, Some(deep.to_string())).await {
+                if let Err(failure) = refuse(&solver, &handle, Some(deep.to_string())).await {
                     warn!(chain.id = %chain, error = %Chained(&failure), "other processes do not know yet");
                 }
                 return;
@@ -61,25 +61,25 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 
 async fn walk(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     heads: &mut watch::Receiver<Option<Head>>,
     stop: &CancellationToken,
 ) -> Result<(), SolverError> {
-    if !start_checks(solver, site).await? {
+    if !start_checks(solver, handle).await? {
         // Walking on would carry the cursor past what `recover` has to read.
         stop.cancelled().await;
         return Ok(());
     }
-    let Some(mut at) = begin(solver, site, heads, stop).await? else { return Ok(()) };
+    let Some(mut at) = begin(solver, handle, heads, stop).await? else { return Ok(()) };
     // A process that died between a block's commits and its cursor may find another block in its place.
-    forks::undo_above(solver, site, at.number).await?;
-    site.taken.send_replace(at.number);
+    forks::undo_above(solver, handle, at.number).await?;
+    handle.taken.send_replace(at.number);
     let mut woken = solver.store.woken();
     loop {
         let head = *heads.borrow_and_update();
         if let Some(head) = head {
-            catch_up(solver, site, &mut at, head, stop).await?;
-            gauge!("causeway_chain_lag_blocks", "chain" => site.id().to_string())
+            catch_up(solver, handle, &mut at, head, stop).await?;
+            gauge!("causeway_chain_lag_blocks", "chain" => handle.id().to_string())
                 .set(lag(head.number.saturating_sub(at.number)));
         }
         let behind = head.is_some_and(|head| at.number < head.number);
@@ -93,8 +93,8 @@ async fn walk(
                 }
                 // Another process has committed something for us. Where blocks are waiting, the next of them will do.
                 if let Some(head) = head.filter(|head| head.hash == at.hash) {
-                    retry_due(solver, site, head).await?;
-                    site.taken.send_replace(at.number);
+                    retry_due(solver, handle, head).await?;
+                    handle.taken.send_replace(at.number);
                 }
             }
         }
@@ -102,13 +102,13 @@ async fn walk(
 }
 
 /// Says why no payments are made here, or that they are, to this process and to all others.
-async fn refuse(solver: &Solver, site: &Site, why: Option<String>) -> Result<(), SolverError> {
+async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> Result<(), SolverError> {
     if why.is_some() {
-        site.refuse(why.clone());
+        handle.refuse(why.clone());
     }
-    let (chain, told) = (site.id(), why.clone());
+    let (chain, told) = (handle.id(), why.clone());
     solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
-    site.refuse(why);
+    handle.refuse(why);
     Ok(())
 }
 
@@ -120,26 +120,26 @@ pub fn lag(blocks: u64) -> f64 {
 
 /// A database that knows fewer nonces than the chain is a backup of another time: paying from it could pay twice.
 /// Payments that wait in a node's pool count as well. Says whether the chain may be walked.
-pub async fn start_checks(solver: &Solver, site: &Site) -> Result<bool, SolverError> {
-    let chain = site.id();
-    for wallet in site.addresses() {
+pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool, SolverError> {
+    let chain = handle.id();
+    for wallet in handle.addresses() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
-        let mined = site.nodes.nonce(wallet, NonceTag::Latest).await?;
-        let used = mined.max(site.nodes.nonce(wallet, NonceTag::Pending).await?);
+        let mined = handle.nodes.nonce(wallet, NonceTag::Latest).await?;
+        let used = mined.max(handle.nodes.nonce(wallet, NonceTag::Pending).await?);
         let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
         let ours = lanes.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
         if used > ours {
             let why = older_than_chain(chain.0, wallet, ours, used);
             error!(chain.id = %chain, wallet = %wallet, "{why}");
-            refuse(solver, site, Some(why)).await?;
+            refuse(solver, handle, Some(why)).await?;
             return Ok(false);
         }
     }
-    if site.settings.vault.is_empty() {
+    if handle.settings.vault.is_empty() {
         // Nobody signs here any more: what was left to the depository waits for our own funds again.
         solver.store.write(move |tx| dues::take_back(tx, chain)).await?;
     }
-    refuse(solver, site, None).await?;
+    refuse(solver, handle, None).await?;
     Ok(true)
 }
 
@@ -153,11 +153,11 @@ pub fn older_than_chain(chain: u64, wallet: Address, ours: u64, used: u64) -> St
 /// Where to go on from: the cursor, or on a new database the configured block, or the head. None when told to stop.
 async fn begin(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     heads: &mut watch::Receiver<Option<Head>>,
     stop: &CancellationToken,
 ) -> Result<Option<Cursor>, SolverError> {
-    let chain = site.id();
+    let chain = handle.id();
     if let Some(cursor) = solver.store.read(move |tx| blocks::cursor(tx, chain)).await? {
         return Ok(Some(cursor));
     }
@@ -170,13 +170,13 @@ async fn begin(
             changed = heads.changed() => if changed.is_err() { return Ok(None) },
         }
     };
-    let number = site.settings.start_block.unwrap_or(head.number).min(head.number);
+    let number = handle.settings.start_block.unwrap_or(head.number).min(head.number);
     let mut kept = Vec::new();
     for number in number.saturating_sub(KEPT_AT_START)..=number {
-        kept.extend(site.nodes.header(At::Number(number)).await?);
+        kept.extend(handle.nodes.header(At::Number(number)).await?);
     }
     let first = *kept.last().ok_or(SolverError::Broken("the start block is not known to any node"))?;
-    let keep = blocks_kept(site);
+    let keep = blocks_kept(handle);
     let unit = move |tx: &mut store::Tx<'_>| {
         for head in &kept {
             let cursor = Cursor { number: head.number, hash: head.hash };
@@ -191,14 +191,14 @@ async fn begin(
 
 async fn catch_up(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     at: &mut Cursor,
     head: Head,
     stop: &CancellationToken,
 ) -> Result<(), SolverError> {
     if head.number <= at.number {
-        if !forks::is_known(solver, site, head).await? {
-            match forks::undo(solver, site, *at).await {
+        if !forks::is_known(solver, handle, head).await? {
+            match forks::undo(solver, handle, *at).await {
                 // Somebody's word against what others still have: no reason to leave it.
                 Err(SolverError::Disputed { .. }) => {}
                 fork => *at = fork?,
@@ -210,17 +210,17 @@ async fn catch_up(
     let mut disputed = false;
     while at.number < head.number && !stop.is_cancelled() {
         let next = if disputed {
-            site.nodes.block_on(at.hash, at.number + 1, &site.watch).await?
+            handle.nodes.block_on(at.hash, at.number + 1, &handle.watch).await?
         } else if head.number == at.number + 1 && head.parent_hash == at.hash {
             // The hot path: the head follows on what we have, so it is read by its own hash at once.
-            site.nodes.block_by_hash(head.hash, &site.watch).await?
+            handle.nodes.block_by_hash(head.hash, &handle.watch).await?
         } else {
-            site.nodes.block_by_number(at.number + 1, &site.watch).await?
+            handle.nodes.block_by_number(at.number + 1, &handle.watch).await?
         };
         // Announced, and not there yet.
         let Some(block) = next else { return Ok(()) };
         if block.head.parent_hash != at.hash {
-            let fork = match forks::undo(solver, site, *at).await {
+            let fork = match forks::undo(solver, handle, *at).await {
                 // We go on with the nodes that are on our side.
                 Err(SolverError::Disputed { .. }) => {
                     disputed = true;
@@ -236,27 +236,27 @@ async fn catch_up(
             }
             continue;
         }
-        apply(solver, site, &block).await?;
+        apply(solver, handle, &block).await?;
         *at = Cursor { number: block.head.number, hash: block.head.hash };
-        site.taken.send_replace(at.number);
+        handle.taken.send_replace(at.number);
     }
     Ok(())
 }
 
-async fn apply(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<(), SolverError> {
-    apply_block(solver, site, block).await?;
+async fn apply(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<(), SolverError> {
+    apply_block(solver, handle, block).await?;
     if !block.deposits.is_empty() || !block.sent.is_empty() {
         solver.crash("cursor.before");
     }
-    let (chain, cursor) = (site.id(), Cursor { number: block.head.number, hash: block.head.hash });
-    let (time, keep) = (block_time(block.head), blocks_kept(site));
+    let (chain, cursor) = (handle.id(), Cursor { number: block.head.number, hash: block.head.hash });
+    let (time, keep) = (block_time(block.head), blocks_kept(handle));
     solver.store.write(move |tx| blocks::advance(tx, chain, cursor, time, keep)).await?;
     Ok(())
 }
 
 /// The last final block is always among them: what it says of the time is needed.
-fn blocks_kept(site: &Site) -> u64 {
-    KEPT_BLOCKS.max(site.settings.finality.saturating_add(1))
+fn blocks_kept(handle: &ChainHandle) -> u64 {
+    KEPT_BLOCKS.max(handle.settings.finality.saturating_add(1))
 }
 
 pub fn block_time(head: Head) -> Timestamp {

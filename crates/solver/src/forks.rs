@@ -13,7 +13,7 @@ use tracing::warn;
 
 use crate::error::SolverError;
 use crate::follow::KEPT_BLOCKS;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 /// Rows undone in one unit.
@@ -21,33 +21,33 @@ const BATCH: i64 = 64;
 
 /// Whether a head at or below the cursor is one we have taken in, or lies so far back that only a lagging node can
 /// mean it.
-pub async fn is_known(solver: &Solver, site: &Site, head: Head) -> Result<bool, SolverError> {
-    let recent = recent(solver, site).await?;
+pub async fn is_known(solver: &Solver, handle: &ChainHandle, head: Head) -> Result<bool, SolverError> {
+    let recent = recent(solver, handle).await?;
     let oldest = recent.last().map_or(0, |block| block.number);
     Ok(head.number < oldest || recent.iter().any(|block| block.hash == head.hash))
 }
 
-async fn recent(solver: &Solver, site: &Site) -> Result<Vec<Cursor>, SolverError> {
-    let chain = site.id();
+async fn recent(solver: &Solver, handle: &ChainHandle) -> Result<Vec<Cursor>, SolverError> {
+    let chain = handle.id();
     let kept = i64::try_from(KEPT_BLOCKS).unwrap_or(i64::MAX);
     Ok(solver.store.read(move |tx| blocks::recent(tx, chain, kept)).await?)
 }
 
 /// Goes back to the last block we share with the chain. A chain that takes back what it called final is stopped; a node
 /// alone cannot make it look so.
-pub async fn undo(solver: &Arc<Solver>, site: &Arc<Site>, at: Cursor) -> Result<Cursor, SolverError> {
-    let chain = site.id();
-    let recent = recent(solver, site).await?;
-    let last = at.number.saturating_sub(site.settings.finality);
+pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -> Result<Cursor, SolverError> {
+    let chain = handle.id();
+    let recent = recent(solver, handle).await?;
+    let last = at.number.saturating_sub(handle.settings.finality);
     let mut fork = None;
     for block in recent.iter().take_while(|block| block.number >= last) {
-        let canonical = site.nodes.header(At::Number(block.number)).await?;
+        let canonical = handle.nodes.header(At::Number(block.number)).await?;
         if canonical.is_some_and(|header| header.hash == block.hash) {
             fork = Some(*block);
             break;
         }
     }
-    let Some(fork) = fork else { return Err(deep(site, &recent, last).await) };
+    let Some(fork) = fork else { return Err(deep(handle, &recent, last).await) };
     if fork.number == at.number {
         return Ok(fork);
     }
@@ -56,20 +56,20 @@ pub async fn undo(solver: &Arc<Solver>, site: &Arc<Site>, at: Cursor) -> Result<
     counter!("causeway_reorgs_total", "chain" => chain.to_string()).increment(1);
     // The cursor goes back first: should we die here, the next start undoes what stands above it.
     solver.store.write(move |tx| blocks::rewind(tx, chain, fork)).await?;
-    undo_above(solver, site, fork.number).await?;
+    undo_above(solver, handle, fork.number).await?;
     solver.crash("reorg.undone");
-    site.taken.send_replace(fork.number);
+    handle.taken.send_replace(fork.number);
     Ok(fork)
 }
 
 /// What it means that no block down to what counts as final is the chain's any more: if one node still has ours, or does
 /// not say, it means that the nodes disagree.
-async fn deep(site: &Site, recent: &[Cursor], last: u64) -> SolverError {
-    let (chain, finality) = (site.id(), site.settings.finality);
+async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError {
+    let (chain, finality) = (handle.id(), handle.settings.finality);
     // The deepest that could be undone, or the deepest we know: a node that lags has it as well.
     let ours = recent.iter().take_while(|block| block.number >= last).last();
     let Some(ours) = ours else { return SolverError::DeepFork { chain, finality } };
-    let said = site.nodes.header_from_each(ours.number).await;
+    let said = handle.nodes.header_from_each(ours.number).await;
     let given_up = |head: &Option<Head>| head.is_none_or(|head| head.hash != ours.hash);
     if said.iter().all(|answer| answer.as_ref().is_ok_and(given_up)) {
         return SolverError::DeepFork { chain, finality };
@@ -80,15 +80,15 @@ async fn deep(site: &Site, recent: &[Cursor], last: u64) -> SolverError {
 }
 
 /// Takes back everything that was stored of blocks above this one.
-pub async fn undo_above(solver: &Arc<Solver>, site: &Arc<Site>, fork: u64) -> Result<(), SolverError> {
-    let chain = site.id();
+pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u64) -> Result<(), SolverError> {
+    let chain = handle.id();
     loop {
         let means = solver.means();
         let undone = solver.store.write(move |tx| undo_batch(tx, chain, fork, &means)).await;
         let (paid, more) = undone.map_err(|error| match error {
             // What was final cannot be undone.
             SolverError::Deposit(_) | SolverError::Payment(_) => {
-                SolverError::DeepFork { chain, finality: site.settings.finality }
+                SolverError::DeepFork { chain, finality: handle.settings.finality }
             }
             other => other,
         })?;
@@ -103,7 +103,7 @@ pub async fn undo_above(solver: &Arc<Solver>, site: &Arc<Site>, fork: u64) -> Re
 fn undo_batch(tx: &mut Tx<'_>, chain: ChainId, fork: u64, means: &Means) -> Result<(Vec<Stored>, bool), SolverError> {
     records::gone_above(tx, chain, fork)?;
     if !receipts::gone_above(tx, chain, fork, means.now)? || !same_chain::gone_above(tx, chain, fork)? {
-        let finality = means.on(chain).map_or(0, |(site, _)| site.settings.finality);
+        let finality = means.on(chain).map_or(0, |(handle, _)| handle.settings.finality);
         return Err(SolverError::DeepFork { chain, finality });
     }
     let gone = deposits::above(tx, chain, fork, BATCH)?;

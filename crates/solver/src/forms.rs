@@ -11,7 +11,7 @@ use evm::routed::{FromPurse, Message};
 use evm::swap::{self, Trade};
 use store::dues::Due;
 
-use crate::site::Site;
+use crate::handle::ChainHandle;
 
 #[derive(Clone, Debug)]
 pub struct Form {
@@ -32,39 +32,39 @@ impl Form {
     pub fn of(
         due: &Due,
         amount: Amount,
-        site: &Site,
+        handle: &ChainHandle,
         to_contract: bool,
         quote: Option<(&Quote, Option<&Swap>)>,
     ) -> Option<Self> {
         match quote.filter(|(quote, _)| is_routed(quote)) {
-            Some((quote, swap)) => Self::routed(due, amount, site, quote, swap),
-            None => Some(Self::plain(due, amount, site, to_contract)),
+            Some((quote, swap)) => Self::routed(due, amount, handle, quote, swap),
+            None => Some(Self::plain(due, amount, handle, to_contract)),
         }
     }
 
-    fn plain(due: &Due, amount: Amount, site: &Site, to_contract: bool) -> Self {
-        let (id, gas, currency) = (due.order.0, site.chain.fill_gas, due.currency);
+    fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool) -> Self {
+        let (id, gas, currency) = (due.order.0, handle.chain.fill_gas, due.currency);
         let form = |target, value, data, gas| Self { target, value, data, gas, currency, amount, through_purse: false };
         if !currency.is_zero() {
-            let data = calldata::erc20_fill_from_treasury(site.treasury, due.recipient, amount.units(), id);
+            let data = calldata::erc20_fill_from_treasury(handle.treasury, due.recipient, amount.units(), id);
             return form(currency, Amount::ZERO, data, gas.erc20_limit);
         }
         if to_contract {
-            let router = site.chain.router;
+            let router = handle.chain.router;
             let data = calldata::native_fill_through_router(router, due.recipient, amount.units(), id);
             return form(router, amount, data, gas.erc20_limit);
         }
         form(due.recipient, amount, calldata::native_fill(id), gas.native_limit)
     }
 
-    fn routed(due: &Due, amount: Amount, site: &Site, quote: &Quote, swap: Option<&Swap>) -> Option<Self> {
+    fn routed(due: &Due, amount: Amount, handle: &ChainHandle, quote: &Quote, swap: Option<&Swap>) -> Option<Self> {
         let recipient = quote.ask.recipient.evm()?;
-        let (chain, currency) = (&site.chain, due.currency);
+        let (chain, currency) = (&handle.chain, due.currency);
         let (funds, native) = if currency.is_zero() {
             (Funds::Native(amount.units()), amount)
         } else {
             let purse = chain.purse?;
-            let funds = FromPurse { purse, treasury: site.treasury, token: currency, amount: amount.units() };
+            let funds = FromPurse { purse, treasury: handle.treasury, token: currency, amount: amount.units() };
             (Funds::Purse(funds), Amount::ZERO)
         };
         let trade = match swap {
@@ -90,7 +90,7 @@ impl Form {
             top_up: top_up.units(),
             calls: &calls,
             // What was set aside for a pool to move and was not needed is the recipient's, unless they left it to us.
-            rest_to: if exact && !wishes.true_exact_output { recipient } else { site.treasury },
+            rest_to: if exact && !wishes.true_exact_output { recipient } else { handle.treasury },
         };
         let Message { to, value, data } = fill.message(due.order);
         debug_assert!(value == native.units().saturating_add(top_up.units()));

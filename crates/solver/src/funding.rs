@@ -17,7 +17,7 @@ use store::{Tx, ledger as book};
 use tracing::{info, warn};
 
 use crate::error::SolverError;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Means;
 
 /// What to look for on a chain. `sources` is from where the operator fills the treasury up.
@@ -35,9 +35,9 @@ pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: V
 }
 
 /// Notes what a block shows. Reading the same block again changes nothing.
-pub fn apply(tx: &mut Tx<'_>, site: &Site, head: Head, seen: &SeenReceipt, means: &Means) -> Result<(), SolverError> {
+pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenReceipt, means: &Means) -> Result<(), SolverError> {
     let receipt = Receipt {
-        chain: site.id(),
+        chain: handle.id(),
         tx: seen.tx,
         ordinal: seen.ordinal,
         log_index: seen.log_index,
@@ -52,7 +52,7 @@ pub fn apply(tx: &mut Tx<'_>, site: &Site, head: Head, seen: &SeenReceipt, means
 }
 
 /// The block of a transfer is final: it is credited, or it is for a person to look at. Without a price it waits.
-pub fn credit(tx: &mut Tx<'_>, site: &Site, id: ReceiptId, means: &Means) -> Result<(), SolverError> {
+pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: ReceiptId, means: &Means) -> Result<(), SolverError> {
     let Some(stored) = receipts::get(tx, id)?.filter(|stored| stored.state == State::Seen) else { return Ok(()) };
     let receipt = &stored.receipt;
     let set_aside = |tx: &mut Tx<'_>, reason: &str| {
@@ -68,7 +68,7 @@ pub fn credit(tx: &mut Tx<'_>, site: &Site, id: ReceiptId, means: &Means) -> Res
         return Ok(set_aside(tx, "blocked-wallet")?);
     }
     let snapshot = means.on(receipt.chain).and_then(|(_, snapshot)| snapshot);
-    let (credit, priced_at) = match worth(site, receipt, snapshot)? {
+    let (credit, priced_at) = match worth(handle, receipt, snapshot)? {
         Worth::Micros(credit, priced_at) => (credit, priced_at),
         Worth::Unknown => return Ok(()),
         Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
@@ -90,8 +90,8 @@ enum Worth {
 }
 
 /// USDC is what it is. Native currency is converted at the feeds' prices, rounded down.
-fn worth(site: &Site, receipt: &Receipt, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
-    let Some(currency) = ledger::currency(&site.chain) else { return Ok(Worth::OutOfRange) };
+fn worth(handle: &ChainHandle, receipt: &Receipt, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
+    let Some(currency) = ledger::currency(&handle.chain) else { return Ok(Worth::OutOfRange) };
     let (usdc, priced_at) = if receipt.currency.is_zero() {
         let Some(snapshot) = snapshot.filter(|snapshot| snapshot.check_age().is_ok()) else {
             return Ok(Worth::Unknown);
@@ -99,7 +99,7 @@ fn worth(site: &Site, receipt: &Receipt, snapshot: Option<&Snapshot>) -> Result<
         let priced = |what: Address| snapshot.price(what).ok().filter(|_| snapshot.has_feed(what));
         let token = currency.address.evm().unwrap_or_default();
         let (Some(native), Some(usdc)) = (priced(Address::ZERO), priced(token)) else { return Ok(Worth::Unknown) };
-        let rate = Price::exchange((native, site.chain.native.decimals), (usdc, currency.decimals))?;
+        let rate = Price::exchange((native, handle.chain.native.decimals), (usdc, currency.decimals))?;
         (receipt.amount.mul_floor(rate), snapshot.block)
     } else {
         (Ok(receipt.amount), receipt.block_number)

@@ -21,7 +21,7 @@ use tracing::{debug, warn};
 use crate::advance::advance;
 use crate::error::{Chained, SolverError};
 use crate::float;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 /// Payments of a lane that one pass looks at. The window is smaller.
@@ -40,12 +40,12 @@ const LAST_MINUTES_SECS: i64 = 300;
 /// the other: a slow node must not hold up the next payment.
 pub async fn run(
     solver: Arc<Solver>,
-    site: Arc<Site>,
+    handle: Arc<ChainHandle>,
     lane: usize,
     mut inbox: mpsc::Receiver<Stored>,
     stop: CancellationToken,
 ) {
-    let mut blocks = site.taken.subscribe();
+    let mut blocks = handle.taken.subscribe();
     let mut sending = FuturesUnordered::new();
     let mut looking = FuturesUnordered::new();
     let mut looked: Option<Instant> = None;
@@ -53,7 +53,7 @@ pub async fn run(
         tokio::select! {
             () = stop.cancelled() => return,
             payment = inbox.recv() => match payment {
-                Some(payment) => sending.push(deliver(&solver, &site, lane, payment)),
+                Some(payment) => sending.push(deliver(&solver, &handle, lane, payment)),
                 None => return,
             },
             Some(()) = sending.next(), if !sending.is_empty() => {}
@@ -63,48 +63,48 @@ pub async fn run(
                     return;
                 }
                 // One look at a time, and blocks of the past that are caught up with count as one.
-                let recent = looked.is_some_and(|at| at.elapsed() < site.block_time() / 2);
+                let recent = looked.is_some_and(|at| at.elapsed() < handle.block_time() / 2);
                 if looking.is_empty() && !recent {
                     looked = Some(Instant::now());
-                    looking.push(look(&solver, &site, lane));
+                    looking.push(look(&solver, &handle, lane));
                 }
             }
         }
     }
 }
 
-async fn look(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) {
-    if let Err(error) = look_after(solver, site, lane).await {
-        warn!(chain.id = %site.id(), error = %Chained(&error), "a lane could not look after its payments");
+async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) {
+    if let Err(error) = look_after(solver, handle, lane).await {
+        warn!(chain.id = %handle.id(), error = %Chained(&error), "a lane could not look after its payments");
     }
 }
 
-async fn deliver(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize, payment: Stored) {
-    if let Err(error) = send(solver, site, lane, &payment).await {
+async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, payment: Stored) {
+    if let Err(error) = send(solver, handle, lane, &payment).await {
         warn!(
-            request.id = %payment.payment.request, chain.id = %site.id(), error = %Chained(&error),
+            request.id = %payment.payment.request, chain.id = %handle.id(), error = %Chained(&error),
             "a payment could not be sent and will be again"
         );
     }
 }
 
 /// Signs and sends one payment to every node at once, then notes that it is out.
-async fn send(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize, stored: &Stored) -> Result<(), SolverError> {
-    let signed = sign(site, lane, stored)?;
+async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, stored: &Stored) -> Result<(), SolverError> {
+    let signed = sign(handle, lane, stored)?;
     solver.crash("payment.signed");
-    let sent = site.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
+    let sent = handle.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
     solver.crash("payment.sent");
     if !sent.is_held() {
         // A used nonce is no verdict: the walker will find what used it.
-        counter!("causeway_sends_refused_total", "chain" => site.id().to_string()).increment(1);
+        counter!("causeway_sends_refused_total", "chain" => handle.id().to_string()).increment(1);
         warn!(
-            request.id = %stored.payment.request, chain.id = %site.id(), nonce = stored.payment.nonce,
+            request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce,
             outcomes = ?sent.outcomes, "no node holds the payment yet"
         );
         return Ok(());
     }
     if stored.payment.purpose == Purpose::Fill && stored.state == State::Decided {
-        site.fill_time.took(solver.now().millis().saturating_sub(stored.created_at.millis()));
+        handle.fill_time.took(solver.now().millis().saturating_sub(stored.created_at.millis()));
     }
     let (id, hash, means) = (stored.id, signed.hash, solver.means());
     solver
@@ -136,8 +136,8 @@ fn note_sent(
     Ok(())
 }
 
-fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverError> {
-    let wallet = site.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?;
+fn sign(handle: &ChainHandle, lane: usize, stored: &Stored) -> Result<SignedTx, SolverError> {
+    let wallet = handle.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?;
     let payment = &stored.payment;
     if wallet.address != payment.wallet {
         return Err(SolverError::Broken("a payment in another wallet's lane"));
@@ -151,12 +151,12 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
             value: U256::ZERO,
             data: Bytes::new(),
             // Some chains count data into gas, so that even a transfer of nothing takes more than the usual 21,000.
-            gas: site.chain.fill_gas.native_limit,
+            gas: handle.chain.fill_gas.native_limit,
             max_fee: stored.fees.max_fee.into(),
             max_priority_fee: stored.fees.max_tip.into(),
         }));
     }
-    if site.is_keeper(wallet.address) && !float::is_top_up(site, payment) {
+    if handle.is_keeper(wallet.address) && !float::is_top_up(handle, payment) {
         return Err(SolverError::Broken("the treasury signs top-ups of our wallets, and nothing else"));
     }
     Ok(key.sign(&TxFields {
@@ -173,52 +173,52 @@ fn sign(site: &Site, lane: usize, stored: &Stored) -> Result<SignedTx, SolverErr
 
 /// At every block: whatever should have been mined and was not goes out again, in order; the head is offered more when
 /// it has waited too long.
-async fn look_after(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize) -> Result<(), SolverError> {
-    let wallet = site.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.address;
-    if !site.has_unmined(wallet) {
+async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> Result<(), SolverError> {
+    let wallet = handle.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.address;
+    if !handle.has_unmined(wallet) {
         return Ok(());
     }
-    let chain = site.id();
+    let chain = handle.id();
     let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
     let Some(head) = unmined.first() else { return Ok(()) };
     let waited = |stored: &Stored| solver.now().millis().saturating_sub(stored.attempted_at.millis());
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    if waited(head) < millis(site.block_time() * 2) {
+    if waited(head) < millis(handle.block_time() * 2) {
         // Nothing should have been mined yet. What no node has taken goes out again, unless it is only just on its way.
-        let untaken = |stored: &&Stored| stored.state == State::Decided && waited(stored) >= millis(site.block_time());
+        let untaken = |stored: &&Stored| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
         let untaken: Vec<Stored> = unmined.iter().filter(untaken).cloned().collect();
-        return send_again(solver, site, lane, &untaken).await;
+        return send_again(solver, handle, lane, &untaken).await;
     }
-    let bump_after = millis(site.settings.bump_after);
+    let bump_after = millis(handle.settings.bump_after);
     let mut queue = unmined.clone();
-    let cancels = head.cancelled || is_hopeless(solver, site, head).await?;
+    let cancels = head.cancelled || is_hopeless(solver, handle, head).await?;
     let due = waited(head) >= bump_after || (cancels && !head.cancelled);
     // Giving up needs room of its own: whatever is to be given up has used up its offers.
     let most = if cancels { 2 * MOST_ATTEMPTS } else { MOST_ATTEMPTS };
     if due
         && head.attempts < most
-        && let Some(bumped) = bump(solver, site, head, cancels).await?
+        && let Some(bumped) = bump(solver, handle, head, cancels).await?
     {
         queue[0] = bumped;
     }
-    send_again(solver, site, lane, &queue).await
+    send_again(solver, handle, lane, &queue).await
 }
 
 /// In the order of their nonces, a few at a time.
-async fn send_again(solver: &Arc<Solver>, site: &Arc<Site>, lane: usize, queue: &[Stored]) -> Result<(), SolverError> {
+async fn send_again(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, queue: &[Stored]) -> Result<(), SolverError> {
     if queue.is_empty() {
         return Ok(());
     }
-    let chain = site.id();
+    let chain = handle.id();
     debug!(chain.id = %chain, lane, count = queue.len(), "sending again what is not mined");
     counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
-    let sends: Vec<_> = queue.iter().map(|stored| send(solver, site, lane, stored)).collect();
+    let sends: Vec<_> = queue.iter().map(|stored| send(solver, handle, lane, stored)).collect();
     stream::iter(sends).buffered(AT_ONCE).try_collect().await
 }
 
 /// Whether a payment should be given up: a fill whose order is about to end, or one that no node has taken for so long
 /// that it stands in the way of all behind it. What is mined in the end decides.
-async fn is_hopeless(solver: &Arc<Solver>, site: &Arc<Site>, head: &Stored) -> Result<bool, SolverError> {
+async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &Stored) -> Result<bool, SolverError> {
     let age = solver.now().millis().saturating_sub(head.created_at.millis());
     if head.state == State::Decided && age > i64::try_from(UNTAKEN.as_millis()).unwrap_or(i64::MAX) {
         return Ok(true);
@@ -229,7 +229,7 @@ async fn is_hopeless(solver: &Arc<Solver>, site: &Arc<Site>, head: &Stored) -> R
     let id = head.payment.request;
     let Some(request) = solver.store.read(move |tx| requests::find(tx, id)).await? else { return Ok(false) };
     let deadline = request.quote.terms.as_ref().map_or(i64::MAX, |terms| i64::from(terms.deadline));
-    let time = solver.market.latest(site.id()).map_or(0, |snapshot| i64::try_from(snapshot.time).unwrap_or(i64::MAX));
+    let time = solver.market.latest(handle.id()).map_or(0, |snapshot| i64::try_from(snapshot.time).unwrap_or(i64::MAX));
     let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);
     Ok(open && time > deadline.saturating_sub(LAST_MINUTES_SECS))
 }
@@ -237,14 +237,14 @@ async fn is_hopeless(solver: &Arc<Solver>, site: &Arc<Site>, head: &Stored) -> R
 /// Nodes take a replacement only if both fees are an eighth above what they hold.
 async fn bump(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     stored: &Stored,
     cancels: bool,
 ) -> Result<Option<Stored>, SolverError> {
     let more = |fee: u64| fee.saturating_add(fee / 8).saturating_add(1);
-    let current = solver.market.latest(site.id()).map_or(0, |snapshot| snapshot.max_fee());
+    let current = solver.market.latest(handle.id()).map_or(0, |snapshot| snapshot.max_fee());
     let max_fee = more(stored.fees.max_fee).max(u64::try_from(current).unwrap_or(u64::MAX));
-    let cap = if cancels { site.settings.max_fee_cap.saturating_mul(2) } else { site.settings.max_fee_cap };
+    let cap = if cancels { handle.settings.max_fee_cap.saturating_mul(2) } else { handle.settings.max_fee_cap };
     if u128::from(max_fee) > cap {
         return Ok(None);
     }
@@ -265,12 +265,12 @@ async fn bump(
         })
         .await?;
     if cancels && !stored.cancelled {
-        warn!(request.id = %stored.payment.request, chain.id = %site.id(), nonce = stored.payment.nonce, "giving up a payment");
-        counter!("causeway_cancels_total", "chain" => site.id().to_string()).increment(1);
+        warn!(request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce, "giving up a payment");
+        counter!("causeway_cancels_total", "chain" => handle.id().to_string()).increment(1);
         solver.crash("cancel.committed");
     }
     solver.crash("bump.committed");
-    counter!("causeway_bumps_total", "chain" => site.id().to_string()).increment(1);
+    counter!("causeway_bumps_total", "chain" => handle.id().to_string()).increment(1);
     Ok(written.then(|| Stored { fees, attempts: ordinal, attempted_at: now, cancelled: cancels, ..stored.clone() }))
 }
 

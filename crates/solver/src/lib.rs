@@ -36,7 +36,7 @@ pub mod rescan;
 pub mod reverts;
 pub mod routes;
 pub mod same_chain;
-pub mod site;
+pub mod handle;
 pub mod solver;
 pub mod sponsor;
 pub mod steps;
@@ -45,6 +45,6 @@ pub mod wallet_links;
 
 pub use error::SolverError;
 pub use quote::{Attempt, QuoteError, Quoted};
-pub use site::{Payer, Settings, Site};
+pub use handle::{Payer, Settings, ChainHandle};
 pub use solver::{Means, Outside, Screen, Solver};
 pub use steps::{Step, StepKind};

@@ -25,7 +25,7 @@ use crate::sponsor;
 pub fn open(tx: &mut Tx<'_>, gone: &Stored, request: &Request, means: &Means) -> Result<(), SolverError> {
     let Some(terms) = &request.quote.terms else { return Ok(()) };
     let deposit = &gone.deposit;
-    let usd = means.on(deposit.chain).map(|(site, _)| worth(&request.quote, site, deposit.currency, deposit.amount));
+    let usd = means.on(deposit.chain).map(|(handle, _)| worth(&request.quote, handle, deposit.currency, deposit.amount));
     let loss = Loss {
         order: request.order_id,
         request: request.id,

@@ -21,7 +21,7 @@ use crate::error::SolverError;
 use crate::fast_fill;
 use crate::forms::Form;
 use crate::reprice::{Repriced, reprice};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Means;
 use crate::sponsor::{self, Asked};
 
@@ -126,17 +126,17 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     {
         return Ok(Outcome::CannotFill(FailReason::SponsorBalanceTooLow));
     }
-    let Some((site, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
+    let Some((handle, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
     let Some(snapshot) = snapshot else { return not_now(Reason::NoMarket) };
-    let Some(fees) = first_offer(site, snapshot) else { return not_now(Reason::FeesTooHigh) };
+    let Some(fees) = first_offer(handle, snapshot) else { return not_now(Reason::FeesTooHigh) };
     let amount = match due.purpose {
         Purpose::Fill | Purpose::Claim => due.amount,
         // The allocator gives its own to the lanes, and so does who fills up our wallets.
         Purpose::Payout | Purpose::TopUp => return Err(SolverError::Broken("a payout or a top-up is never due")),
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
-            let cost = refund_cost(site, snapshot, due.currency)?;
+            let cost = refund_cost(handle, snapshot, due.currency)?;
             let wasted = match quote.filter(|_| due.purpose == Purpose::Refund) {
-                Some(quote) => wasted(tx, due.order, (site, snapshot), due.currency, quote, means)?,
+                Some(quote) => wasted(tx, due.order, (handle, snapshot), due.currency, quote, means)?,
                 None => Some(Amount::ZERO),
             };
             let (Some(cost), Some(wasted)) = (cost, wasted) else { return not_now(Reason::NoMarket) };
@@ -161,13 +161,13 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         | Purpose::Payout => {}
     }
     if matches!(due.purpose, Purpose::Refund | Purpose::Excess)
-        && site.vault_pays(due.currency, due.amount)
-        && quote.is_some_and(|quote| worth(quote, site, due.currency, due.amount) > site.settings.most_refund)
+        && handle.vault_pays(due.currency, due.amount)
+        && quote.is_some_and(|quote| worth(quote, handle, due.currency, due.amount) > handle.settings.most_refund)
     {
         return not_now(Reason::TooLarge);
     }
     if due.purpose == Purpose::Return
-        && amount > site.payable(due.currency, snapshot, false).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
+        && amount > handle.payable(due.currency, snapshot, false).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
     {
         return not_now(Reason::TooLarge);
     }
@@ -183,9 +183,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Some(quote) if repeats => {
             (amount, quote.destination_swap.clone(), outcomes::of_order(tx, due.order)?.map(Box::new))
         }
-        Some(quote) => match reprice(quote, amount, site, snapshot, means)? {
+        Some(quote) => match reprice(quote, amount, handle, snapshot, means)? {
             Repriced::Pay { amount, swap } => {
-                match sponsor::reserve(tx, quote, due, amount, (site, snapshot), means)? {
+                match sponsor::reserve(tx, quote, due, amount, (handle, snapshot), means)? {
                     Asked::Reserved(comes_to) => (amount, swap, comes_to),
                     Asked::TooLow => return Ok(Outcome::CannotFill(FailReason::SponsorBalanceTooLow)),
                     Asked::TooFar => return Ok(Outcome::CannotFill(FailReason::Slippage)),
@@ -198,21 +198,21 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     };
     let filled = filled.map(|quote| (quote, swap.as_ref()));
     let form = match due.purpose {
-        Purpose::Claim => Some(claims::form(tx, due, site)?),
+        Purpose::Claim => Some(claims::form(tx, due, handle)?),
         Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {
-            Form::of(due, amount, site, to_contract, filled)
+            Form::of(due, amount, handle, to_contract, filled)
         }
     };
     let Some(form) = form else { return not_now(Reason::NoContract) };
-    if !means.sends || !site.sends() {
+    if !means.sends || !handle.sends() {
         return not_now(Reason::Elsewhere);
     }
     let payers = payers::lock(tx, due.chain, snapshot.block)?;
     let mut free: Vec<&Lane> = payers
         .lanes
         .iter()
-        .filter(|lane| lane.quarantined.is_none() && lane.unmined < room(due.purpose, site.settings.window))
-        .filter(|lane| site.wallets.iter().any(|wallet| wallet.address == lane.wallet))
+        .filter(|lane| lane.quarantined.is_none() && lane.unmined < room(due.purpose, handle.settings.window))
+        .filter(|lane| handle.wallets.iter().any(|wallet| wallet.address == lane.wallet))
         .collect();
     if free.is_empty() {
         payers.keep(tx);
@@ -222,7 +222,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     let reserve = match due.purpose {
         Purpose::Fill => 0,
         Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => {
-            site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit)
+            handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit)
         }
     };
     free.sort_by_key(|lane| lane.unmined);
@@ -285,9 +285,9 @@ fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means)
     if stored.state == deposit::State::Final {
         return Ok(true);
     }
-    let Some((site, _)) = means.on(deposit.chain) else { return Ok(false) };
-    let usd = worth(quote, site, deposit.currency, deposit.amount);
-    Ok(risk::take(tx, deposit.chain, due.order, usd, site.settings.risk, means.now)?)
+    let Some((handle, _)) = means.on(deposit.chain) else { return Ok(false) };
+    let usd = worth(quote, handle, deposit.currency, deposit.amount);
+    Ok(risk::take(tx, deposit.chain, due.order, usd, handle.settings.risk, means.now)?)
 }
 
 /// Keeps what cannot be paid now, with the reason. A refund that our own funds are not for is left to the depository,
@@ -301,7 +301,7 @@ pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, means: &Means) -> Resul
 }
 
 fn is_for_the_vault(tx: &mut Tx<'_>, due: &Due, reason: &Reason, means: &Means) -> Result<bool, SolverError> {
-    let pays = means.on(due.chain).is_some_and(|(site, _)| site.vault_pays(due.currency, due.amount));
+    let pays = means.on(due.chain).is_some_and(|(handle, _)| handle.vault_pays(due.currency, due.amount));
     if due.purpose != Purpose::Refund || !pays {
         return Ok(false);
     }
@@ -325,25 +325,25 @@ fn not_now(reason: Reason) -> Result<Outcome, SolverError> {
     Ok(Outcome::NotNow(reason))
 }
 
-pub(crate) fn first_offer(site: &Site, snapshot: &Snapshot) -> Option<Fees> {
+pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Option<Fees> {
     let max_fee = snapshot.max_fee();
-    if max_fee > site.settings.max_fee_cap {
+    if max_fee > handle.settings.max_fee_cap {
         return None;
     }
     Some(Fees { max_fee: u64::try_from(max_fee).ok()?, max_tip: u64::try_from(snapshot.tip).ok()? })
 }
 
 /// What sending a refund costs, in the refunded currency. None when prices are not known.
-pub(crate) fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, SolverError> {
-    let gas = site.chain.fill_gas;
+pub(crate) fn refund_cost(handle: &ChainHandle, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, SolverError> {
+    let gas = handle.chain.fill_gas;
     let units = if currency.is_zero() { gas.native_typical } else { gas.erc20_typical };
     let wei = snapshot.cost(units);
     if currency.is_zero() {
         return Ok(Some(wei));
     }
-    let Some(token) = site.chain.token(currency) else { return Ok(None) };
+    let Some(token) = handle.chain.token(currency) else { return Ok(None) };
     let (Ok(native), Ok(price)) = (snapshot.price(Address::ZERO), snapshot.price(currency)) else { return Ok(None) };
-    let rate = Price::exchange((native, site.chain.native.decimals), (price, token.decimals))?;
+    let rate = Price::exchange((native, handle.chain.native.decimals), (price, token.decimals))?;
     Ok(Some(wei.mul_ceil(rate)?))
 }
 
@@ -352,7 +352,7 @@ pub(crate) fn refund_cost(site: &Site, snapshot: &Snapshot, currency: Address) -
 pub(crate) fn wasted(
     tx: &mut Tx<'_>,
     order: OrderId,
-    (site, snapshot): (&Site, &Snapshot),
+    (handle, snapshot): (&ChainHandle, &Snapshot),
     currency: Address,
     quote: &Quote,
     means: &Means,
@@ -365,7 +365,7 @@ pub(crate) fn wasted(
     let mut sum = Amount::ZERO;
     for (chain, fee) in payments::wasted(tx, Purpose::Fill, order.0)? {
         let Some((there, Some(market))) = means.on(chain) else { return Ok(None) };
-        let known = if currency.is_zero() { Some(&site.chain.native) } else { site.chain.token(currency) };
+        let known = if currency.is_zero() { Some(&handle.chain.native) } else { handle.chain.token(currency) };
         let Some(known) = known else { return Ok(None) };
         let (Ok(native), Ok(price)) = (market.price(Address::ZERO), snapshot.price(currency)) else {
             return Ok(None);

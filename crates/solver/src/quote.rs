@@ -25,7 +25,7 @@ use tracing::warn;
 use crate::error::Chained;
 use crate::forms::Form;
 use crate::routes::Scene;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
 use crate::sponsor::spendable;
 use crate::steps::{Planner, Step};
@@ -115,7 +115,7 @@ impl Solver {
 
     /// The time of the newest block of all chains; long ago where none is known.
     fn chain_time(&self) -> Timestamp {
-        let times = self.sites.keys().filter_map(|chain| self.market.latest(*chain));
+        let times = self.chains.keys().filter_map(|chain| self.market.latest(*chain));
         let newest = times.filter_map(|snapshot| i64::try_from(snapshot.time).ok()).max();
         Timestamp::from_secs(newest.unwrap_or_default())
     }
@@ -136,7 +136,7 @@ impl Solver {
         self.screen(&ask)?;
         let here = self.market.current(origin.chain.id)?;
         let there = self.market.current(destination.chain.id)?;
-        let site = self.sites.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
+        let handle = self.chains.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
         self.learn(&ask, destination);
         let stays = origin.chain.id == destination.chain.id;
         let sponsor_available = self.spendable(&ask, stays);
@@ -146,7 +146,7 @@ impl Solver {
         let quote = quote.map_err(|error| scene.or_missing_pools(error, stays))?;
         let order = quote.order();
         let order_id = order.as_ref().map(Order::id);
-        let planner = Planner { accounts: &self.accounts, site, origin, destination, market: &here };
+        let planner = Planner { accounts: &self.accounts, handle, origin, destination, market: &here };
         let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
         Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance })
     }
@@ -154,9 +154,9 @@ impl Solver {
     /// Whether a native recipient is a contract decides how it is paid.
     fn learn(&self, ask: &Ask, destination: Side<'_>) {
         let native = destination.currency.native || ask.wishes.top_up.is_some();
-        let site = self.sites.get(&destination.chain.id).filter(|_| native);
-        if let (Some(site), Some(recipient)) = (site, ask.recipient.evm()) {
-            self.accounts.learn_code(site, recipient, &self.store, self.now());
+        let handle = self.chains.get(&destination.chain.id).filter(|_| native);
+        if let (Some(handle), Some(recipient)) = (handle, ask.recipient.evm()) {
+            self.accounts.learn_code(handle, recipient, &self.store, self.now());
         }
     }
 
@@ -171,7 +171,7 @@ impl Solver {
         let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
             return Err(Refusal::NotOnOneChain { what: "txs" }.into());
         };
-        let site = self.sites.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
+        let handle = self.chains.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
         let due = Due {
             purpose: Purpose::Fill,
             subject: order.0,
@@ -184,20 +184,20 @@ impl Solver {
             since: self.now(),
         };
         let swap = draft.quote.destination_swap.as_ref();
-        let form = Form::of(&due, due.amount, site, false, Some((&draft.quote, swap)));
+        let form = Form::of(&due, due.amount, handle, false, Some((&draft.quote, swap)));
         let form = form.ok_or(QuoteError::NoPurse { chain: terms.payout.chain })?;
-        let from = site.richest(self.market.latest(site.id()).as_deref());
+        let from = handle.richest(self.market.latest(handle.id()).as_deref());
         let attempt = evm::Attempt {
             from,
             to: form.target,
             value: form.value.units(),
             data: form.data.clone(),
             // With a price: calls that behave when gas is free must not pass.
-            max_fee: self.market.latest(site.id()).map(|snapshot| snapshot.max_fee()),
+            max_fee: self.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
             // Priced as if they needed little, and tried with all they may have.
             gas: Some(form.gas.saturating_add(most - assumed)),
         };
-        let tried = site.nodes.estimate_gas(attempt).await;
+        let tried = handle.nodes.estimate_gas(attempt).await;
         let needed = tried.map_err(|error| calls_failed(error, from, &form))?;
         if needed > most {
             return Err(QuoteError::CallsGas { needed });
@@ -212,7 +212,7 @@ impl Solver {
         unknown: impl Fn(ChainId) -> QuoteError,
     ) -> Result<Side<'_>, QuoteError> {
         let chain = self.catalog.chain(key.chain).ok_or(QuoteError::UnsupportedChain { field, chain: key.chain })?;
-        if self.sites.get(&chain.id).is_some_and(|site| site.refusing().is_some() || self.lags(site)) {
+        if self.chains.get(&chain.id).is_some_and(|handle| handle.refusing().is_some() || self.lags(handle)) {
             return Err(QuoteError::ChainDisabled { field, chain: key.chain });
         }
         let currency = chain.currency(&key.address).ok_or_else(|| unknown(key.chain))?;
@@ -220,19 +220,19 @@ impl Solver {
     }
 
     /// The walker is too far behind what the market sees: deposits would wait for it.
-    pub fn lags(&self, site: &Site) -> bool {
+    pub fn lags(&self, handle: &ChainHandle) -> bool {
         const PATIENCE_MILLIS: u64 = 60_000;
-        let seen = self.market.latest(site.id()).map_or(0, |snapshot| snapshot.block);
-        let behind = seen.saturating_sub(*site.taken.borrow());
-        behind > (PATIENCE_MILLIS / site.chain.block_time_millis.max(1)).max(10)
+        let seen = self.market.latest(handle.id()).map_or(0, |snapshot| snapshot.block);
+        let behind = seen.saturating_sub(*handle.taken.borrow());
+        behind > (PATIENCE_MILLIS / handle.chain.block_time_millis.max(1)).max(10)
     }
 
     fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {
         let refund_to = ask.refund_to.as_ref().map_or(("user", &ask.user), |who| ("refundTo", who));
         let receivers = [("recipient", &ask.recipient, destination), (refund_to.0, refund_to.1, origin)];
         for (field, who, chain) in receivers {
-            let site = self.sites.get(&chain.id);
-            if who.evm().is_some_and(|who| site.is_some_and(|site| site.cannot_receive(who))) {
+            let handle = self.chains.get(&chain.id);
+            if who.evm().is_some_and(|who| handle.is_some_and(|handle| handle.cannot_receive(who))) {
                 return Err(QuoteError::InvalidRecipient { field });
             }
         }

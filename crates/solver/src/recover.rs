@@ -26,7 +26,7 @@ use crate::allocator::identity;
 use crate::apply_block::is_attempt;
 use crate::error::SolverError;
 use crate::forms::is_routed;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 use crate::sponsor;
 
@@ -43,35 +43,35 @@ pub struct Report {
 /// block. Nothing else may be running on this database.
 pub async fn recover(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     progress: impl Fn(u64, u64),
 ) -> Result<Report, SolverError> {
-    let chain = site.id();
-    for wallet in site.addresses() {
+    let chain = handle.id();
+    for wallet in handle.addresses() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
     }
-    let head = site.nodes.head().await?;
+    let head = handle.nodes.head().await?;
     let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
-    let first = cursor.map(|cursor| cursor.number + 1).or(site.settings.start_block);
+    let first = cursor.map(|cursor| cursor.number + 1).or(handle.settings.start_block);
     let first = first.ok_or(SolverError::Broken("the database has never seen this chain: set `start_block`"))?;
     let mut report = Report::default();
     for number in first..=head.number {
-        let block = site.nodes.block_by_number(number, &site.watch).await?;
+        let block = handle.nodes.block_by_number(number, &handle.watch).await?;
         let block = block.ok_or(SolverError::Broken("a block below the head is not known to any node"))?;
         report.blocks += 1;
         // What the treasury sends owes nobody anything.
-        for sent in block.sent.into_iter().filter(|sent| !site.is_keeper(sent.from)) {
-            let (means, head, site) = (solver.means(), block.head, site.clone());
-            let payout = payout(site.chain.depository, &sent);
+        for sent in block.sent.into_iter().filter(|sent| !handle.is_keeper(sent.from)) {
+            let (means, head, handle) = (solver.means(), block.head, handle.clone());
+            let payout = payout(handle.chain.depository, &sent);
             // What failed may have failed because somebody else had executed it.
             let paid = match payout {
-                Some((nonce, Some(_))) if !sent.success => is_used(&site, nonce).await?,
+                Some((nonce, Some(_))) if !sent.success => is_used(&handle, nonce).await?,
                 Some(_) | None => sent.success,
             };
-            let unit = move |tx: &mut Tx<'_>| match (payout, claimed(&site, &sent)) {
+            let unit = move |tx: &mut Tx<'_>| match (payout, claimed(&handle, &sent)) {
                 (Some(payout), _) => import_payout(tx, chain, head, &sent, (payout, paid), &means),
-                (None, Some(shown)) => import_claim(tx, &site, head, &sent, &shown, &means),
-                (None, None) => import(tx, chain, site.chain.router, head, &sent, &means),
+                (None, Some(shown)) => import_claim(tx, &handle, head, &sent, &shown, &means),
+                (None, None) => import(tx, chain, handle.chain.router, head, &sent, &means),
             };
             let import = solver.store.write(unit).await?;
             match import {
@@ -82,15 +82,15 @@ pub async fn recover(
         }
         progress(number, head.number);
     }
-    raise_nonces(solver, site).await?;
+    raise_nonces(solver, handle).await?;
     Ok(report)
 }
 
 /// Only now that everything sent is known may the nonce stand where the chain has it.
-async fn raise_nonces(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<(), SolverError> {
-    let chain = site.id();
-    for wallet in site.addresses() {
-        let used = site.nodes.nonce(wallet, NonceTag::Latest).await?;
+async fn raise_nonces(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
+    let chain = handle.id();
+    for wallet in handle.addresses() {
+        let used = handle.nodes.nonce(wallet, NonceTag::Latest).await?;
         let unit = move |tx: &mut Tx<'_>| {
             lanes::raise_nonce(tx, chain, wallet, used)?;
             // Whatever used its nonces is accounted for now.
@@ -211,9 +211,9 @@ fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)>
 }
 
 /// Whether the depository has paid out under this nonce, whoever asked it to.
-async fn is_used(site: &Site, nonce: B256) -> Result<bool, SolverError> {
+async fn is_used(handle: &ChainHandle, nonce: B256) -> Result<bool, SolverError> {
     let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
-    let answer = site.nodes.call(site.chain.depository, call.into(), At::Latest).await?;
+    let answer = handle.nodes.call(handle.chain.depository, call.into(), At::Latest).await?;
     Depository::usedNoncesCall::abi_decode_returns(&answer)
         .map_err(|_| SolverError::Broken("the depository does not say which nonces are used"))
 }
@@ -276,8 +276,8 @@ fn import_payout(
 }
 
 /// What a transaction of ours paid out of an app balance, if it did.
-fn claimed(site: &Site, sent: &SentTx) -> Option<Claimed> {
-    let token = domain::ledger::currency(&site.chain)?.address.evm();
+fn claimed(handle: &ChainHandle, sent: &SentTx) -> Option<Claimed> {
+    let token = domain::ledger::currency(&handle.chain)?.address.evm();
     calldata::claimed(&sent.input).filter(|_| sent.to.is_some() && sent.to == token)
 }
 
@@ -285,23 +285,23 @@ fn claimed(site: &Site, sent: &SentTx) -> Option<Claimed> {
 /// booked when it is final like any other.
 fn import_claim(
     tx: &mut Tx<'_>,
-    site: &Site,
+    handle: &ChainHandle,
     head: Head,
     sent: &SentTx,
     shown: &Claimed,
     means: &Means,
 ) -> Result<Import, SolverError> {
-    if let Some(stored) = payments::at_nonce(tx, site.id(), sent.from, sent.nonce)? {
+    if let Some(stored) = payments::at_nonce(tx, handle.id(), sent.from, sent.nonce)? {
         return beside(&stored, sent);
     }
-    crate::claims::found(tx, site, shown, means)?;
+    crate::claims::found(tx, handle, shown, means)?;
     let target = sent.to.unwrap_or_default();
     let payment = Payment {
         purpose: Purpose::Claim,
         subject: shown.id,
         request: RequestId(shown.id),
         order: OrderId(shown.id),
-        chain: site.id(),
+        chain: handle.id(),
         wallet: sent.from,
         nonce: sent.nonce,
         target,

@@ -16,7 +16,7 @@ use market::Snapshot;
 use crate::forms::{is_routed, least_output, pools, routed_size};
 use crate::quote::address;
 use crate::routes::hedge;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Means;
 
 #[derive(Debug)]
@@ -41,15 +41,15 @@ const GAS_SLACK: UsdMicros = UsdMicros(1_000_000);
 pub fn reprice(
     quote: &Quote,
     quoted: Amount,
-    site: &Site,
+    handle: &ChainHandle,
     there: &Snapshot,
     means: &Means,
 ) -> Result<Repriced, OutOfRange> {
     let mut amount = quoted;
     let exchanges = quote.terms.as_ref().is_some_and(|terms| terms.exchange) && quote.figures.fixed.is_none();
     if exchanges {
-        match at_market(quote, quoted, site, there, means)? {
-            Some(now) if now < least_at_market(quote, quoted, site, means)? => amount = now,
+        match at_market(quote, quoted, handle, there, means)? {
+            Some(now) if now < least_at_market(quote, quoted, handle, means)? => amount = now,
             Some(_) => {}
             None => return Ok(Repriced::Unknown),
         }
@@ -57,7 +57,7 @@ pub fn reprice(
             return Ok(Repriced::Refund(FailReason::Slippage));
         }
     }
-    if is_routed(quote) && !affordable(quote, site, there, means)? {
+    if is_routed(quote) && !affordable(quote, handle, there, means)? {
         return Ok(Repriced::Refund(FailReason::QuotedGasLimitExceeded));
     }
     let Some(swap) = &quote.destination_swap else { return Ok(Repriced::Pay { amount, swap: None }) };
@@ -82,10 +82,10 @@ pub fn reprice(
 }
 
 /// What was charged for the exchange pays for small moves: only below it is the market's price taken instead.
-fn least_at_market(quote: &Quote, quoted: Amount, site: &Site, means: &Means) -> Result<Amount, OutOfRange> {
+fn least_at_market(quote: &Quote, quoted: Amount, handle: &ChainHandle, means: &Means) -> Result<Amount, OutOfRange> {
     let terms = quote.terms.as_ref();
     let deposit = terms.and_then(|terms| means.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address));
-    let payout = terms.and_then(|terms| site.chain.currency(&terms.payout.address));
+    let payout = terms.and_then(|terms| handle.chain.currency(&terms.payout.address));
     let charged = deposit.zip(payout).map_or(0, |(deposit, payout)| {
         let pair = Pair::of(deposit, payout);
         pair.spread_bps(&means.terms).saturating_add(pair.relay_bps(&means.terms))
@@ -97,7 +97,7 @@ fn least_at_market(quote: &Quote, quoted: Amount, site: &Site, means: &Means) ->
 pub(crate) fn at_market(
     quote: &Quote,
     quoted: Amount,
-    site: &Site,
+    handle: &ChainHandle,
     there: &Snapshot,
     means: &Means,
 ) -> Result<Option<Amount>, OutOfRange> {
@@ -105,7 +105,7 @@ pub(crate) fn at_market(
     let Some(terms) = &quote.terms else { return Ok(None) };
     let Some((origin, Some(here))) = means.on(terms.deposit.chain) else { return Ok(None) };
     let deposit = origin.chain.currency(&terms.deposit.address);
-    let payout = site.chain.currency(&terms.payout.address);
+    let payout = handle.chain.currency(&terms.payout.address);
     let (Some(deposit), Some(payout)) = (deposit, payout) else { return Ok(None) };
     if here.check_age().is_err() || there.check_age().is_err() {
         return Ok(None);
@@ -114,21 +114,21 @@ pub(crate) fn at_market(
     let exchanged = quoted.mul_ceil(Ratio::new(figures.exchanged.units(), figures.paid.units())?)?;
     let pair = Pair::of(deposit, payout);
     let feeds = pair.rate((deposit, sold), (payout, bought))?;
-    let hedge = hedge((&origin.chain, deposit, here), (&site.chain, payout, there), exchanged);
+    let hedge = hedge((&origin.chain, deposit, here), (&handle.chain, payout, there), exchanged);
     let rate = pair.bounded(feeds, hedge, &means.terms)?;
     Ok(Some(exchanged.mul_floor(rate)?))
 }
 
 /// Whether the gas of a fill costs about what its quote said.
-fn affordable(quote: &Quote, site: &Site, there: &Snapshot, means: &Means) -> Result<bool, OutOfRange> {
+fn affordable(quote: &Quote, handle: &ChainHandle, there: &Snapshot, means: &Means) -> Result<bool, OutOfRange> {
     let figures = &quote.figures;
     let deposit = quote.terms.as_ref().and_then(|terms| {
         let (origin, _) = means.on(terms.deposit.chain)?;
         origin.chain.currency(&terms.deposit.address)
     });
     let (Some(deposit), Ok(native)) = (deposit, there.price(Address::ZERO)) else { return Ok(true) };
-    let (units, bytes) = routed_size(site.chain.fill_gas, &quote.ask.wishes, pools(quote.destination_swap.as_ref()));
-    let now = native.usd_floor(there.cost_with_data(units, bytes), site.chain.native.decimals)?;
+    let (units, bytes) = routed_size(handle.chain.fill_gas, &quote.ask.wishes, pools(quote.destination_swap.as_ref()));
+    let now = native.usd_floor(there.cost_with_data(units, bytes), handle.chain.native.decimals)?;
     let quoted = figures.prices.deposit.usd_floor(figures.fees.fill_gas, deposit.decimals)?;
     Ok(now.0 <= quoted.0.saturating_mul(MOST_GAS_TIMES).saturating_add(GAS_SLACK.0))
 }

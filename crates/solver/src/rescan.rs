@@ -21,7 +21,7 @@ use crate::apply_block::{apply_late, apply_late_receipts};
 use crate::deposits::counts;
 use crate::error::{Chained, SolverError};
 use crate::follow::lag;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Blocks looked at together.
@@ -61,10 +61,10 @@ impl Doubts {
 }
 
 /// Looks at a chain again until told to stop. An error is waited out: the position stands where it stood.
-pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
-    let chain = site.id();
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    let chain = handle.id();
     // In no hurry, and seldom enough for nodes that count requests.
-    let pause = (site.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
+    let pause = (handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
     counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).absolute(0);
     counter!("causeway_deposits_doubtful_total", "chain" => chain.to_string()).absolute(0);
     let mut doubts = Doubts::default();
@@ -76,7 +76,7 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
         }
         // Far behind, one range follows the other.
         while !stop.is_cancelled() {
-            match look(&solver, &site, &mut doubts).await {
+            match look(&solver, &handle, &mut doubts).await {
                 Ok(more) => {
                     trouble.clear();
                     if !more {
@@ -98,12 +98,12 @@ pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) 
 }
 
 /// Looks at the next range of final blocks. Says whether there is more to look at now.
-async fn look(solver: &Arc<Solver>, site: &Arc<Site>, doubts: &mut Doubts) -> Result<bool, SolverError> {
-    let chain = site.id();
+async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doubts) -> Result<bool, SolverError> {
+    let chain = handle.id();
     let read =
         move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::rescanned(tx, chain)?));
     let (cursor, looked) = solver.store.read(read).await?;
-    let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(site.settings.finality)) else {
+    let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(handle.settings.finality)) else {
         return Ok(false);
     };
     // A new database says where the walk began; an older one has walked without a rescan so far.
@@ -115,12 +115,12 @@ async fn look(solver: &Arc<Solver>, site: &Arc<Site>, doubts: &mut Doubts) -> Re
     }
     let end = last.min(looked.saturating_add(RANGE));
     let mut found: BTreeMap<(u64, B256), Vec<BlockSummary>> = BTreeMap::new();
-    for summary in site.nodes.rescan_range(looked + 1, end, &site.watch).await? {
+    for summary in handle.nodes.rescan_range(looked + 1, end, &handle.watch).await? {
         found.entry((summary.number, summary.block)).or_default().push(summary);
     }
     let mut open = BTreeSet::new();
     for ((number, hash), summaries) in found {
-        if look_at(solver, site, number, hash, summaries).await? == Scan::Clear {
+        if look_at(solver, handle, number, hash, summaries).await? == Scan::Clear {
             continue;
         }
         match doubts.note(number) {
@@ -154,12 +154,12 @@ enum Scan {
 /// Takes in what is not known of one block.
 async fn look_at(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     number: u64,
     hash: B256,
     summaries: Vec<BlockSummary>,
 ) -> Result<Scan, SolverError> {
-    let chain = site.id();
+    let chain = handle.id();
     let read = move |tx: &mut store::Tx<'_>| {
         let mut more = false;
         for summary in &summaries {
@@ -174,27 +174,27 @@ async fn look_at(
     }
     let canonical = match taken {
         Some(taken) => Some(taken),
-        None => site.nodes.header(At::Number(number)).await?.map(|head| head.hash),
+        None => handle.nodes.header(At::Number(number)).await?.map(|head| head.hash),
     };
     if canonical != Some(hash) {
         warn!(chain.id = %chain, block = number, %hash, "a node shows deposits in a block that is not on the chain");
         return Ok(Scan::Clear);
     }
-    let block = site.nodes.rescan_block(hash, &site.watch).await?;
+    let block = handle.nodes.rescan_block(hash, &handle.watch).await?;
     let RescannedBlock { head, deposits, receipts } =
         block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
     // Noting again what is known changes nothing.
-    apply_late_receipts(solver, site, head, receipts.agreed).await?;
-    let missed = unknown(solver, site, deposits.agreed).await?;
+    apply_late_receipts(solver, handle, head, receipts.agreed).await?;
+    let missed = unknown(solver, handle, deposits.agreed).await?;
     if !missed.is_empty() {
         for seen in &missed {
             error!(chain.id = %chain, block = number, tx = %seen.tx, "a deposit was not shown by the node that was asked first");
         }
         let count = missed.len() as u64;
-        apply_late(solver, site, head, missed).await?;
+        apply_late(solver, handle, head, missed).await?;
         counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
     }
-    let mut doubtful = !unknown(solver, site, deposits.doubtful).await?.is_empty();
+    let mut doubtful = !unknown(solver, handle, deposits.doubtful).await?.is_empty();
     let read = move |tx: &mut store::Tx<'_>| {
         let mut unknown = false;
         for seen in &receipts.doubtful {
@@ -209,11 +209,11 @@ async fn look_at(
 /// Those that count and are not in the database, or were taken out of it by a reorg.
 async fn unknown(
     solver: &Arc<Solver>,
-    site: &Arc<Site>,
+    handle: &Arc<ChainHandle>,
     seen: Vec<SeenDeposit>,
 ) -> Result<Vec<SeenDeposit>, SolverError> {
-    let chain = site.id();
-    let seen: Vec<SeenDeposit> = seen.into_iter().filter(|seen| counts(site, seen)).collect();
+    let chain = handle.id();
+    let seen: Vec<SeenDeposit> = seen.into_iter().filter(|seen| counts(handle, seen)).collect();
     let read = move |tx: &mut store::Tx<'_>| {
         let mut unknown = Vec::new();
         for seen in &seen {

@@ -21,28 +21,28 @@ use tracing::{debug, info};
 
 use crate::error::{Chained, SolverError};
 use crate::forms::is_routed;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Transactions looked at in one round.
 const BATCH: i64 = 16;
 const PAUSE: Duration = Duration::from_secs(5);
 
-pub async fn run(solver: Arc<Solver>, site: Arc<Site>, stop: CancellationToken) {
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     loop {
-        if let Err(failure) = round(&solver, &site).await {
-            debug!(chain.id = %site.id(), error = %Chained(&failure), "why transactions failed is not known yet");
+        if let Err(failure) = round(&solver, &handle).await {
+            debug!(chain.id = %handle.id(), error = %Chained(&failure), "why transactions failed is not known yet");
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = site.failed.notified() => {}
+            () = handle.failed.notified() => {}
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
 }
 
-async fn round(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<(), SolverError> {
-    let chain = site.id();
+async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
+    let chain = handle.id();
     for failed in solver.store.read(move |tx| records::unexplained(tx, chain, BATCH)).await? {
         let record = &failed.record;
         let replayed = Replayed {
@@ -53,14 +53,14 @@ async fn round(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<(), SolverError
             data: record.data.clone(),
             gas: failed.payment.map(|(_, gas)| gas),
         };
-        let revert = match site.nodes.why_failed(&replayed).await {
+        let revert = match handle.nodes.why_failed(&replayed).await {
             Ok(revert) => revert,
             Err(error) => {
                 debug!(chain.id = %chain, tx = %record.tx, %error, "a failed transaction cannot be done again now");
                 None
             }
         };
-        let (of, now) = (site.clone(), solver.now());
+        let (of, now) = (handle.clone(), solver.now());
         let unit = move |tx: &mut Tx<'_>| {
             let Some(revert) = &revert else { return Ok(records::not_explained(tx, failed.id)?) };
             // Held first, as everywhere: the request's end may be decided at this moment.
@@ -84,8 +84,8 @@ async fn round(solver: &Arc<Solver>, site: &Arc<Site>) -> Result<(), SolverError
 }
 
 /// What a transaction of ours was to do.
-fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, site: &Site) -> Deed {
-    let bare = match failed.record.target.is_some_and(|target| site.chain.token(target).is_some()) {
+fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHandle) -> Deed {
+    let bare = match failed.record.target.is_some_and(|target| handle.chain.token(target).is_some()) {
         true => Deed::TokenTransfer,
         false => Deed::NativeTransfer,
     };

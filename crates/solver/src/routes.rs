@@ -112,7 +112,7 @@ impl Solver {
     /// What the solver could pay out for what was asked.
     fn payouts<'a>(&self, ask: &Ask, scene: Scene<'a>) -> Vec<Choice<'a>> {
         let Scene { destination, there, .. } = scene;
-        let Some(site) = self.sites.get(&destination.chain.id) else { return Vec::new() };
+        let Some(handle) = self.chains.get(&destination.chain.id) else { return Vec::new() };
         let to = address(destination.currency);
         let choices = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
         let choices =
@@ -121,7 +121,7 @@ impl Solver {
             let paid = about(ask, scene, choice.currency, there)?;
             let brings = choice.ask(paid)?;
             // What there is enough of comes first, however little worse it is.
-            let enough = site.payable(address(choice.currency), there, true) >= paid;
+            let enough = handle.payable(address(choice.currency), there, true) >= paid;
             Some((enough, worth(destination.currency, brings, there)?))
         })
     }
@@ -168,7 +168,7 @@ impl Solver {
         pools: usize,
     ) -> Result<Rates<'a>, QuoteError> {
         let Scene { origin, destination, here, there, sponsor_available } = scene;
-        let site = self.sites.get(&destination.chain.id).ok_or(Refusal::NoRoute)?;
+        let handle = self.chains.get(&destination.chain.id).ok_or(Refusal::NoRoute)?;
         let paid = address(payout.currency);
         let wishes = &ask.wishes;
         let routed = payout.market.is_some() || wishes.top_up.is_some() || !wishes.calls.is_empty();
@@ -194,9 +194,9 @@ impl Solver {
             },
             origin_gas_price: here.gas_price(),
             fill_cost: there.cost_with_data(units, bytes),
-            fill_millis: site.fill_time.millis(),
-            payable: site.payable(paid, there, routed),
-            payable_native: site.payable(Address::ZERO, there, routed),
+            fill_millis: handle.fill_time.millis(),
+            payable: handle.payable(paid, there, routed),
+            payable_native: handle.payable(Address::ZERO, there, routed),
             hedge: about(ask, scene, deposit.currency, here).and_then(|amount| {
                 let origin = (origin.chain, deposit.currency, here);
                 hedge(origin, (destination.chain, payout.currency, there), amount)

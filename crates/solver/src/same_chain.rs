@@ -18,7 +18,7 @@ use store::{Tx, records, requests, same_chain};
 use crate::advance::advance;
 use crate::error::SolverError;
 use crate::follow::block_time;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 use crate::steps;
 
@@ -31,11 +31,11 @@ pub struct SameChainTx {
 }
 
 /// Which of a block's transactions are what a quote asked for. Nearly every block has none and costs nothing.
-pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Result<Vec<SameChainTx>, SolverError> {
+pub async fn find(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<Vec<SameChainTx>, SolverError> {
     if block.named.is_empty() {
         return Ok(Vec::new());
     }
-    let (named, of) = (block.named.clone(), site.clone());
+    let (named, of) = (block.named.clone(), handle.clone());
     let quoted = move |tx: &mut Tx<'_>| {
         let mut quoted = Vec::new();
         for named in &named {
@@ -49,7 +49,7 @@ pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Resu
     };
     let mut found = Vec::new();
     for tx in solver.store.read(quoted).await? {
-        let receipt = site.nodes.receipt(tx.hash).await?.filter(|receipt| receipt.block_hash == block.head.hash);
+        let receipt = handle.nodes.receipt(tx.hash).await?.filter(|receipt| receipt.block_hash == block.head.hash);
         // Announced before it was indexed; the block is read again.
         let receipt = receipt.ok_or(SolverError::Broken("a transaction's receipt is not there yet"))?;
         found.push(SameChainTx { success: receipt.success(), fee: Amount::new(receipt.fee()), tx });
@@ -58,10 +58,10 @@ pub async fn find(solver: &Arc<Solver>, site: &Arc<Site>, block: &Block) -> Resu
 }
 
 /// Whether the recipient was known to be a contract when it was quoted changes how native currency is sent.
-fn is_quoted(quote: &Quote, site: &Site, named: &NamedTx) -> bool {
-    let here = quote.terms.is_none() && quote.ask.origin.chain == site.id();
+fn is_quoted(quote: &Quote, handle: &ChainHandle, named: &NamedTx) -> bool {
+    let here = quote.terms.is_none() && quote.ask.origin.chain == handle.id();
     let is = |to_contract| {
-        let act = steps::same_chain(quote, &site.chain, site.treasury, to_contract);
+        let act = steps::same_chain(quote, &handle.chain, handle.treasury, to_contract);
         act.is_some_and(|act| {
             (act.message.to, act.message.value, &act.message.data) == (named.to, named.value, &named.input)
         })
@@ -73,7 +73,7 @@ fn is_quoted(quote: &Quote, site: &Site, named: &NamedTx) -> bool {
 pub fn apply(
     tx: &mut Tx<'_>,
     head: Head,
-    site: &Site,
+    handle: &ChainHandle,
     done: &SameChainTx,
     means: &Means,
 ) -> Result<Vec<Stored>, SolverError> {
@@ -87,7 +87,7 @@ pub fn apply(
         &Record {
             request: request.id,
             direction: Direction::In,
-            chain: site.id(),
+            chain: handle.id(),
             tx: done.tx.hash,
             sender: done.tx.from,
             target: Some(done.tx.to),
@@ -103,9 +103,9 @@ pub fn apply(
         },
     )?;
     if done.success && !request.quote.figures.fees.app.is_empty() {
-        same_chain::put(tx, request.id, site.id(), done.tx.hash, head.number)?;
+        same_chain::put(tx, request.id, handle.id(), done.tx.hash, head.number)?;
     }
-    let figures = Figures { chain: site.id().0, tx: done.tx.hash, block: head.number };
+    let figures = Figures { chain: handle.id().0, tx: done.tx.hash, block: head.number };
     advance(tx, &mut request, Event::Executed { success: done.success }, &figures, means)
 }
 

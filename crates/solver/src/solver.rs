@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::accounts::Accounts;
 use crate::balances::Balances;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 
 /// What the solver is handed from outside, so that tests can hand it their own.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub struct Solver {
     pub attestation_key: Option<LocalSigner>,
     /// Whose signature opens the depositories, where that is known here.
     pub allocator: Option<Address>,
-    pub sites: BTreeMap<ChainId, Arc<Site>>,
+    pub chains: BTreeMap<ChainId, Arc<ChainHandle>>,
     /// Replaced as a whole when the lists change.
     pub screen: Arc<ArcSwap<Screen>>,
     pub accounts: Arc<Accounts>,
@@ -77,23 +77,23 @@ impl Solver {
     /// What paying needs to know, as it stands now: taken before a unit of work begins, because a unit reaches the
     /// database and nothing else.
     pub fn means(&self) -> Means {
-        let of = |site: &Arc<Site>| (site.clone(), self.market.latest(site.id()));
-        let sites = self.sites.iter().map(|(&chain, site)| (chain, of(site))).collect();
+        let of = |handle: &Arc<ChainHandle>| (handle.clone(), self.market.latest(handle.id()));
+        let chains = self.chains.iter().map(|(&chain, handle)| (chain, of(handle))).collect();
         let (screen, accounts) = (self.screen.load_full(), self.accounts.clone());
         let (terms, debug_refunds) = (self.terms.clone(), self.debug_refunds);
-        Means { terms, debug_refunds, sites, screen, accounts, now: self.now(), pays: true, sends: true }
+        Means { terms, debug_refunds, chains, screen, accounts, now: self.now(), pays: true, sends: true }
     }
 
     /// The nodes of the chain where app balances live.
     pub fn balance_nodes(&self) -> Option<&Nodes> {
         let chain = domain::ledger::currency_of(&self.catalog)?.chain;
-        self.sites.get(&chain).map(|site| &site.nodes)
+        self.chains.get(&chain).map(|handle| &handle.nodes)
     }
 
     /// What a USDC of the ledger is worth. Without a market, a dollar.
     pub fn usdc_price(&self) -> Price {
-        let mut sites = self.sites.values();
-        let price = sites.find_map(|site| usdc_price(&site.chain, self.market.latest(site.id()).as_deref()));
+        let mut chains = self.chains.values();
+        let price = chains.find_map(|handle| usdc_price(&handle.chain, self.market.latest(handle.id()).as_deref()));
         price.unwrap_or(Price::DOLLAR)
     }
 
@@ -106,18 +106,18 @@ impl Solver {
     /// what is committed by then is sent after the next start.
     pub fn start(self: &Arc<Self>, stop: &CancellationToken, tasks: &TaskTracker) {
         self.leased.store(Some(Arc::new(self.store.clone())));
-        for site in self.sites.values() {
-            site.begin();
-            for (lane, inbox) in site.open_inboxes().into_iter().enumerate() {
-                tasks.spawn(crate::lanes::run(self.clone(), site.clone(), lane, inbox, stop.clone()));
+        for handle in self.chains.values() {
+            handle.begin();
+            for (lane, inbox) in handle.open_inboxes().into_iter().enumerate() {
+                tasks.spawn(crate::lanes::run(self.clone(), handle.clone(), lane, inbox, stop.clone()));
             }
-            tasks.spawn(crate::follow::run(self.clone(), site.clone(), stop.clone()));
-            tasks.spawn(crate::fees::run(self.clone(), site.clone(), stop.clone()));
-            tasks.spawn(crate::float::run(self.clone(), site.clone(), stop.clone()));
-            tasks.spawn(crate::rescan::run(self.clone(), site.clone(), stop.clone()));
-            tasks.spawn(crate::earnings::run(self.clone(), site.clone(), stop.clone()));
-            tasks.spawn(crate::reverts::run(self.clone(), site.clone(), stop.clone()));
-            tasks.spawn(crate::announced::run(self.clone(), site.clone(), stop.clone()));
+            tasks.spawn(crate::follow::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::fees::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::float::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::rescan::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::earnings::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::reverts::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::announced::run(self.clone(), handle.clone(), stop.clone()));
         }
         tasks.spawn(crate::quote::prune(self.clone(), stop.clone()));
     }
@@ -125,7 +125,7 @@ impl Solver {
     /// The lease is lost, or about to be let go of: nothing is paid here any more.
     pub fn stand_by(&self) {
         self.leased.store(None);
-        self.sites.values().for_each(|site| site.close_inboxes());
+        self.chains.values().for_each(|handle| handle.close_inboxes());
     }
 
     /// Runs a unit that may pay on behalf of a caller: under the worker's lease where this process has it. Where it has not,
@@ -158,16 +158,16 @@ impl Solver {
 
     /// Takes note of a transaction that a client says it has sent, and returns at once.
     pub fn announce(&self, chain: ChainId, tx: B256) {
-        if let Some(site) = self.sites.get(&chain) {
-            site.announced.note(tx);
+        if let Some(handle) = self.chains.get(&chain) {
+            handle.announced.note(tx);
         }
     }
 
     /// Hands what a commit decided to the lanes. Nothing of a payment happens in a caller's future.
     pub fn hand_over(&self, paid: Vec<Stored>) {
         for payment in paid {
-            if let Some(site) = self.sites.get(&payment.payment.chain) {
-                site.hand_over(payment);
+            if let Some(handle) = self.chains.get(&payment.payment.chain) {
+                handle.hand_over(payment);
             }
         }
     }
@@ -195,7 +195,7 @@ fn usdc_price(chain: &Chain, snapshot: Option<&Snapshot>) -> Option<Price> {
 pub struct Means {
     pub terms: Arc<Terms>,
     debug_refunds: bool,
-    sites: BTreeMap<ChainId, (Arc<Site>, Option<Arc<Snapshot>>)>,
+    chains: BTreeMap<ChainId, (Arc<ChainHandle>, Option<Arc<Snapshot>>)>,
     pub screen: Arc<Screen>,
     pub accounts: Arc<Accounts>,
     pub now: Timestamp,
@@ -218,8 +218,8 @@ impl Means {
 
     /// What a USDC of the ledger is worth. Without a market, a dollar.
     pub fn usdc_price(&self) -> Price {
-        let mut sites = self.sites.values();
-        sites.find_map(|(site, snapshot)| usdc_price(&site.chain, snapshot.as_deref())).unwrap_or(Price::DOLLAR)
+        let mut chains = self.chains.values();
+        chains.find_map(|(handle, snapshot)| usdc_price(&handle.chain, snapshot.as_deref())).unwrap_or(Price::DOLLAR)
     }
 
     pub fn forces_refund(&self, quote: &Quote) -> bool {
@@ -232,16 +232,16 @@ impl Means {
     pub fn refusing(&self, chain: ChainId, quote: Option<&Quote>) -> Option<Arc<String>> {
         let chains = quote.map(|quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
         let concerned = |chain: &ChainId| chains.is_none_or(|chains| chains.contains(chain));
-        let mut sites = self.sites.iter().filter(|(chain, _)| concerned(chain));
-        sites.find_map(|(_, (site, _))| site.refusing())
+        let mut chains = self.chains.iter().filter(|(chain, _)| concerned(chain));
+        chains.find_map(|(_, (handle, _))| handle.refusing())
     }
 
     /// Where app balances are kept.
-    pub fn balances(&self) -> Option<&Site> {
-        self.sites.values().map(|(site, _)| site.as_ref()).find(|site| ledger::currency(&site.chain).is_some())
+    pub fn balances(&self) -> Option<&ChainHandle> {
+        self.chains.values().map(|(handle, _)| handle.as_ref()).find(|handle| ledger::currency(&handle.chain).is_some())
     }
 
-    pub fn on(&self, chain: ChainId) -> Option<(&Site, Option<&Snapshot>)> {
-        self.sites.get(&chain).map(|(site, snapshot)| (site.as_ref(), snapshot.as_deref()))
+    pub fn on(&self, chain: ChainId) -> Option<(&ChainHandle, Option<&Snapshot>)> {
+        self.chains.get(&chain).map(|(handle, snapshot)| (handle.as_ref(), snapshot.as_deref()))
     }
 }

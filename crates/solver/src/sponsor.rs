@@ -22,7 +22,7 @@ use crate::error::SolverError;
 use crate::fast_fill;
 use crate::forms::{is_routed, pools, routed_size};
 use crate::reprice::at_market;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::Means;
 
 /// What became of asking a fill's sponsor.
@@ -111,7 +111,7 @@ pub fn reserve(
     quote: &Quote,
     due: &Due,
     amount: Amount,
-    (site, there): (&Site, &Snapshot),
+    (handle, there): (&ChainHandle, &Snapshot),
     means: &Means,
 ) -> Result<Asked, SolverError> {
     let nobody = quote.ask.wishes.app_fees.is_empty() && !is_live(quote)?;
@@ -120,7 +120,7 @@ pub fn reserve(
     let market = match quote.figures.fixed {
         None => None,
         Some(fixed) => {
-            let Some(market) = at_market(quote, amount, site, there, means)? else { return Ok(Asked::Unknown) };
+            let Some(market) = at_market(quote, amount, handle, there, means)? else { return Ok(Asked::Unknown) };
             if (Fixed { market_output: market, ..fixed }).deviates(amount)? {
                 return Ok(Asked::TooFar);
             }
@@ -134,12 +134,12 @@ pub fn reserve(
         snapshot.zip(of).and_then(|(snapshot, of)| snapshot.price(of).ok()).unwrap_or(quoted)
     };
     let native = price(Some(there), Some(Address::ZERO), prices.destination_native);
-    let (units, bytes) = size(quote, site);
+    let (units, bytes) = size(quote, handle);
     let costs = Costs {
         deposit: price(here, terms.deposit.address.evm(), prices.deposit),
         payout: price(Some(there), terms.payout.address.evm(), prices.payout),
         usdc: means.usdc_price(),
-        gas: native.usd_ceil(there.cost_with_data(units, bytes), site.chain.native.decimals)?,
+        gas: native.usd_ceil(there.cost_with_data(units, bytes), handle.chain.native.decimals)?,
         market,
     };
     let deposited = deposited(tx, quote, due.order)?;
@@ -150,8 +150,8 @@ pub fn reserve(
 
 /// What a fill of this form usually takes, as its quote counted it: units of gas, and bytes of calldata where they are
 /// more than those of a transfer.
-fn size(quote: &Quote, site: &Site) -> (u64, usize) {
-    let gas = site.chain.fill_gas;
+fn size(quote: &Quote, handle: &ChainHandle) -> (u64, usize) {
+    let gas = handle.chain.fill_gas;
     let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
     if is_routed(quote) {
         routed_size(gas, &quote.ask.wishes, pools(quote.destination_swap.as_ref()))

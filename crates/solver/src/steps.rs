@@ -17,7 +17,7 @@ use market::Snapshot;
 use crate::accounts::{Accounts, Holder, Holding};
 use crate::forms::trade;
 use crate::quote::address;
-use crate::site::{Site, entry};
+use crate::handle::{ChainHandle, entry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
@@ -47,7 +47,7 @@ pub struct Plan {
 
 pub struct Planner<'a> {
     pub accounts: &'a Arc<Accounts>,
-    pub site: &'a Arc<Site>,
+    pub handle: &'a Arc<ChainHandle>,
     pub origin: Side<'a>,
     pub destination: Side<'a>,
     pub market: &'a Snapshot,
@@ -69,8 +69,8 @@ impl Planner<'_> {
         };
         let token = address(self.origin.currency);
         let (spender, amount) = act.approval.unwrap_or_default();
-        let holder = Holder { chain: self.site.id(), owner: user, token, spender };
-        let holding = self.accounts.holding(self.site, holder);
+        let holder = Holder { chain: self.handle.id(), owner: user, token, spender };
+        let holding = self.accounts.holding(self.handle, holder);
         let approvals =
             if act.approval.is_some() { self.approvals(token, spender, amount, holding) } else { Vec::new() };
         let Message { to, value, data } = act.message;
@@ -122,7 +122,7 @@ impl Planner<'_> {
     fn same_chain(&self, quote: &Quote) -> Option<Act> {
         let to_contract =
             quote.ask.recipient.evm().is_some_and(|who| self.accounts.is_contract(self.origin.chain.id, who));
-        same_chain(quote, self.origin.chain, self.site.treasury, to_contract)
+        same_chain(quote, self.origin.chain, self.handle.treasury, to_contract)
     }
 }
 

@@ -35,28 +35,28 @@ pub async fn keep(solver: &Solver) {
 }
 
 async fn look(solver: &Solver) -> Result<(), SolverError> {
-    let sites = solver.sites.clone();
+    let chains = solver.chains.clone();
     let read = move |tx: &mut Tx<'_>| {
         let leases = leases::all(tx)?;
         let worker = leases.into_iter().find(|lease| lease.kind == Kind::Worker);
         let mut seen = Vec::new();
-        for (&chain, site) in &sites {
+        for (&chain, handle) in &chains {
             let Some(cursor) = blocks::cursor(tx, chain)? else { continue };
-            seen.push((chain, cursor.number, committed(tx, site, cursor.number)?.0));
+            seen.push((chain, cursor.number, committed(tx, handle, cursor.number)?.0));
         }
         Ok::<_, SolverError>((worker, chain_states::all(tx)?, seen))
     };
     let (worker, states, seen) = solver.store.read(read).await?;
     for (chain, number, amounts) in seen {
-        let Some(site) = solver.sites.get(&chain) else { continue };
-        site.taken.send_replace(number);
-        site.commit(amounts);
+        let Some(handle) = solver.chains.get(&chain) else { continue };
+        handle.taken.send_replace(number);
+        handle.commit(amounts);
     }
-    for site in solver.sites.values() {
-        let state = states.iter().find(|state| state.chain == site.id());
+    for handle in solver.chains.values() {
+        let state = states.iter().find(|state| state.chain == handle.id());
         match judge(worker.as_ref(), state) {
-            Word::Good(refusing) => site.refuse(refusing),
-            Word::None(why) => site.refuse(Some(why.to_owned())),
+            Word::Good(refusing) => handle.refuse(refusing),
+            Word::None(why) => handle.refuse(Some(why.to_owned())),
             // For what is promised, the word of the one before is good enough for a moment.
             Word::Awaited => {}
         }

@@ -14,14 +14,14 @@ use crate::role::Role;
 pub async fn run(config: &Config, role: Role, as_json: bool) -> Result<()> {
     let database = assemble::database(config)?;
     let parts = assemble::parts(config, role, Store::open(&database)?, outside())?;
-    let sites: Vec<_> = parts.solver.sites.values().cloned().collect();
+    let chains: Vec<_> = parts.solver.chains.values().cloned().collect();
     // On standard error, so that what is piped on is the result alone.
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{spinner} {msg}  {pos} of {len}")?);
     let nodes = tokio::runtime::Handle::current();
     let shown = bar.clone();
     let work = move || {
-        audit::run(&database, &sites, nodes, &move |chain, check, at, of| {
+        audit::run(&database, &chains, nodes, &move |chain, check, at, of| {
             shown.set_message(format!("{chain} {check}"));
             shown.set_length(of.max(at));
             shown.set_position(at);

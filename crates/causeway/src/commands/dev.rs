@@ -102,10 +102,13 @@ async fn with_chains(
 /// The first quote pasted should work: wait until every chain is read and takes payments.
 async fn ready(service: &Service) {
     let solver = &service.solver;
-    let read = |site: &solver::Site| solver.market.current(site.id()).and_then(|market| market.check_pools()).is_ok();
-    let served = |site: &solver::Site| site.refusing().is_none() && *site.taken.borrow() > 0 && read(site);
+    let read = |handle: &solver::ChainHandle| {
+        solver.market.current(handle.id()).and_then(|market| market.check_pools()).is_ok()
+    };
+    let served =
+        |handle: &solver::ChainHandle| handle.refusing().is_none() && *handle.taken.borrow() > 0 && read(handle);
     for _ in 0..200 {
-        if solver.sites.values().all(|site| served(site)) {
+        if solver.chains.values().all(|handle| served(handle)) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

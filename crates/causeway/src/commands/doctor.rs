@@ -11,7 +11,7 @@ use domain::money::Amount;
 use evm::contracts::{Depository, Erc20, PriceFeed, Purse};
 use evm::{At, NonceTag};
 use solver::allocator::Allocator;
-use solver::{Site, Solver};
+use solver::{ChainHandle, Solver};
 use store::leases::{self, Kind};
 use store::{Store, instances, lanes};
 
@@ -67,13 +67,13 @@ pub async fn run(path: &Path, role: Role) -> Result<()> {
             check_processes(&mut findings, &config, &store).await;
         }
         let parts = assemble::parts(&config, role, store, outside())?;
-        for (settings, site) in config
+        for (settings, handle) in config
             .chains
             .iter()
-            .filter_map(|chain| Some((chain, parts.solver.sites.get(&domain::ids::ChainId(chain.id))?)))
+            .filter_map(|chain| Some((chain, parts.solver.chains.get(&domain::ids::ChainId(chain.id))?)))
         {
-            println!("chain {} ({})", site.chain.name, site.id());
-            check_chain(&mut findings, &parts, site, settings).await;
+            println!("chain {} ({})", handle.chain.name, handle.id());
+            check_chain(&mut findings, &parts, handle, settings).await;
         }
     }
     match findings.failures {
@@ -85,13 +85,18 @@ pub async fn run(path: &Path, role: Role) -> Result<()> {
     }
 }
 
-async fn check_chain(findings: &mut Findings, parts: &assemble::Parts, site: &Arc<Site>, settings: &ChainConfig) {
+async fn check_chain(
+    findings: &mut Findings,
+    parts: &assemble::Parts,
+    handle: &Arc<ChainHandle>,
+    settings: &ChainConfig,
+) {
     let (solver, allocator) = (&parts.solver, parts.allocator.as_deref());
-    let hosts = site.nodes.health().into_iter().map(|health| health.host);
+    let hosts = handle.nodes.health().into_iter().map(|health| health.host);
     let mut answers = 0;
-    for (host, answer) in hosts.zip(site.nodes.chain_ids().await) {
+    for (host, answer) in hosts.zip(handle.nodes.chain_ids().await) {
         match answer {
-            Ok(id) if id == site.id().0 => {
+            Ok(id) if id == handle.id().0 => {
                 answers += 1;
                 findings.ok(format!("node {host}"));
             }
@@ -102,7 +107,7 @@ async fn check_chain(findings: &mut Findings, parts: &assemble::Parts, site: &Ar
     if answers == 0 {
         return;
     }
-    if let Ok(head) = site.nodes.head().await {
+    if let Ok(head) = handle.nodes.head().await {
         let behind = clock().secs() - i64::try_from(head.time).unwrap_or(i64::MAX);
         if behind.abs() > 120 {
             let what = format!("the newest block is {behind} seconds away from this machine's clock");
@@ -111,10 +116,10 @@ async fn check_chain(findings: &mut Findings, parts: &assemble::Parts, site: &Ar
             findings.ok(format!("head {} and clock agree within {} seconds", head.number, behind.abs()));
         }
     }
-    check_contracts(findings, site).await;
-    check_allocator(findings, allocator, site, settings).await;
-    check_feeds(findings, site, settings).await;
-    check_wallets(findings, solver, site).await;
+    check_contracts(findings, handle).await;
+    check_allocator(findings, allocator, handle, settings).await;
+    check_feeds(findings, handle, settings).await;
+    check_wallets(findings, solver, handle).await;
 }
 
 /// Who is alive, and who does what only one may do.
@@ -140,8 +145,8 @@ async fn check_processes(findings: &mut Findings, config: &Config, store: &Store
     }
 }
 
-async fn check_contracts(findings: &mut Findings, site: &Site) {
-    let chain = &site.chain;
+async fn check_contracts(findings: &mut Findings, handle: &ChainHandle) {
+    let chain = &handle.chain;
     let contracts = [
         ("depository", chain.depository),
         ("router", chain.router),
@@ -152,14 +157,14 @@ async fn check_contracts(findings: &mut Findings, site: &Site) {
     let optional = optional.into_iter().filter_map(|(name, address)| Some((name, address?)));
     let tokens = chain.tokens.iter().map(|token| (token.symbol.as_str(), token.address.evm().unwrap_or_default()));
     for (name, address) in contracts.into_iter().chain(optional).chain(tokens).collect::<Vec<_>>() {
-        match site.nodes.code(address, At::Latest).await {
+        match handle.nodes.code(address, At::Latest).await {
             Ok(code) if !code.is_empty() => findings.ok(format!("{name} {address}")),
             Ok(_) => findings.fail(format!("{name} {address} has no code"), "correct its address in the configuration"),
             Err(error) => findings.fail(format!("{name} {address}: {error}"), "is the node healthy?"),
         }
     }
     let call = Depository::allocatorCall {}.abi_encode().into();
-    match site.nodes.call(chain.depository, call, At::Latest).await {
+    match handle.nodes.call(chain.depository, call, At::Latest).await {
         Ok(answer) if answer.len() == 32 => {
             findings.ok(format!("the depository's allocator is {}", Address::from_slice(&answer[12..])));
         }
@@ -168,22 +173,28 @@ async fn check_contracts(findings: &mut Findings, site: &Site) {
 }
 
 /// Whether what is deposited here can be paid out again.
-async fn check_allocator(findings: &mut Findings, allocator: Option<&Allocator>, site: &Site, settings: &ChainConfig) {
+async fn check_allocator(
+    findings: &mut Findings,
+    allocator: Option<&Allocator>,
+    handle: &ChainHandle,
+    settings: &ChainConfig,
+) {
     let Some(allocator) = allocator else {
         let mend = "set `[allocator]` to have the treasury repaid out of the depository";
         return findings.warn("no allocator key: deposits stay in the depository", mend);
     };
-    let Some(desk) = allocator.desk(site.id()) else { return };
+    let Some(desk) = allocator.desk(handle.id()) else { return };
     let call = Depository::allocatorCall {}.abi_encode().into();
-    let named = site.nodes.call(site.chain.depository, call, At::Latest).await.unwrap_or_default();
+    let named = handle.nodes.call(handle.chain.depository, call, At::Latest).await.unwrap_or_default();
     if named.len() != 32 || Address::from_slice(&named[12..]) != allocator.address() {
         let what = format!("`allocator.key` is that of {}, whom the depository does not name", allocator.address());
         findings.fail(what, "correct the key, or let the depository's owner name it");
     }
-    match desk.nodes.quorum_header(desk.quorum, site.settings.finality).await {
+    match desk.nodes.quorum_header(desk.quorum, handle.settings.finality).await {
         Ok(head) => {
             findings.ok(format!("{} nodes agree on final block {}", desk.quorum, head.number));
-            if let Err(error) = desk.nodes.quorum_balance(desk.quorum, site.chain.depository, At::Hash(head.hash)).await
+            if let Err(error) =
+                desk.nodes.quorum_balance(desk.quorum, handle.chain.depository, At::Hash(head.hash)).await
             {
                 let mend = "the allocator needs nodes that keep the state of final blocks (`allocator_endpoints`)";
                 let what = format!("the state of final block {}: {error}", head.number);
@@ -193,7 +204,7 @@ async fn check_allocator(findings: &mut Findings, allocator: Option<&Allocator>,
         }
         Err(error) => findings.fail(error, "no payout is signed until they agree; look at `allocator_endpoints`"),
     }
-    for currency in site.chain.held() {
+    for currency in handle.chain.held() {
         if !currency.address.evm().is_some_and(|address| desk.caps.contains_key(&address)) {
             let what = format!("{} has no cap, so deposits in it are not paid out", currency.symbol);
             findings.warn(what, "list it in `allocator.caps`");
@@ -201,13 +212,13 @@ async fn check_allocator(findings: &mut Findings, allocator: Option<&Allocator>,
     }
 }
 
-async fn check_feeds(findings: &mut Findings, site: &Site, settings: &ChainConfig) {
+async fn check_feeds(findings: &mut Findings, handle: &ChainHandle, settings: &ChainConfig) {
     let native = (settings.native.symbol.as_str(), &settings.native.feed);
     let tokens = settings.tokens.iter().filter_map(|token| Some((token.symbol.as_str(), token.feed.as_ref()?)));
-    let now = site.nodes.head().await.map_or(0, |head| head.time);
+    let now = handle.nodes.head().await.map_or(0, |head| head.time);
     for (symbol, feed) in std::iter::once(native).chain(tokens).collect::<Vec<_>>() {
         let call = PriceFeed::latestRoundDataCall {}.abi_encode().into();
-        let answer = site.nodes.call(feed.address, call, At::Latest).await.ok();
+        let answer = handle.nodes.call(feed.address, call, At::Latest).await.ok();
         let round = answer.and_then(|answer| PriceFeed::latestRoundDataCall::abi_decode_returns(&answer).ok());
         let Some(round) = round else {
             findings.fail(format!("the feed of {symbol} does not answer"), "correct `feed.address`");
@@ -223,22 +234,22 @@ async fn check_feeds(findings: &mut Findings, site: &Site, settings: &ChainConfi
     }
 }
 
-async fn check_wallets(findings: &mut Findings, solver: &Solver, site: &Site) {
-    let chain = site.id();
+async fn check_wallets(findings: &mut Findings, solver: &Solver, handle: &ChainHandle) {
+    let chain = handle.id();
     let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await.unwrap_or_default();
-    for wallet in site.addresses() {
-        let balance = site.nodes.balance(wallet, At::Latest).await.unwrap_or_default();
-        let shown = Amount::new(balance).formatted(site.chain.native.decimals);
-        let symbol = &site.chain.native.symbol;
+    for wallet in handle.addresses() {
+        let balance = handle.nodes.balance(wallet, At::Latest).await.unwrap_or_default();
+        let shown = Amount::new(balance).formatted(handle.chain.native.decimals);
+        let symbol = &handle.chain.native.symbol;
         if balance < U256::from(10u64).pow(U256::from(15)) {
             findings.fail(format!("wallet {wallet} has {shown} {symbol}"), "send it native currency for gas and fills");
-        } else if site.settings.float.is_some_and(|float| float.is_low(Amount::new(balance))) {
+        } else if handle.settings.float.is_some_and(|float| float.is_low(Amount::new(balance))) {
             findings.warn(format!("wallet {wallet} has only {shown} {symbol}"), "`causeway topup` fills it up");
         } else {
             findings.ok(format!("wallet {wallet} has {shown} {symbol}"));
         }
         let ours = lanes.iter().find(|lane| lane.wallet == wallet);
-        match site.nodes.nonce(wallet, NonceTag::Latest).await {
+        match handle.nodes.nonce(wallet, NonceTag::Latest).await {
             Ok(used) if used > ours.map_or(0, |lane| lane.next_nonce) => {
                 let known = ours.map_or(0, |lane| lane.next_nonce);
                 findings.fail(
@@ -253,37 +264,37 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, site: &Site) {
             findings.fail(format!("wallet {wallet} is quarantined: {why}"), "make sure nothing else uses its key");
         }
     }
-    for token in site.chain.tokens.iter().filter(|token| token.held) {
+    for token in handle.chain.tokens.iter().filter(|token| token.held) {
         let Some(address) = token.address.evm() else { continue };
         let read = async |call: Vec<u8>| {
-            let answer = site.nodes.call(address, call.into(), At::Latest).await.unwrap_or_default();
+            let answer = handle.nodes.call(address, call.into(), At::Latest).await.unwrap_or_default();
             if answer.len() == 32 { U256::from_be_slice(&answer) } else { U256::ZERO }
         };
-        let held = read(Erc20::balanceOfCall { owner: site.treasury }.abi_encode()).await;
+        let held = read(Erc20::balanceOfCall { owner: handle.treasury }.abi_encode()).await;
         let shown = Amount::new(held).formatted(token.decimals);
         if held.is_zero() {
             findings.warn(format!("the treasury has no {}", token.symbol), "fills in it wait until it has");
         } else {
             findings.ok(format!("the treasury has {shown} {}", token.symbol));
         }
-        for wallet in site.addresses() {
-            let allowance = read(Erc20::allowanceCall { owner: site.treasury, spender: wallet }.abi_encode()).await;
+        for wallet in handle.addresses() {
+            let allowance = read(Erc20::allowanceCall { owner: handle.treasury, spender: wallet }.abi_encode()).await;
             if allowance.is_zero() {
                 let what = format!("wallet {wallet} may not move the treasury's {}", token.symbol);
                 findings.warn(what, "approve it from the treasury for as much as it may have under way");
             }
-            if let Some(purse) = site.chain.purse {
-                check_limit(findings, site, purse, wallet, token).await;
+            if let Some(purse) = handle.chain.purse {
+                check_limit(findings, handle, purse, wallet, token).await;
             }
         }
     }
 }
 
 /// What a wallet may still spend through the purse: it runs down with every fill that goes that way.
-async fn check_limit(findings: &mut Findings, site: &Site, purse: Address, filler: Address, token: &Currency) {
+async fn check_limit(findings: &mut Findings, handle: &ChainHandle, purse: Address, filler: Address, token: &Currency) {
     let Some(address) = token.address.evm() else { return };
-    let call = Purse::limitCall { treasury: site.treasury, filler, token: address }.abi_encode();
-    let answer = site.nodes.call(purse, call.into(), At::Latest).await.unwrap_or_default();
+    let call = Purse::limitCall { treasury: handle.treasury, filler, token: address }.abi_encode();
+    let answer = handle.nodes.call(purse, call.into(), At::Latest).await.unwrap_or_default();
     if answer.len() != 32 || U256::from_be_slice(&answer).is_zero() {
         let what = format!("wallet {filler} may not spend the treasury's {} through the purse", token.symbol);
         findings

@@ -25,19 +25,19 @@ pub async fn run(config: &Config, role: Role) -> Result<()> {
         (take(&instance, &store, Kind::Worker).await?, take(&instance, &store, Kind::Allocator).await?);
     // From here on nothing is written that another process could contradict.
     let solver = parts.solver.under(&worker);
-    for site in solver.sites.values() {
+    for handle in solver.chains.values() {
         let bar = ProgressBar::new(0);
         bar.set_style(ProgressStyle::with_template("{msg:12} {wide_bar} block {pos} of {len}")?);
-        bar.set_message(site.chain.name.clone());
+        bar.set_message(handle.chain.name.clone());
         let progress = |at, of| {
             bar.set_length(of);
             bar.set_position(at);
         };
-        let report = solver::recover::recover(&solver, site, progress).await?;
+        let report = solver::recover::recover(&solver, handle, progress).await?;
         bar.finish_and_clear();
         println!(
             "{}: read {} blocks, imported {} payments, {} transactions of our wallets name no order",
-            site.chain.name, report.blocks, report.imported, report.unknown
+            handle.chain.name, report.blocks, report.imported, report.unknown
         );
     }
     for kind in Kind::ALL {

@@ -108,7 +108,7 @@ fn choose(held: &[Held], room: Amount) -> Result<(Vec<B256>, Amount), SolverErro
 
 /// The price only says when, never how much: the market's word is good enough.
 fn is_worth_it(allocator: &Allocator, solver: &Solver, desk: &Desk, currency: Address, sum: Amount) -> bool {
-    let (chain, listed) = (desk.id(), desk.site.chain.token(currency));
+    let (chain, listed) = (desk.id(), desk.handle.chain.token(currency));
     let snapshot = solver.market.latest(chain);
     let price = snapshot.and_then(|snapshot| snapshot.price(currency).ok());
     let worth = price.zip(listed).and_then(|(price, listed)| price.usd_floor(sum, listed.decimals).ok());

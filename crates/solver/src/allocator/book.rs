@@ -33,7 +33,7 @@ pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> R
         Some(cursor) => {
             let there = desk.nodes.quorum_number(desk.quorum, cursor.number).await?;
             if there.hash != cursor.hash {
-                let finality = desk.site.settings.finality;
+                let finality = desk.handle.settings.finality;
                 return Err(SolverError::DeepFork { chain, finality });
             }
             cursor.number + 1
@@ -56,7 +56,7 @@ pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> R
 async fn begin(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<u64, SolverError> {
     let chain = desk.id();
     let known = solver.store.read(move |tx| vault::first_deposit(tx, chain)).await?;
-    let configured = desk.site.settings.start_block.map(|block| block + 1);
+    let configured = desk.handle.settings.start_block.map(|block| block + 1);
     Ok([known, configured].into_iter().flatten().min().unwrap_or(last.number).min(last.number))
 }
 
@@ -107,13 +107,13 @@ async fn book(
 
 /// The deposits of a block that count: in currencies we list.
 pub fn deposits(desk: &Desk, block: &Block) -> Vec<Deposit> {
-    let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && desk.site.chain.token(seen.currency).is_some();
+    let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && desk.handle.chain.token(seen.currency).is_some();
     block.deposits.iter().filter(listed).map(|seen| deposit(desk, block.head, seen)).collect()
 }
 
 fn deposit(desk: &Desk, head: Head, seen: &SeenDeposit) -> Deposit {
     Deposit {
-        key: identity::deposit_key(&desk.site.chain.name, seen.tx, seen.log_index),
+        key: identity::deposit_key(&desk.handle.chain.name, seen.tx, seen.log_index),
         chain: desk.id(),
         tx: seen.tx,
         ordinal: seen.ordinal,

@@ -133,11 +133,11 @@ fn judge(
     match settlement.ending {
         Ending::Fill => {
             let order = belongs(solver, deposit, settlement.order, order)?;
-            fill(order, &desk.site.chain.name, seen)
+            fill(order, &desk.handle.chain.name, seen)
         }
         Ending::Refund => {
             let order = belongs(solver, deposit, settlement.order, order)?;
-            refund(order, deposit, &desk.site.chain.name, seen)
+            refund(order, deposit, &desk.handle.chain.name, seen)
         }
         Ending::Return => give_back(desk, deposit, settlement.order, chain, seen),
         Ending::Vault => Err("a return out of the depository is proven by its nonce"),
@@ -149,7 +149,7 @@ fn paid_by_us(desk: &Desk, sent: &SentTx, order: OrderId) -> Result<(), &'static
     if !sent.success {
         return Err("the transaction that settled it failed");
     }
-    if !desk.site.addresses().contains(&sent.from) {
+    if !desk.handle.addresses().contains(&sent.from) {
         return Err("the transaction that settled it is not from one of our wallets");
     }
     if sent.id() != Some(order.0) {
@@ -241,7 +241,7 @@ fn give_back(desk: &Desk, deposit: &Deposit, id: OrderId, chain: ChainId, seen: 
     if id.0 != deposit.return_key || chain != deposit.chain {
         return Err("the return is of another deposit");
     }
-    let paid = seen.sent.paid(deposit.currency, deposit.depositor, desk.site.chain.router);
+    let paid = seen.sent.paid(deposit.currency, deposit.depositor, desk.handle.chain.router);
     if paid.is_zero() { Err("the return did not pay the depositor") } else { Ok(()) }
 }
 

@@ -20,7 +20,7 @@ use super::{Desk, MOST};
 use crate::advance::advance;
 use crate::apply_block::sent_record;
 use crate::error::SolverError;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 /// Transactions of one payout that may fail before a person has to look.
@@ -34,12 +34,12 @@ pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
         let used = is_used(desk, stored.payout.nonce, last).await?;
         let by = if used { executor(solver, desk, &stored).await? } else { None };
-        let (site, means) = (desk.site.clone(), solver.means());
+        let (handle, means) = (desk.handle.clone(), solver.means());
         let now = means.now;
         let unit = move |tx: &mut Tx<'_>| {
             let Some(stored) = payouts::lock(tx, stored.id)? else { return Ok(()) };
             if used {
-                return executed(tx, &site, &stored, by.as_ref(), &means);
+                return executed(tx, &handle, &stored, by.as_ref(), &means);
             }
             let Some(live) = payouts::live(tx, stored.id)? else { return Ok(()) };
             // While its transaction may still be mined it is left alone: it will fail there, and be void by proof.
@@ -79,7 +79,7 @@ async fn executor(solver: &Arc<Solver>, desk: &Desk, stored: &Stored) -> Result<
 
 fn executed(
     tx: &mut Tx<'_>,
-    site: &Site,
+    handle: &ChainHandle,
     stored: &Stored,
     by: Option<&AgreedTx>,
     means: &Means,
@@ -99,7 +99,7 @@ fn executed(
     // Ours was seen when it was mined.
     let Some(mut request) = request.filter(|request| request.state == RequestState::Refunding) else { return Ok(()) };
     if let Some(by) = by {
-        records::put(tx, &sent_record(site, by.head, &by.sent, request.id, true))?;
+        records::put(tx, &sent_record(handle, by.head, &by.sent, request.id, true))?;
     }
     let figures = json!({ "tx": by.map(|by| by.sent.hash), "amount": payout.amount, "payout": stored.id.0 });
     advance(tx, &mut request, Event::RefundMined, &figures, means)?;

@@ -76,7 +76,7 @@ async fn plan(
         Ok(recipient) => recipient,
         Err(why) => return Ok(Plan::Refuse(why)),
     };
-    if desk.site.cannot_receive(recipient) || recipient == allocator.treasury {
+    if desk.handle.cannot_receive(recipient) || recipient == allocator.treasury {
         return Ok(Plan::Refuse("whom the order names cannot be paid"));
     }
     let screen = solver.screen.load();
@@ -87,7 +87,7 @@ async fn plan(
         return Ok(Plan::Refuse("it is from or to a blocked wallet"));
     }
     let Some(snapshot) = solver.market.latest(desk.id()) else { return Ok(Plan::Later) };
-    let Some(cost) = refund_cost(&desk.site, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
+    let Some(cost) = refund_cost(&desk.handle, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
     let Some(wasted) = wasted_on(solver, desk, order, deposit.currency).await? else { return Ok(Plan::Later) };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost).saturating_sub(wasted);
@@ -109,10 +109,10 @@ async fn wasted_on(
 ) -> Result<Option<Amount>, SolverError> {
     let (chain, means) = (desk.id(), solver.means());
     let unit = move |tx: &mut Tx<'_>| {
-        let (Some(quote), Some((site, Some(snapshot)))) = (vault::quote_of(tx, order)?, means.on(chain)) else {
+        let (Some(quote), Some((handle, Some(snapshot)))) = (vault::quote_of(tx, order)?, means.on(chain)) else {
             return Ok(None);
         };
-        wasted(tx, order, (site, snapshot), currency, &quote, &means)
+        wasted(tx, order, (handle, snapshot), currency, &quote, &means)
     };
     solver.store.read(unit).await
 }
@@ -138,7 +138,7 @@ pub async fn recipient(
     if !paid_for_it {
         return Ok(Err("the deposit does not pay for the order"));
     }
-    Ok(named(order, deposit, &desk.site.chain.name))
+    Ok(named(order, deposit, &desk.handle.chain.name))
 }
 
 /// A refund here and in what was deposited is one that every order of ours lists.

@@ -56,7 +56,7 @@ enum Plan {
 
 async fn plan(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, held: &Held) -> Result<Plan, SolverError> {
     let deposit = &held.deposit;
-    let nobody = desk.site.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
+    let nobody = desk.handle.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
     let screen = solver.screen.load_full();
     if nobody || screen.custodial.contains(&deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
@@ -74,7 +74,7 @@ async fn plan(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, held: &H
     }
     let unknown = || Ok(Plan::Later("what sending it costs is not known"));
     let Some(snapshot) = solver.market.latest(desk.id()) else { return unknown() };
-    let Some(cost) = refund_cost(&desk.site, &snapshot, deposit.currency)? else { return unknown() };
+    let Some(cost) = refund_cost(&desk.handle, &snapshot, deposit.currency)? else { return unknown() };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost);
     Ok(if amount.is_zero() { Plan::Refuse("sending it costs more than it is") } else { Plan::Pay(amount) })

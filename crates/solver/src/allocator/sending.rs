@@ -24,7 +24,7 @@ use crate::children;
 use crate::error::SolverError;
 use crate::forms::Form;
 use crate::payments::{can_pay, first_offer};
-use crate::site::Site;
+use crate::handle::ChainHandle;
 use crate::solver::{Means, Solver};
 
 /// Gas of a payout, and what each key in its calldata adds.
@@ -90,8 +90,8 @@ fn calldata(stored: &Stored, order: Option<OrderId>, signature: &Signature, keys
 
 /// A payout that would fail now is not worth its gas; its signature may still be good later.
 async fn would_pass(desk: &Desk, stored: &Stored, data: &Bytes) -> Result<bool, SolverError> {
-    let from = desk.site.addresses().first().copied().unwrap_or_default();
-    let simulated = desk.site.nodes.simulate(from, desk.depository(), U256::ZERO, data.clone(), At::Latest).await;
+    let from = desk.handle.addresses().first().copied().unwrap_or_default();
+    let simulated = desk.handle.nodes.simulate(from, desk.depository(), U256::ZERO, data.clone(), At::Latest).await;
     match simulated {
         Ok(_) => Ok(true),
         Err(ChainError::Refused { refusal: Refusal::Reverted(data), .. }) => {
@@ -116,9 +116,9 @@ fn pay(
     if !signed || failed || payments::live(tx, Purpose::Payout, nonce)?.is_some() {
         return Ok(None);
     }
-    let Some((site, Some(snapshot))) = means.on(chain) else { return Ok(None) };
-    let Some(fees) = first_offer(site, snapshot).filter(|_| site.refusing().is_none()) else { return Ok(None) };
-    let target = site.chain.depository;
+    let Some((handle, Some(snapshot))) = means.on(chain) else { return Ok(None) };
+    let Some(fees) = first_offer(handle, snapshot).filter(|_| handle.refusing().is_none()) else { return Ok(None) };
+    let target = handle.chain.depository;
     let form = Form {
         target,
         value: Amount::ZERO,
@@ -128,9 +128,9 @@ fn pay(
         amount: Amount::ZERO,
         through_purse: false,
     };
-    let reserve = site.settings.window.saturating_mul(site.chain.fill_gas.erc20_limit);
+    let reserve = handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit);
     let Payers { lanes, outstanding, .. } = payers::lock(tx, chain, snapshot.block)?;
-    let able = |lane: &&Lane| is_free(site, lane) && can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
+    let able = |lane: &&Lane| is_free(handle, lane) && can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
     let Some(lane) = lanes.iter().filter(able).min_by_key(|lane| lane.unmined) else {
         debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now");
         return Ok(None);
@@ -186,7 +186,7 @@ pub fn concerned(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<Request>, So
 }
 
 /// Repayment leaves half of every lane to what was promised to users.
-fn is_free(site: &Site, lane: &Lane) -> bool {
-    let ours = site.wallets.iter().any(|wallet| wallet.address == lane.wallet);
-    ours && lane.quarantined.is_none() && lane.unmined < site.settings.window.div_ceil(2)
+fn is_free(handle: &ChainHandle, lane: &Lane) -> bool {
+    let ours = handle.wallets.iter().any(|wallet| wallet.address == lane.wallet);
+    ours && lane.quarantined.is_none() && lane.unmined < handle.settings.window.div_ceil(2)
 }

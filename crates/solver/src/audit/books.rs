@@ -72,9 +72,9 @@ impl Audit<'_, '_> {
                 if sum != payout.amount {
                     check.differs(format!("payout {id} is of {} and its parts of {sum}", payout.amount));
                 }
-                let (Some(site), State::Executed) = (self.site(payout.chain), stored.state) else { continue };
+                let (Some(handle), State::Executed) = (self.handle(payout.chain), stored.state) else { continue };
                 let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(payout.nonce.0) }.abi_encode();
-                let asked = site.nodes.call(site.chain.depository, call.into(), At::Latest);
+                let asked = handle.nodes.call(handle.chain.depository, call.into(), At::Latest);
                 let used = Depository::usedNoncesCall::abi_decode_returns(&self.wait(asked)?);
                 if used != Ok(true) {
                     check.differs(format!("payout {id} counts as executed and its nonce is not used on the chain"));

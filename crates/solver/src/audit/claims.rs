@@ -70,9 +70,9 @@ impl Audit<'_, '_> {
             wrong.push(format!("its payment is {:?}, and due: {due}", live.as_ref().map(|paid| paid.state)));
         }
         if let Some(paid) = live.map(|paid| paid.payment) {
-            let site = self.site(claim.chain);
+            let handle = self.handle(claim.chain);
             let decimals =
-                site.as_ref().and_then(|site| rules::currency(&site.chain)).map(|currency| currency.decimals);
+                handle.as_ref().and_then(|handle| rules::currency(&handle.chain)).map(|currency| currency.decimals);
             let units = decimals.and_then(|decimals| claim.amount.in_units(decimals).ok());
             let same = (paid.chain, paid.currency, paid.recipient) == (claim.chain, claim.currency, claim.recipient);
             if !same || units != Some(paid.amount) {

@@ -62,8 +62,8 @@ impl Audit<'_, '_> {
             Some(entry) => self.is_written(check, &entry)?,
             None => check.differs(format!("transfer {} is credited to nobody", receipt.tx)),
         }
-        let Some(site) = self.site(receipt.chain) else { return Ok(()) };
-        let block = self.wait(site.nodes.block_by_hash(receipt.block_hash, &site.watch))?;
+        let Some(handle) = self.handle(receipt.chain) else { return Ok(()) };
+        let block = self.wait(handle.nodes.block_by_hash(receipt.block_hash, &handle.watch))?;
         let shown = block.into_iter().flat_map(|block| block.receipts);
         let mut same = shown.filter(|seen| (seen.tx, seen.ordinal) == (receipt.tx, receipt.ordinal));
         let units: U256 = receipt.amount.units();

@@ -14,7 +14,7 @@ use store::{blocks, claims, lanes, vault};
 
 use super::{Audit, Check};
 use crate::error::SolverError;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 
 const PAGE: i64 = 500;
 /// Transactions asked for at once.
@@ -23,8 +23,8 @@ const AT_ONCE: usize = 16;
 impl Audit<'_, '_> {
     pub(super) fn payments(&mut self) -> Result<(), SolverError> {
         let mut checks: BTreeMap<ChainId, Check> = BTreeMap::new();
-        for site in self.sites {
-            checks.insert(site.id(), Check::new(&site.chain.name, "payments are on the chain and paid what they say"));
+        for handle in self.chains {
+            checks.insert(handle.id(), Check::new(&handle.chain.name, "payments are on the chain and paid what they say"));
         }
         let mut after = 0;
         loop {
@@ -33,10 +33,10 @@ impl Audit<'_, '_> {
             // Many at once: an audit is mostly waiting for nodes.
             let seen = self.read(&page)?;
             for (payment, seen) in page.into_iter().zip(seen) {
-                let (Some(site), Some(check)) = (self.site(payment.chain), checks.get_mut(&payment.chain)) else {
+                let (Some(handle), Some(check)) = (self.handle(payment.chain), checks.get_mut(&payment.chain)) else {
                     continue;
                 };
-                self.payment(&site, &payment, seen, check)?;
+                self.payment(&handle, &payment, seen, check)?;
             }
             (self.progress)("", "payments", u64::try_from(last).unwrap_or_default(), 0);
             after = last;
@@ -50,10 +50,10 @@ impl Audit<'_, '_> {
         let asked: Vec<_> = page
             .iter()
             .map(|payment| {
-                let (site, hash) = (self.site(payment.chain), payment.tx);
+                let (handle, hash) = (self.handle(payment.chain), payment.tx);
                 async move {
-                    match (site, hash) {
-                        (Some(site), Some(hash)) => site.nodes.transaction(hash).await,
+                    match (handle, hash) {
+                        (Some(handle), Some(hash)) => handle.nodes.transaction(hash).await,
                         _ => Ok(None),
                     }
                 }
@@ -65,7 +65,7 @@ impl Audit<'_, '_> {
 
     fn payment(
         &mut self,
-        site: &Site,
+        handle: &ChainHandle,
         payment: &Payment,
         seen: Option<AgreedTx>,
         check: &mut Check,
@@ -87,12 +87,12 @@ impl Audit<'_, '_> {
             // On its way, as far as the snapshot knows.
             (_, None) => {}
             ("mined" | "final", Some(seen)) => {
-                for how in self.wrong(site, payment, &seen)? {
+                for how in self.wrong(handle, payment, &seen)? {
                     differs(check, &how);
                 }
             }
             ("reverted" | "void", Some(seen)) => {
-                if seen.sent.id() == Some(payment.order.0) && has_paid(site, payment, &seen) {
+                if seen.sent.id() == Some(payment.order.0) && has_paid(handle, payment, &seen) {
                     differs(check, &format!("it is {} and transaction {hash} has paid", payment.state));
                 }
             }
@@ -107,7 +107,7 @@ impl Audit<'_, '_> {
     }
 
     /// All that is wrong with a payment that should have been made.
-    fn wrong(&mut self, site: &Site, payment: &Payment, seen: &AgreedTx) -> Result<Vec<String>, SolverError> {
+    fn wrong(&mut self, handle: &ChainHandle, payment: &Payment, seen: &AgreedTx) -> Result<Vec<String>, SolverError> {
         let (sent, mut wrong) = (&seen.sent, Vec::new());
         if !sent.success {
             wrong.push(format!("transaction {} failed", sent.hash));
@@ -131,7 +131,7 @@ impl Audit<'_, '_> {
             wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
         }
         // What the router calls with is not paid to anybody, and a payout is checked against its own figures.
-        if payment.purpose == Purpose::Payout || payment.recipient == site.chain.router {
+        if payment.purpose == Purpose::Payout || payment.recipient == handle.chain.router {
             return Ok(wrong);
         }
         let quote = match payment.purpose {
@@ -145,7 +145,7 @@ impl Audit<'_, '_> {
             Some(quote) => (quote.ask.destination.address.evm().unwrap_or_default(), quote.figures.minimum),
             None => (payment.currency, payment.amount),
         };
-        let paid = Amount::new(sent.paid(currency, payment.recipient, site.chain.router));
+        let paid = Amount::new(sent.paid(currency, payment.recipient, handle.chain.router));
         let plain = payment.target == payment.currency || payment.target == payment.recipient;
         if paid < owed || (plain && paid != owed) {
             wrong.push(format!("it paid {paid}, and the database says {owed}"));
@@ -154,13 +154,13 @@ impl Audit<'_, '_> {
     }
 
     /// Every nonce of every wallet belongs to a payment, and the chain has used as many as we know.
-    pub(super) fn nonces(&mut self, site: &Site, at: Head) -> Result<(), SolverError> {
-        let mut check = Check::new(&site.chain.name, "every nonce of our wallets belongs to a payment");
+    pub(super) fn nonces(&mut self, handle: &ChainHandle, at: Head) -> Result<(), SolverError> {
+        let mut check = Check::new(&handle.chain.name, "every nonce of our wallets belongs to a payment");
         // The treasury's own are used by hand as well.
-        for lane in lanes::all(self.tx, site.id())?.into_iter().filter(|lane| !site.is_keeper(lane.wallet)) {
+        for lane in lanes::all(self.tx, handle.id())?.into_iter().filter(|lane| !handle.is_keeper(lane.wallet)) {
             check.compared += 1;
             let wallet: Address = lane.wallet;
-            let known = audit::nonces(self.tx, site.id(), wallet, at.number)?;
+            let known = audit::nonces(self.tx, handle.id(), wallet, at.number)?;
             let lowest = known.lowest.unwrap_or(lane.next_nonce);
             let spanned = lane.next_nonce.saturating_sub(lowest);
             if known.count != spanned {
@@ -169,7 +169,7 @@ impl Audit<'_, '_> {
                     known.count, lane.next_nonce
                 ));
             }
-            let used = self.wait(site.nodes.nonce_at(wallet, At::Number(at.number)))?;
+            let used = self.wait(handle.nodes.nonce_at(wallet, At::Number(at.number)))?;
             if used != lowest.saturating_add(known.mined) {
                 check.differs(format!(
                     "wallet {wallet}: the chain has used {used} nonces at block {}, the database knows of {}",
@@ -183,8 +183,8 @@ impl Audit<'_, '_> {
     }
 }
 
-fn has_paid(site: &Site, payment: &Payment, seen: &AgreedTx) -> bool {
+fn has_paid(handle: &ChainHandle, payment: &Payment, seen: &AgreedTx) -> bool {
     let bare = payment.target == payment.currency;
-    let arrived = seen.sent.paid(payment.currency, payment.recipient, site.chain.router);
+    let arrived = seen.sent.paid(payment.currency, payment.recipient, handle.chain.router);
     seen.sent.success && (!bare || !arrived.is_zero())
 }

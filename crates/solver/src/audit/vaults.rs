@@ -14,7 +14,7 @@ use store::payouts;
 use super::{Audit, Check};
 use crate::deposits::counts;
 use crate::error::SolverError;
-use crate::site::Site;
+use crate::handle::ChainHandle;
 
 /// Blocks looked at together, and the deposits that may be in them.
 const RANGE: u64 = 500;
@@ -25,37 +25,37 @@ const BACK: u64 = 512;
 type Sums = BTreeMap<Address, Amount>;
 
 impl Audit<'_, '_> {
-    pub(super) fn vault(&mut self, site: &Site, at: Head) -> Result<(), SolverError> {
-        let name = &site.chain.name;
+    pub(super) fn vault(&mut self, handle: &ChainHandle, at: Head) -> Result<(), SolverError> {
+        let name = &handle.chain.name;
         let mut deposits = Check::new(name, "deposits are those on the chain");
         let mut executions = Check::new(name, "what left the depository was signed for");
         let (mut came, mut went) = (Sums::new(), Sums::new());
-        let known = audit::first_block(self.tx, site.id())?;
-        let configured = site.settings.start_block.map(|block| block + 1);
+        let known = audit::first_block(self.tx, handle.id())?;
+        let configured = handle.settings.start_block.map(|block| block + 1);
         let begin = [known, configured].into_iter().flatten().min().unwrap_or(at.number.saturating_sub(BACK));
         let mut first = begin;
         while first <= at.number {
             let last = at.number.min(first.saturating_add(RANGE - 1));
-            self.compare(site, (first, last), &mut deposits, &mut came)?;
-            for execution in self.wait(site.nodes.quorum_executions(1, (first, last), &site.watch))? {
-                self.known(site, &execution, &mut executions, &mut went)?;
+            self.compare(handle, (first, last), &mut deposits, &mut came)?;
+            for execution in self.wait(handle.nodes.quorum_executions(1, (first, last), &handle.watch))? {
+                self.known(handle, &execution, &mut executions, &mut went)?;
             }
             (self.progress)(name, deposits.check, last - begin, at.number - begin);
             first = last + 1;
         }
         self.checks.extend([deposits, executions]);
-        self.balances(site, at, &came, &went)
+        self.balances(handle, at, &came, &went)
     }
 
     /// Rows and logs of a range, each against the other.
     fn compare(
         &mut self,
-        site: &Site,
+        handle: &ChainHandle,
         range: (u64, u64),
         check: &mut Check,
         came: &mut Sums,
     ) -> Result<(), SolverError> {
-        let rows = audit::deposits(self.tx, site.id(), range, MOST)?;
+        let rows = audit::deposits(self.tx, handle.id(), range, MOST)?;
         if i64::try_from(rows.len()).is_ok_and(|count| count == MOST) {
             return Err(SolverError::Broken("more deposits in a few blocks than an audit can hold"));
         }
@@ -66,10 +66,10 @@ impl Audit<'_, '_> {
             *sum = sum.checked_add(row.amount)?;
         }
         check.compared += rows.len() as u64;
-        for (_, hash) in self.wait(site.nodes.blocks_with_deposits(range.0, range.1, &site.watch))? {
-            let block = self.wait(site.nodes.block_by_hash(hash, &site.watch))?;
+        for (_, hash) in self.wait(handle.nodes.blocks_with_deposits(range.0, range.1, &handle.watch))? {
+            let block = self.wait(handle.nodes.block_by_hash(hash, &handle.watch))?;
             let block = block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
-            for seen in block.deposits.iter().filter(|seen| counts(site, seen)) {
+            for seen in block.deposits.iter().filter(|seen| counts(handle, seen)) {
                 match rows.remove(&(seen.tx, seen.ordinal)) {
                     None => {
                         check.compared += 1;
@@ -93,7 +93,7 @@ impl Audit<'_, '_> {
 
     fn known(
         &mut self,
-        site: &Site,
+        handle: &ChainHandle,
         execution: &Execution,
         check: &mut Check,
         went: &mut Sums,
@@ -110,7 +110,7 @@ impl Audit<'_, '_> {
         let mut known = payouts::of_request(self.tx, execution.request)?.is_some();
         if !known {
             // One that was taken over from the chain has no signature here, and its nonce.
-            let seen = self.wait(site.nodes.transaction(execution.tx))?;
+            let seen = self.wait(handle.nodes.transaction(execution.tx))?;
             let call = seen.and_then(|seen| Depository::executeCall::abi_decode(&seen.sent.input).ok());
             let nonce = call.map(|call| B256::from(call.request.nonce));
             known = nonce.is_some_and(|nonce| payouts::has_nonce(self.tx, nonce).unwrap_or(false));
@@ -126,16 +126,16 @@ impl Audit<'_, '_> {
     }
 
     /// What is there is what came in less what went out.
-    fn balances(&mut self, site: &Site, at: Head, came: &Sums, went: &Sums) -> Result<(), SolverError> {
-        let mut check = Check::new(&site.chain.name, "the depository holds what was deposited less what was paid out");
-        let owner = site.chain.depository;
-        for currency in site.chain.currencies() {
+    fn balances(&mut self, handle: &ChainHandle, at: Head, came: &Sums, went: &Sums) -> Result<(), SolverError> {
+        let mut check = Check::new(&handle.chain.name, "the depository holds what was deposited less what was paid out");
+        let owner = handle.chain.depository;
+        for currency in handle.chain.currencies() {
             let Some(address) = currency.address.evm() else { continue };
             let held = if address.is_zero() {
-                self.wait(site.nodes.balance(owner, At::Number(at.number)))?
+                self.wait(handle.nodes.balance(owner, At::Number(at.number)))?
             } else {
                 let call = Erc20::balanceOfCall { owner }.abi_encode().into();
-                let answer = self.wait(site.nodes.call(address, call, At::Number(at.number)))?;
+                let answer = self.wait(handle.nodes.call(address, call, At::Number(at.number)))?;
                 if answer.len() == 32 { U256::from_be_slice(&answer) } else { U256::ZERO }
             };
             let of = |sums: &Sums| sums.get(&address).copied().unwrap_or_default();

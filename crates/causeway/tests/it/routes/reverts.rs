@@ -149,7 +149,7 @@ async fn forget(service: &Service, request: &str) -> Result<()> {
         )
     };
     service.solver.store.write(forget).await?;
-    service.solver.sites.values().for_each(|site| site.failed.notify_one());
+    service.solver.chains.values().for_each(|handle| handle.failed.notify_one());
     Ok(())
 }
 

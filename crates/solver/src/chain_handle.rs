@@ -66,7 +66,7 @@ pub struct Wallet {
 }
 
 #[derive(Debug)]
-pub struct Site {
+pub struct ChainHandle {
     pub chain: Chain,
     pub nodes: Nodes,
     pub settings: Settings,
@@ -95,7 +95,7 @@ pub fn entry(chain: &Chain) -> Entry {
     Entry { router: chain.router, approval_proxy: chain.approval_proxy, wrapped }
 }
 
-impl Site {
+impl ChainHandle {
     /// `sources` is from where the operator fills the treasury up; with `keeper` the treasury fills up the fillers.
     #[allow(clippy::too_many_arguments, reason = "each is a thing of its own, and there is one caller")]
     pub fn new(
