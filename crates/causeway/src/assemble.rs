@@ -14,7 +14,7 @@ use domain::pair::ByClass;
 use domain::pricing::Terms;
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
-use solver::allocator::{Allocator, Cap, Desk};
+use solver::allocator::{Allocator, Cap, PayoutChain};
 use solver::{ChainHandle, Outside, Settings, Solver};
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
@@ -112,7 +112,7 @@ fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allo
     };
     let source = settings.key.as_ref().with_context(|| format!("allocator.key: needed by --role {role}"))?;
     let key = signers::key(config, source).context("allocator.key")?;
-    let mut desks = Vec::new();
+    let mut payout_chains = Vec::new();
     for chain in &config.chains {
         let Some(handle) = solver.chains.get(&ChainId(chain.id)) else { continue };
         let nodes = match &chain.allocator_endpoints[..] {
@@ -120,9 +120,9 @@ fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allo
             own => nodes_at(config, chain, own).with_context(|| format!("chain {}", chain.name))?,
         };
         let quorum = settings.quorum_of(nodes.len(), chain.local);
-        desks.push(Desk::new(handle.clone(), nodes, quorum, caps(config, chain)?));
+        payout_chains.push(PayoutChain::new(handle.clone(), nodes, quorum, caps(config, chain)?));
     }
-    Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, desks)))
+    Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, payout_chains)))
 }
 
 /// What the allocator may pay out on a chain, by currency. Nothing where there is none.

@@ -54,7 +54,7 @@ pub struct Terms {
 
 /// The allocator's means on one chain.
 #[derive(Debug)]
-pub struct Desk {
+pub struct PayoutChain {
     pub handle: Arc<ChainHandle>,
     /// Its own list, which may be the solver's.
     pub nodes: Nodes,
@@ -65,7 +65,7 @@ pub struct Desk {
     watch: Watch,
 }
 
-impl Desk {
+impl PayoutChain {
     pub fn new(handle: Arc<ChainHandle>, nodes: Nodes, quorum: usize, caps: BTreeMap<Address, Cap>) -> Self {
         // Deposits only: what our wallets sent is looked up by its hash.
         let watch = Watch::new(handle.chain.depository, []);
@@ -92,53 +92,53 @@ pub struct Allocator {
     terms: Terms,
     /// Where reimbursements go, and nowhere else.
     treasury: Address,
-    desks: BTreeMap<ChainId, Desk>,
+    payout_chains: BTreeMap<ChainId, PayoutChain>,
 }
 
 impl Allocator {
-    pub fn new(key: LocalSigner, terms: Terms, treasury: Address, desks: Vec<Desk>) -> Self {
-        let desks = desks.into_iter().map(|desk| (desk.id(), desk)).collect();
-        Self { key, terms, treasury, desks }
+    pub fn new(key: LocalSigner, terms: Terms, treasury: Address, payout_chains: Vec<PayoutChain>) -> Self {
+        let payout_chains = payout_chains.into_iter().map(|payout_chain| (payout_chain.id(), payout_chain)).collect();
+        Self { key, terms, treasury, payout_chains }
     }
 
     pub fn address(&self) -> Address {
         self.key.address()
     }
 
-    pub fn desk(&self, chain: ChainId) -> Option<&Desk> {
-        self.desks.get(&chain)
+    pub fn payout_chain(&self, chain: ChainId) -> Option<&PayoutChain> {
+        self.payout_chains.get(&chain)
     }
 
     /// One task per chain, until the token ends them.
     pub fn start(self: &Arc<Self>, solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
-        for &chain in self.desks.keys() {
+        for &chain in self.payout_chains.keys() {
             tasks.spawn(run(self.clone(), solver.clone(), chain, stop.clone()));
         }
     }
 
     /// Everything there is to do on a chain now: the book first, since all else goes by it.
     pub async fn round(&self, solver: &Arc<Solver>, chain: ChainId) -> Result<(), SolverError> {
-        let Some(desk) = self.desks.get(&chain) else { return Ok(()) };
-        let Some(last) = book::read(self, solver, desk).await? else { return Ok(()) };
-        outcome::conclude(solver, desk, last).await?;
-        evidence::gather(self, solver, desk).await?;
+        let Some(payout_chain) = self.payout_chains.get(&chain) else { return Ok(()) };
+        let Some(last) = book::read(self, solver, payout_chain).await? else { return Ok(()) };
+        outcome::conclude(solver, payout_chain, last).await?;
+        evidence::gather(self, solver, payout_chain).await?;
         // A database older than the chain may not know what was signed for, and must not promise it again.
         if let Some(why) = solver.store.read(move |tx| view::refusing(tx, chain)).await? {
             debug!(chain.id = %chain, %why, "nothing is signed for on a chain that takes no payments");
             return Ok(());
         }
-        refunds::intend(self, solver, desk).await?;
-        returns::intend(self, solver, desk).await?;
-        batches::intend(self, solver, desk).await?;
-        signing::sign(self, solver, desk, last).await?;
-        sending::send(solver, desk).await
+        refunds::intend(self, solver, payout_chain).await?;
+        returns::intend(self, solver, payout_chain).await?;
+        batches::intend(self, solver, payout_chain).await?;
+        signing::sign(self, solver, payout_chain, last).await?;
+        sending::send(solver, payout_chain).await
     }
 }
 
 async fn run(allocator: Arc<Allocator>, solver: Arc<Solver>, chain: ChainId, stop: CancellationToken) {
-    let Some(desk) = allocator.desks.get(&chain) else { return };
+    let Some(payout_chain) = allocator.payout_chains.get(&chain) else { return };
     // Repayment is in no hurry: a few blocks, and seldom enough for nodes that count requests.
-    let pause = (desk.handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
+    let pause = (payout_chain.handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
     let mut trouble = String::new();
     loop {
         tokio::select! {

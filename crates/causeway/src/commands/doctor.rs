@@ -183,18 +183,20 @@ async fn check_allocator(
         let mend = "set `[allocator]` to have the treasury repaid out of the depository";
         return findings.warn("no allocator key: deposits stay in the depository", mend);
     };
-    let Some(desk) = allocator.desk(handle.id()) else { return };
+    let Some(payout_chain) = allocator.payout_chain(handle.id()) else { return };
     let call = Depository::allocatorCall {}.abi_encode().into();
     let named = handle.nodes.call(handle.chain.depository, call, At::Latest).await.unwrap_or_default();
     if named.len() != 32 || Address::from_slice(&named[12..]) != allocator.address() {
         let what = format!("`allocator.key` is that of {}, whom the depository does not name", allocator.address());
         findings.fail(what, "correct the key, or let the depository's owner name it");
     }
-    match desk.nodes.quorum_header(desk.quorum, handle.settings.finality).await {
+    match payout_chain.nodes.quorum_header(payout_chain.quorum, handle.settings.finality).await {
         Ok(head) => {
-            findings.ok(format!("{} nodes agree on final block {}", desk.quorum, head.number));
-            if let Err(error) =
-                desk.nodes.quorum_balance(desk.quorum, handle.chain.depository, At::Hash(head.hash)).await
+            findings.ok(format!("{} nodes agree on final block {}", payout_chain.quorum, head.number));
+            if let Err(error) = payout_chain
+                .nodes
+                .quorum_balance(payout_chain.quorum, handle.chain.depository, At::Hash(head.hash))
+                .await
             {
                 let mend = "the allocator needs nodes that keep the state of final blocks (`allocator_endpoints`)";
                 let what = format!("the state of final block {}: {error}", head.number);
@@ -205,7 +207,7 @@ async fn check_allocator(
         Err(error) => findings.fail(error, "no payout is signed until they agree; look at `allocator_endpoints`"),
     }
     for currency in handle.chain.held() {
-        if !currency.address.evm().is_some_and(|address| desk.caps.contains_key(&address)) {
+        if !currency.address.evm().is_some_and(|address| payout_chain.caps.contains_key(&address)) {
             let what = format!("{} has no cap, so deposits in it are not paid out", currency.symbol);
             findings.warn(what, "list it in `allocator.caps`");
         }

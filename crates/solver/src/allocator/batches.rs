@@ -11,7 +11,7 @@ use store::vault::{self, Held};
 use store::{StoreError, Tx};
 use tracing::{info, warn};
 
-use super::{Allocator, Cap, Desk, identity};
+use super::{Allocator, Cap, PayoutChain, identity};
 use crate::error::SolverError;
 use crate::solver::Solver;
 
@@ -20,10 +20,10 @@ pub const LARGEST: i64 = 128;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
-    for (&currency, &cap) in &desk.caps {
-        if let Some((count, sum)) = batch(allocator, solver, desk, currency, cap).await? {
-            info!(chain.id = %desk.id(), %currency, count, %sum, "a batch of {count} deposits is to be reimbursed");
+pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+    for (&currency, &cap) in &payout_chain.caps {
+        if let Some((count, sum)) = batch(allocator, solver, payout_chain, currency, cap).await? {
+            info!(chain.id = %payout_chain.id(), %currency, count, %sum, "a batch of {count} deposits is to be reimbursed");
             solver.crash("payout.intended");
         }
     }
@@ -33,11 +33,11 @@ pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) ->
 async fn batch(
     allocator: &Allocator,
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     currency: Address,
     cap: Cap,
 ) -> Result<Option<(usize, Amount)>, SolverError> {
-    let (chain, now) = (desk.id(), solver.now());
+    let (chain, now) = (payout_chain.id(), solver.now());
     let read = move |tx: &mut Tx<'_>| {
         let (mut room, mut waiting) = (room(tx, chain, currency, cap, now)?, false);
         for open in payouts::open(tx, chain, super::MOST)? {
@@ -62,7 +62,7 @@ async fn batch(
         return Ok(None);
     }
     let old = now.millis().saturating_sub(oldest.millis()) >= millis(allocator.terms.batch_age);
-    if !old && !is_worth_it(allocator, solver, desk, currency, sum) {
+    if !old && !is_worth_it(allocator, solver, payout_chain, currency, sum) {
         return Ok(None);
     }
     let recipient = allocator.treasury;
@@ -107,8 +107,8 @@ fn choose(held: &[Held], room: Amount) -> Result<(Vec<B256>, Amount), SolverErro
 }
 
 /// The price only says when, never how much: the market's word is good enough.
-fn is_worth_it(allocator: &Allocator, solver: &Solver, desk: &Desk, currency: Address, sum: Amount) -> bool {
-    let (chain, listed) = (desk.id(), desk.handle.chain.token(currency));
+fn is_worth_it(allocator: &Allocator, solver: &Solver, payout_chain: &PayoutChain, currency: Address, sum: Amount) -> bool {
+    let (chain, listed) = (payout_chain.id(), payout_chain.handle.chain.token(currency));
     let snapshot = solver.market.latest(chain);
     let price = snapshot.and_then(|snapshot| snapshot.price(currency).ok());
     let worth = price.zip(listed).and_then(|(price, listed)| price.usd_floor(sum, listed.decimals).ok());

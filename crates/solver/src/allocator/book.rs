@@ -14,7 +14,7 @@ use store::vault::{self, Deposit, Ending, Settlement};
 use store::{Tx, settlements};
 use tracing::error;
 
-use super::{Allocator, Desk, identity, refunds};
+use super::{Allocator, PayoutChain, identity, refunds};
 use crate::deposits::return_key;
 use crate::error::SolverError;
 use crate::follow::block_time;
@@ -26,19 +26,19 @@ const LONGEST: u64 = 1_000;
 const RANGES: usize = 50;
 
 /// Brings the book up to the last final block, and says which that is. None while it is still catching up.
-pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<Option<Head>, SolverError> {
-    let (chain, last) = (desk.id(), desk.last_final().await?);
+pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<Option<Head>, SolverError> {
+    let (chain, last) = (payout_chain.id(), payout_chain.last_final().await?);
     let cursor = solver.store.read(move |tx| vault::cursor(tx, chain)).await?;
     let mut next = match cursor {
         Some(cursor) => {
-            let there = desk.nodes.quorum_number(desk.quorum, cursor.number).await?;
+            let there = payout_chain.nodes.quorum_number(payout_chain.quorum, cursor.number).await?;
             if there.hash != cursor.hash {
-                let finality = desk.handle.settings.finality;
+                let finality = payout_chain.handle.settings.finality;
                 return Err(SolverError::DeepFork { chain, finality });
             }
             cursor.number + 1
         }
-        None => begin(solver, desk, last).await?,
+        None => begin(solver, payout_chain, last).await?,
     };
     for _ in 0..RANGES {
         if next > last.number {
@@ -46,34 +46,34 @@ pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> R
             return Ok((next == last.number + 1).then_some(last));
         }
         let end = last.number.min(next.saturating_add(LONGEST - 1));
-        book(allocator, solver, desk, (next, end)).await?;
+        book(allocator, solver, payout_chain, (next, end)).await?;
         next = end + 1;
     }
     Ok((next == last.number + 1).then_some(last))
 }
 
 /// Where an empty book begins: below the first deposit anyone knows of.
-async fn begin(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<u64, SolverError> {
-    let chain = desk.id();
+async fn begin(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<u64, SolverError> {
+    let chain = payout_chain.id();
     let known = solver.store.read(move |tx| vault::first_deposit(tx, chain)).await?;
-    let configured = desk.handle.settings.start_block.map(|block| block + 1);
+    let configured = payout_chain.handle.settings.start_block.map(|block| block + 1);
     Ok([known, configured].into_iter().flatten().min().unwrap_or(last.number).min(last.number))
 }
 
 async fn book(
     allocator: &Allocator,
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     (first, end): (u64, u64),
 ) -> Result<(), SolverError> {
-    let (need, chain) = (desk.quorum, desk.id());
-    let head = desk.nodes.quorum_number(need, end).await?;
-    for (number, hash) in desk.nodes.quorum_deposits(need, (first, end), &desk.watch).await? {
-        let block = desk.nodes.quorum_block(need, hash, &desk.watch).await?;
+    let (need, chain) = (payout_chain.quorum, payout_chain.id());
+    let head = payout_chain.nodes.quorum_number(need, end).await?;
+    for (number, hash) in payout_chain.nodes.quorum_deposits(need, (first, end), &payout_chain.watch).await? {
+        let block = payout_chain.nodes.quorum_block(need, hash, &payout_chain.watch).await?;
         if block.head.number != number {
             return Err(SolverError::Broken("a block has another number than its logs say"));
         }
-        let deposits = deposits(desk, &block);
+        let deposits = deposits(payout_chain, &block);
         // Booking a deposit twice changes nothing, so that a round may end anywhere.
         let unit = move |tx: &mut Tx<'_>| {
             for deposit in &deposits {
@@ -84,10 +84,10 @@ async fn book(
         solver.store.write(unit).await?;
     }
     let mut executed = Vec::new();
-    for execution in desk.nodes.quorum_executions(need, (first, end), &desk.watch).await? {
+    for execution in payout_chain.nodes.quorum_executions(need, (first, end), &payout_chain.watch).await? {
         let hash = execution.request;
         let known = solver.store.read(move |tx| payouts::of_request(tx, hash)).await?.is_some();
-        let tail = if known { None } else { named(desk, &execution).await? };
+        let tail = if known { None } else { named(payout_chain, &execution).await? };
         executed.push((execution, tail));
     }
     let (now, treasury) = (solver.now(), allocator.treasury);
@@ -106,22 +106,22 @@ async fn book(
 }
 
 /// The deposits of a block that count: in currencies we list.
-pub fn deposits(desk: &Desk, block: &Block) -> Vec<Deposit> {
-    let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && desk.handle.chain.token(seen.currency).is_some();
-    block.deposits.iter().filter(listed).map(|seen| deposit(desk, block.head, seen)).collect()
+pub fn deposits(payout_chain: &PayoutChain, block: &Block) -> Vec<Deposit> {
+    let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && payout_chain.handle.chain.token(seen.currency).is_some();
+    block.deposits.iter().filter(listed).map(|seen| deposit(payout_chain, block.head, seen)).collect()
 }
 
-fn deposit(desk: &Desk, head: Head, seen: &SeenDeposit) -> Deposit {
+fn deposit(payout_chain: &PayoutChain, head: Head, seen: &SeenDeposit) -> Deposit {
     Deposit {
-        key: identity::deposit_key(&desk.handle.chain.name, seen.tx, seen.log_index),
-        chain: desk.id(),
+        key: identity::deposit_key(&payout_chain.handle.chain.name, seen.tx, seen.log_index),
+        chain: payout_chain.id(),
         tx: seen.tx,
         ordinal: seen.ordinal,
         block_number: head.number,
         block_hash: head.hash,
         block_time: block_time(head),
         order: seen.id.candidate().map(OrderId),
-        return_key: return_key(desk.id(), seen.tx, seen.ordinal),
+        return_key: return_key(payout_chain.id(), seen.tx, seen.ordinal),
         depositor: seen.depositor,
         payer: seen.payer,
         sender: seen.sender,
@@ -137,8 +137,8 @@ struct Named {
 }
 
 /// The keys behind an `execute` are not signed; the nonce is, and it is their hash.
-async fn named(desk: &Desk, execution: &Execution) -> Result<Option<Named>, SolverError> {
-    let Some(seen) = desk.nodes.quorum_tx(desk.quorum, execution.tx).await? else { return Ok(None) };
+async fn named(payout_chain: &PayoutChain, execution: &Execution) -> Result<Option<Named>, SolverError> {
+    let Some(seen) = payout_chain.nodes.quorum_tx(payout_chain.quorum, execution.tx).await? else { return Ok(None) };
     let input = seen.sent.input;
     let Ok(call) = Depository::executeCall::abi_decode(&input) else { return Ok(None) };
     if call.request.struct_hash() != execution.request {

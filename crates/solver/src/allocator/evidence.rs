@@ -17,7 +17,7 @@ use store::Tx;
 use store::vault::{self, Deposit, Ending, Settlement};
 use tracing::{debug, error, info};
 
-use super::{Allocator, Desk, MOST, book, identity};
+use super::{Allocator, PayoutChain, MOST, book, identity};
 use crate::error::{Chained, SolverError};
 use crate::solver::Solver;
 
@@ -34,8 +34,8 @@ pub enum Proof {
 const SET_ASIDE_MILLIS: i64 = 3_600_000;
 
 /// Looks at what the solver says has been settled, and books what is proven.
-pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
-    let chain = desk.id();
+pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+    let chain = payout_chain.id();
     let before = Timestamp::from_millis(solver.now().millis().saturating_sub(SET_ASIDE_MILLIS));
     solver.store.write(move |tx| vault::rescan_range(tx, chain, before)).await?;
     for claim in solver.store.read(move |tx| vault::claims(tx, chain, MOST)).await? {
@@ -89,14 +89,14 @@ pub async fn prove(
     deposit: &Deposit,
     settlement: &Settlement,
 ) -> Result<Proof, SolverError> {
-    let Some(origin) = allocator.desk(deposit.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
+    let Some(origin) = allocator.payout_chain(deposit.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
     if !is_there(origin, deposit).await? {
         return Ok(Proof::Bad("the deposit is not on the chain"));
     }
-    let Some(desk) = allocator.desk(settlement.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
-    let seen = desk.nodes.quorum_tx(desk.quorum, settlement.tx).await?;
+    let Some(payout_chain) = allocator.payout_chain(settlement.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
+    let seen = payout_chain.nodes.quorum_tx(payout_chain.quorum, settlement.tx).await?;
     let Some(seen) = seen else { return Ok(Proof::Bad("the transaction that settled it is not on the chain")) };
-    if seen.head.number > desk.last_final().await?.number {
+    if seen.head.number > payout_chain.last_final().await?.number {
         return Ok(Proof::NotFinal);
     }
     let order = match settlement.ending {
@@ -107,49 +107,49 @@ pub async fn prove(
         }
         Ending::Return | Ending::Vault => None,
     };
-    Ok(judge(solver, desk, deposit, settlement, order.as_ref(), &seen).map_or_else(Proof::Bad, |()| Proof::Good))
+    Ok(judge(solver, payout_chain, deposit, settlement, order.as_ref(), &seen).map_or_else(Proof::Bad, |()| Proof::Good))
 }
 
 /// Whether the deposit stands where the book says, and says what the book says.
-pub async fn is_there(desk: &Desk, deposit: &Deposit) -> Result<bool, SolverError> {
-    let number = desk.nodes.quorum_number(desk.quorum, deposit.block_number).await?;
+pub async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> Result<bool, SolverError> {
+    let number = payout_chain.nodes.quorum_number(payout_chain.quorum, deposit.block_number).await?;
     if number.hash != deposit.block_hash {
         return Ok(false);
     }
-    let block = desk.nodes.quorum_block(desk.quorum, deposit.block_hash, &desk.watch).await?;
-    Ok(book::deposits(desk, &block).contains(deposit))
+    let block = payout_chain.nodes.quorum_block(payout_chain.quorum, deposit.block_hash, &payout_chain.watch).await?;
+    Ok(book::deposits(payout_chain, &block).contains(deposit))
 }
 
 fn judge(
     solver: &Solver,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     deposit: &Deposit,
     settlement: &Settlement,
     order: Option<&Order>,
     seen: &AgreedTx,
 ) -> Result<(), &'static str> {
-    let chain = desk.id();
-    paid_by_us(desk, &seen.sent, settlement.order)?;
+    let chain = payout_chain.id();
+    paid_by_us(payout_chain, &seen.sent, settlement.order)?;
     match settlement.ending {
         Ending::Fill => {
             let order = belongs(solver, deposit, settlement.order, order)?;
-            fill(order, &desk.handle.chain.name, seen)
+            fill(order, &payout_chain.handle.chain.name, seen)
         }
         Ending::Refund => {
             let order = belongs(solver, deposit, settlement.order, order)?;
-            refund(order, deposit, &desk.handle.chain.name, seen)
+            refund(order, deposit, &payout_chain.handle.chain.name, seen)
         }
-        Ending::Return => give_back(desk, deposit, settlement.order, chain, seen),
+        Ending::Return => give_back(payout_chain, deposit, settlement.order, chain, seen),
         Ending::Vault => Err("a return out of the depository is proven by its nonce"),
     }
 }
 
 /// Success, by one of our wallets, and with the id as the last bytes of the calldata.
-fn paid_by_us(desk: &Desk, sent: &SentTx, order: OrderId) -> Result<(), &'static str> {
+fn paid_by_us(payout_chain: &PayoutChain, sent: &SentTx, order: OrderId) -> Result<(), &'static str> {
     if !sent.success {
         return Err("the transaction that settled it failed");
     }
-    if !desk.handle.addresses().contains(&sent.from) {
+    if !payout_chain.handle.addresses().contains(&sent.from) {
         return Err("the transaction that settled it is not from one of our wallets");
     }
     if sent.id() != Some(order.0) {
@@ -237,11 +237,11 @@ fn refund(order: &Order, deposit: &Deposit, chain: &str, seen: &AgreedTx) -> Res
 }
 
 /// A deposit that paid for no order, back to whom it names.
-fn give_back(desk: &Desk, deposit: &Deposit, id: OrderId, chain: ChainId, seen: &AgreedTx) -> Result<(), &'static str> {
+fn give_back(payout_chain: &PayoutChain, deposit: &Deposit, id: OrderId, chain: ChainId, seen: &AgreedTx) -> Result<(), &'static str> {
     if id.0 != deposit.return_key || chain != deposit.chain {
         return Err("the return is of another deposit");
     }
-    let paid = seen.sent.paid(deposit.currency, deposit.depositor, desk.handle.chain.router);
+    let paid = seen.sent.paid(deposit.currency, deposit.depositor, payout_chain.handle.chain.router);
     if paid.is_zero() { Err("the return did not pay the depositor") } else { Ok(()) }
 }
 

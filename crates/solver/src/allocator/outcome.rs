@@ -16,7 +16,7 @@ use store::{Tx, payments, records, vault};
 use tracing::{error, info, warn};
 
 use super::sending::concerned;
-use super::{Desk, MOST};
+use super::{PayoutChain, MOST};
 use crate::advance::advance;
 use crate::apply_block::sent_record;
 use crate::error::SolverError;
@@ -29,12 +29,12 @@ pub const MOST_VOIDS: u64 = 3;
 /// Signatures of one payout that may run out unused: its recipient does not take it.
 const MOST_SIGNATURES: u32 = 3;
 
-pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(), SolverError> {
-    let chain = desk.id();
+pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<(), SolverError> {
+    let chain = payout_chain.id();
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
-        let used = is_used(desk, stored.payout.nonce, last).await?;
-        let by = if used { executor(solver, desk, &stored).await? } else { None };
-        let (handle, means) = (desk.handle.clone(), solver.means());
+        let used = is_used(payout_chain, stored.payout.nonce, last).await?;
+        let by = if used { executor(solver, payout_chain, &stored).await? } else { None };
+        let (handle, means) = (payout_chain.handle.clone(), solver.means());
         let now = means.now;
         let unit = move |tx: &mut Tx<'_>| {
             let Some(stored) = payouts::lock(tx, stored.id)? else { return Ok(()) };
@@ -69,10 +69,10 @@ pub async fn conclude(solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(
 
 /// The transaction that executed a payout which ends a request: not always ours, since whoever sees a signature may use
 /// it.
-async fn executor(solver: &Arc<Solver>, desk: &Desk, stored: &Stored) -> Result<Option<AgreedTx>, SolverError> {
+async fn executor(solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &Stored) -> Result<Option<AgreedTx>, SolverError> {
     let id = stored.id;
     match solver.store.read(move |tx| payouts::tx_of(tx, id)).await? {
-        Some(hash) if stored.payout.kind == Kind::Refund => Ok(desk.nodes.quorum_tx(desk.quorum, hash).await?),
+        Some(hash) if stored.payout.kind == Kind::Refund => Ok(payout_chain.nodes.quorum_tx(payout_chain.quorum, hash).await?),
         _ => Ok(None),
     }
 }
@@ -107,9 +107,9 @@ fn executed(
 }
 
 /// Whether the depository has paid this out, as of a final block.
-pub async fn is_used(desk: &Desk, nonce: B256, last: Head) -> Result<bool, SolverError> {
+pub async fn is_used(payout_chain: &PayoutChain, nonce: B256, last: Head) -> Result<bool, SolverError> {
     let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
-    let answer = desk.nodes.quorum_call(desk.quorum, desk.depository(), call.into(), At::Hash(last.hash)).await?;
+    let answer = payout_chain.nodes.quorum_call(payout_chain.quorum, payout_chain.depository(), call.into(), At::Hash(last.hash)).await?;
     Depository::usedNoncesCall::abi_decode_returns(&answer)
         .map_err(|_| SolverError::Broken("the depository does not say which nonces are used"))
 }

@@ -20,16 +20,16 @@ use store::{Tx, deposits, dues, events, requests, settlements};
 use tracing::{error, info};
 
 use super::returns::{facts, payout};
-use super::{Allocator, Desk, MOST, evidence, identity};
+use super::{Allocator, PayoutChain, MOST, evidence, identity};
 use crate::error::SolverError;
 use crate::payments::{refund_cost, wasted};
 use crate::solver::{Means, Solver};
 
-pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
-    let chain = desk.id();
+pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+    let chain = payout_chain.id();
     for held in solver.store.read(move |tx| vault::refundable(tx, chain, MOST)).await? {
         let Some(order) = held.deposit.order else { continue };
-        let why = match plan(allocator, solver, desk, &held, order).await? {
+        let why = match plan(allocator, solver, payout_chain, &held, order).await? {
             Plan::Pay(payout) => {
                 let (means, amount) = (solver.means(), payout.amount);
                 let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, order, &means);
@@ -63,20 +63,20 @@ enum Plan {
 async fn plan(
     allocator: &Allocator,
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     held: &Held,
     order: OrderId,
 ) -> Result<Plan, SolverError> {
     let deposit = &held.deposit;
-    let Some(cap) = desk.caps.get(&deposit.currency) else { return Ok(Plan::Refuse("its currency has no cap")) };
-    if !evidence::is_there(desk, deposit).await? {
+    let Some(cap) = payout_chain.caps.get(&deposit.currency) else { return Ok(Plan::Refuse("its currency has no cap")) };
+    if !evidence::is_there(payout_chain, deposit).await? {
         return Ok(Plan::Refuse("the deposit is not on the chain"));
     }
-    let recipient = match recipient(solver, desk, deposit, order).await? {
+    let recipient = match recipient(solver, payout_chain, deposit, order).await? {
         Ok(recipient) => recipient,
         Err(why) => return Ok(Plan::Refuse(why)),
     };
-    if desk.handle.cannot_receive(recipient) || recipient == allocator.treasury {
+    if payout_chain.handle.cannot_receive(recipient) || recipient == allocator.treasury {
         return Ok(Plan::Refuse("whom the order names cannot be paid"));
     }
     let screen = solver.screen.load();
@@ -86,9 +86,9 @@ async fn plan(
     if [deposit.payer, deposit.sender, deposit.depositor, recipient].iter().any(|who| screen.blocked.contains(who)) {
         return Ok(Plan::Refuse("it is from or to a blocked wallet"));
     }
-    let Some(snapshot) = solver.market.latest(desk.id()) else { return Ok(Plan::Later) };
-    let Some(cost) = refund_cost(&desk.handle, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
-    let Some(wasted) = wasted_on(solver, desk, order, deposit.currency).await? else { return Ok(Plan::Later) };
+    let Some(snapshot) = solver.market.latest(payout_chain.id()) else { return Ok(Plan::Later) };
+    let Some(cost) = refund_cost(&payout_chain.handle, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
+    let Some(wasted) = wasted_on(solver, payout_chain, order, deposit.currency).await? else { return Ok(Plan::Later) };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost).saturating_sub(wasted);
     if amount.is_zero() {
@@ -103,11 +103,11 @@ async fn plan(
 /// What comes off for fills that failed, as it does off a refund from our own funds.
 async fn wasted_on(
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     order: OrderId,
     currency: Address,
 ) -> Result<Option<Amount>, SolverError> {
-    let (chain, means) = (desk.id(), solver.means());
+    let (chain, means) = (payout_chain.id(), solver.means());
     let unit = move |tx: &mut Tx<'_>| {
         let (Some(quote), Some((handle, Some(snapshot)))) = (vault::quote_of(tx, order)?, means.on(chain)) else {
             return Ok(None);
@@ -121,7 +121,7 @@ async fn wasted_on(
 /// why it goes back to nobody.
 pub async fn recipient(
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     deposit: &Deposit,
     id: OrderId,
 ) -> Result<Result<Address, &'static str>, SolverError> {
@@ -138,7 +138,7 @@ pub async fn recipient(
     if !paid_for_it {
         return Ok(Err("the deposit does not pay for the order"));
     }
-    Ok(named(order, deposit, &desk.handle.chain.name))
+    Ok(named(order, deposit, &payout_chain.handle.chain.name))
 }
 
 /// A refund here and in what was deposited is one that every order of ours lists.

@@ -12,16 +12,16 @@ use store::vault::{self, Deposit, Held};
 use store::{Tx, settlements};
 use tracing::{error, info};
 
-use super::{Allocator, Desk, MOST, book, evidence, identity};
+use super::{Allocator, PayoutChain, MOST, book, evidence, identity};
 use crate::error::SolverError;
 use crate::payments::refund_cost;
 use crate::solver::Solver;
 
-pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
-    let chain = desk.id();
+pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+    let chain = payout_chain.id();
     for held in solver.store.read(move |tx| vault::unreturned(tx, chain, MOST)).await? {
-        let Some(&cap) = desk.caps.get(&held.deposit.currency) else { continue };
-        let why = match plan(allocator, solver, desk, &held).await? {
+        let Some(&cap) = payout_chain.caps.get(&held.deposit.currency) else { continue };
+        let why = match plan(allocator, solver, payout_chain, &held).await? {
             // Anyone can deposit as much as they like under no order: it must not stand in the way of the rest.
             Plan::Pay(amount) if amount > cap.hour => "it is more than the cap of its currency allows in an hour",
             Plan::Pay(amount) => {
@@ -54,9 +54,9 @@ enum Plan {
     Refuse(&'static str),
 }
 
-async fn plan(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, held: &Held) -> Result<Plan, SolverError> {
+async fn plan(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, held: &Held) -> Result<Plan, SolverError> {
     let deposit = &held.deposit;
-    let nobody = desk.handle.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
+    let nobody = payout_chain.handle.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
     let screen = solver.screen.load_full();
     if nobody || screen.custodial.contains(&deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
@@ -64,7 +64,7 @@ async fn plan(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, held: &H
     if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| screen.blocked.contains(who)) {
         return Ok(Plan::Refuse("it is from a blocked wallet"));
     }
-    if !evidence::is_there(desk, deposit).await? {
+    if !evidence::is_there(payout_chain, deposit).await? {
         return Ok(Plan::Refuse("it is not on the chain"));
     }
     match whose(allocator, solver, deposit).await? {
@@ -73,8 +73,8 @@ async fn plan(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, held: &H
         Whose::TheOrders => return Ok(Plan::Refuse("it has paid for the order it names")),
     }
     let unknown = || Ok(Plan::Later("what sending it costs is not known"));
-    let Some(snapshot) = solver.market.latest(desk.id()) else { return unknown() };
-    let Some(cost) = refund_cost(&desk.handle, &snapshot, deposit.currency)? else { return unknown() };
+    let Some(snapshot) = solver.market.latest(payout_chain.id()) else { return unknown() };
+    let Some(cost) = refund_cost(&payout_chain.handle, &snapshot, deposit.currency)? else { return unknown() };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost);
     Ok(if amount.is_zero() { Plan::Refuse("sending it costs more than it is") } else { Plan::Pay(amount) })
@@ -142,7 +142,7 @@ async fn has_ended(
     quote: &Quote,
 ) -> Result<bool, SolverError> {
     let Some(terms) = &quote.terms else { return Ok(true) };
-    let Some(there) = allocator.desk(terms.payout.chain) else { return Ok(false) };
+    let Some(there) = allocator.payout_chain(terms.payout.chain) else { return Ok(false) };
     if solver.store.read(move |tx| settlements::outcome(tx, order)).await?.is_some() {
         return Ok(false);
     }

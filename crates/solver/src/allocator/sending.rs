@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 
 use super::outcome::MOST_VOIDS;
 use super::signing::request;
-use super::{Desk, MOST};
+use super::{PayoutChain, MOST};
 use crate::children;
 use crate::error::SolverError;
 use crate::forms::Form;
@@ -33,8 +33,8 @@ const GAS_PER_KEY: u64 = 1_500;
 /// A signature with less time left than this is not sent any more.
 const LEAST_SECS: u64 = 60;
 
-pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> {
-    let chain = desk.id();
+pub async fn send(solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+    let chain = payout_chain.id();
     let read = move |tx: &mut Tx<'_>| {
         let mut ready = Vec::new();
         for stored in payouts::open(tx, chain, MOST)? {
@@ -51,14 +51,14 @@ pub async fn send(solver: &Arc<Solver>, desk: &Desk) -> Result<(), SolverError> 
     if ready.is_empty() {
         return Ok(());
     }
-    let time = desk.nodes.quorum_header(desk.quorum, 0).await?.time;
+    let time = payout_chain.nodes.quorum_header(payout_chain.quorum, 0).await?.time;
     for (parts, order, stored, signature) in ready {
         if signature.expiration < time.saturating_add(LEAST_SECS) {
             continue;
         }
         let keys: Vec<B256> = parts.into_iter().map(|(key, _)| key).collect();
         let Some(data) = calldata(&stored, order, &signature, &keys) else { continue };
-        if !would_pass(desk, &stored, &data).await? {
+        if !would_pass(payout_chain, &stored, &data).await? {
             continue;
         }
         let gas = GAS.saturating_add(GAS_PER_KEY.saturating_mul(keys.len() as u64));
@@ -89,13 +89,13 @@ fn calldata(stored: &Stored, order: Option<OrderId>, signature: &Signature, keys
 }
 
 /// A payout that would fail now is not worth its gas; its signature may still be good later.
-async fn would_pass(desk: &Desk, stored: &Stored, data: &Bytes) -> Result<bool, SolverError> {
-    let from = desk.handle.addresses().first().copied().unwrap_or_default();
-    let simulated = desk.handle.nodes.simulate(from, desk.depository(), U256::ZERO, data.clone(), At::Latest).await;
+async fn would_pass(payout_chain: &PayoutChain, stored: &Stored, data: &Bytes) -> Result<bool, SolverError> {
+    let from = payout_chain.handle.addresses().first().copied().unwrap_or_default();
+    let simulated = payout_chain.handle.nodes.simulate(from, payout_chain.depository(), U256::ZERO, data.clone(), At::Latest).await;
     match simulated {
         Ok(_) => Ok(true),
         Err(ChainError::Refused { refusal: Refusal::Reverted(data), .. }) => {
-            warn!(chain.id = %desk.id(), payout = stored.id.0, %data, "a payout would fail and is not sent");
+            warn!(chain.id = %payout_chain.id(), payout = stored.id.0, %data, "a payout would fail and is not sent");
             Ok(false)
         }
         Err(error) => Err(error.into()),

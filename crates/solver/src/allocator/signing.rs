@@ -17,7 +17,7 @@ use tracing::{error, info};
 
 use super::evidence::{Proof, is_there, prove};
 use super::outcome::is_used;
-use super::{Allocator, Desk, MOST, batches, identity, refunds, returns};
+use super::{Allocator, PayoutChain, MOST, batches, identity, refunds, returns};
 use crate::error::SolverError;
 use crate::solver::Solver;
 
@@ -41,13 +41,13 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Refused(why.into()))
 }
 
-pub async fn sign(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, last: Head) -> Result<(), SolverError> {
-    let chain = desk.id();
+pub async fn sign(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<(), SolverError> {
+    let chain = payout_chain.id();
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
         if stored.state != State::Intended {
             continue;
         }
-        let why = match sign_one(allocator, solver, desk, last, &stored).await {
+        let why = match sign_one(allocator, solver, payout_chain, last, &stored).await {
             Ok(()) => continue,
             // Nodes that are away now keep this one waiting, and not the others.
             Err(Stop::Failed(SolverError::NoQuorum(doubt))) => format!("{doubt}"),
@@ -71,38 +71,38 @@ pub async fn sign(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, last
 async fn sign_one(
     allocator: &Allocator,
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     last: Head,
     stored: &Stored,
 ) -> Result<(), Stop> {
     let (id, payout) = (stored.id, &stored.payout);
     let decided = solver.store.read(move |tx| payouts::live(tx, id)).await?;
     // Whatever the rows say was decided: the key is used for nothing that does not pass now.
-    check(allocator, solver, desk, last, stored).await?;
+    check(allocator, solver, payout_chain, last, stored).await?;
     let signature = match decided {
         // Decided by a process that died: whatever it may have signed, this gives the same.
         Some(signature) => {
-            let time = desk.nodes.quorum_header(desk.quorum, 0).await?.time;
+            let time = payout_chain.nodes.quorum_header(payout_chain.quorum, 0).await?.time;
             let most = time.saturating_add(allocator.terms.validity.as_secs());
             if signature.expiration > most {
                 return refused("what was decided would be good for longer than anything we sign");
             }
             signature
         }
-        None => decide(allocator, solver, desk, stored).await?,
+        None => decide(allocator, solver, payout_chain, stored).await?,
     };
     let request = request(payout, signature.expiration);
     if request.struct_hash() != signature.struct_hash {
         return refused("what was decided is not what the payout says");
     }
-    let bytes = allocator.key.sign_digest(request.digest(desk.id().0, desk.depository())).as_bytes();
+    let bytes = allocator.key.sign_digest(request.digest(payout_chain.id().0, payout_chain.depository())).as_bytes();
     let (ordinal, now) = (signature.ordinal, solver.now());
     let unit = move |tx: &mut Tx<'_>| {
         payouts::signed(tx, id, ordinal, &bytes)?;
         payouts::set_state(tx, id, State::Signed, None, now)
     };
     solver.store.write::<_, StoreError>(unit).await?;
-    info!(chain.id = %desk.id(), payout = id.0, amount = %payout.amount, "signed a payout");
+    info!(chain.id = %payout_chain.id(), payout = id.0, amount = %payout.amount, "signed a payout");
     solver.crash("payout.signed");
     Ok(())
 }
@@ -123,11 +123,11 @@ pub fn request(payout: &Payout, expiration: u64) -> CallRequest {
 async fn check(
     allocator: &Allocator,
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     last: Head,
     stored: &Stored,
 ) -> Result<(), Stop> {
-    let (id, chain, payout) = (stored.id, desk.id(), &stored.payout);
+    let (id, chain, payout) = (stored.id, payout_chain.id(), &stored.payout);
     let read = move |tx: &mut Tx<'_>| {
         let parts = payouts::parts(tx, id)?;
         Ok::<_, SolverError>((payouts::strangers(tx, chain)?, payouts::imported(tx, chain)?, parts))
@@ -152,7 +152,7 @@ async fn check(
     let mut sum = Amount::ZERO;
     for (key, part) in parts {
         sum = sum.checked_add(part)?;
-        check_part(allocator, solver, desk, last, stored, key, part).await?;
+        check_part(allocator, solver, payout_chain, last, stored, key, part).await?;
     }
     if sum != payout.amount {
         return refused(format!("it is for {} and its deposits for {sum}", payout.amount));
@@ -160,20 +160,20 @@ async fn check(
     if payout.kind == Kind::Batch && payout.recipient != allocator.treasury {
         return refused("a batch is paid to the treasury only");
     }
-    if is_used(desk, payout.nonce, last).await? {
+    if is_used(payout_chain, payout.nonce, last).await? {
         return Err(Stop::NotNow("it was paid out already"));
     }
-    let named = ask(desk, desk.depository(), Depository::allocatorCall {}.abi_encode(), last).await?;
+    let named = ask(payout_chain, payout_chain.depository(), Depository::allocatorCall {}.abi_encode(), last).await?;
     if Address::from_word(named.into()) != allocator.address() {
         return refused(format!("the depository's allocator is not {}", allocator.address()));
     }
-    solvent(solver, desk, last, stored).await
+    solvent(solver, payout_chain, last, stored).await
 }
 
 async fn check_part(
     allocator: &Allocator,
     solver: &Arc<Solver>,
-    desk: &Desk,
+    payout_chain: &PayoutChain,
     last: Head,
     stored: &Stored,
     key: B256,
@@ -196,7 +196,7 @@ async fn check_part(
     match (payout.kind, settlement.ending) {
         (Kind::Batch, Ending::Vault) => {
             // What was kept for gas, once the rest has gone back.
-            if !is_used(desk, identity::nonce(Kind::Refund, key), last).await? {
+            if !is_used(payout_chain, identity::nonce(Kind::Refund, key), last).await? {
                 return refused("one of its deposits has not gone back yet");
             }
         }
@@ -212,7 +212,7 @@ async fn check_part(
             if solver.store.read(move |tx| settlements::payout(tx, order)).await? != Some(stored.id) {
                 return refused("the order it refunds ends by something else");
             }
-            match refunds::recipient(solver, desk, deposit, order).await? {
+            match refunds::recipient(solver, payout_chain, deposit, order).await? {
                 Ok(recipient) if recipient == payout.recipient => {}
                 Ok(_) => return refused("an order is refunded to whom it names only"),
                 Err(why) => return refused(why),
@@ -227,22 +227,22 @@ async fn check_part(
         (Kind::Refund, Ending::Vault) => return refused("a deposit goes back to whom it names only"),
         (Kind::Refund | Kind::Excess, _) => return refused("a deposit that was settled does not go back"),
     }
-    if is_there(desk, deposit).await? { Ok(()) } else { refused("a deposit is not on the chain") }
+    if is_there(payout_chain, deposit).await? { Ok(()) } else { refused("a deposit is not on the chain") }
 }
 
 /// The depository holds what it owes, and this is part of it.
-async fn solvent(solver: &Arc<Solver>, desk: &Desk, last: Head, stored: &Stored) -> Result<(), Stop> {
+async fn solvent(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head, stored: &Stored) -> Result<(), Stop> {
     let (id, payout) = (stored.id, &stored.payout);
-    let (chain, currency) = (desk.id(), payout.currency);
+    let (chain, currency) = (payout_chain.id(), payout.currency);
     let read = move |tx: &mut Tx<'_>| {
         Ok::<_, SolverError>((vault::total(tx, chain, currency)?, payouts::promised(tx, chain, currency, id)?))
     };
     let (total, promised) = solver.store.read(read).await?;
     let balance = if currency.is_zero() {
-        desk.nodes.quorum_balance(desk.quorum, desk.depository(), At::Hash(last.hash)).await?
+        payout_chain.nodes.quorum_balance(payout_chain.quorum, payout_chain.depository(), At::Hash(last.hash)).await?
     } else {
-        let call = Erc20::balanceOfCall { owner: desk.depository() }.abi_encode();
-        U256::from_be_bytes(ask(desk, currency, call, last).await?)
+        let call = Erc20::balanceOfCall { owner: payout_chain.depository() }.abi_encode();
+        U256::from_be_bytes(ask(payout_chain, currency, call, last).await?)
     };
     let Ok(owed) = total.deposited.checked_sub(total.executed) else {
         return refused("more has left the depository than came in");
@@ -257,17 +257,17 @@ async fn solvent(solver: &Arc<Solver>, desk: &Desk, last: Head, stored: &Stored)
     if out > owed { refused(format!("signatures for {out} would be out, and {owed} is there")) } else { Ok(()) }
 }
 
-async fn ask(desk: &Desk, to: Address, call: Vec<u8>, last: Head) -> Result<[u8; 32], Stop> {
-    let answer = desk.nodes.quorum_call(desk.quorum, to, call.into(), At::Hash(last.hash)).await?;
+async fn ask(payout_chain: &PayoutChain, to: Address, call: Vec<u8>, last: Head) -> Result<[u8; 32], Stop> {
+    let answer = payout_chain.nodes.quorum_call(payout_chain.quorum, to, call.into(), At::Hash(last.hash)).await?;
     answer.as_ref().try_into().map_err(|_| Stop::Refused(format!("{to} does not answer as it should")))
 }
 
 /// Writes down what is going to be signed, if the caps have room for it.
-async fn decide(allocator: &Allocator, solver: &Arc<Solver>, desk: &Desk, stored: &Stored) -> Result<Signature, Stop> {
-    let Some(&cap) = desk.caps.get(&stored.payout.currency) else {
+async fn decide(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &Stored) -> Result<Signature, Stop> {
+    let Some(&cap) = payout_chain.caps.get(&stored.payout.currency) else {
         return Err(Stop::NotNow("its currency has no cap"));
     };
-    let issued = desk.nodes.quorum_header(desk.quorum, 0).await?.time;
+    let issued = payout_chain.nodes.quorum_header(payout_chain.quorum, 0).await?.time;
     let expiration = issued.saturating_add(allocator.terms.validity.as_secs());
     let struct_hash = request(&stored.payout, expiration).struct_hash();
     let (id, payout, now): (PayoutId, Payout, _) = (stored.id, stored.payout.clone(), solver.now());
