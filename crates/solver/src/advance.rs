@@ -12,7 +12,7 @@ use crate::error::SolverError;
 use crate::fast_fill;
 use crate::manual;
 use crate::payments::{Outcome, keep, pay};
-use crate::solver::Means;
+use crate::solver::PayContext;
 use crate::sponsor;
 
 /// Applies an event to a request that the unit holds, with all that follows: state, event row and payments.
@@ -22,42 +22,42 @@ pub fn advance(
     request: &mut Request,
     event: Event,
     figures: &impl Serialize,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Stored>, SolverError> {
     let mut paid = Vec::new();
     let mut next_event = Some(event);
     // A payment that turns out impossible is itself an event; there is at most one such turn.
     while let Some(event) = next_event.take() {
         let Step::Move(next) = request::step(request.state, event)? else { break };
-        requests::set_state(tx, request.id, &next, means.now)?;
+        requests::set_state(tx, request.id, &next, context.now)?;
         let figures = serde_json::to_value(figures).unwrap_or_default();
-        events::append(tx, request.id, next.state, rule(event), &figures, means.now)?;
+        events::append(tx, request.id, next.state, rule(event), &figures, context.now)?;
         apply(request, &next);
         if next.release_hold {
-            fast_fill::give_up(tx, request, means)?;
+            fast_fill::give_up(tx, request, context)?;
         }
         match next.state {
             State::Pending | State::Submitted | State::Success => {}
             State::Waiting | State::Refunding | State::Refunded | State::Failed => {
-                sponsor::release(tx, request, means)?;
+                sponsor::release(tx, request, context)?;
             }
         }
         if next.withdraw_due {
             dues::withdraw(tx, request.id)?;
         }
         let Some(due) = next.due else { break };
-        let Some(due) = resolve(tx, request, due, means)? else {
+        let Some(due) = resolve(tx, request, due, context)? else {
             // Nothing was paid and the deposit is gone: as if it had never been.
             next_event = Some(Event::DepositGone { fill_decided: false });
             continue;
         };
-        if due.purpose == Purpose::Refund && means.screen.custodial.contains(&due.recipient) {
+        if due.purpose == Purpose::Refund && context.screen.custodial.contains(&due.recipient) {
             next_event = Some(Event::RefundImpossible { reason: RefundFailReason::RefundRecipientIsVasp });
             continue;
         }
-        match pay(tx, &due, Some(&request.quote), means)? {
+        match pay(tx, &due, Some(&request.quote), context)? {
             Outcome::Paid(payment) => paid.push(*payment),
-            Outcome::NotNow(reason) => keep(tx, &due, &reason, means)?,
+            Outcome::NotNow(reason) => keep(tx, &due, &reason, context)?,
             Outcome::Settled => dues::remove(tx, due.purpose, due.subject)?,
             Outcome::CannotFill(reason) => next_event = Some(Event::CannotFill { reason }),
             Outcome::Worthless(reason) => next_event = Some(Event::RefundImpossible { reason }),
@@ -72,9 +72,9 @@ pub(crate) fn note(
     request: &Request,
     rule: &str,
     figures: &serde_json::Value,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<(), SolverError> {
-    Ok(events::append(tx, request.id, request.state, rule, figures, means.now)?)
+    Ok(events::append(tx, request.id, request.state, rule, figures, context.now)?)
 }
 
 fn apply(request: &mut Request, next: &Next) {
@@ -84,7 +84,7 @@ fn apply(request: &mut Request, next: &Next) {
 }
 
 /// Spells out what is owed, to whom and where. None is owed where there is no deposit to return.
-fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, means: &Means) -> Result<Option<Due>, SolverError> {
+fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, context: &PayContext) -> Result<Option<Due>, SolverError> {
     let quote = &request.quote;
     let evm = |account: &domain::account::Account| account.evm().ok_or(SolverError::Broken("not an EVM account"));
     let fill = |amount| {
@@ -98,7 +98,7 @@ fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, means: &Means)
             currency: evm(&terms.payout.address)?,
             recipient: evm(&quote.payee(terms))?,
             amount,
-            since: means.now,
+            since: context.now,
         }))
     };
     match due {
@@ -119,7 +119,7 @@ fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, means: &Means)
                 currency: deposit.currency,
                 recipient: evm(quote.refund_recipient())?,
                 amount: deposit.amount,
-                since: means.now,
+                since: context.now,
             }))
         }
     }

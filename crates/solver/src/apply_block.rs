@@ -36,7 +36,7 @@ use crate::follow::block_time;
 use crate::payments::{Outcome, Reason, keep, pay};
 use crate::same_chain::{self, SameChainTx};
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// Occasions that share a commit: small, so that the first fill of a big block leaves early.
 const CHUNK: usize = 16;
@@ -210,11 +210,11 @@ async fn commit(
     head: Head,
     events: Vec<BlockEvent>,
 ) -> Result<(), SolverError> {
-    let (handle, means) = (handle.clone(), solver.means());
+    let (handle, context) = (handle.clone(), solver.context());
     let unit = move |tx: &mut Tx<'_>| {
         let mut paid = Vec::new();
         for event in &events {
-            paid.extend(apply(tx, &handle, head, event, &means)?);
+            paid.extend(apply(tx, &handle, head, event, &context)?);
         }
         Ok::<_, SolverError>(paid)
     };
@@ -251,12 +251,12 @@ fn apply(
     handle: &ChainHandle,
     head: Head,
     event: &BlockEvent,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Stored>, SolverError> {
     match event {
-        BlockEvent::Deposit(seen) => crate::deposits::apply(tx, handle, head, seen, means),
-        BlockEvent::Executed(done) => same_chain::apply(tx, head, handle, done, means),
-        BlockEvent::Mined(sent) => mined(tx, handle, head, sent, means),
+        BlockEvent::Deposit(seen) => crate::deposits::apply(tx, handle, head, seen, context),
+        BlockEvent::Executed(done) => same_chain::apply(tx, head, handle, done, context),
+        BlockEvent::Mined(sent) => mined(tx, handle, head, sent, context),
         BlockEvent::DepositConfirmed(id) => {
             let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {
                 return Ok(Vec::new());
@@ -265,7 +265,7 @@ fn apply(
                 Some(order) => requests::lock_order(tx, order)?,
                 None => None,
             };
-            crate::deposits::confirm(tx, &stored, request.as_mut(), means)
+            crate::deposits::confirm(tx, &stored, request.as_mut(), context)
         }
         BlockEvent::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
@@ -279,8 +279,8 @@ fn apply(
                 && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == *id)
             {
                 risk::release(tx, order)?;
-                crate::sponsor::settle(tx, order, means)?;
-                return excess::give_back(tx, order, means);
+                crate::sponsor::settle(tx, order, context)?;
+                return excess::give_back(tx, order, context);
             }
             if stored.refused.is_some() {
                 deposits::set_return_due(tx, *id, ReturnDue::Yes)?;
@@ -288,33 +288,33 @@ fn apply(
             Ok(Vec::new())
         }
         BlockEvent::Return(id) => match deposits::get(tx, *id)? {
-            Some(stored) => crate::deposits::return_to_depositor(tx, handle, &stored, means),
+            Some(stored) => crate::deposits::return_to_depositor(tx, handle, &stored, context),
             None => Ok(Vec::new()),
         },
         BlockEvent::PaymentFinal(id) => match payments::find(tx, *id)? {
-            Some(stored) => finalise(tx, &stored, means),
+            Some(stored) => finalise(tx, &stored, context),
             None => Ok(Vec::new()),
         },
-        BlockEvent::Receipt(seen) => crate::funding::apply(tx, handle, head, seen, means).map(|()| Vec::new()),
-        BlockEvent::ReceiptFinal(id) => crate::funding::credit(tx, handle, *id, means).map(|()| Vec::new()),
-        BlockEvent::Due(due) => retry(tx, head, due, means),
+        BlockEvent::Receipt(seen) => crate::funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
+        BlockEvent::ReceiptFinal(id) => crate::funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
+        BlockEvent::Due(due) => retry(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
             // Filled ahead of its deposit, it has another reason to wait.
             Some(request) if fast_fills::of_order(tx, request.order_id)?.is_some() => Ok(Vec::new()),
             Some(mut request) if deposits::of_order(tx, request.order_id)?.is_none() => {
-                advance(tx, &mut request, Event::DepositLost, &(), means)
+                advance(tx, &mut request, Event::DepositLost, &(), context)
             }
             Some(_) | None => Ok(Vec::new()),
         },
         BlockEvent::Loss(order) => {
-            crate::losses::book(tx, *order, means)?;
+            crate::losses::book(tx, *order, context)?;
             Ok(Vec::new())
         }
     }
 }
 
 /// A transaction of one of our wallets is in a block: ours, or somebody else holds the key.
-fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, means: &Means) -> Result<Vec<Stored>, SolverError> {
+fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
     let chain = handle.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
         if handle.is_keeper(sent.from) {
@@ -348,7 +348,7 @@ fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, means
     }
     let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };
     let state = payment::step(stored.state, event)?;
-    payments::set_state(tx, stored.id, state, means.now)?;
+    payments::set_state(tx, stored.id, state, context.now)?;
     payments::set_mined(tx, stored.id, Some(mined_in(head, sent, ours)))?;
     if ours
         && !cancelled
@@ -368,15 +368,15 @@ fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, means
         Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
         Purpose::Return | Purpose::Claim | Purpose::TopUp | Purpose::Payout => return Ok(Vec::new()),
         Purpose::Excess => {
-            excess::returned(tx, &request, sent.hash, stored.payment.amount, means)?;
+            excess::returned(tx, &request, sent.hash, stored.payment.amount, context)?;
             return Ok(Vec::new());
         }
     };
     let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
     let before = request.state;
-    let paid = advance(tx, &mut request, event, &figures, means)?;
+    let paid = advance(tx, &mut request, event, &figures, context)?;
     if request.state == RequestState::Success && before != RequestState::Success {
-        crate::fast_fill::filled(tx, &request, means)?;
+        crate::fast_fill::filled(tx, &request, context)?;
     }
     Ok(paid)
 }
@@ -446,17 +446,17 @@ fn foreign(tx: &mut Tx<'_>, handle: &ChainHandle, sent: &SentTx) -> Result<(), S
 }
 
 /// The block of a payment is final: it stands, or it is void by proof and its order is free.
-fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Stored>, SolverError> {
+fn finalise(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
     let mut request = requests::lock(tx, stored.payment.request)?;
     let state = payment::step(stored.state, payment::Event::Finalised)?;
-    payments::set_state(tx, stored.id, state, means.now)?;
+    payments::set_state(tx, stored.id, state, context.now)?;
     if state != PaymentState::Void {
         return match stored.payment.purpose {
             Purpose::Fill => {
-                crate::sponsor::settle(tx, stored.payment.order, means)?;
-                excess::give_back(tx, stored.payment.order, means)
+                crate::sponsor::settle(tx, stored.payment.order, context)?;
+                excess::give_back(tx, stored.payment.order, context)
             }
-            Purpose::Claim => crate::claims::ended(tx, stored, state, means),
+            Purpose::Claim => crate::claims::ended(tx, stored, state, context),
             Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => Ok(Vec::new()),
         };
     }
@@ -467,7 +467,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
         Purpose::Fill => Event::FillVoid { reason: crate::reverts::reason(tx, stored, request.as_ref())? },
         Purpose::Refund => Event::RefundVoid,
-        Purpose::Claim => return crate::claims::ended(tx, stored, state, means),
+        Purpose::Claim => return crate::claims::ended(tx, stored, state, context),
         // The allocator finds out by itself, from the depository's nonces.
         Purpose::Payout => return Ok(Vec::new()),
         // Whoever asked asks again.
@@ -478,13 +478,13 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Store
         }
         Purpose::Excess => {
             return match request {
-                Some(request) => excess::give_back(tx, request.order_id, means),
+                Some(request) => excess::give_back(tx, request.order_id, context),
                 None => Ok(Vec::new()),
             };
         }
     };
     let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
-    let paid = advance(tx, request, event, &(), means)?;
+    let paid = advance(tx, request, event, &(), context)?;
     let owed = dues::find(tx, stored.payment.purpose, stored.payment.subject)?.is_some();
     crate::losses::forget(tx, stored.payment.order, owed)?;
     Ok(paid)
@@ -499,25 +499,25 @@ fn was_ahead(tx: &mut Tx<'_>, request: Option<&Request>) -> Result<bool, SolverE
 }
 
 /// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.
-fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<Stored>, SolverError> {
+fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
     let mut request = requests::lock(tx, due.request)?;
     let Some(due) = dues::find(tx, due.purpose, due.subject)? else { return Ok(Vec::new()) };
     let open = request.as_ref().is_some_and(|request| !request.state.is_terminal());
     if let (Purpose::Fill, true, Some(request)) = (due.purpose, open, &mut request)
         && let Some(reason) = deposit::fill_too_late(&request.quote, block_time(head))
     {
-        return advance(tx, request, Event::CannotFill { reason }, &(), means);
+        return advance(tx, request, Event::CannotFill { reason }, &(), context);
     }
-    match (pay(tx, &due, request.as_ref().map(|request| &request.quote), means)?, &mut request) {
+    match (pay(tx, &due, request.as_ref().map(|request| &request.quote), context)?, &mut request) {
         (Outcome::Paid(payment), _) => Ok(vec![*payment]),
         (Outcome::NotNow(Reason::Inventory), Some(request))
-            if due.purpose == Purpose::Fill && open && waited(&due, means) =>
+            if due.purpose == Purpose::Fill && open && waited(&due, context) =>
         {
             let reason = FailReason::SolverBalanceTooLow;
-            advance(tx, request, Event::CannotFill { reason }, &(), means)
+            advance(tx, request, Event::CannotFill { reason }, &(), context)
         }
         (Outcome::NotNow(reason), _) => {
-            keep(tx, &due, &reason, means)?;
+            keep(tx, &due, &reason, context)?;
             if reason == Reason::NeedsPerson && !dues::is_left_to_vault(tx, due.purpose, due.subject)? {
                 error!(chain.id = %due.chain, request.id = %due.request, "a payment failed twice and waits for a person");
                 dues::park(tx, due.purpose, due.subject)?;
@@ -528,9 +528,9 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
             dues::remove(tx, due.purpose, due.subject)?;
             Ok(Vec::new())
         }
-        (Outcome::CannotFill(reason), Some(request)) => advance(tx, request, Event::CannotFill { reason }, &(), means),
+        (Outcome::CannotFill(reason), Some(request)) => advance(tx, request, Event::CannotFill { reason }, &(), context),
         (Outcome::Worthless(reason), Some(request)) => {
-            advance(tx, request, Event::RefundImpossible { reason }, &(), means)
+            advance(tx, request, Event::RefundImpossible { reason }, &(), context)
         }
         (Outcome::Settled, _) | (Outcome::Worthless(_) | Outcome::CannotFill(_), None) => {
             dues::remove(tx, due.purpose, due.subject)?;
@@ -539,8 +539,8 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, means: &Means) -> Result<Vec<St
     }
 }
 
-fn waited(due: &Due, means: &Means) -> bool {
-    means.now.millis().saturating_sub(due.since.millis()) > WAIT_FOR_FUNDS_MILLIS
+fn waited(due: &Due, context: &PayContext) -> bool {
+    context.now.millis().saturating_sub(due.since.millis()) > WAIT_FOR_FUNDS_MILLIS
 }
 
 #[derive(Serialize)]

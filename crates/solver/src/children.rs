@@ -12,7 +12,7 @@ use store::{Tx, deposits, events, records, requests};
 use crate::advance::advance;
 use crate::deposits::key;
 use crate::error::SolverError;
-use crate::solver::Means;
+use crate::solver::PayContext;
 
 /// The same deposit is always the same child.
 pub fn id(stored: &Stored) -> RequestId {
@@ -26,13 +26,13 @@ pub fn open(
     parent: &Request,
     stored: &Stored,
     reason: FailReason,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<(), SolverError> {
     let id = id(stored);
     let child = Child { id, order: OrderId(key(&stored.deposit)), parent: parent.id, reason };
-    requests::open_child(tx, &child, means.now)?;
+    requests::open_child(tx, &child, context.now)?;
     let figures = serde_json::json!({ "parent": parent.id.to_string(), "reason": reason.as_str() });
-    events::append(tx, id, State::Refunding, "deposit-refused", &figures, means.now)?;
+    events::append(tx, id, State::Refunding, "deposit-refused", &figures, context.now)?;
     let deposit = &stored.deposit;
     // One transaction may hold both a deposit that pays and one that does not.
     let pays = deposits::of_order(tx, parent.order_id)?.is_some_and(|tied| tied.deposit.tx == deposit.tx);
@@ -41,24 +41,24 @@ pub fn open(
 }
 
 /// What became of a deposit's return, for its child, if it has one.
-pub fn meet(tx: &mut Tx<'_>, stored: &Stored, event: Event, means: &Means) -> Result<(), SolverError> {
+pub fn meet(tx: &mut Tx<'_>, stored: &Stored, event: Event, context: &PayContext) -> Result<(), SolverError> {
     if let Some(mut child) = requests::lock(tx, id(stored))?
         && child.state == State::Refunding
     {
-        advance(tx, &mut child, event, &(), means)?;
+        advance(tx, &mut child, event, &(), context)?;
     }
     Ok(())
 }
 
 /// Nothing goes back: there is too little of it, or nobody to take it.
-pub fn cannot_return(tx: &mut Tx<'_>, stored: &Stored, custodial: bool, means: &Means) -> Result<(), SolverError> {
+pub fn cannot_return(tx: &mut Tx<'_>, stored: &Stored, custodial: bool, context: &PayContext) -> Result<(), SolverError> {
     let reason =
         if custodial { RefundFailReason::RefundRecipientIsVasp } else { RefundFailReason::AmountTooLowToRefund };
-    meet(tx, stored, Event::RefundImpossible { reason }, means)
+    meet(tx, stored, Event::RefundImpossible { reason }, context)
 }
 
 /// A reorg took the deposit away. Should it land again, the child is opened again.
-pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<(), SolverError> {
-    requests::close_child(tx, id(stored), FailReason::DepositReorged, means.now)?;
+pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<(), SolverError> {
+    requests::close_child(tx, id(stored), FailReason::DepositReorged, context.now)?;
     Ok(())
 }

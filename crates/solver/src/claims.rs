@@ -28,7 +28,7 @@ use crate::error::{Chained, SolverError};
 use crate::forms::Form;
 use crate::payments::{Outcome, most_voids, pay, refund_cost};
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// How long a claim can be signed for.
 const VALID: Duration = Duration::from_secs(600);
@@ -93,8 +93,8 @@ impl Solver {
     pub async fn ask_claim(&self, wish: Wish) -> Result<Claim, ClaimError> {
         let mut id = [0u8; 32];
         (self.outside.random)(&mut id);
-        let means = self.means();
-        self.store.write(move |tx| ask(tx, id.into(), &wish, &means)).await
+        let context = self.context();
+        self.store.write(move |tx| ask(tx, id.into(), &wish, &context)).await
     }
 
     /// Pays what a wallet has signed for. Not to be called in a future that a caller may drop: what it commits has to be
@@ -111,7 +111,7 @@ impl Solver {
         if !signed {
             return Err(ClaimError::NotSigned);
         }
-        let paid = self.decide(move |tx, means| accept(tx, id, means)).await?;
+        let paid = self.decide(move |tx, context| accept(tx, id, context)).await?;
         self.crash("claim.committed");
         if paid.is_none()
             // Should the word get lost, the worker finds it at the next block.
@@ -131,8 +131,8 @@ fn is_open(stored: &Stored, now: Timestamp) -> Result<(), ClaimError> {
     if stored.claim.expires_at <= now { Err(ClaimError::Expired) } else { Ok(()) }
 }
 
-fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, means: &Means) -> Result<Claim, ClaimError> {
-    let handle = means.balances().ok_or(ClaimError::NotOffered)?;
+fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<Claim, ClaimError> {
+    let handle = context.balances().ok_or(ClaimError::NotOffered)?;
     let currency = ledger::currency(&handle.chain).ok_or(ClaimError::NotOffered)?;
     let token = currency.address.evm().ok_or(ClaimError::NotOffered)?;
     if wish.chain != handle.id() {
@@ -144,7 +144,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, means: &Means) -> Result<Claim, C
     if handle.cannot_receive(wish.recipient) {
         return Err(ClaimError::Recipient);
     }
-    is_served(wish.wallet, wish.recipient, means)?;
+    is_served(wish.wallet, wish.recipient, context)?;
     let available = book::account(tx, wish.wallet)?.available(HoldKind::Claim).min(LARGEST);
     let amount = match wish.amount {
         None => whole(available, currency.decimals)?,
@@ -162,7 +162,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, means: &Means) -> Result<Claim, C
         return Err(ClaimError::Amount("nothing is available"));
     }
     // It costs its owner nothing, so it must not be good for burning our gas.
-    let cost = match means.on(handle.id()) {
+    let cost = match context.on(handle.id()) {
         Some((handle, Some(snapshot))) => refund_cost(handle, snapshot, token)?,
         _ => None,
     };
@@ -176,9 +176,9 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, means: &Means) -> Result<Claim, C
         chain: wish.chain,
         currency: wish.currency,
         amount,
-        expires_at: means.now.plus(VALID),
+        expires_at: context.now.plus(VALID),
     };
-    if !claims::put(tx, &claim, State::Asked, means.now)? {
+    if !claims::put(tx, &claim, State::Asked, context.now)? {
         return Err(SolverError::Broken("two claims of one id").into());
     }
     Ok(claim)
@@ -191,9 +191,9 @@ fn whole(micros: UsdcMicros, decimals: u8) -> Result<UsdcMicros, OutOfRange> {
     whole.in_units(decimals).map(|_| whole)
 }
 
-fn is_served(wallet: Address, recipient: Address, means: &Means) -> Result<(), ClaimError> {
+fn is_served(wallet: Address, recipient: Address, context: &PayContext) -> Result<(), ClaimError> {
     for (field, who) in [("wallet", wallet), ("recipient", recipient)] {
-        if means.screen.blocked.contains(&who) {
+        if context.screen.blocked.contains(&who) {
             return Err(ClaimError::Blocked(field));
         }
     }
@@ -201,26 +201,26 @@ fn is_served(wallet: Address, recipient: Address, means: &Means) -> Result<(), C
 }
 
 /// The wallet has signed: what it claims is set aside and its payment decided, or due.
-fn accept(tx: &mut Tx<'_>, id: B256, means: &Means) -> Result<Option<Paid>, ClaimError> {
+fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<Paid>, ClaimError> {
     let stored = claims::lock(tx, id)?.ok_or(ClaimError::NotAsked)?;
-    is_open(&stored, means.now)?;
+    is_open(&stored, context.now)?;
     let claim = &stored.claim;
-    is_served(claim.wallet, claim.recipient, means)?;
-    set_state(tx, &stored, Event::Signed, means)?;
-    match book::open_hold(tx, &hold(claim, 0), means.now)? {
+    is_served(claim.wallet, claim.recipient, context)?;
+    set_state(tx, &stored, Event::Signed, context)?;
+    match book::open_hold(tx, &hold(claim, 0), context.now)? {
         Opened::Now => {}
         Opened::Already(_) => return Err(SolverError::Broken("a claim is set aside before it is signed for").into()),
         Opened::TooLow(account) => {
-            let decimals = means.balances().and_then(|handle| ledger::currency(&handle.chain)).map_or(6, |it| it.decimals);
+            let decimals = context.balances().and_then(|handle| ledger::currency(&handle.chain)).map_or(6, |it| it.decimals);
             let available = whole(account.available(HoldKind::Claim), decimals)?.in_units(decimals)?;
             return Err(ClaimError::BalanceTooLow { available });
         }
     }
-    Ok(send(tx, claim, means)?)
+    Ok(send(tx, claim, context)?)
 }
 
-fn set_state(tx: &mut Tx<'_>, stored: &Stored, event: Event, means: &Means) -> Result<(), SolverError> {
-    Ok(claims::set_state(tx, stored.claim.id, step(stored.state, event)?, means.now)?)
+fn set_state(tx: &mut Tx<'_>, stored: &Stored, event: Event, context: &PayContext) -> Result<(), SolverError> {
+    Ok(claims::set_state(tx, stored.claim.id, step(stored.state, event)?, context.now)?)
 }
 
 fn hold(claim: &Claim, attempt: u32) -> Hold {
@@ -229,8 +229,8 @@ fn hold(claim: &Claim, attempt: u32) -> Hold {
 }
 
 /// Decides the payment, or leaves it to be decided.
-fn send(tx: &mut Tx<'_>, claim: &Claim, means: &Means) -> Result<Option<Paid>, SolverError> {
-    let decimals = means.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
+fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<Paid>, SolverError> {
+    let decimals = context.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
     let due = Due {
         purpose: Purpose::Claim,
         subject: claim.id,
@@ -240,12 +240,12 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, means: &Means) -> Result<Option<Paid>, S
         currency: claim.currency,
         recipient: claim.recipient,
         amount: claim.amount.in_units(decimals.ok_or(SolverError::Broken("a claim of an unknown currency"))?)?,
-        since: means.now,
+        since: context.now,
     };
-    match pay(tx, &due, None, means)? {
+    match pay(tx, &due, None, context)? {
         Outcome::Paid(payment) => Ok(Some(*payment)),
         Outcome::NotNow(reason) => {
-            dues::put(tx, &due, &reason.to_string(), means.now)?;
+            dues::put(tx, &due, &reason.to_string(), context.now)?;
             Ok(None)
         }
         Outcome::Settled | Outcome::Worthless(_) | Outcome::CannotFill(_) => {
@@ -271,7 +271,7 @@ pub fn form(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<Form, So
 
 /// The block of a claim's payment is final: what was set aside is spent or, where nothing was paid, free again. What we
 /// gave up ourselves is sent once more.
-pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, means: &Means) -> Result<Vec<Paid>, SolverError> {
+pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayContext) -> Result<Vec<Paid>, SolverError> {
     let stored = claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::Broken("a payment of no claim"))?;
     let claim = &stored.claim;
     let open = book::open_hold_of(tx, HoldKind::Claim, claim.id)?;
@@ -280,20 +280,20 @@ pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, means: &Means) -
         PaymentState::Final => {
             let hold = open.ok_or(SolverError::Broken("a claim that nothing stands for was paid"))?.hold;
             let entry = Entry::new(Cause::Claim { hold: hold.id }, hold.wallet, hold.amount.negated(), hold.request)?;
-            book::post_hold(tx, hold.id, &[entry], means.now)?;
-            set_state(tx, &stored, Event::Paid, means)?;
+            book::post_hold(tx, hold.id, &[entry], context.now)?;
+            set_state(tx, &stored, Event::Paid, context)?;
             info!(wallet = %claim.wallet, claim = %claim.id, micros = claim.amount.0, "a claim is paid");
             Ok(Vec::new())
         }
         PaymentState::Void => {
             let again = payments::voids(tx, Purpose::Claim, claim.id)? < most_voids(Purpose::Claim);
             if paid.cancelled && again {
-                return Ok(send(tx, claim, means)?.into_iter().collect());
+                return Ok(send(tx, claim, context)?.into_iter().collect());
             }
             if let Some(open) = open {
-                book::void_hold(tx, open.hold.id, means.now)?;
+                book::void_hold(tx, open.hold.id, context.now)?;
             }
-            set_state(tx, &stored, Event::Failed, means)?;
+            set_state(tx, &stored, Event::Failed, context)?;
             warn!(wallet = %claim.wallet, claim = %claim.id, "a claim could not be paid, its balance has it back");
             Ok(Vec::new())
         }
@@ -301,7 +301,7 @@ pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, means: &Means) -
 }
 
 /// The chain shows a payment of a claim that this database does not know to be sent: it stands as if it had decided it.
-pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, means: &Means) -> Result<(), SolverError> {
+pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &PayContext) -> Result<(), SolverError> {
     let currency = ledger::currency(&handle.chain).ok_or(SolverError::Broken("a claim where no balances are kept"))?;
     let claim = Claim {
         id: shown.id,
@@ -310,15 +310,15 @@ pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, means: &Mea
         chain: handle.id(),
         currency: currency.address.evm().unwrap_or_default(),
         amount: UsdcMicros::of(Amount::new(shown.amount), currency.decimals)?,
-        expires_at: means.now,
+        expires_at: context.now,
     };
-    claims::put(tx, &claim, State::Asked, means.now)?;
+    claims::put(tx, &claim, State::Asked, context.now)?;
     let stored = claims::lock(tx, claim.id)?.ok_or(SolverError::Broken("a claim that is not kept"))?;
-    set_state(tx, &stored, Event::Found, means)?;
+    set_state(tx, &stored, Event::Found, context)?;
     let open = book::find_hold(tx, hold(&claim, 0).id)?;
     if open.is_none_or(|open| open.state != HoldState::Open) && stored.state != State::Success {
         let attempt = book::next_attempt(tx, HoldKind::Claim, claim.id)?;
-        book::impose_hold(tx, &hold(&claim, attempt), means.now)?;
+        book::impose_hold(tx, &hold(&claim, attempt), context.now)?;
     }
     dues::remove(tx, Purpose::Claim, claim.id)?;
     Ok(())

@@ -27,7 +27,7 @@ use crate::follow::block_time;
 use crate::losses;
 use crate::payments::{Outcome, Reason, pay};
 use crate::handle::ChainHandle;
-use crate::solver::Means;
+use crate::solver::PayContext;
 
 /// Takes in one deposit of a block. Reading the same block again changes nothing.
 pub fn apply(
@@ -35,7 +35,7 @@ pub fn apply(
     handle: &ChainHandle,
     head: Head,
     seen: &SeenDeposit,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Paid>, SolverError> {
     if !counts(handle, seen) {
         return Ok(Vec::new());
@@ -46,7 +46,7 @@ pub fn apply(
         None => None,
     };
     let deposit = as_row(handle, head, seen, request.as_ref());
-    let stored = match deposits::insert(tx, &deposit, means.now)? {
+    let stored = match deposits::insert(tx, &deposit, context.now)? {
         Some(id) => Stored { id, state: State::Seen, deposit, refused: None },
         None => {
             let known = deposits::find(tx, deposit.chain, deposit.tx, deposit.ordinal)?;
@@ -56,7 +56,7 @@ pub fn apply(
             }
             // In another block its transaction may have done something else: the old sight is undone first.
             if known.state != State::Gone {
-                vanish(tx, &known, means)?;
+                vanish(tx, &known, context)?;
                 request = match request {
                     Some(request) => requests::lock(tx, request.id)?,
                     None => None,
@@ -71,13 +71,13 @@ pub fn apply(
         records::put(tx, &record(handle, head, seen, request.id))?;
     }
     if !listed {
-        refuse(tx, &stored, request.as_ref(), FailReason::OriginCurrencyMismatch, means)?;
+        refuse(tx, &stored, request.as_ref(), FailReason::OriginCurrencyMismatch, context)?;
         return Ok(Vec::new());
     }
     if stored.deposit.ripe_at > head.number {
         return Ok(Vec::new());
     }
-    confirm(tx, &stored, request.as_mut(), means)
+    confirm(tx, &stored, request.as_mut(), context)
 }
 
 /// Anyone can make a token that claims transfers to us. What is no currency of ours is noted only where our own contract
@@ -113,15 +113,15 @@ pub fn confirm(
     tx: &mut Tx<'_>,
     stored: &Stored,
     request: Option<&mut Request>,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Paid>, SolverError> {
     let deposit = &stored.deposit;
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
     // Held, not returned: what to do with it is for a person to decide.
-    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| means.screen.blocked.contains(who)) {
-        return refuse(tx, stored, None, FailReason::BlockedWallet, means);
+    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| context.screen.blocked.contains(who)) {
+        return refuse(tx, stored, None, FailReason::BlockedWallet, context);
     }
-    let Some(request) = request else { return refuse(tx, stored, None, FailReason::OrphanedDepositRefund, means) };
+    let Some(request) = request else { return refuse(tx, stored, None, FailReason::OrphanedDepositRefund, context) };
     let facts = Facts {
         chain: deposit.chain,
         currency: deposit.currency,
@@ -139,37 +139,37 @@ pub fn confirm(
         Verdict::Stranger { reason } if ahead && fast_fill::is_of_the_order(reason) => {
             Event::DepositAccepted { output: request.quote.figures.paid }
         }
-        Verdict::Stranger { reason } => return refuse(tx, stored, Some(request), reason, means),
+        Verdict::Stranger { reason } => return refuse(tx, stored, Some(request), reason, context),
         // A command, where such commands are taken: for trying out what a refund looks like.
-        Verdict::Fill { .. } if means.forces_refund(&request.quote) => {
+        Verdict::Fill { .. } if context.forces_refund(&request.quote) => {
             Event::DepositRefused { reason: FailReason::ManualAdminRefund }
         }
-        Verdict::Fill { .. } if excess::is_too_much(&request.quote, deposit, means)? => {
+        Verdict::Fill { .. } if excess::is_too_much(&request.quote, deposit, context)? => {
             Event::DepositRefused { reason: FailReason::Slippage }
         }
-        Verdict::Fill { output } => match ended(&request.quote, means) {
+        Verdict::Fill { output } => match ended(&request.quote, context) {
             Some(reason) => Event::DepositRefused { reason },
             None => Event::DepositAccepted { output },
         },
         Verdict::Refund { reason } => Event::DepositRefused { reason },
     };
     if request.state == RequestState::Failed && deposits::of_order(tx, request.order_id)?.is_none() {
-        return refuse(tx, stored, Some(request), FailReason::OrderIsCancelled, means);
+        return refuse(tx, stored, Some(request), FailReason::OrderIsCancelled, context);
     }
     if !losses::takes_place(tx, stored, request)? {
-        return refuse(tx, stored, Some(request), FailReason::DepositedAmountTooLowToFill, means);
+        return refuse(tx, stored, Some(request), FailReason::DepositedAmountTooLowToFill, context);
     }
     if !tie(tx, stored.id, request.order_id)? {
-        return refuse(tx, stored, Some(request), FailReason::DoubleSpend, means);
+        return refuse(tx, stored, Some(request), FailReason::DoubleSpend, context);
     }
-    losses::recover(tx, stored, request, means)?;
-    fast_fill::landed(tx, stored, request, means)?;
-    advance(tx, request, event, &Figures::of(deposit), means)
+    losses::recover(tx, stored, request, context)?;
+    fast_fill::landed(tx, stored, request, context)?;
+    advance(tx, request, event, &Figures::of(deposit), context)
 }
 
 /// Why what was promised for a while is not made good any more.
-fn ended(quote: &Quote, means: &Means) -> Option<FailReason> {
-    deposit::fill_too_late(quote, fast_fill::destination_time(quote.terms.as_ref()?, means))
+fn ended(quote: &Quote, context: &PayContext) -> Option<FailReason> {
+    deposit::fill_too_late(quote, fast_fill::destination_time(quote.terms.as_ref()?, context))
 }
 
 /// A deposit that pays for no order is sent back once it is final; one that names an order is a request of its own.
@@ -178,11 +178,11 @@ fn refuse(
     stored: &Stored,
     named: Option<&Request>,
     reason: FailReason,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Paid>, SolverError> {
     deposits::refuse(tx, stored.id, reason)?;
     if let Some(parent) = named {
-        children::open(tx, parent, stored, reason, means)?;
+        children::open(tx, parent, stored, reason, context)?;
     }
     Ok(Vec::new())
 }
@@ -201,15 +201,15 @@ pub fn return_to_depositor(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
     stored: &Stored,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Paid>, SolverError> {
     let (deposit, key) = (&stored.deposit, key(&stored.deposit));
     let reason = stored.refused.filter(|reason| is_returnable(*reason));
-    let custodial = means.screen.custodial.contains(&deposit.depositor);
+    let custodial = context.screen.custodial.contains(&deposit.depositor);
     let nobody = handle.cannot_receive(deposit.depositor) || custodial;
     let (Some(reason), false) = (reason, nobody) else {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
-        children::cannot_return(tx, stored, custodial, means)?;
+        children::cannot_return(tx, stored, custodial, context)?;
         return Ok(Vec::new());
     };
     // A database that was lost may have had it returned out of the depository: what it signed for is read first.
@@ -239,9 +239,9 @@ pub fn return_to_depositor(
         currency: deposit.currency,
         recipient: deposit.depositor,
         amount: deposit.amount,
-        since: means.now,
+        since: context.now,
     };
-    match pay(tx, &due, None, means)? {
+    match pay(tx, &due, None, context)? {
         Outcome::Paid(payment) => {
             deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
             Ok(vec![*payment])
@@ -255,7 +255,7 @@ pub fn return_to_depositor(
         Outcome::Settled if !settlements::is_final(tx, due.order)? => Ok(Vec::new()),
         Outcome::Settled | Outcome::Worthless(_) | Outcome::CannotFill(_) => {
             deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
-            children::cannot_return(tx, stored, false, means)?;
+            children::cannot_return(tx, stored, false, context)?;
             Ok(Vec::new())
         }
         Outcome::NotNow(_) => Ok(Vec::new()),
@@ -302,10 +302,10 @@ pub(crate) fn return_key(chain: ChainId, tx: B256, ordinal: u32) -> B256 {
 }
 
 /// A reorg took the deposit's block away.
-pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Paid>, SolverError> {
+pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<Vec<Paid>, SolverError> {
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Vanished)?)?;
-    deposits::set_gone_at(tx, stored.id, means.now)?;
-    children::vanish(tx, stored, means)?;
+    deposits::set_gone_at(tx, stored.id, context.now)?;
+    children::vanish(tx, stored, context)?;
     let Some(order) = stored.deposit.order_id else { return Ok(Vec::new()) };
     let Some(mut request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
     let tied = deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == stored.id);
@@ -316,9 +316,9 @@ pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, means: &Means) -> Result<Vec<Pai
     deposits::release(tx, stored.id)?;
     let fill_decided = settlements::outcome(tx, order)?.is_some();
     if fill_decided {
-        losses::open(tx, stored, &request, means)?;
+        losses::open(tx, stored, &request, context)?;
     }
-    advance(tx, &mut request, Event::DepositGone { fill_decided }, &Figures::of(&stored.deposit), means)
+    advance(tx, &mut request, Event::DepositGone { fill_decided }, &Figures::of(&stored.deposit), context)
 }
 
 pub(crate) fn as_row(handle: &ChainHandle, head: Head, seen: &SeenDeposit, request: Option<&Request>) -> Deposit {

@@ -22,7 +22,7 @@ use tracing::warn;
 use crate::error::{Chained, SolverError};
 use crate::routes::hedge;
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// Looked at in one round.
 const BATCH: i64 = 64;
@@ -74,11 +74,11 @@ async fn settle(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, id: SameChainId
     if !seen.is_some_and(|seen| seen.sent.success) {
         return Ok(());
     }
-    let (handle, means) = (handle.clone(), solver.means());
-    solver.store.write(move |tx| credit(tx, &handle, id, &means)).await
+    let (handle, context) = (handle.clone(), solver.context());
+    solver.store.write(move |tx| credit(tx, &handle, id, &context)).await
 }
 
-fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, means: &Means) -> Result<(), SolverError> {
+fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayContext) -> Result<(), SolverError> {
     let Some(request) = same_chain::unbooked(tx, id)? else { return Ok(()) };
     let request = requests::find(tx, request)?.ok_or(SolverError::Broken("a transaction of no request"))?;
     let quote = &request.quote;
@@ -89,7 +89,7 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, means: &Means)
     };
     let share = quote.figures.fees.app_total()?;
     // As long as nobody can say what it is worth, it waits.
-    let Some((price, rate, decimals)) = rate(handle, currency, share, means)? else { return Ok(()) };
+    let Some((price, rate, decimals)) = rate(handle, currency, share, context)? else { return Ok(()) };
     let outcome = Outcome::same_chain(quote, price, rate, decimals)?;
     let mut entries = match &outcome {
         Some(outcome) => outcome.alone_entries(id.0, request.id)?,
@@ -98,7 +98,7 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, means: &Means)
     // Accounts are taken in the order of their addresses.
     entries.sort_by_key(Entry::wallet);
     for entry in &entries {
-        book::post(tx, entry, means.now)?;
+        book::post(tx, entry, context.now)?;
     }
     Ok(same_chain::book(tx, id, outcome.as_ref())?)
 }
@@ -109,19 +109,19 @@ fn rate(
     handle: &ChainHandle,
     currency: &Currency,
     amount: Amount,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Option<(Price, Ratio, u8)>, SolverError> {
-    let Some((home, there)) = means.balances().and_then(|home| means.on(home.id())) else { return Ok(None) };
-    let (here, there) = (means.on(handle.id()).and_then(|(_, snapshot)| fresh(snapshot)), fresh(there));
+    let Some((home, there)) = context.balances().and_then(|home| context.on(home.id())) else { return Ok(None) };
+    let (here, there) = (context.on(handle.id()).and_then(|(_, snapshot)| fresh(snapshot)), fresh(there));
     let (Some(here), Some(there), Some(usdc)) = (here, there, ledger::currency(&home.chain)) else { return Ok(None) };
     let fed = |snapshot: &Snapshot, of: &Currency| snapshot.fed(of.address.evm()?);
     let (Some(price), Some(usdc_price)) = (fed(here, currency), fed(there, usdc)) else { return Ok(None) };
     let pair = Pair::of(currency, usdc);
     let feeds = pair.rate((currency, price), (usdc, usdc_price))?;
     let pools = hedge((&handle.chain, currency, here), (&home.chain, usdc, there), amount);
-    let charged = pair.relay_bps(&means.terms).saturating_add(pair.spread_bps(&means.terms));
+    let charged = pair.relay_bps(&context.terms).saturating_add(pair.spread_bps(&context.terms));
     let kept = Ratio::bps(10_000u16.saturating_sub(charged));
-    Ok(Some((price, pair.bounded(feeds, pools, &means.terms)?.times(kept)?, usdc.decimals)))
+    Ok(Some((price, pair.bounded(feeds, pools, &context.terms)?.times(kept)?, usdc.decimals)))
 }
 
 fn fresh(snapshot: Option<&Snapshot>) -> Option<&Snapshot> {

@@ -17,17 +17,17 @@ use crate::advance::note;
 use crate::deposits::{key, worth};
 use crate::error::SolverError;
 use crate::payments::{Outcome, keep, pay};
-use crate::solver::Means;
+use crate::solver::PayContext;
 
 /// Whether a deposit holds more beyond its order than our own funds are for: then all of it goes back.
-pub fn is_too_much(quote: &Quote, deposit: &Deposit, means: &Means) -> Result<bool, SolverError> {
+pub fn is_too_much(quote: &Quote, deposit: &Deposit, context: &PayContext) -> Result<bool, SolverError> {
     let amount = deposit::excess(quote, deposit.amount)?;
-    let Some((handle, _)) = means.on(deposit.chain) else { return Ok(!amount.is_zero()) };
+    let Some((handle, _)) = context.on(deposit.chain) else { return Ok(!amount.is_zero()) };
     Ok(!amount.is_zero() && worth(quote, handle, deposit.currency, amount) > handle.settings.most_refund)
 }
 
 /// Pays back the excess of an order's deposit, if there is one and its time has come. Asking again is harmless.
-pub fn give_back(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<Vec<Stored>, SolverError> {
+pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
     let Some(tied) = deposits::of_order(tx, order)? else { return Ok(Vec::new()) };
     // What comes beyond a fill ahead of its deposit is the integrator's, who stood for it.
@@ -42,8 +42,8 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<Vec<S
     }
     let recipient = request.quote.refund_recipient().evm().ok_or(SolverError::Broken("not an EVM account"))?;
     let figures = json!({ "excess": amount, "deposited": deposit.amount, "recipient": recipient });
-    if means.screen.custodial.contains(&recipient) {
-        note(tx, &request, "excess-kept-from-exchange", &figures, means)?;
+    if context.screen.custodial.contains(&recipient) {
+        note(tx, &request, "excess-kept-from-exchange", &figures, context)?;
         return Ok(Vec::new());
     }
     let subject = key(deposit);
@@ -56,20 +56,20 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<Vec<S
         currency: deposit.currency,
         recipient,
         amount,
-        since: means.now,
+        since: context.now,
     };
-    match pay(tx, &due, Some(&request.quote), means)? {
+    match pay(tx, &due, Some(&request.quote), context)? {
         Outcome::Paid(payment) => {
-            note(tx, &request, "excess-due", &figures, means)?;
+            note(tx, &request, "excess-due", &figures, context)?;
             Ok(vec![*payment])
         }
         Outcome::NotNow(reason) => {
-            keep(tx, &due, &reason, means)?;
-            note(tx, &request, "excess-due", &figures, means)?;
+            keep(tx, &due, &reason, context)?;
+            note(tx, &request, "excess-due", &figures, context)?;
             Ok(Vec::new())
         }
         Outcome::Worthless(_) => {
-            note(tx, &request, "excess-too-small", &figures, means)?;
+            note(tx, &request, "excess-too-small", &figures, context)?;
             Ok(Vec::new())
         }
         Outcome::Settled | Outcome::CannotFill(_) => Ok(Vec::new()),
@@ -82,9 +82,9 @@ pub fn returned(
     request: &Request,
     hash: B256,
     amount: Amount,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<(), SolverError> {
-    note(tx, request, "excess-returned", &json!({ "tx": hash, "amount": amount }), means)
+    note(tx, request, "excess-returned", &json!({ "tx": hash, "amount": amount }), context)
 }
 
 /// What the payment carries where others carry their order's id, and what excludes a second one: an order is filled once,

@@ -31,7 +31,7 @@ use tracing::warn;
 
 use crate::advance::advance;
 use crate::error::{Chained, SolverError};
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// What an integrator asks for.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ impl Solver {
     /// Decides a fill ahead of its deposit. Not to be called in a future that a caller may drop: what it commits has to be
     /// handed on.
     pub async fn fast_fill(self: Arc<Self>, wish: Wish) -> Result<Answer, FastFillError> {
-        let (answer, paid) = self.decide(move |tx, means| decide(tx, &wish, means)).await?;
+        let (answer, paid) = self.decide(move |tx, context| decide(tx, &wish, context)).await?;
         if answer == Answer::Queued {
             self.crash("hold.committed");
         }
@@ -108,7 +108,7 @@ impl Solver {
     }
 }
 
-fn decide(tx: &mut Tx<'_>, wish: &Wish, means: &Means) -> Result<(Answer, Vec<Stored>), FastFillError> {
+fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer, Vec<Stored>), FastFillError> {
     let found = requests::find(tx, wish.request)?.ok_or(FastFillError::NotFound)?;
     let done = Ok((Answer::Done, Vec::new()));
     if matches!(found.state, State::Success | State::Refunded) {
@@ -130,7 +130,7 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, means: &Means) -> Result<(Answer, Vec<St
         }
         State::Waiting => {}
     }
-    let plan = plan(tx, wish, &request, means)?;
+    let plan = plan(tx, wish, &request, context)?;
     let account = ledger::account(tx, wish.wallet)?;
     let available = dollars(account.available(HoldKind::FastFill));
     if let Some(most) = wish.most {
@@ -151,14 +151,14 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, means: &Means) -> Result<(Answer, Vec<St
         held: UsdcMicros(plan.worth.0),
     };
     let hold = Hold { id: fast.hold(), wallet: fast.wallet, amount: fast.held, request: Some(request.id) };
-    match ledger::open_hold(tx, &hold, means.now)? {
+    match ledger::open_hold(tx, &hold, context.now)? {
         Opened::Now => {}
         Opened::Already(_) => return Err(FastFillError::InFlight),
         Opened::TooLow(_) => return Err(FastFillError::BalanceTooLow { worth: plan.worth, available }),
     }
-    fast_fills::put(tx, &fast, means.now)?;
+    fast_fills::put(tx, &fast, context.now)?;
     let figures = json!({ "amount": fast.amount, "usd": plan.worth.to_string(), "key": fast.key });
-    let paid = advance(tx, &mut request, Event::FastFill { output: plan.output }, &figures, means)?;
+    let paid = advance(tx, &mut request, Event::FastFill { output: plan.output }, &figures, context)?;
     // Where the market no longer allows it, advancing has given the hold back: then nothing of this is committed.
     if fast_fills::of_order(tx, request.order_id)?.is_none() {
         return Err(FastFillError::NotEligible("the market no longer gives what its order asks for"));
@@ -174,10 +174,10 @@ struct Plan {
 }
 
 /// What would be paid for what, by the rules a deposit of that amount would meet.
-fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, means: &Means) -> Result<Plan, FastFillError> {
+fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -> Result<Plan, FastFillError> {
     let quote = &request.quote;
     let terms = quote.terms.as_ref().ok_or(FastFillError::NotEligible("it has no order"))?;
-    if means.forces_refund(quote) {
+    if context.forces_refund(quote) {
         return Err(FastFillError::NotEligible("it asks for a refund"));
     }
     // A fill that reverted once would revert again; an ordinary one still has its own try.
@@ -192,13 +192,13 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, means: &Means) -> Resul
     let (Some(currency), Some(user)) = (terms.deposit.address.evm(), quote.ask.user.evm()) else {
         return Err(FastFillError::NotEligible("its deposit is not on an EVM chain"));
     };
-    let time = destination_time(terms, means);
+    let time = destination_time(terms, context);
     if deposit::too_late(quote, time).is_some() {
         return Err(FastFillError::NotEligible("its order has ended, or is about to"));
     }
     let facts = Facts { chain: terms.deposit.chain, currency, amount, payer: user, sender: user, block_time: time };
     match deposit::judge(quote, &facts)? {
-        Verdict::Fill { output } => Ok(Plan { amount, worth: worth(quote, terms, amount, means)?, output }),
+        Verdict::Fill { output } => Ok(Plan { amount, worth: worth(quote, terms, amount, context)?, output }),
         Verdict::Refund { .. } | Verdict::Stranger { .. } => {
             Err(FastFillError::Amount("a deposit of this would not be filled"))
         }
@@ -206,26 +206,26 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, means: &Means) -> Resul
 }
 
 /// Deadlines go by the chain's clock; where it is not known, by ours.
-pub(crate) fn destination_time(terms: &OrderTerms, means: &Means) -> Timestamp {
-    let time = means.on(terms.payout.chain).and_then(|(_, snapshot)| i64::try_from(snapshot?.time).ok());
-    time.map_or(means.now, Timestamp::from_secs)
+pub(crate) fn destination_time(terms: &OrderTerms, context: &PayContext) -> Timestamp {
+    let time = context.on(terms.payout.chain).and_then(|(_, snapshot)| i64::try_from(snapshot?.time).ok());
+    time.map_or(context.now, Timestamp::from_secs)
 }
 
 /// What an amount of the deposit's currency is worth: as quoted or, where that is more, now. The deposit's own chain may
 /// stand still, so that nobody knows.
-fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, means: &Means) -> Result<UsdMicros, FastFillError> {
-    let on = means.on(terms.deposit.chain);
+fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, context: &PayContext) -> Result<UsdMicros, FastFillError> {
+    let on = context.on(terms.deposit.chain);
     let currency = on.and_then(|(handle, _)| handle.chain.currency(&terms.deposit.address));
     let currency = currency.ok_or(FastFillError::NotEligible("its currency is no longer served"))?;
     let quoted = quote.figures.prices.deposit.usd_ceil(amount, currency.decimals)?;
-    let price = terms.deposit.address.evm().and_then(|of| price_now(terms.deposit.chain, of, means));
+    let price = terms.deposit.address.evm().and_then(|of| price_now(terms.deposit.chain, of, context));
     let now = price.map(|(price, decimals)| price.usd_ceil(amount, decimals)).transpose()?;
     Ok(now.unwrap_or(quoted).max(quoted))
 }
 
 /// With the decimals of its currency; none where nobody knows.
-fn price_now(chain: ChainId, currency: Address, means: &Means) -> Option<(Price, u8)> {
-    let (handle, snapshot) = means.on(chain)?;
+fn price_now(chain: ChainId, currency: Address, context: &PayContext) -> Option<(Price, u8)> {
+    let (handle, snapshot) = context.on(chain)?;
     let snapshot = snapshot.filter(|snapshot| snapshot.check_age().is_ok())?;
     Some((snapshot.price(currency).ok()?, handle.chain.token(currency)?.decimals))
 }
@@ -236,7 +236,7 @@ fn dollars(usdc: UsdcMicros) -> UsdMicros {
 }
 
 /// A fill was paid. Ahead of its deposit, the order is short of what was counted on.
-pub fn paid(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<(), SolverError> {
+pub fn paid(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<(), SolverError> {
     let Some(terms) = quote.and_then(|quote| quote.terms.as_ref()) else { return Ok(()) };
     let Some(fast) = fast_fills::of_order(tx, due.order)? else { return Ok(()) };
     if deposits::of_order(tx, due.order)?.is_some() {
@@ -251,13 +251,13 @@ pub fn paid(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) ->
         usd: dollars(fast.held),
         deadline: Timestamp::from_secs(i64::from(terms.deadline)),
     };
-    Ok(losses::open(tx, &loss, means.now)?)
+    Ok(losses::open(tx, &loss, context.now)?)
 }
 
 /// Nothing was and nothing will be paid ahead: the balance is free again.
-pub fn give_up(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<(), SolverError> {
+pub fn give_up(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     if let Some(open) = ledger::open_hold_of(tx, HoldKind::FastFill, request.id.0)? {
-        ledger::void_hold(tx, open.hold.id, means.now)?;
+        ledger::void_hold(tx, open.hold.id, context.now)?;
         fast_fills::void(tx, request.order_id)?;
     }
     Ok(())
@@ -272,40 +272,40 @@ pub fn is_ahead(tx: &mut Tx<'_>, request: &Request) -> Result<bool, SolverError>
 
 /// The deposit of an order that was to be filled ahead of it has taken its slot: the hold ends. If nothing was paid yet,
 /// the deposit pays for the order like any other.
-pub fn landed(tx: &mut Tx<'_>, deposit: &Deposit, request: &Request, means: &Means) -> Result<(), SolverError> {
+pub fn landed(tx: &mut Tx<'_>, deposit: &Deposit, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(fast) = fast_fills::of_order(tx, request.order_id)? else { return Ok(()) };
     if settlements::outcome(tx, request.order_id)?.is_none() {
         dues::withdraw(tx, request.id)?;
-        return give_up(tx, request, means);
+        return give_up(tx, request, context);
     }
     let Some(hold) = ledger::find_hold(tx, fast.hold())? else { return Ok(()) };
     let ends_here = match hold.state {
-        HoldState::Open => ledger::void_hold(tx, fast.hold(), means.now)?,
+        HoldState::Open => ledger::void_hold(tx, fast.hold(), context.now)?,
         HoldState::Posted => {
             let cause = Cause::FastFillReturn { hold: fast.hold() };
-            ledger::post(tx, &Entry::new(cause, fast.wallet, fast.held, Some(request.id))?, means.now)?
+            ledger::post(tx, &Entry::new(cause, fast.wallet, fast.held, Some(request.id))?, context.now)?
         }
         // An earlier deposit had ended it, and a reorg took that one away.
         HoldState::Voided => false,
     };
     if ends_here && request.state == State::Success {
-        book_difference(tx, &fast, deposit, means)?;
+        book_difference(tx, &fast, deposit, context)?;
     }
     Ok(())
 }
 
 /// The fill is mined. Where the deposit came before it, what that brought is known now.
-pub fn filled(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<(), SolverError> {
+pub fn filled(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(fast) = fast_fills::of_order(tx, request.order_id)? else { return Ok(()) };
     match deposits::of_order(tx, request.order_id)? {
-        Some(deposit) => book_difference(tx, &fast, &deposit, means),
+        Some(deposit) => book_difference(tx, &fast, &deposit, context),
         None => Ok(()),
     }
 }
 
 /// What the deposit brought more or less than was counted on.
-fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &Deposit, means: &Means) -> Result<(), SolverError> {
-    let price = price_now(deposit.deposit.chain, deposit.deposit.currency, means);
+fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &Deposit, context: &PayContext) -> Result<(), SolverError> {
+    let price = price_now(deposit.deposit.chain, deposit.deposit.currency, context);
     let delta = difference(fast, deposit.deposit.amount, price)?;
     let deposit = deposit.id.0;
     let cause = match delta {
@@ -313,7 +313,7 @@ fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &Deposit, means: &
         more if more > UsdcMicros::ZERO => Cause::FastFillSurplus { deposit },
         _ => Cause::FastFillShortage { deposit },
     };
-    ledger::post(tx, &Entry::new(cause, fast.wallet, delta, Some(fast.request))?, means.now)?;
+    ledger::post(tx, &Entry::new(cause, fast.wallet, delta, Some(fast.request))?, context.now)?;
     Ok(())
 }
 
@@ -337,7 +337,7 @@ fn difference(fast: &FastFill, deposited: Amount, now: Option<(Price, u8)>) -> R
 }
 
 /// The order has ended for good and its deposit never came: the hold is spent. `false` means that none stood for it.
-pub fn lost(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<bool, SolverError> {
+pub fn lost(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Result<bool, SolverError> {
     let Some(fast) = fast_fills::of_order(tx, request.order_id)? else { return Ok(false) };
     let open = ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state == HoldState::Open);
     if !open {
@@ -345,7 +345,7 @@ pub fn lost(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<bool, S
     }
     let entry =
         Entry::new(Cause::FastFillLoss { hold: fast.hold() }, fast.wallet, fast.held.negated(), Some(request.id))?;
-    ledger::post_hold(tx, fast.hold(), &[entry], means.now)?;
+    ledger::post_hold(tx, fast.hold(), &[entry], context.now)?;
     Ok(true)
 }
 

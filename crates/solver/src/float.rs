@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use crate::error::{Chained, SolverError};
 use crate::payments::first_offer;
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -170,8 +170,8 @@ async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, float: Float) ->
         used: handle.nodes.nonce(handle.treasury, NonceTag::Latest).await?,
         pending: handle.nodes.nonce(handle.treasury, NonceTag::Pending).await?,
     };
-    let means = solver.means();
-    let unit = move |tx: &mut Tx<'_>| fill_up(tx, chain, float, &seen, &means);
+    let context = solver.context();
+    let unit = move |tx: &mut Tx<'_>| fill_up(tx, chain, float, &seen, &context);
     let paid = solver.store.write(unit).await?;
     for stored in &paid {
         let Payment { recipient, amount, .. } = &stored.payment;
@@ -187,9 +187,9 @@ fn fill_up(
     chain: ChainId,
     float: Float,
     seen: &Seen,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Stored>, SolverError> {
-    let Some((handle, snapshot)) = means.on(chain) else { return Ok(Vec::new()) };
+    let Some((handle, snapshot)) = context.on(chain) else { return Ok(Vec::new()) };
     lanes::register(tx, chain, handle.treasury)?;
     let lanes = lanes::lock(tx, chain)?;
     let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
@@ -198,7 +198,7 @@ fn fill_up(
         let has = seen.wallets.iter().find(|(wallet, _)| *wallet == wish.wallet).map(|(_, has)| *has);
         let served = under_way.iter().any(|payment| payment.recipient == wish.wallet);
         match has.filter(|has| !served && float.lacks(*has).is_some()) {
-            Some(_) if means.now.millis().saturating_sub(wish.since.millis()) > FORGOTTEN_AFTER_MILLIS => {
+            Some(_) if context.now.millis().saturating_sub(wish.since.millis()) > FORGOTTEN_AFTER_MILLIS => {
                 let why = wish.reason.as_deref().unwrap_or("nobody looked");
                 warn!(chain.id = %chain, wallet = %wish.wallet, why, "a wallet was not filled up in time; ask again");
                 top_ups::remove(tx, chain, wish.wallet)?;
@@ -230,7 +230,7 @@ fn fill_up(
     }
     // By hand, the treasury may have been used since.
     lanes::raise_nonce(tx, chain, handle.treasury, seen.used)?;
-    top_ups.iter().map(|top_up| pay(tx, handle, *top_up, fees, means)).collect()
+    top_ups.iter().map(|top_up| pay(tx, handle, *top_up, fees, context)).collect()
 }
 
 /// Why the treasury sends nothing now. Its key may also be used by hand, in its own time: nobody's nonce is taken.
@@ -265,7 +265,7 @@ fn spare(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &Seen, fees: Fees, count: 
     Ok(seen.treasury.saturating_sub(Amount::new(out)))
 }
 
-fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, top_up: TopUp, fees: Fees, means: &Means) -> Result<Stored, SolverError> {
+fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, top_up: TopUp, fees: Fees, context: &PayContext) -> Result<Stored, SolverError> {
     let chain = handle.id();
     let nonce = lanes::take_nonce(tx, chain, handle.treasury)?;
     let name = name(chain, handle.treasury, nonce);
@@ -285,7 +285,7 @@ fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, top_up: TopUp, fees: Fees, means: 
         currency: Address::ZERO,
         amount: top_up.amount,
     };
-    let stored = payments::insert(tx, &payment, fees, means.now)?;
+    let stored = payments::insert(tx, &payment, fees, context.now)?;
     stored.ok_or(SolverError::Broken("a nonce of the treasury was used twice"))
 }
 

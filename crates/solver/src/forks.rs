@@ -14,7 +14,7 @@ use tracing::warn;
 use crate::error::SolverError;
 use crate::follow::KEPT_BLOCKS;
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// Rows undone in one unit.
 const BATCH: i64 = 64;
@@ -83,8 +83,8 @@ async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError
 pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u64) -> Result<(), SolverError> {
     let chain = handle.id();
     loop {
-        let means = solver.means();
-        let undone = solver.store.write(move |tx| undo_batch(tx, chain, fork, &means)).await;
+        let context = solver.context();
+        let undone = solver.store.write(move |tx| undo_batch(tx, chain, fork, &context)).await;
         let (paid, more) = undone.map_err(|error| match error {
             // What was final cannot be undone.
             SolverError::Deposit(_) | SolverError::Payment(_) => {
@@ -100,23 +100,23 @@ pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u
 }
 
 /// Undoes some of it. Says whether there is more; doing it twice is harmless.
-fn undo_batch(tx: &mut Tx<'_>, chain: ChainId, fork: u64, means: &Means) -> Result<(Vec<Stored>, bool), SolverError> {
+fn undo_batch(tx: &mut Tx<'_>, chain: ChainId, fork: u64, context: &PayContext) -> Result<(Vec<Stored>, bool), SolverError> {
     records::gone_above(tx, chain, fork)?;
-    if !receipts::gone_above(tx, chain, fork, means.now)? || !same_chain::gone_above(tx, chain, fork)? {
-        let finality = means.on(chain).map_or(0, |(handle, _)| handle.settings.finality);
+    if !receipts::gone_above(tx, chain, fork, context.now)? || !same_chain::gone_above(tx, chain, fork)? {
+        let finality = context.on(chain).map_or(0, |(handle, _)| handle.settings.finality);
         return Err(SolverError::DeepFork { chain, finality });
     }
     let gone = deposits::above(tx, chain, fork, BATCH)?;
     let unmined = payments::above(tx, chain, fork, BATCH)?;
     let mut paid = Vec::new();
     for stored in &gone {
-        paid.extend(crate::deposits::vanish(tx, stored, means)?);
+        paid.extend(crate::deposits::vanish(tx, stored, context)?);
     }
     for stored in &unmined {
         // The same bytes go out again; the request does not go back.
         requests::lock(tx, stored.payment.request)?;
         let state = payment::step(stored.state, payment::Event::Unmined)?;
-        payments::set_state(tx, stored.id, state, means.now)?;
+        payments::set_state(tx, stored.id, state, context.now)?;
         payments::set_mined(tx, stored.id, None)?;
     }
     Ok((paid, !gone.is_empty() || !unmined.is_empty()))

@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
-use crate::solver::Means;
+use crate::solver::PayContext;
 
 /// What to look for on a chain. `sources` is from where the operator fills the treasury up.
 pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: Vec<Address>) -> Funding {
@@ -35,7 +35,7 @@ pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: V
 }
 
 /// Notes what a block shows. Reading the same block again changes nothing.
-pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenReceipt, means: &Means) -> Result<(), SolverError> {
+pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenReceipt, context: &PayContext) -> Result<(), SolverError> {
     let receipt = Receipt {
         chain: handle.id(),
         tx: seen.tx,
@@ -48,34 +48,34 @@ pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenRecei
         amount: Amount::new(seen.amount),
         account: seen.account.map_err(|reason| reason.to_string()),
     };
-    Ok(receipts::put(tx, &receipt, means.now)?)
+    Ok(receipts::put(tx, &receipt, context.now)?)
 }
 
 /// The block of a transfer is final: it is credited, or it is for a person to look at. Without a price it waits.
-pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: ReceiptId, means: &Means) -> Result<(), SolverError> {
+pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: ReceiptId, context: &PayContext) -> Result<(), SolverError> {
     let Some(stored) = receipts::get(tx, id)?.filter(|stored| stored.state == State::Seen) else { return Ok(()) };
     let receipt = &stored.receipt;
     let set_aside = |tx: &mut Tx<'_>, reason: &str| {
         warn!(chain.id = %receipt.chain, tx = %receipt.tx, reason, "money reached the treasury that is nobody's");
         counter!("causeway_unattributed_receipts_total", "chain" => receipt.chain.to_string()).increment(1);
-        receipts::set_aside(tx, id, reason, means.now)
+        receipts::set_aside(tx, id, reason, context.now)
     };
     let account = match &receipt.account {
         Ok(account) => *account,
         Err(reason) => return Ok(set_aside(tx, reason)?),
     };
-    if [account, receipt.sender].iter().any(|who| means.screen.blocked.contains(who)) {
+    if [account, receipt.sender].iter().any(|who| context.screen.blocked.contains(who)) {
         return Ok(set_aside(tx, "blocked-wallet")?);
     }
-    let snapshot = means.on(receipt.chain).and_then(|(_, snapshot)| snapshot);
+    let snapshot = context.on(receipt.chain).and_then(|(_, snapshot)| snapshot);
     let (credit, priced_at) = match worth(handle, receipt, snapshot)? {
         Worth::Micros(credit, priced_at) => (credit, priced_at),
         Worth::Unknown => return Ok(()),
         Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
     };
     let entry = Entry::new(Cause::Funding { receipt: id.0 }, account, credit, None)?;
-    book::post(tx, &entry, means.now)?;
-    receipts::credited(tx, id, credit, priced_at, means.now)?;
+    book::post(tx, &entry, context.now)?;
+    receipts::credited(tx, id, credit, priced_at, context.now)?;
     info!(wallet = %account, tx = %receipt.tx, credited = credit.0, "funded an app balance");
     Ok(())
 }

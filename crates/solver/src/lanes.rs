@@ -22,7 +22,7 @@ use crate::advance::advance;
 use crate::error::{Chained, SolverError};
 use crate::float;
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// Payments of a lane that one pass looks at. The window is smaller.
 const MOST: i64 = 256;
@@ -106,12 +106,12 @@ async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, stor
     if stored.payment.purpose == Purpose::Fill && stored.state == State::Decided {
         handle.fill_time.took(solver.now().millis().saturating_sub(stored.created_at.millis()));
     }
-    let (id, hash, means) = (stored.id, signed.hash, solver.means());
+    let (id, hash, context) = (stored.id, signed.hash, solver.context());
     solver
         .store
         .write(move |tx| {
             let Some(stored) = payments::find(tx, id)? else { return Ok(()) };
-            note_sent(tx, &stored, hash, &means)
+            note_sent(tx, &stored, hash, &context)
         })
         .await
 }
@@ -120,7 +120,7 @@ fn note_sent(
     tx: &mut Tx<'_>,
     stored: &Stored,
     hash: alloy::primitives::B256,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<(), SolverError> {
     // The request is locked before its payment is touched, as everywhere.
     let request = requests::lock(tx, stored.payment.request)?;
@@ -128,10 +128,10 @@ fn note_sent(
     if state != State::Sent {
         return Ok(());
     }
-    payments::set_state(tx, stored.id, state, means.now)?;
+    payments::set_state(tx, stored.id, state, context.now)?;
     payments::set_hash(tx, stored.id, hash)?;
     if let (Purpose::Fill, Some(mut request)) = (stored.payment.purpose, request) {
-        advance(tx, &mut request, Event::FillSent, &hash, means)?;
+        advance(tx, &mut request, Event::FillSent, &hash, context)?;
     }
     Ok(())
 }

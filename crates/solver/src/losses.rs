@@ -18,14 +18,14 @@ use crate::advance::note;
 use crate::deposits::worth;
 use crate::error::SolverError;
 use crate::fast_fill;
-use crate::solver::Means;
+use crate::solver::PayContext;
 use crate::sponsor;
 
 /// A deposit left the slot of an order that something was paid for.
-pub fn open(tx: &mut Tx<'_>, gone: &Stored, request: &Request, means: &Means) -> Result<(), SolverError> {
+pub fn open(tx: &mut Tx<'_>, gone: &Stored, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(terms) = &request.quote.terms else { return Ok(()) };
     let deposit = &gone.deposit;
-    let usd = means.on(deposit.chain).map(|(handle, _)| worth(&request.quote, handle, deposit.currency, deposit.amount));
+    let usd = context.on(deposit.chain).map(|(handle, _)| worth(&request.quote, handle, deposit.currency, deposit.amount));
     let loss = Loss {
         order: request.order_id,
         request: request.id,
@@ -36,8 +36,8 @@ pub fn open(tx: &mut Tx<'_>, gone: &Stored, request: &Request, means: &Means) ->
         deadline: Timestamp::from_secs(i64::from(terms.deadline)),
     };
     let figures = json!({ "amount": loss.amount, "usd": loss.usd.to_string(), "deadline": terms.deadline });
-    note(tx, request, "deposit-missing", &figures, means)?;
-    Ok(losses::open(tx, &loss, means.now)?)
+    note(tx, request, "deposit-missing", &figures, context)?;
+    Ok(losses::open(tx, &loss, context.now)?)
 }
 
 /// Whether a deposit may take the slot. Before anything was paid every deposit that belongs to the order may.
@@ -51,39 +51,39 @@ pub fn takes_place(tx: &mut Tx<'_>, stored: &Stored, request: &Request) -> Resul
 }
 
 /// A deposit has taken the slot: what was missing no longer is.
-pub fn recover(tx: &mut Tx<'_>, stored: &Stored, request: &Request, means: &Means) -> Result<(), SolverError> {
+pub fn recover(tx: &mut Tx<'_>, stored: &Stored, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(known) = losses::find(tx, request.order_id)? else { return Ok(()) };
     if loss::step(known.state, Event::Landed) == known.state {
         return Ok(());
     }
-    losses::recover(tx, request.order_id, stored.id, means.now)?;
+    losses::recover(tx, request.order_id, stored.id, context.now)?;
     let rule = if known.state == State::Booked { "loss-reversed" } else { "deposit-adopted" };
     let figures = json!({ "tx": stored.deposit.tx, "amount": stored.deposit.amount, "missing": known.loss.amount });
     info!(request.id = %request.id, chain.id = %stored.deposit.chain, "a missing deposit is there: {rule}");
-    note(tx, request, rule, &figures, means)
+    note(tx, request, rule, &figures, context)
 }
 
 /// The order's deadline is final and the slot is empty. What we stood to lose is lost, and no longer at risk.
-pub fn book(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<(), SolverError> {
+pub fn book(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     let request = requests::lock_order(tx, order)?;
     let (Some(request), Some(known)) = (request, losses::find(tx, order)?) else { return Ok(()) };
     let empty = deposits::of_order(tx, order)?.is_none();
     if !empty || known.state == State::Booked || loss::step(known.state, Event::DeadlineFinal) != State::Booked {
         return Ok(());
     }
-    losses::book(tx, order, means.now)?;
+    losses::book(tx, order, context.now)?;
     risk::release(tx, order)?;
     let Loss { chain, amount, usd, .. } = known.loss;
-    if fast_fill::lost(tx, &request, means)? {
+    if fast_fill::lost(tx, &request, context)? {
         // The integrator has stood for the deposit: all of the transfer is paid for.
-        sponsor::settle(tx, order, means)?;
+        sponsor::settle(tx, order, context)?;
         info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill never came: its integrator carries it");
-        return note(tx, &request, "fast-fill-lost", &json!({ "amount": amount, "usd": usd.to_string() }), means);
+        return note(tx, &request, "fast-fill-lost", &json!({ "amount": amount, "usd": usd.to_string() }), context);
     }
-    sponsor::forgo(tx, order, means)?;
+    sponsor::forgo(tx, order, context)?;
     error!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "a deposit was taken back after its payment and stays away: a loss");
     counter!("causeway_losses_booked_total", "chain" => chain.to_string()).increment(1);
-    note(tx, &request, "loss-booked", &json!({ "amount": amount, "usd": usd.to_string() }), means)
+    note(tx, &request, "loss-booked", &json!({ "amount": amount, "usd": usd.to_string() }), context)
 }
 
 /// A payment turned out void. Where nothing else was or will be paid for the order, nothing is missing.

@@ -39,7 +39,7 @@ pub async fn refund(
 ) -> Result<Result<State, NotRefunded>, SolverError> {
     warn!(request.id = %id, by = %decision.by, reason = %decision.reason, "a person asks for a refund");
     // This is not the worker, even in its process: what is to be paid is written down for it.
-    let means = solver.means().for_the_worker();
+    let context = solver.context().for_the_worker();
     let unit = move |tx: &mut Tx<'_>| {
         let Some(mut request) = requests::lock(tx, id)? else {
             let quoted = requests::find(tx, id)?.is_some();
@@ -49,7 +49,7 @@ pub async fn refund(
         if let Some(why) = why_not(request.state, decided) {
             return Ok(Err(NotRefunded::Because(why)));
         }
-        advance(tx, &mut request, Event::OperatorRefund, &decision, &means)?;
+        advance(tx, &mut request, Event::OperatorRefund, &decision, &context)?;
         Ok::<_, SolverError>(Ok(request.state))
     };
     let decided = solver.store.write(unit).await?;

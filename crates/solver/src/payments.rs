@@ -22,7 +22,7 @@ use crate::fast_fill;
 use crate::forms::Form;
 use crate::reprice::{Repriced, reprice};
 use crate::handle::ChainHandle;
-use crate::solver::Means;
+use crate::solver::PayContext;
 use crate::sponsor::{self, Asked};
 
 #[derive(Clone, Debug)]
@@ -101,14 +101,14 @@ const MOST_RETURNED_BPS: u16 = 1_000;
 /// is what excludes every other outcome of the order.
 ///
 /// A fill is paid by its quote; what else there is needs none.
-pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<Outcome, SolverError> {
-    if let Some(why) = means.refusing(due.chain, quote) {
+pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<Outcome, SolverError> {
+    if let Some(why) = context.refusing(due.chain, quote) {
         return not_now(Reason::Refusing(why.to_string()));
     }
     if settlements::outcome(tx, due.order)?.is_some() {
         return Ok(Outcome::Settled);
     }
-    if !means.pays {
+    if !context.pays {
         return not_now(Reason::Elsewhere);
     }
     let voids = payments::voids(tx, due.purpose, due.subject)?;
@@ -122,11 +122,11 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         !live || sponsor::is_reserved(tx, due)?
     };
     if let (Purpose::Fill, false, Some(quote)) = (due.purpose, repeats, quote)
-        && !sponsor::reserve_quoted(tx, quote, due, means)?
+        && !sponsor::reserve_quoted(tx, quote, due, context)?
     {
         return Ok(Outcome::CannotFill(FailReason::SponsorBalanceTooLow));
     }
-    let Some((handle, snapshot)) = means.on(due.chain) else { return not_now(Reason::UnknownChain) };
+    let Some((handle, snapshot)) = context.on(due.chain) else { return not_now(Reason::UnknownChain) };
     let Some(snapshot) = snapshot else { return not_now(Reason::NoMarket) };
     let Some(fees) = first_offer(handle, snapshot) else { return not_now(Reason::FeesTooHigh) };
     let amount = match due.purpose {
@@ -136,7 +136,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
             let cost = refund_cost(handle, snapshot, due.currency)?;
             let wasted = match quote.filter(|_| due.purpose == Purpose::Refund) {
-                Some(quote) => wasted(tx, due.order, (handle, snapshot), due.currency, quote, means)?,
+                Some(quote) => wasted(tx, due.order, (handle, snapshot), due.currency, quote, context)?,
                 None => Some(Amount::ZERO),
             };
             let (Some(cost), Some(wasted)) = (cost, wasted) else { return not_now(Reason::NoMarket) };
@@ -171,7 +171,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
     {
         return not_now(Reason::TooLarge);
     }
-    let to_contract = match means.accounts.code(due.chain, due.recipient) {
+    let to_contract = match context.accounts.code(due.chain, due.recipient) {
         Some(is_contract) => is_contract,
         // Quoted by another process, or before a restart. Only native currency asks.
         None => due.currency.is_zero() && contracts::is_known(tx, due.chain, due.recipient)?,
@@ -183,9 +183,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         Some(quote) if repeats => {
             (amount, quote.destination_swap.clone(), outcomes::of_order(tx, due.order)?.map(Box::new))
         }
-        Some(quote) => match reprice(quote, amount, handle, snapshot, means)? {
+        Some(quote) => match reprice(quote, amount, handle, snapshot, context)? {
             Repriced::Pay { amount, swap } => {
-                match sponsor::reserve(tx, quote, due, amount, (handle, snapshot), means)? {
+                match sponsor::reserve(tx, quote, due, amount, (handle, snapshot), context)? {
                     Asked::Reserved(comes_to) => (amount, swap, comes_to),
                     Asked::TooLow => return Ok(Outcome::CannotFill(FailReason::SponsorBalanceTooLow)),
                     Asked::TooFar => return Ok(Outcome::CannotFill(FailReason::Slippage)),
@@ -204,7 +204,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         }
     };
     let Some(form) = form else { return not_now(Reason::NoContract) };
-    if !means.sends || !handle.sends() {
+    if !context.sends || !handle.sends() {
         return not_now(Reason::Elsewhere);
     }
     let payers = payers::lock(tx, due.chain, snapshot.block)?;
@@ -231,7 +231,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         payers.keep(tx);
         return not_now(Reason::Inventory);
     };
-    if !within_risk(tx, due, quote, means)? {
+    if !within_risk(tx, due, quote, context)? {
         payers.keep(tx);
         return not_now(Reason::OverBudget);
     }
@@ -251,13 +251,13 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> 
         currency: due.currency,
         amount,
     };
-    let stored = payments::insert(tx, &payment, fees, means.now)?;
+    let stored = payments::insert(tx, &payment, fees, context.now)?;
     let stored = stored.ok_or(SolverError::Broken("a live payment without its settlement"))?;
     if !settlements::take(tx, due.order, due.purpose, stored.id)? {
         return Err(SolverError::Broken("an order was settled twice in one unit"));
     }
     if due.purpose == Purpose::Fill {
-        fast_fill::paid(tx, due, quote, means)?;
+        fast_fill::paid(tx, due, quote, context)?;
     }
     if let Some(comes_to) = &comes_to {
         outcomes::put(tx, stored.id, due.order, comes_to)?;
@@ -277,7 +277,7 @@ const fn room(purpose: Purpose, window: u64) -> u64 {
 
 /// Counts a payment against a deposit that a reorg could still take away. A return or an excess comes after finality
 /// anyway.
-fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means) -> Result<bool, SolverError> {
+fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, SolverError> {
     let against = matches!(due.purpose, Purpose::Fill | Purpose::Refund);
     let (Some(quote), true) = (quote, against) else { return Ok(true) };
     let Some(stored) = deposits::of_order(tx, due.order)? else { return Ok(true) };
@@ -285,23 +285,23 @@ fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, means: &Means)
     if stored.state == deposit::State::Final {
         return Ok(true);
     }
-    let Some((handle, _)) = means.on(deposit.chain) else { return Ok(false) };
+    let Some((handle, _)) = context.on(deposit.chain) else { return Ok(false) };
     let usd = worth(quote, handle, deposit.currency, deposit.amount);
-    Ok(risk::take(tx, deposit.chain, due.order, usd, handle.settings.risk, means.now)?)
+    Ok(risk::take(tx, deposit.chain, due.order, usd, handle.settings.risk, context.now)?)
 }
 
 /// Keeps what cannot be paid now, with the reason. A refund that our own funds are not for is left to the depository,
 /// which pays it once the deposit is final.
-pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, means: &Means) -> Result<(), SolverError> {
-    if !is_for_the_vault(tx, due, reason, means)? {
-        return Ok(dues::put(tx, due, &reason.to_string(), means.now)?);
+pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<(), SolverError> {
+    if !is_for_the_vault(tx, due, reason, context)? {
+        return Ok(dues::put(tx, due, &reason.to_string(), context.now)?);
     }
-    dues::put(tx, due, &format!("{reason}: it goes out of the depository once its deposit is final"), means.now)?;
+    dues::put(tx, due, &format!("{reason}: it goes out of the depository once its deposit is final"), context.now)?;
     Ok(dues::leave_to_vault(tx, due.purpose, due.subject)?)
 }
 
-fn is_for_the_vault(tx: &mut Tx<'_>, due: &Due, reason: &Reason, means: &Means) -> Result<bool, SolverError> {
-    let pays = means.on(due.chain).is_some_and(|(handle, _)| handle.vault_pays(due.currency, due.amount));
+fn is_for_the_vault(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<bool, SolverError> {
+    let pays = context.on(due.chain).is_some_and(|(handle, _)| handle.vault_pays(due.currency, due.amount));
     if due.purpose != Purpose::Refund || !pays {
         return Ok(false);
     }
@@ -355,7 +355,7 @@ pub(crate) fn wasted(
     (handle, snapshot): (&ChainHandle, &Snapshot),
     currency: Address,
     quote: &Quote,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Option<Amount>, SolverError> {
     // Calls are the caller's own: only they can make them pass when they are tried and fail when they are paid, so what
     // that burns is theirs. Any other fill that fails is our loss.
@@ -364,7 +364,7 @@ pub(crate) fn wasted(
     }
     let mut sum = Amount::ZERO;
     for (chain, fee) in payments::wasted(tx, Purpose::Fill, order.0)? {
-        let Some((there, Some(market))) = means.on(chain) else { return Ok(None) };
+        let Some((there, Some(market))) = context.on(chain) else { return Ok(None) };
         let known = if currency.is_zero() { Some(&handle.chain.native) } else { handle.chain.token(currency) };
         let Some(known) = known else { return Ok(None) };
         let (Ok(native), Ok(price)) = (market.price(Address::ZERO), snapshot.price(currency)) else {

@@ -27,7 +27,7 @@ use crate::apply_block::is_attempt;
 use crate::error::SolverError;
 use crate::forms::is_routed;
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 use crate::sponsor;
 
 /// What one chain's recovery found.
@@ -61,7 +61,7 @@ pub async fn recover(
         report.blocks += 1;
         // What the treasury sends owes nobody anything.
         for sent in block.sent.into_iter().filter(|sent| !handle.is_keeper(sent.from)) {
-            let (means, head, handle) = (solver.means(), block.head, handle.clone());
+            let (context, head, handle) = (solver.context(), block.head, handle.clone());
             let payout = payout(handle.chain.depository, &sent);
             // What failed may have failed because somebody else had executed it.
             let paid = match payout {
@@ -69,9 +69,9 @@ pub async fn recover(
                 Some(_) | None => sent.success,
             };
             let unit = move |tx: &mut Tx<'_>| match (payout, claimed(&handle, &sent)) {
-                (Some(payout), _) => import_payout(tx, chain, head, &sent, (payout, paid), &means),
-                (None, Some(shown)) => import_claim(tx, &handle, head, &sent, &shown, &means),
-                (None, None) => import(tx, chain, handle.chain.router, head, &sent, &means),
+                (Some(payout), _) => import_payout(tx, chain, head, &sent, (payout, paid), &context),
+                (None, Some(shown)) => import_claim(tx, &handle, head, &sent, &shown, &context),
+                (None, None) => import(tx, chain, handle.chain.router, head, &sent, &context),
             };
             let import = solver.store.write(unit).await?;
             match import {
@@ -114,7 +114,7 @@ fn import(
     router: Address,
     head: Head,
     sent: &SentTx,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Import, SolverError> {
     if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
         return beside(&stored, sent);
@@ -143,11 +143,11 @@ fn import(
         currency,
         amount,
     };
-    let Some(id) = settle_import(tx, &payment, head, sent, means)? else { return Ok(Import::Known) };
+    let Some(id) = settle_import(tx, &payment, head, sent, context)? else { return Ok(Import::Known) };
     if let (true, Some(request)) = (sent.success, request.as_mut()) {
-        advance(tx, request, Event::Found { refund }, &sent.hash, means)?;
+        advance(tx, request, Event::Found { refund }, &sent.hash, context)?;
         if purpose == Purpose::Fill {
-            sponsor::found(tx, &request.quote, &payment, id, means)?;
+            sponsor::found(tx, &request.quote, &payment, id, context)?;
         }
     }
     Ok(Import::Settled)
@@ -159,18 +159,18 @@ fn settle_import(
     payment: &Payment,
     head: Head,
     sent: &SentTx,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Option<PaymentId>, SolverError> {
     let (purpose, order) = (payment.purpose, payment.order);
     let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
     let fees = Fees { max_fee: fee, max_tip: 0 };
     // An earlier payment for the same that the chain went past without paying: only then was there a second one.
     if let (true, Some(earlier)) = (sent.success, payments::live(tx, purpose, payment.subject)?) {
-        payments::set_state(tx, earlier, State::Void, means.now)?;
+        payments::set_state(tx, earlier, State::Void, context.now)?;
     }
-    let Some(stored) = payments::insert(tx, payment, fees, means.now)? else { return Ok(None) };
+    let Some(stored) = payments::insert(tx, payment, fees, context.now)? else { return Ok(None) };
     let state = if sent.success { State::Mined } else { State::Reverted };
-    payments::set_state(tx, stored.id, state, means.now)?;
+    payments::set_state(tx, stored.id, state, context.now)?;
     let mined = crate::apply_block::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
     if sent.success {
@@ -226,7 +226,7 @@ fn import_payout(
     head: Head,
     sent: &SentTx,
     ((nonce, order), paid): ((B256, Option<OrderId>), bool),
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Import, SolverError> {
     if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
         return beside(&stored, sent);
@@ -258,18 +258,18 @@ fn import_payout(
     };
     // The nonce lets only one of several succeed, so an earlier one that is still open here is the one that did not.
     if let (true, Some(earlier)) = (sent.success, payments::live(tx, Purpose::Payout, nonce)?) {
-        payments::set_state(tx, earlier, State::Void, means.now)?;
+        payments::set_state(tx, earlier, State::Void, context.now)?;
     }
     let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
-    let stored = payments::insert(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, means.now)?;
+    let stored = payments::insert(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, context.now)?;
     let Some(stored) = stored else { return Ok(Import::Known) };
-    payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, means.now)?;
+    payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, context.now)?;
     let mined = crate::apply_block::mined_in(head, sent, true);
     payments::set_mined(tx, stored.id, Some(mined))?;
     if let (true, Some(order)) = (paid, order) {
         settlements::impose(tx, order, Purpose::Payout, stored.id)?;
         if let Some(request) = request.as_mut() {
-            advance(tx, request, Event::Found { refund: true }, &sent.hash, means)?;
+            advance(tx, request, Event::Found { refund: true }, &sent.hash, context)?;
         }
     }
     Ok(Import::Settled)
@@ -289,12 +289,12 @@ fn import_claim(
     head: Head,
     sent: &SentTx,
     shown: &Claimed,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Import, SolverError> {
     if let Some(stored) = payments::at_nonce(tx, handle.id(), sent.from, sent.nonce)? {
         return beside(&stored, sent);
     }
-    crate::claims::found(tx, handle, shown, means)?;
+    crate::claims::found(tx, handle, shown, context)?;
     let target = sent.to.unwrap_or_default();
     let payment = Payment {
         purpose: Purpose::Claim,
@@ -312,7 +312,7 @@ fn import_claim(
         currency: target,
         amount: Amount::new(shown.amount),
     };
-    Ok(settle_import(tx, &payment, head, sent, means)?.map_or(Import::Known, |_| Import::Settled))
+    Ok(settle_import(tx, &payment, head, sent, context)?.map_or(Import::Known, |_| Import::Settled))
 }
 
 /// What a fill spends and whom it pays, as its order has it: a routed one does not show that in its call.

@@ -17,7 +17,7 @@ use crate::forms::{is_routed, least_output, pools, routed_size};
 use crate::quote::address;
 use crate::routes::hedge;
 use crate::handle::ChainHandle;
-use crate::solver::Means;
+use crate::solver::PayContext;
 
 #[derive(Debug)]
 pub enum Repriced {
@@ -43,13 +43,13 @@ pub fn reprice(
     quoted: Amount,
     handle: &ChainHandle,
     there: &Snapshot,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Repriced, OutOfRange> {
     let mut amount = quoted;
     let exchanges = quote.terms.as_ref().is_some_and(|terms| terms.exchange) && quote.figures.fixed.is_none();
     if exchanges {
-        match at_market(quote, quoted, handle, there, means)? {
-            Some(now) if now < least_at_market(quote, quoted, handle, means)? => amount = now,
+        match at_market(quote, quoted, handle, there, context)? {
+            Some(now) if now < least_at_market(quote, quoted, handle, context)? => amount = now,
             Some(_) => {}
             None => return Ok(Repriced::Unknown),
         }
@@ -57,7 +57,7 @@ pub fn reprice(
             return Ok(Repriced::Refund(FailReason::Slippage));
         }
     }
-    if is_routed(quote) && !affordable(quote, handle, there, means)? {
+    if is_routed(quote) && !affordable(quote, handle, there, context)? {
         return Ok(Repriced::Refund(FailReason::QuotedGasLimitExceeded));
     }
     let Some(swap) = &quote.destination_swap else { return Ok(Repriced::Pay { amount, swap: None }) };
@@ -82,13 +82,13 @@ pub fn reprice(
 }
 
 /// What was charged for the exchange pays for small moves: only below it is the market's price taken instead.
-fn least_at_market(quote: &Quote, quoted: Amount, handle: &ChainHandle, means: &Means) -> Result<Amount, OutOfRange> {
+fn least_at_market(quote: &Quote, quoted: Amount, handle: &ChainHandle, context: &PayContext) -> Result<Amount, OutOfRange> {
     let terms = quote.terms.as_ref();
-    let deposit = terms.and_then(|terms| means.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address));
+    let deposit = terms.and_then(|terms| context.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address));
     let payout = terms.and_then(|terms| handle.chain.currency(&terms.payout.address));
     let charged = deposit.zip(payout).map_or(0, |(deposit, payout)| {
         let pair = Pair::of(deposit, payout);
-        pair.spread_bps(&means.terms).saturating_add(pair.relay_bps(&means.terms))
+        pair.spread_bps(&context.terms).saturating_add(pair.relay_bps(&context.terms))
     });
     quoted.mul_floor(Ratio::bps(10_000u16.saturating_sub(charged.max(LEAST_MOVE_BPS))))
 }
@@ -99,11 +99,11 @@ pub(crate) fn at_market(
     quoted: Amount,
     handle: &ChainHandle,
     there: &Snapshot,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Option<Amount>, OutOfRange> {
     let figures = &quote.figures;
     let Some(terms) = &quote.terms else { return Ok(None) };
-    let Some((origin, Some(here))) = means.on(terms.deposit.chain) else { return Ok(None) };
+    let Some((origin, Some(here))) = context.on(terms.deposit.chain) else { return Ok(None) };
     let deposit = origin.chain.currency(&terms.deposit.address);
     let payout = handle.chain.currency(&terms.payout.address);
     let (Some(deposit), Some(payout)) = (deposit, payout) else { return Ok(None) };
@@ -115,15 +115,15 @@ pub(crate) fn at_market(
     let pair = Pair::of(deposit, payout);
     let feeds = pair.rate((deposit, sold), (payout, bought))?;
     let hedge = hedge((&origin.chain, deposit, here), (&handle.chain, payout, there), exchanged);
-    let rate = pair.bounded(feeds, hedge, &means.terms)?;
+    let rate = pair.bounded(feeds, hedge, &context.terms)?;
     Ok(Some(exchanged.mul_floor(rate)?))
 }
 
 /// Whether the gas of a fill costs about what its quote said.
-fn affordable(quote: &Quote, handle: &ChainHandle, there: &Snapshot, means: &Means) -> Result<bool, OutOfRange> {
+fn affordable(quote: &Quote, handle: &ChainHandle, there: &Snapshot, context: &PayContext) -> Result<bool, OutOfRange> {
     let figures = &quote.figures;
     let deposit = quote.terms.as_ref().and_then(|terms| {
-        let (origin, _) = means.on(terms.deposit.chain)?;
+        let (origin, _) = context.on(terms.deposit.chain)?;
         origin.chain.currency(&terms.deposit.address)
     });
     let (Some(deposit), Ok(native)) = (deposit, there.price(Address::ZERO)) else { return Ok(true) };

@@ -19,7 +19,7 @@ use crate::advance::advance;
 use crate::error::SolverError;
 use crate::follow::block_time;
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 use crate::steps;
 
 /// A quoted transaction that is in a block.
@@ -75,7 +75,7 @@ pub fn apply(
     head: Head,
     handle: &ChainHandle,
     done: &SameChainTx,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Vec<Stored>, SolverError> {
     // Such a request has no order; its own id stands in the order's place.
     let Some(mut request) = requests::lock_order(tx, OrderId(done.tx.request.0))? else { return Ok(Vec::new()) };
@@ -106,7 +106,7 @@ pub fn apply(
         same_chain::put(tx, request.id, handle.id(), done.tx.hash, head.number)?;
     }
     let figures = Figures { chain: handle.id().0, tx: done.tx.hash, block: head.number };
-    advance(tx, &mut request, Event::Executed { success: done.success }, &figures, means)
+    advance(tx, &mut request, Event::Executed { success: done.success }, &figures, context)
 }
 
 #[derive(Serialize)]

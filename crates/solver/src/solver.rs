@@ -76,12 +76,12 @@ impl Solver {
 
     /// What paying needs to know, as it stands now: taken before a unit of work begins, because a unit reaches the
     /// database and nothing else.
-    pub fn means(&self) -> Means {
+    pub fn context(&self) -> PayContext {
         let of = |handle: &Arc<ChainHandle>| (handle.clone(), self.market.latest(handle.id()));
         let chains = self.chains.iter().map(|(&chain, handle)| (chain, of(handle))).collect();
         let (screen, accounts) = (self.screen.load_full(), self.accounts.clone());
         let (terms, debug_refunds) = (self.terms.clone(), self.debug_refunds);
-        Means { terms, debug_refunds, chains, screen, accounts, now: self.now(), pays: true, sends: true }
+        PayContext { terms, debug_refunds, chains, screen, accounts, now: self.now(), pays: true, sends: true }
     }
 
     /// The nodes of the chain where app balances live.
@@ -132,23 +132,23 @@ impl Solver {
     /// or another has taken it meanwhile, what is to be paid is looked at here and left to the worker.
     pub(crate) async fn decide<T, E>(
         &self,
-        unit: impl Fn(&mut Tx<'_>, &Means) -> Result<T, E> + Send + Sync + 'static,
+        unit: impl Fn(&mut Tx<'_>, &PayContext) -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
         let unit = Arc::new(unit);
-        let run = |means: Means| {
+        let run = |context: PayContext| {
             let unit = unit.clone();
-            move |tx: &mut Tx<'_>| unit(tx, &means).map_err(Failed::Unit)
+            move |tx: &mut Tx<'_>| unit(tx, &context).map_err(Failed::Unit)
         };
         let mut decided = Err(Failed::Store(StoreError::Fenced { lease: Kind::Worker.name() }));
         if let Some(leased) = self.leased.load_full() {
-            decided = leased.write(run(self.means())).await;
+            decided = leased.write(run(self.context())).await;
         }
         if let Err(Failed::Store(StoreError::Fenced { .. })) = decided {
-            decided = self.store.write(run(self.means().looking_only())).await;
+            decided = self.store.write(run(self.context().looking_only())).await;
         }
         decided.map_err(|failed| match failed {
             Failed::Store(error) => error.into(),
@@ -192,7 +192,7 @@ fn usdc_price(chain: &Chain, snapshot: Option<&Snapshot>) -> Option<Price> {
 
 /// The sites and the snapshots paying goes by.
 #[derive(Clone, Debug)]
-pub struct Means {
+pub struct PayContext {
     pub terms: Arc<Terms>,
     debug_refunds: bool,
     chains: BTreeMap<ChainId, (Arc<ChainHandle>, Option<Arc<Snapshot>>)>,
@@ -205,7 +205,7 @@ pub struct Means {
     pub(crate) sends: bool,
 }
 
-impl Means {
+impl PayContext {
     /// For units outside the worker's lease: what is to be paid is left to the worker.
     pub fn for_the_worker(self) -> Self {
         Self { pays: false, ..self }

@@ -23,7 +23,7 @@ use crate::fast_fill;
 use crate::forms::{is_routed, pools, routed_size};
 use crate::reprice::at_market;
 use crate::handle::ChainHandle;
-use crate::solver::Means;
+use crate::solver::PayContext;
 
 /// What became of asking a fill's sponsor.
 #[derive(Debug)]
@@ -39,15 +39,15 @@ pub enum Asked {
 
 /// The deposit is accepted: what the quote said is set aside, whatever the fill still waits for. `false` means that the
 /// sponsor does not have it.
-pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, means: &Means) -> Result<bool, SolverError> {
+pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, context: &PayContext) -> Result<bool, SolverError> {
     if !is_live(quote)? || is_reserved(tx, due)? {
         return Ok(true);
     }
     if !is_still_theirs(tx, quote)? {
         return Ok(false);
     }
-    let outcome = quoted(tx, quote, due.order, due.amount, means)?;
-    set_aside(tx, due, outcome.as_ref(), means)
+    let outcome = quoted(tx, quote, due.order, due.amount, context)?;
+    set_aside(tx, due, outcome.as_ref(), context)
 }
 
 /// What paying so much would come to at the quote's own prices and gas.
@@ -56,13 +56,13 @@ fn quoted(
     quote: &Quote,
     order: OrderId,
     amount: Amount,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Option<Outcome>, SolverError> {
-    let Some(currencies) = currencies(quote, means) else { return Ok(None) };
+    let Some(currencies) = currencies(quote, context) else { return Ok(None) };
     let prices = &quote.figures.prices;
     let gas = prices.deposit.usd_ceil(quote.figures.fees.fill_gas, currencies.deposit.decimals)?;
     let market = quote.figures.fixed.map(|fixed| fixed.market_output);
-    let costs = Costs { deposit: prices.deposit, payout: prices.payout, usdc: means.usdc_price(), gas, market };
+    let costs = Costs { deposit: prices.deposit, payout: prices.payout, usdc: context.usdc_price(), gas, market };
     let deposited = deposited(tx, quote, order)?;
     Ok(Outcome::of(quote, deposited, amount, &costs, currencies)?)
 }
@@ -74,19 +74,19 @@ pub fn found(
     quote: &Quote,
     payment: &Payment,
     id: PaymentId,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<(), SolverError> {
-    let Some(outcome) = quoted(tx, quote, payment.order, payment.amount, means)? else { return Ok(()) };
+    let Some(outcome) = quoted(tx, quote, payment.order, payment.amount, context)? else { return Ok(()) };
     outcomes::put(tx, id, payment.order, &outcome)?;
     let (kind, subject) = (HoldKind::Sponsorship, payment.order.0);
     if let Some((wallet, amount)) = outcome.reservation() {
         match ledger::open_hold_of(tx, kind, subject)? {
             Some(open) if open.hold.amount >= amount => return Ok(()),
-            Some(open) => ledger::void_hold(tx, open.hold.id, means.now).map(drop)?,
+            Some(open) => ledger::void_hold(tx, open.hold.id, context.now).map(drop)?,
             None => {}
         }
         let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
-        ledger::impose_hold(tx, &Hold { id, wallet, amount, request: Some(payment.request) }, means.now)?;
+        ledger::impose_hold(tx, &Hold { id, wallet, amount, request: Some(payment.request) }, context.now)?;
     }
     Ok(())
 }
@@ -112,15 +112,15 @@ pub fn reserve(
     due: &Due,
     amount: Amount,
     (handle, there): (&ChainHandle, &Snapshot),
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Asked, SolverError> {
     let nobody = quote.ask.wishes.app_fees.is_empty() && !is_live(quote)?;
     let (false, Some(terms)) = (nobody, &quote.terms) else { return Ok(Asked::Reserved(None)) };
-    let Some(currencies) = currencies(quote, means) else { return Ok(Asked::Unknown) };
+    let Some(currencies) = currencies(quote, context) else { return Ok(Asked::Unknown) };
     let market = match quote.figures.fixed {
         None => None,
         Some(fixed) => {
-            let Some(market) = at_market(quote, amount, handle, there, means)? else { return Ok(Asked::Unknown) };
+            let Some(market) = at_market(quote, amount, handle, there, context)? else { return Ok(Asked::Unknown) };
             if (Fixed { market_output: market, ..fixed }).deviates(amount)? {
                 return Ok(Asked::TooFar);
             }
@@ -129,7 +129,7 @@ pub fn reserve(
     };
     // A price that is not known now is the quoted one, which is ten minutes old at the most.
     let prices = &quote.figures.prices;
-    let here = means.on(terms.deposit.chain).and_then(|(_, snapshot)| snapshot);
+    let here = context.on(terms.deposit.chain).and_then(|(_, snapshot)| snapshot);
     let price = |snapshot: Option<&Snapshot>, of: Option<Address>, quoted: Price| {
         snapshot.zip(of).and_then(|(snapshot, of)| snapshot.price(of).ok()).unwrap_or(quoted)
     };
@@ -138,13 +138,13 @@ pub fn reserve(
     let costs = Costs {
         deposit: price(here, terms.deposit.address.evm(), prices.deposit),
         payout: price(Some(there), terms.payout.address.evm(), prices.payout),
-        usdc: means.usdc_price(),
+        usdc: context.usdc_price(),
         gas: native.usd_ceil(there.cost_with_data(units, bytes), handle.chain.native.decimals)?,
         market,
     };
     let deposited = deposited(tx, quote, due.order)?;
     let outcome = Outcome::of(quote, deposited, amount, &costs, currencies)?;
-    let covered = set_aside(tx, due, outcome.as_ref(), means)?;
+    let covered = set_aside(tx, due, outcome.as_ref(), context)?;
     Ok(if covered { Asked::Reserved(outcome.map(Box::new)) } else { Asked::TooLow })
 }
 
@@ -162,10 +162,10 @@ fn size(quote: &Quote, handle: &ChainHandle) -> (u64, usize) {
     }
 }
 
-fn currencies<'a>(quote: &Quote, means: &'a Means) -> Option<Currencies<'a>> {
+fn currencies<'a>(quote: &Quote, context: &'a PayContext) -> Option<Currencies<'a>> {
     let terms = quote.terms.as_ref()?;
-    let deposit = means.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address)?;
-    let payout = means.on(terms.payout.chain)?.0.chain.currency(&terms.payout.address)?;
+    let deposit = context.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address)?;
+    let payout = context.on(terms.payout.chain)?.0.chain.currency(&terms.payout.address)?;
     Some(Currencies { deposit, payout })
 }
 
@@ -175,58 +175,58 @@ fn deposited(tx: &mut Tx<'_>, quote: &Quote, order: OrderId) -> Result<Amount, S
     Ok(tied.map_or(quote.figures.deposit, |stored| stored.deposit.amount))
 }
 
-fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, means: &Means) -> Result<bool, SolverError> {
+fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, context: &PayContext) -> Result<bool, SolverError> {
     let Some((wallet, amount)) = outcome.and_then(Outcome::reservation) else { return Ok(true) };
     let (kind, subject) = (HoldKind::Sponsorship, due.order.0);
     if let Some(open) = ledger::open_hold_of(tx, kind, subject)? {
         // Upwards only: a fill that waits would else leave an entry at every block.
-        return Ok(amount <= open.hold.amount || ledger::change_hold(tx, open.hold.id, amount, means.now)?);
+        return Ok(amount <= open.hold.amount || ledger::change_hold(tx, open.hold.id, amount, context.now)?);
     }
     let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
     let hold = Hold { id, wallet, amount, request: Some(due.request) };
-    match ledger::open_hold(tx, &hold, means.now)? {
+    match ledger::open_hold(tx, &hold, context.now)? {
         Opened::Now | Opened::Already(_) => Ok(true),
         Opened::TooLow(_) => Ok(false),
     }
 }
 
 /// There will be no fill: what was set aside for it is free again.
-pub fn release(tx: &mut Tx<'_>, request: &Request, means: &Means) -> Result<(), SolverError> {
+pub fn release(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     if is_live(&request.quote)?
         && let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, request.order_id.0)?
     {
-        ledger::void_hold(tx, open.hold.id, means.now)?;
+        ledger::void_hold(tx, open.hold.id, context.now)?;
     }
     Ok(())
 }
 
 /// The fill of an order has become final, or what pays for it has: once both are, what the fill came to is booked. Until
 /// here a reorg may take either away and bring it back, and nothing has to be undone.
-pub fn settle(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<(), SolverError> {
+pub fn settle(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     let Some(fill) = payments::live(tx, Purpose::Fill, order.0)? else { return Ok(()) };
     let paid = payments::find(tx, fill)?.filter(|paid| paid.state == PaymentState::Final);
     let Some(paid) = paid else { return Ok(()) };
     let deposited = deposits::of_order(tx, order)?.is_some_and(|tied| tied.state == deposit::State::Final);
-    if deposited || fast_fill::was_lost(tx, order)? { book(tx, &paid, means) } else { Ok(()) }
+    if deposited || fast_fill::was_lost(tx, order)? { book(tx, &paid, context) } else { Ok(()) }
 }
 
 /// The deposit was taken back and stays away: nobody pays us, so nobody earns, and the sponsor is not charged for what was
 /// our loss.
-pub fn forgo(tx: &mut Tx<'_>, order: OrderId, means: &Means) -> Result<(), SolverError> {
+pub fn forgo(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     if let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, order.0)? {
-        ledger::void_hold(tx, open.hold.id, means.now)?;
+        ledger::void_hold(tx, open.hold.id, context.now)?;
     }
     Ok(())
 }
 
-fn book(tx: &mut Tx<'_>, paid: &Stored, means: &Means) -> Result<(), SolverError> {
+fn book(tx: &mut Tx<'_>, paid: &Stored, context: &PayContext) -> Result<(), SolverError> {
     let (payment, request) = (paid.id.0, paid.payment.request);
     let hold = ledger::open_hold_of(tx, HoldKind::Sponsorship, paid.payment.order.0)?;
     let Some(outcome) = outcomes::find(tx, paid.id)? else {
         // A fill that was found on the chain where its currencies are no longer served: nobody knows what it came to.
         if let Some(hold) = hold {
             warn!(request.id = %request, "a sponsored fill was imported, and its sponsor is not charged");
-            ledger::void_hold(tx, hold.hold.id, means.now)?;
+            ledger::void_hold(tx, hold.hold.id, context.now)?;
         }
         return Ok(());
     };
@@ -236,20 +236,20 @@ fn book(tx: &mut Tx<'_>, paid: &Stored, means: &Means) -> Result<(), SolverError
     // Accounts are taken in the order of their addresses.
     let after = app.partition_point(|entry| outcome.reservation().is_none_or(|(wallet, _)| entry.wallet() <= wallet));
     for entry in &app[..after] {
-        ledger::post(tx, entry, means.now)?;
+        ledger::post(tx, entry, context.now)?;
     }
     match hold {
         Some(hold) => {
-            ledger::post_hold(tx, hold.hold.id, &sponsor, means.now)?;
+            ledger::post_hold(tx, hold.hold.id, &sponsor, context.now)?;
         }
         None => {
             for entry in &sponsor {
-                ledger::post(tx, entry, means.now)?;
+                ledger::post(tx, entry, context.now)?;
             }
         }
     }
     for entry in &app[after..] {
-        ledger::post(tx, entry, means.now)?;
+        ledger::post(tx, entry, context.now)?;
     }
     Ok(())
 }

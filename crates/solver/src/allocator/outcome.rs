@@ -21,7 +21,7 @@ use crate::advance::advance;
 use crate::apply_block::sent_record;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// Transactions of one payout that may fail before a person has to look.
 pub const MOST_VOIDS: u64 = 3;
@@ -34,12 +34,12 @@ pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: He
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
         let used = is_used(payout_chain, stored.payout.nonce, last).await?;
         let by = if used { executor(solver, payout_chain, &stored).await? } else { None };
-        let (handle, means) = (payout_chain.handle.clone(), solver.means());
-        let now = means.now;
+        let (handle, context) = (payout_chain.handle.clone(), solver.context());
+        let now = context.now;
         let unit = move |tx: &mut Tx<'_>| {
             let Some(stored) = payouts::lock(tx, stored.id)? else { return Ok(()) };
             if used {
-                return executed(tx, &handle, &stored, by.as_ref(), &means);
+                return executed(tx, &handle, &stored, by.as_ref(), &context);
             }
             let Some(live) = payouts::live(tx, stored.id)? else { return Ok(()) };
             // While its transaction may still be mined it is left alone: it will fail there, and be void by proof.
@@ -82,13 +82,13 @@ fn executed(
     handle: &ChainHandle,
     stored: &Stored,
     by: Option<&AgreedTx>,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<(), SolverError> {
     let payout = &stored.payout;
     // The request first, as everywhere.
     let request = concerned(tx, stored)?;
     payouts::expire(tx, stored.id)?;
-    payouts::set_state(tx, stored.id, State::Executed, None, means.now)?;
+    payouts::set_state(tx, stored.id, State::Executed, None, context.now)?;
     if payout.kind == Kind::Refund
         && let Some(held) = vault::lock(tx, payout.subject)?
     {
@@ -102,7 +102,7 @@ fn executed(
         records::put(tx, &sent_record(handle, by.head, &by.sent, request.id, true))?;
     }
     let figures = json!({ "tx": by.map(|by| by.sent.hash), "amount": payout.amount, "payout": stored.id.0 });
-    advance(tx, &mut request, Event::RefundMined, &figures, means)?;
+    advance(tx, &mut request, Event::RefundMined, &figures, context)?;
     Ok(())
 }
 

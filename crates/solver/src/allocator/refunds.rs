@@ -23,7 +23,7 @@ use super::returns::{facts, payout};
 use super::{Allocator, PayoutChain, MOST, evidence, identity};
 use crate::error::SolverError;
 use crate::payments::{refund_cost, wasted};
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
     let chain = payout_chain.id();
@@ -31,8 +31,8 @@ pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &
         let Some(order) = held.deposit.order else { continue };
         let why = match plan(allocator, solver, payout_chain, &held, order).await? {
             Plan::Pay(payout) => {
-                let (means, amount) = (solver.means(), payout.amount);
-                let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, order, &means);
+                let (context, amount) = (solver.context(), payout.amount);
+                let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, order, &context);
                 if solver.store.write(unit).await? {
                     info!(chain.id = %chain, tx = %held.deposit.tx, %order, %amount, "an order is refunded out of the depository");
                     solver.crash("payout.intended");
@@ -107,12 +107,12 @@ async fn wasted_on(
     order: OrderId,
     currency: Address,
 ) -> Result<Option<Amount>, SolverError> {
-    let (chain, means) = (payout_chain.id(), solver.means());
+    let (chain, context) = (payout_chain.id(), solver.context());
     let unit = move |tx: &mut Tx<'_>| {
-        let (Some(quote), Some((handle, Some(snapshot)))) = (vault::quote_of(tx, order)?, means.on(chain)) else {
+        let (Some(quote), Some((handle, Some(snapshot)))) = (vault::quote_of(tx, order)?, context.on(chain)) else {
             return Ok(None);
         };
-        wasted(tx, order, (handle, snapshot), currency, &quote, &means)
+        wasted(tx, order, (handle, snapshot), currency, &quote, &context)
     };
     solver.store.read(unit).await
 }
@@ -157,9 +157,9 @@ pub fn settlement(deposit: &Deposit, order: OrderId) -> Settlement {
 }
 
 /// Takes the order and the deposit, or neither.
-fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, means: &Means) -> Result<bool, SolverError> {
+fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContext) -> Result<bool, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(false) };
-    if means.refusing(payout.chain, Some(&request.quote)).is_some() {
+    if context.refusing(payout.chain, Some(&request.quote)).is_some() {
         return Ok(false);
     }
     let open = matches!(request.state, RequestState::Refunding | RequestState::Refunded);
@@ -172,18 +172,18 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, means: &Means) -> R
             == (held.deposit.chain, held.deposit.tx, held.deposit.ordinal)
     });
     let taken = settlements::outcome(tx, order)?.is_some();
-    if !tied || taken || held.settled || !vault::settle(tx, &settlement(&held.deposit, order), means.now)? {
+    if !tied || taken || held.settled || !vault::settle(tx, &settlement(&held.deposit, order), context.now)? {
         return Ok(false);
     }
     vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
     vault::set_returning(tx, payout.subject)?;
-    let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, means.now)?;
+    let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, context.now)?;
     let id: PayoutId = inserted.ok_or(SolverError::Broken("a deposit goes back twice"))?;
     if !settlements::take_by_payout(tx, order, id)? {
         return Err(SolverError::Broken("an order was settled twice in one unit"));
     }
     dues::remove(tx, Purpose::Refund, order.0)?;
     let figures = json!({ "amount": payout.amount, "recipient": payout.recipient, "payout": id.0 });
-    events::append(tx, request.id, request.state, "refund-from-depository", &figures, means.now)?;
+    events::append(tx, request.id, request.state, "refund-from-depository", &figures, context.now)?;
     Ok(true)
 }

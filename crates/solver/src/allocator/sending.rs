@@ -25,7 +25,7 @@ use crate::error::SolverError;
 use crate::forms::Form;
 use crate::payments::{can_pay, first_offer};
 use crate::handle::ChainHandle;
-use crate::solver::{Means, Solver};
+use crate::solver::{PayContext, Solver};
 
 /// Gas of a payout, and what each key in its calldata adds.
 const GAS: u64 = 250_000;
@@ -62,8 +62,8 @@ pub async fn send(solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<()
             continue;
         }
         let gas = GAS.saturating_add(GAS_PER_KEY.saturating_mul(keys.len() as u64));
-        let means = solver.means();
-        let paid = solver.store.write(move |tx| pay(tx, &stored, &data, gas, &means)).await?;
+        let context = solver.context();
+        let paid = solver.store.write(move |tx| pay(tx, &stored, &data, gas, &context)).await?;
         if let Some(payment) = paid {
             solver.hand_over(vec![payment]);
             solver.crash("payout.sent");
@@ -108,7 +108,7 @@ fn pay(
     stored: &Stored,
     data: &Bytes,
     gas: u64,
-    means: &Means,
+    context: &PayContext,
 ) -> Result<Option<payments::Stored>, SolverError> {
     let (chain, nonce) = (stored.payout.chain, stored.payout.nonce);
     let signed = payouts::lock(tx, stored.id)?.is_some_and(|stored| stored.state == State::Signed);
@@ -116,7 +116,7 @@ fn pay(
     if !signed || failed || payments::live(tx, Purpose::Payout, nonce)?.is_some() {
         return Ok(None);
     }
-    let Some((handle, Some(snapshot))) = means.on(chain) else { return Ok(None) };
+    let Some((handle, Some(snapshot))) = context.on(chain) else { return Ok(None) };
     let Some(fees) = first_offer(handle, snapshot).filter(|_| handle.refusing().is_none()) else { return Ok(None) };
     let target = handle.chain.depository;
     let form = Form {
@@ -153,7 +153,7 @@ fn pay(
         currency: Address::ZERO,
         amount: Amount::ZERO,
     };
-    let paid = payments::insert(tx, &payment, fees, means.now)?;
+    let paid = payments::insert(tx, &payment, fees, context.now)?;
     Ok(Some(paid.ok_or(SolverError::Broken("a payout is sent twice in one unit"))?))
 }
 
