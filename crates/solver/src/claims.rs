@@ -25,7 +25,7 @@ use store::{StoreError, Tx, dues, payments};
 use tracing::{info, warn};
 
 use crate::error::{Chained, SolverError};
-use crate::forms::Form;
+use crate::payment_call::PaymentCall;
 use crate::payments::{Outcome, most_voids, pay, refund_cost};
 use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
@@ -255,10 +255,10 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
 }
 
 /// The transaction that pays a claim.
-pub fn form(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<Form, SolverError> {
+pub fn call(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<PaymentCall, SolverError> {
     let stored = claims::find(tx, due.subject)?.ok_or(SolverError::Broken("a payment of no claim"))?;
     let (claim, units) = (stored.claim, due.amount.units());
-    Ok(Form {
+    Ok(PaymentCall {
         target: due.currency,
         value: Amount::ZERO,
         data: evm::calldata::claim(handle.treasury, due.recipient, units, claim.wallet, claim.id),

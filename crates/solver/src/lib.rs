@@ -23,7 +23,7 @@ pub mod fill_time;
 pub mod float;
 pub mod follow;
 pub mod forks;
-pub mod forms;
+pub mod payment_call;
 pub mod funding;
 pub mod lanes;
 pub mod losses;

@@ -19,7 +19,7 @@ use crate::claims;
 use crate::deposits::worth;
 use crate::error::SolverError;
 use crate::fast_fill;
-use crate::forms::Form;
+use crate::payment_call::PaymentCall;
 use crate::reprice::{Repriced, reprice};
 use crate::handle::ChainHandle;
 use crate::solver::PayContext;
@@ -197,13 +197,13 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         },
     };
     let filled = filled.map(|quote| (quote, swap.as_ref()));
-    let form = match due.purpose {
-        Purpose::Claim => Some(claims::form(tx, due, handle)?),
+    let call = match due.purpose {
+        Purpose::Claim => Some(claims::call(tx, due, handle)?),
         Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {
-            Form::of(due, amount, handle, to_contract, filled)
+            PaymentCall::of(due, amount, handle, to_contract, filled)
         }
     };
-    let Some(form) = form else { return not_now(Reason::NoContract) };
+    let Some(call) = call else { return not_now(Reason::NoContract) };
     if !context.sends || !handle.sends() {
         return not_now(Reason::Elsewhere);
     }
@@ -226,7 +226,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         }
     };
     free.sort_by_key(|lane| lane.unmined);
-    let able = |lane: &&&Lane| can_pay(lane.wallet, &form, fees, reserve, snapshot, &payers.outstanding);
+    let able = |lane: &&&Lane| can_pay(lane.wallet, &call, fees, reserve, snapshot, &payers.outstanding);
     let Some(wallet) = free.iter().find(able).map(|lane| lane.wallet) else {
         payers.keep(tx);
         return not_now(Reason::Inventory);
@@ -243,10 +243,10 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         chain: due.chain,
         wallet,
         nonce: lanes::take_nonce(tx, due.chain, wallet)?,
-        target: form.target,
-        value: form.value,
-        data: form.data,
-        gas: form.gas,
+        target: call.target,
+        value: call.value,
+        data: call.data,
+        gas: call.gas,
         recipient: due.recipient,
         currency: due.currency,
         amount,
@@ -380,7 +380,7 @@ pub(crate) fn wasted(
 /// Whether a wallet can pay: what was there at the snapshot's block, less everything that block does not know of.
 pub(crate) fn can_pay(
     wallet: Address,
-    form: &Form,
+    call: &PaymentCall,
     fees: Fees,
     reserve: u64,
     snapshot: &Snapshot,
@@ -391,25 +391,25 @@ pub(crate) fn can_pay(
     let of_wallet = || outstanding.iter().filter(|payment| payment.wallet == wallet);
     let native_out =
         sum(&mut of_wallet().map(|payment| payment.value.units().saturating_add(gas(payment.gas, payment.max_fee))));
-    let own_gas = gas(form.gas.saturating_add(reserve), fees.max_fee)
-        .saturating_add(snapshot.data_fee_of(form.data.len()).units());
-    let native_need = form.value.units().saturating_add(own_gas).saturating_add(native_out);
+    let own_gas = gas(call.gas.saturating_add(reserve), fees.max_fee)
+        .saturating_add(snapshot.data_fee_of(call.data.len()).units());
+    let native_need = call.value.units().saturating_add(own_gas).saturating_add(native_out);
     if snapshot.native.get(&wallet).copied().unwrap_or_default().units() < native_need {
         return false;
     }
-    if form.currency.is_zero() {
+    if call.currency.is_zero() {
         return true;
     }
-    let Some(funds) = snapshot.tokens.get(&form.currency) else { return false };
-    let same = |payment: &&Outstanding| payment.currency == form.currency;
+    let Some(funds) = snapshot.tokens.get(&call.currency) else { return false };
+    let same = |payment: &&Outstanding| payment.currency == call.currency;
     let treasury_out = sum(&mut outstanding.iter().filter(same).map(|payment| payment.amount.units()));
     // A wallet's allowance and its limit at the purse are two purses: what one has out does not burden the other.
-    let same_way = |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == form.through_purse;
+    let same_way = |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == call.through_purse;
     let wallet_out = sum(&mut of_wallet().filter(same_way).map(|payment| payment.amount.units()));
     let purse_out = sum(&mut outstanding.iter().filter(same_way).map(|payment| payment.amount.units()));
-    let need = form.amount.units();
+    let need = call.amount.units();
     let enough = |has: Amount, out: U256| has.units() >= need.saturating_add(out);
-    let allowed = if form.through_purse {
+    let allowed = if call.through_purse {
         let limit = funds.limits.get(&wallet).copied().unwrap_or_default();
         enough(limit, wallet_out) && enough(funds.purse, purse_out)
     } else {
@@ -466,10 +466,10 @@ mod tests {
         }
     }
 
-    fn form(currency: Address, units: u64) -> Form {
+    fn call(currency: Address, units: u64) -> PaymentCall {
         let value = if currency.is_zero() { amount(units) } else { Amount::ZERO };
         let (target, data) = (currency, Bytes::new());
-        Form { target, value, data, gas: 5, currency, amount: amount(units), through_purse: false }
+        PaymentCall { target, value, data, gas: 5, currency, amount: amount(units), through_purse: false }
     }
 
     fn out(wallet: Address, currency: Address, units: u64) -> Outstanding {
@@ -480,7 +480,7 @@ mod tests {
     #[test]
     fn a_native_payment_needs_its_value_its_gas_and_what_is_already_out() {
         // 100 and gas of 5 units at 10 each.
-        let native = form(Address::ZERO, 100);
+        let native = call(Address::ZERO, 100);
         assert!(can_pay(WALLET, &native, FEES, 0, &snapshot(150, 0, 0), &[]));
         assert!(!can_pay(WALLET, &native, FEES, 0, &snapshot(149, 0, 0), &[]));
         let before = [out(WALLET, Address::ZERO, 20)];
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn a_token_payment_shares_the_treasury_and_not_the_allowance() {
-        let token = form(TOKEN, 100);
+        let token = call(TOKEN, 100);
         assert!(can_pay(WALLET, &token, FEES, 0, &snapshot(50, 100, 100), &[]));
         assert!(!can_pay(WALLET, &token, FEES, 0, &snapshot(49, 100, 100), &[]), "no gas");
         assert!(!can_pay(WALLET, &token, FEES, 0, &snapshot(50, 100, 99), &[]), "no allowance");
@@ -504,7 +504,7 @@ mod tests {
         assert!(!can_pay(WALLET, &token, FEES, 0, &snapshot(100, 101, 100), &own), "the allowance is used");
         assert!(can_pay(WALLET, &token, FEES, 0, &snapshot(100, 101, 101), &own));
         assert!(
-            !can_pay(WALLET, &form(OTHER, 1), FEES, 0, &snapshot(1_000, 1_000, 1_000), &[]),
+            !can_pay(WALLET, &call(OTHER, 1), FEES, 0, &snapshot(1_000, 1_000, 1_000), &[]),
             "not a currency of ours"
         );
     }
@@ -512,7 +512,7 @@ mod tests {
     #[test]
     fn a_payment_through_the_purse_needs_the_wallets_limit_there() {
         let purse = Address::repeat_byte(0xf0);
-        let routed = Form { target: purse, through_purse: true, ..form(TOKEN, 100) };
+        let routed = PaymentCall { target: purse, through_purse: true, ..call(TOKEN, 100) };
         assert!(can_pay(WALLET, &routed, FEES, 0, &snapshot(50, 100, 100), &[]));
         assert!(!can_pay(OTHER, &routed, FEES, 0, &snapshot(50, 100, 100), &[]), "no limit");
         assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(50, 100, 99), &[]), "not enough of it");
@@ -522,12 +522,12 @@ mod tests {
         assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 149, 100), &direct));
         let through = [Outstanding { target: purse, ..out(OTHER, TOKEN, 1) }];
         assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 500, 100), &through), "the purse is promised");
-        assert!(can_pay(WALLET, &form(TOKEN, 100), FEES, 0, &snapshot(100, 500, 100), &through));
+        assert!(can_pay(WALLET, &call(TOKEN, 100), FEES, 0, &snapshot(100, 500, 100), &through));
     }
 
     #[test]
     fn native_currency_beside_tokens_comes_out_of_the_wallet() {
-        let beside = Form { value: amount(10), ..form(TOKEN, 100) };
+        let beside = PaymentCall { value: amount(10), ..call(TOKEN, 100) };
         assert!(can_pay(WALLET, &beside, FEES, 0, &snapshot(60, 100, 100), &[]));
         assert!(!can_pay(WALLET, &beside, FEES, 0, &snapshot(59, 100, 100), &[]));
     }
@@ -536,9 +536,9 @@ mod tests {
     fn the_data_of_a_long_fill_is_paid_for_as_well() {
         let mut rich = snapshot(10_000, 100, 100);
         rich.data_fee = amount(256);
-        let fee = |form: &Form| rich.data_fee_of(form.data.len()).units().to::<u64>();
-        let long = Form { data: vec![1; 5_000].into(), ..form(TOKEN, 100) };
-        assert!(fee(&long) > 10 * fee(&form(TOKEN, 100)));
+        let fee = |call: &PaymentCall| rich.data_fee_of(call.data.len()).units().to::<u64>();
+        let long = PaymentCall { data: vec![1; 5_000].into(), ..call(TOKEN, 100) };
+        assert!(fee(&long) > 10 * fee(&call(TOKEN, 100)));
         let with = |native: u64| Snapshot { native: [(WALLET, amount(native))].into(), ..rich.clone() };
         assert!(can_pay(WALLET, &long, FEES, 0, &with(50 + fee(&long)), &[]));
         assert!(!can_pay(WALLET, &long, FEES, 0, &with(49 + fee(&long)), &[]));
@@ -546,6 +546,6 @@ mod tests {
 
     #[test]
     fn what_is_not_known_of_a_wallet_is_nothing() {
-        assert!(!can_pay(Address::repeat_byte(7), &form(Address::ZERO, 0), FEES, 0, &snapshot(1_000, 0, 0), &[]));
+        assert!(!can_pay(Address::repeat_byte(7), &call(Address::ZERO, 0), FEES, 0, &snapshot(1_000, 0, 0), &[]));
     }
 }

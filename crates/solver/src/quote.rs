@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::error::Chained;
-use crate::forms::Form;
+use crate::payment_call::PaymentCall;
 use crate::routes::Scene;
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
@@ -184,21 +184,21 @@ impl Solver {
             since: self.now(),
         };
         let swap = draft.quote.destination_swap.as_ref();
-        let form = Form::of(&due, due.amount, handle, false, Some((&draft.quote, swap)));
-        let form = form.ok_or(QuoteError::NoPurse { chain: terms.payout.chain })?;
+        let call = PaymentCall::of(&due, due.amount, handle, false, Some((&draft.quote, swap)));
+        let call = call.ok_or(QuoteError::NoPurse { chain: terms.payout.chain })?;
         let from = handle.richest(self.market.latest(handle.id()).as_deref());
         let attempt = evm::Attempt {
             from,
-            to: form.target,
-            value: form.value.units(),
-            data: form.data.clone(),
+            to: call.target,
+            value: call.value.units(),
+            data: call.data.clone(),
             // With a price: calls that behave when gas is free must not pass.
             max_fee: self.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
             // Priced as if they needed little, and tried with all they may have.
-            gas: Some(form.gas.saturating_add(most - assumed)),
+            gas: Some(call.gas.saturating_add(most - assumed)),
         };
         let tried = handle.nodes.estimate_gas(attempt).await;
-        let needed = tried.map_err(|error| calls_failed(error, from, &form))?;
+        let needed = tried.map_err(|error| calls_failed(error, from, &call))?;
         if needed > most {
             return Err(QuoteError::CallsGas { needed });
         }
@@ -299,15 +299,15 @@ fn body(quote: &Quote) -> String {
 }
 
 /// A node that cannot be asked is not the calls' fault.
-fn calls_failed(error: ChainError, from: Address, form: &Form) -> QuoteError {
-    let attempt = Box::new(Attempt { from, to: form.target, data: form.data.clone(), value: form.value });
+fn calls_failed(error: ChainError, from: Address, call: &PaymentCall) -> QuoteError {
+    let attempt = Box::new(Attempt { from, to: call.target, data: call.data.clone(), value: call.value });
     match error.refusal() {
         Some(evm::Refusal::Reverted(data)) => {
             let reason = Some(evm::revert::decode(data)).filter(|revert| *revert != Revert::Silent);
             let (reason, data) = (reason.map(|revert| revert.to_string()), data.clone());
             QuoteError::CallsRevert { reason, data, attempt }
         }
-        Some(evm::Refusal::OutOfGas) => QuoteError::CallsGas { needed: form.gas },
+        Some(evm::Refusal::OutOfGas) => QuoteError::CallsGas { needed: call.gas },
         _ => QuoteError::Node { timed_out: matches!(error, ChainError::Timeout { .. }), cause: error },
     }
 }

@@ -25,7 +25,7 @@ use crate::advance::advance;
 use crate::allocator::identity;
 use crate::apply_block::is_attempt;
 use crate::error::SolverError;
-use crate::forms::is_routed;
+use crate::payment_call::is_routed;
 use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 use crate::sponsor;

@@ -13,7 +13,7 @@ use domain::quote::{Bound, Quote, Swap};
 use domain::swap::Exchange;
 use market::Snapshot;
 
-use crate::forms::{is_routed, least_output, pools, routed_size};
+use crate::payment_call::{is_routed, least_output, pools, routed_size};
 use crate::quote::address;
 use crate::routes::hedge;
 use crate::handle::ChainHandle;

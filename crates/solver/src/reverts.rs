@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use crate::error::{Chained, SolverError};
-use crate::forms::is_routed;
+use crate::payment_call::is_routed;
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
 

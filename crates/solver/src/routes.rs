@@ -12,7 +12,7 @@ use domain::same_chain::{self, Place};
 use domain::swap::{Exchange, Offer};
 use market::{MarketError, Routes, Snapshot};
 
-use crate::forms::{pools, routed_size};
+use crate::payment_call::{pools, routed_size};
 use crate::quote::{QuoteError, address};
 use crate::solver::Solver;
 

@@ -20,7 +20,7 @@ use tracing::warn;
 
 use crate::error::SolverError;
 use crate::fast_fill;
-use crate::forms::{is_routed, pools, routed_size};
+use crate::payment_call::{is_routed, pools, routed_size};
 use crate::reprice::at_market;
 use crate::handle::ChainHandle;
 use crate::solver::PayContext;

@@ -15,7 +15,7 @@ use evm::steps::{Fee, send};
 use market::Snapshot;
 
 use crate::accounts::{Accounts, Holder, Holding};
-use crate::forms::trade;
+use crate::payment_call::trade;
 use crate::quote::address;
 use crate::handle::{ChainHandle, entry};
 

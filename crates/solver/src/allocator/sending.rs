@@ -22,7 +22,7 @@ use super::signing::request;
 use super::{PayoutChain, MOST};
 use crate::children;
 use crate::error::SolverError;
-use crate::forms::Form;
+use crate::payment_call::PaymentCall;
 use crate::payments::{can_pay, first_offer};
 use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
@@ -119,7 +119,7 @@ fn pay(
     let Some((handle, Some(snapshot))) = context.on(chain) else { return Ok(None) };
     let Some(fees) = first_offer(handle, snapshot).filter(|_| handle.refusing().is_none()) else { return Ok(None) };
     let target = handle.chain.depository;
-    let form = Form {
+    let call = PaymentCall {
         target,
         value: Amount::ZERO,
         data: data.clone(),
@@ -130,7 +130,7 @@ fn pay(
     };
     let reserve = handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit);
     let Payers { lanes, outstanding, .. } = payers::lock(tx, chain, snapshot.block)?;
-    let able = |lane: &&Lane| is_free(handle, lane) && can_pay(lane.wallet, &form, fees, reserve, snapshot, &outstanding);
+    let able = |lane: &&Lane| is_free(handle, lane) && can_pay(lane.wallet, &call, fees, reserve, snapshot, &outstanding);
     let Some(lane) = lanes.iter().filter(able).min_by_key(|lane| lane.unmined) else {
         debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now");
         return Ok(None);

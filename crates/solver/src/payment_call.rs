@@ -14,7 +14,7 @@ use store::dues::Due;
 use crate::handle::ChainHandle;
 
 #[derive(Clone, Debug)]
-pub struct Form {
+pub struct PaymentCall {
     pub target: Address,
     /// Native currency that goes along.
     pub value: Amount,
@@ -27,7 +27,7 @@ pub struct Form {
     pub through_purse: bool,
 }
 
-impl Form {
+impl PaymentCall {
     /// None where the chain lacks a contract that the payment needs.
     pub fn of(
         due: &Due,
@@ -44,17 +44,17 @@ impl Form {
 
     fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool) -> Self {
         let (id, gas, currency) = (due.order.0, handle.chain.fill_gas, due.currency);
-        let form = |target, value, data, gas| Self { target, value, data, gas, currency, amount, through_purse: false };
+        let call = |target, value, data, gas| Self { target, value, data, gas, currency, amount, through_purse: false };
         if !currency.is_zero() {
             let data = calldata::erc20_fill_from_treasury(handle.treasury, due.recipient, amount.units(), id);
-            return form(currency, Amount::ZERO, data, gas.erc20_limit);
+            return call(currency, Amount::ZERO, data, gas.erc20_limit);
         }
         if to_contract {
             let router = handle.chain.router;
             let data = calldata::native_fill_through_router(router, due.recipient, amount.units(), id);
-            return form(router, amount, data, gas.erc20_limit);
+            return call(router, amount, data, gas.erc20_limit);
         }
-        form(due.recipient, amount, calldata::native_fill(id), gas.native_limit)
+        call(due.recipient, amount, calldata::native_fill(id), gas.native_limit)
     }
 
     fn routed(due: &Due, amount: Amount, handle: &ChainHandle, quote: &Quote, swap: Option<&Swap>) -> Option<Self> {
