@@ -7,7 +7,7 @@ use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
 use domain::money::{Amount, OutOfRange};
 use domain::pricing::Refusal;
-use domain::quote::{Ask, CurrencyKey, Trade, Wishes};
+use domain::quote::{Ask, CurrencyKey, QuoteOptions, Trade};
 use serde::{Deserialize, Serialize};
 use solver::QuoteError;
 use utoipa::{IntoParams, ToSchema};
@@ -116,7 +116,7 @@ impl Pair<'_> {
             explicit_deposit: true,
             ttl_secs: None,
             key: None,
-            wishes: Wishes::default(),
+            options: QuoteOptions::default(),
         };
         match app.solver.price(nothing) {
             Err(QuoteError::Refused(Refusal::AmountTooLow { fees })) => Some(fees),

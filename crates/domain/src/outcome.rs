@@ -154,7 +154,7 @@ fn earned(
     quote: &Quote,
     paid: impl Fn(Amount) -> Result<(Amount, UsdcMicros), OutOfRange>,
 ) -> Result<Vec<AppFeePaid>, OutOfRange> {
-    let shares = quote.ask.wishes.app_fees.iter().zip(&quote.figures.fees.app);
+    let shares = quote.ask.options.app_fees.iter().zip(&quote.figures.fees.app);
     let earned = shares.map(|(asked, quoted)| {
         let (amount, credit) = paid(*quoted)?;
         Ok(AppFeePaid { recipient: asked.recipient, amount, credit })

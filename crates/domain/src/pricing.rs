@@ -230,7 +230,7 @@ impl Draft<'_> {
 /// What the calls spend must be there even if only the minimum arrives, and native currency is only there if it is
 /// what arrives.
 fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Refusal> {
-    let values = ask.wishes.calls.iter().try_fold(Amount::ZERO, |sum, call| sum.checked_add(call.value))?;
+    let values = ask.options.calls.iter().try_fold(Amount::ZERO, |sum, call| sum.checked_add(call.value))?;
     let most = if arrives.native { minimum } else { Amount::ZERO };
     if values > most { Err(Refusal::CallValues) } else { Ok(()) }
 }

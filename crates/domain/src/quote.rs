@@ -66,14 +66,14 @@ pub struct Ask {
     /// Whose key it was asked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<ApiKeyId>,
-    #[serde(default, skip_serializing_if = "Wishes::is_plain")]
-    pub wishes: Wishes,
+    #[serde(default, rename = "wishes", skip_serializing_if = "QuoteOptions::is_plain")]
+    pub options: QuoteOptions,
 }
 
 /// What few callers ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Wishes {
+pub struct QuoteOptions {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub app_fees: Vec<AppFee>,
     /// Worth of native currency to deliver beside the output.
@@ -104,7 +104,7 @@ pub struct Wishes {
 /// The referrer that asks for a refund instead of a fill.
 pub const FORCE_REFUND: &str = "debug-force-refund";
 
-impl Wishes {
+impl QuoteOptions {
     fn is_plain(&self) -> bool {
         *self == Self::default()
     }
@@ -254,7 +254,7 @@ impl Quote {
 
     /// Who is paid on the destination: the recipient, or the router that makes the caller's calls.
     pub fn payee(&self, terms: &OrderTerms) -> Account {
-        if self.ask.wishes.calls.is_empty() { self.ask.recipient.clone() } else { terms.destination_router.into() }
+        if self.ask.options.calls.is_empty() { self.ask.recipient.clone() } else { terms.destination_router.into() }
     }
 
     /// What the solver commits to. None where the user needs no solver.
@@ -281,7 +281,7 @@ impl Quote {
             minimum: amount,
             expected: amount,
         });
-        let calls = self.ask.wishes.calls.iter();
+        let calls = self.ask.options.calls.iter();
         Some(Order {
             solver_chain: terms.solver_chain.clone(),
             solver: terms.solver,

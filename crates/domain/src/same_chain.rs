@@ -41,7 +41,7 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         Operation::Swap | Operation::Bridge | Operation::Wrap | Operation::Unwrap => Charge {
             relay_bps: if operation == Operation::Swap { pair.relay_bps(terms) } else { 0 },
             app_bps: if place.chain.is_fed(place.from) {
-                ask.wishes.app_fees.iter().map(|fee| fee.bps).collect()
+                ask.options.app_fees.iter().map(|fee| fee.bps).collect()
             } else {
                 Vec::new()
             },
@@ -102,11 +102,11 @@ fn operation(ask: &Ask, place: Place<'_>) -> Operation {
 }
 
 fn refuse_what_needs_a_solver(ask: &Ask) -> Result<(), Refusal> {
-    let wishes = &ask.wishes;
+    let options = &ask.options;
     let asked = [
-        ("txs", !wishes.calls.is_empty()),
-        ("topupGas", wishes.top_up.is_some()),
-        ("fixedRate", wishes.fixed_rate.is_some()),
+        ("txs", !options.calls.is_empty()),
+        ("topupGas", options.top_up.is_some()),
+        ("fixedRate", options.fixed_rate.is_some()),
     ];
     match asked.into_iter().find(|(_, asked)| *asked) {
         Some((what, _)) => Err(Refusal::NotOnOneChain { what }),
@@ -190,7 +190,7 @@ impl Deal<'_> {
     }
 
     fn check_impact(&self, sold: Amount, bought: Amount) -> Result<(), Refusal> {
-        if self.ask.wishes.any_impact {
+        if self.ask.options.any_impact {
             return Ok(());
         }
         let prices = &self.rates.prices;

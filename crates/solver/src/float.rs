@@ -71,7 +71,7 @@ async fn report_on(solver: &Solver, handle: &ChainHandle, float: Float) -> Resul
         let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
         Ok::<_, SolverError>((top_ups::on(tx, chain, MOST)?, under_way))
     };
-    let (wishes, under_way) = solver.store.read(read).await?;
+    let (options, under_way) = solver.store.read(read).await?;
     let mut wallets = Vec::new();
     for wallet in handle.floating() {
         let has = Amount::new(handle.nodes.balance(wallet, At::Latest).await?);
@@ -79,7 +79,7 @@ async fn report_on(solver: &Solver, handle: &ChainHandle, float: Float) -> Resul
             wallet,
             has,
             lacks: float.lacks(has),
-            wish: wishes.iter().find(|wish| wish.wallet == wallet).cloned(),
+            wish: options.iter().find(|wish| wish.wallet == wallet).cloned(),
             under_way: under_way.iter().find(|payment| payment.recipient == wallet).cloned(),
         });
     }

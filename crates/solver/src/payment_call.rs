@@ -4,7 +4,7 @@ use alloy::primitives::{Address, Bytes};
 use domain::account::Account;
 use domain::catalog::{Chain, FillGas};
 use domain::money::{Amount, OutOfRange, Ratio};
-use domain::quote::{Bound, Quote, Swap, Wishes};
+use domain::quote::{Bound, Quote, Swap, QuoteOptions};
 use evm::calldata;
 use evm::fills::{Fill, Funds};
 use evm::routed::{FromPurse, Message};
@@ -76,8 +76,8 @@ impl PaymentCall {
         };
         let exact = trade.is_some_and(|trade| matches!(trade.bound, swap::Bound::ExactOutput { .. }));
         let top_up = quote.figures.top_up.unwrap_or_default();
-        let wishes = &quote.ask.wishes;
-        let calls: Vec<Message> = wishes
+        let options = &quote.ask.options;
+        let calls: Vec<Message> = options
             .calls
             .iter()
             .map(|call| Message { to: call.to, value: call.value.units(), data: call.data.clone() })
@@ -90,7 +90,7 @@ impl PaymentCall {
             top_up: top_up.units(),
             calls: &calls,
             // What was set aside for a pool to move and was not needed is the recipient's, unless they left it to us.
-            rest_to: if exact && !wishes.true_exact_output { recipient } else { handle.treasury },
+            rest_to: if exact && !options.true_exact_output { recipient } else { handle.treasury },
         };
         let Message { to, value, data } = fill.message(due.order);
         debug_assert!(value == native.units().saturating_add(top_up.units()));
@@ -108,7 +108,7 @@ impl PaymentCall {
 
 /// More than one transfer: a trade, native currency beside the output, or calls.
 pub fn is_routed(quote: &Quote) -> bool {
-    quote.destination_swap.is_some() || quote.figures.top_up.is_some() || !quote.ask.wishes.calls.is_empty()
+    quote.destination_swap.is_some() || quote.figures.top_up.is_some() || !quote.ask.options.calls.is_empty()
 }
 
 /// A trade of the quote's path as it is made when so much is there for it.
@@ -136,14 +136,14 @@ pub fn least_output(swap: &Swap, sold: Amount) -> Result<Amount, OutOfRange> {
 }
 
 /// What a fill that is more than a transfer takes: units of gas, and bytes of calldata. More pools and calls take more.
-pub fn routed_size(gas: FillGas, wishes: &Wishes, pools: usize) -> (u64, usize) {
+pub fn routed_size(gas: FillGas, options: &QuoteOptions, pools: usize) -> (u64, usize) {
     /// Of the spending, the trade, the top-up and the sweeping up, as they are encoded.
     const AROUND: usize = 2_900;
     /// Of one call beside its data: its place in the list and what stands before it.
     const CALL: usize = 224;
     let traded = POOL_GAS.saturating_mul(u64::try_from(pools).unwrap_or(u64::MAX));
-    let units = wishes.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(traded));
-    let calls: usize = wishes.calls.iter().map(|call| CALL + call.data.len().div_ceil(32) * 32).sum();
+    let units = options.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(traded));
+    let calls: usize = options.calls.iter().map(|call| CALL + call.data.len().div_ceil(32) * 32).sum();
     (units, AROUND + calls)
 }
 
@@ -160,7 +160,7 @@ const MOST_GAS: u64 = 12_000_000;
 
 /// Generous: unused gas is free. What the caller's calls need was measured, and may change a little.
 fn gas_limit(chain: &Chain, quote: &Quote) -> u64 {
-    let calls = quote.ask.wishes.calls_gas.unwrap_or_default();
+    let calls = quote.ask.options.calls_gas.unwrap_or_default();
     chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4)).min(MOST_GAS)
 }
 
@@ -220,14 +220,14 @@ mod tests {
                     rest_to: address(11),
                 };
                 let sent = fill.message(OrderId(B256::ZERO)).data.len();
-                let wishes = Wishes { calls: wanted, ..Wishes::default() };
-                let (_, bytes) = routed_size(gas, &wishes, path.map_or(0, |path| path.fees().len()));
+                let options = QuoteOptions { calls: wanted, ..QuoteOptions::default() };
+                let (_, bytes) = routed_size(gas, &options, path.map_or(0, |path| path.fees().len()));
                 assert!(sent <= bytes, "{sent} bytes, and {bytes} are charged for");
                 longest = longest.max(if size == 0 { sent } else { 0 });
             }
         }
         assert!(longest * 3 > 2 * 2_900, "more than half as much again is charged as there is: {longest}");
-        let units = |pools| routed_size(gas, &Wishes::default(), pools).0;
+        let units = |pools| routed_size(gas, &QuoteOptions::default(), pools).0;
         assert_eq!((units(0), units(1), units(2)), (150_000, 300_000, 450_000));
     }
 }

@@ -359,7 +359,7 @@ pub(crate) fn wasted(
 ) -> Result<Option<Amount>, SolverError> {
     // Calls are the caller's own: only they can make them pass when they are tried and fail when they are paid, so what
     // that burns is theirs. Any other fill that fails is our loss.
-    if quote.ask.wishes.calls.is_empty() {
+    if quote.ask.options.calls.is_empty() {
         return Ok(Some(Amount::ZERO));
     }
     let mut sum = Amount::ZERO;

@@ -95,12 +95,12 @@ const MOST_CALLS_GAS: u64 = 3_000_000;
 impl Solver {
     /// What has to be known before an ask can be priced from memory alone.
     pub async fn prepare(&self, ask: &mut Ask) -> Result<(), QuoteError> {
-        if let Some(sponsor) = &ask.wishes.sponsor {
+        if let Some(sponsor) = &ask.options.sponsor {
             self.balances.learn(&self.store, sponsor.wallet).await?;
         }
-        match ask.wishes.calls.is_empty() {
-            true => ask.wishes.calls_gas = None,
-            false => ask.wishes.calls_gas = Some(self.try_calls(ask).await?),
+        match ask.options.calls.is_empty() {
+            true => ask.options.calls_gas = None,
+            false => ask.options.calls_gas = Some(self.try_calls(ask).await?),
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Solver {
 
     /// What the caller's sponsor can spend. What a user does alone it cannot pay for: nothing of ours stands between.
     fn spendable(&self, ask: &Ask, stays: bool) -> UsdMicros {
-        let sponsor = ask.wishes.sponsor.as_ref().filter(|_| !stays);
+        let sponsor = ask.options.sponsor.as_ref().filter(|_| !stays);
         let account = sponsor.map(|sponsor| self.balances.known(sponsor.wallet).unwrap_or_default());
         account.map_or(UsdMicros(-1), |account| spendable(&account, self.usdc_price()))
     }
@@ -153,7 +153,7 @@ impl Solver {
 
     /// Whether a native recipient is a contract decides how it is paid.
     fn learn(&self, ask: &Ask, destination: Side<'_>) {
-        let native = destination.currency.native || ask.wishes.top_up.is_some();
+        let native = destination.currency.native || ask.options.top_up.is_some();
         let handle = self.chains.get(&destination.chain.id).filter(|_| native);
         if let (Some(handle), Some(recipient)) = (handle, ask.recipient.evm()) {
             self.accounts.learn_code(handle, recipient, &self.store, self.now());
@@ -163,10 +163,10 @@ impl Solver {
     /// Calls on the destination are tried before they are promised: the one time a quote waits for a node. Says what gas
     /// they need.
     async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
-        let (limit, mut ask) = (ask.wishes.calls_gas, ask.clone());
+        let (limit, mut ask) = (ask.options.calls_gas, ask.clone());
         let most = limit.unwrap_or(MOST_CALLS_GAS).min(MOST_CALLS_GAS);
         let assumed = limit.unwrap_or(UNTRIED_CALLS_GAS).min(most);
-        ask.wishes.calls_gas = Some(assumed);
+        ask.options.calls_gas = Some(assumed);
         let draft = self.price(ask)?;
         let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
             return Err(Refusal::NotOnOneChain { what: "txs" }.into());
@@ -248,7 +248,7 @@ impl Solver {
         if let Some((field, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
             return Err(QuoteError::Blocked { field });
         }
-        match ask.wishes.app_fees.iter().any(|fee| screen.blocked.contains(&fee.recipient)) {
+        match ask.options.app_fees.iter().any(|fee| screen.blocked.contains(&fee.recipient)) {
             true => Err(QuoteError::Blocked { field: "appFees.recipient" }),
             false => Ok(()),
         }

@@ -127,7 +127,7 @@ fn affordable(quote: &Quote, handle: &ChainHandle, there: &Snapshot, context: &P
         origin.chain.currency(&terms.deposit.address)
     });
     let (Some(deposit), Ok(native)) = (deposit, there.price(Address::ZERO)) else { return Ok(true) };
-    let (units, bytes) = routed_size(handle.chain.fill_gas, &quote.ask.wishes, pools(quote.destination_swap.as_ref()));
+    let (units, bytes) = routed_size(handle.chain.fill_gas, &quote.ask.options, pools(quote.destination_swap.as_ref()));
     let now = native.usd_floor(there.cost_with_data(units, bytes), handle.chain.native.decimals)?;
     let quoted = figures.prices.deposit.usd_floor(figures.fees.fill_gas, deposit.decimals)?;
     Ok(now.0 <= quoted.0.saturating_mul(MOST_GAS_TIMES).saturating_add(GAS_SLACK.0))

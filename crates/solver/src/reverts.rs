@@ -90,7 +90,7 @@ fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHan
         false => Deed::NativeTransfer,
     };
     match purpose {
-        Purpose::Fill if !quote.ask.wishes.calls.is_empty() => Deed::Calls,
+        Purpose::Fill if !quote.ask.options.calls.is_empty() => Deed::Calls,
         Purpose::Fill if is_routed(quote) => Deed::Trade,
         Purpose::Fill
         | Purpose::Refund

@@ -97,7 +97,7 @@ impl Solver {
         if held {
             match self.best(&ask, scene, &deposits, &[direct], fresh) {
                 // What we are out of may be bought.
-                Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.wishes.fixed_rate.is_none() => {
+                Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.options.fixed_rate.is_none() => {
                     match self.best(&ask, scene, &deposits, &self.payouts(&ask, scene), fresh) {
                         Ok(quote) => return Ok(quote),
                         Err(_) => return Err(Refusal::InsufficientLiquidity.into()),
@@ -170,14 +170,14 @@ impl Solver {
         let Scene { origin, destination, here, there, sponsor_available } = scene;
         let handle = self.chains.get(&destination.chain.id).ok_or(Refusal::NoRoute)?;
         let paid = address(payout.currency);
-        let wishes = &ask.wishes;
-        let routed = payout.market.is_some() || wishes.top_up.is_some() || !wishes.calls.is_empty();
+        let options = &ask.options;
+        let routed = payout.market.is_some() || options.top_up.is_some() || !options.calls.is_empty();
         if routed && !paid.is_zero() && destination.chain.purse.is_none() {
             return Err(QuoteError::NoPurse { chain: destination.chain.id });
         }
         let gas = destination.chain.fill_gas;
         let (units, bytes) = if routed {
-            routed_size(gas, wishes, pools)
+            routed_size(gas, options, pools)
         } else if payout.currency.native && !self.is_contract(ask, destination) {
             (gas.native_typical, 0)
         } else {
@@ -265,7 +265,7 @@ fn deposits<'a>(ask: &Ask, scene: Scene<'a>) -> Result<Vec<Choice<'a>>, QuoteErr
     if origin.currency.held {
         return Ok(vec![Choice::direct(origin.currency)]);
     }
-    if ask.wishes.no_origin_swap {
+    if ask.options.no_origin_swap {
         return Err(QuoteError::OriginSwapsDisabled);
     }
     let from = address(origin.currency);

@@ -224,7 +224,7 @@ impl PayContext {
 
     pub fn forces_refund(&self, quote: &Quote) -> bool {
         let asked = self.debug_refunds && quote.ask.referrer.as_deref() == Some(FORCE_REFUND);
-        asked || quote.ask.wishes.force_refund
+        asked || quote.ask.options.force_refund
     }
 
     /// Why nothing may be paid for an order, where that is so: on any of its chains there may be payments that this

@@ -100,7 +100,7 @@ pub fn is_reserved(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
 /// and what was quoted under it must not cost its owner any more.
 fn is_still_theirs(tx: &mut Tx<'_>, quote: &Quote) -> Result<bool, SolverError> {
     let Some(id) = quote.ask.key else { return Ok(false) };
-    let wallet = quote.ask.wishes.sponsor.as_ref().map(|sponsor| sponsor.wallet);
+    let wallet = quote.ask.options.sponsor.as_ref().map(|sponsor| sponsor.wallet);
     let key = keys::find(tx, id)?.filter(|key| key.revoked_at.is_none());
     Ok(key.is_some_and(|key| key.wallet.is_some() && key.wallet == wallet))
 }
@@ -114,7 +114,7 @@ pub fn reserve(
     (handle, there): (&ChainHandle, &Snapshot),
     context: &PayContext,
 ) -> Result<Asked, SolverError> {
-    let nobody = quote.ask.wishes.app_fees.is_empty() && !is_live(quote)?;
+    let nobody = quote.ask.options.app_fees.is_empty() && !is_live(quote)?;
     let (false, Some(terms)) = (nobody, &quote.terms) else { return Ok(Asked::Reserved(None)) };
     let Some(currencies) = currencies(quote, context) else { return Ok(Asked::Unknown) };
     let market = match quote.figures.fixed {
@@ -154,7 +154,7 @@ fn size(quote: &Quote, handle: &ChainHandle) -> (u64, usize) {
     let gas = handle.chain.fill_gas;
     let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
     if is_routed(quote) {
-        routed_size(gas, &quote.ask.wishes, pools(quote.destination_swap.as_ref()))
+        routed_size(gas, &quote.ask.options, pools(quote.destination_swap.as_ref()))
     } else if native {
         (gas.native_typical, 0)
     } else {

@@ -8,7 +8,7 @@ use domain::catalog::Catalog;
 use domain::fees::AppFee;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
-use domain::quote::{Ask, Call, CurrencyKey, FORCE_REFUND, Trade, Wishes};
+use domain::quote::{Ask, Call, CurrencyKey, FORCE_REFUND, QuoteOptions, Trade};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -171,7 +171,7 @@ impl QuoteBody {
         if let Some(value) = given(self.origin_gas_overhead.as_ref()) {
             whole(value).ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
         }
-        let wishes = self.wishes(trade, caller)?;
+        let options = self.options(trade, caller)?;
         Ok(Ask {
             key: caller.key().map(|key| key.id),
             trade,
@@ -189,7 +189,7 @@ impl QuoteBody {
             referrer: self.referrer,
             explicit_deposit: self.explicit_deposit.unwrap_or(true),
             ttl_secs: self.ttl,
-            wishes,
+            options,
         })
     }
 
@@ -202,7 +202,7 @@ impl QuoteBody {
         }
     }
 
-    fn wishes(&self, trade: Trade, caller: &Caller) -> Result<Wishes, ApiError> {
+    fn options(&self, trade: Trade, caller: &Caller) -> Result<QuoteOptions, ApiError> {
         let asked = sponsor::Asked {
             subsidize: self.subsidize_fees == Some(true),
             components: self.sponsored_fee_components.as_deref(),
@@ -210,7 +210,7 @@ impl QuoteBody {
             fixed_rate: self.fixed_rate.as_deref().filter(|rate| !rate.is_empty()),
         };
         let (sponsor, fixed_rate) = asked.read(caller)?;
-        Ok(Wishes {
+        Ok(QuoteOptions {
             app_fees: self.app_fees()?,
             top_up: self.top_up()?,
             calls: self.calls(trade)?,

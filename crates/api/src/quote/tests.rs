@@ -8,7 +8,7 @@ use domain::ids::{ChainId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::pair::ByClass;
 use domain::pricing::{Fresh, Rates, Side, Terms, Way, draft};
-use domain::quote::{Ask, CurrencyKey, Prices, Trade, Wishes};
+use domain::quote::{Ask, CurrencyKey, Prices, QuoteOptions, Trade};
 use domain::sponsorship::{Component, SponsorAsk};
 use domain::time::Timestamp;
 use serde_json::Value;
@@ -107,11 +107,11 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
         explicit_deposit: true,
         ttl_secs: None,
         key: None,
-        wishes: Wishes {
+        options: QuoteOptions {
             app_fees: vec![AppFee { recipient: Address::repeat_byte(0x33), bps: 2 }],
             sponsor: Some(SponsorAsk::new(Address::repeat_byte(0x5f), selected.to_vec(), cap.map(UsdMicros))),
             fixed_rate: fixed_rate.map(|rate| rate.parse().unwrap()),
-            ..Wishes::default()
+            ..QuoteOptions::default()
         },
     };
     let way = Way {

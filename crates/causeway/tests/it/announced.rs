@@ -38,7 +38,7 @@ async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let native = Address::ZERO;
     // To the depository, as a bare transfer, and by oneself on one chain.
-    let wishes = [
+    let options = [
         ((BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)), false),
         ((BASE, here), (OPTIMISM, there), U256::from(20_000_000u64), false),
         ((BASE, here), (OPTIMISM, there), U256::from(20_000_000u64), true),
@@ -47,7 +47,7 @@ async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
     let user = base.fresh_user().await?;
     let mut sent = Vec::new();
     base.pause_mining().await;
-    for (from, to, value, explicit) in wishes {
+    for (from, to, value, explicit) in options {
         let mut body = ask(user.address, new_account().address, from, to, value);
         body["explicitDeposit"] = json!(explicit);
         let quote = stand.quote(&body).await?;

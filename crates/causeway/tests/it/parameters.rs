@@ -6,8 +6,8 @@ mod disabled;
 mod figures;
 mod members;
 mod nodes;
+mod options;
 mod refusals;
-mod wishes;
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};

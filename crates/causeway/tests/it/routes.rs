@@ -263,7 +263,7 @@ async fn cross(stand: &Stand, service: &Service, wish: &Wish) -> Result<Crossed>
     let delivered = gained(to.currency);
     let rest = if payout == to.currency { U256::ZERO } else { gained(payout) };
     let rest = if payout.is_zero() && !to.currency.is_zero() { rest - top_up } else { rest };
-    if promise.ask.wishes.calls.is_empty() {
+    if promise.ask.options.calls.is_empty() {
         assert_eq!(delivered, out(&quote), "{wish:?}");
     }
     assert!(figures.minimum <= figures.output);

@@ -144,7 +144,7 @@ fn dollars_become_usdc_at_its_price() {
 #[test]
 fn every_recipient_has_an_entry_of_its_own() {
     let mut quote = a_sponsored_quote(None, None);
-    quote.ask.wishes.app_fees.push(quote.ask.wishes.app_fees[0]);
+    quote.ask.options.app_fees.push(quote.ask.options.app_fees[0]);
     quote.figures.fees.app.push(amount(7));
     let outcome = at_quote(&quote, &costs(gas_of(&quote), None));
     let entries = outcome.app_entries(7, RequestId(B256::ZERO)).unwrap();

@@ -37,31 +37,31 @@ impl<'a> Deal<'a> {
         let prices = &rates.prices;
         let feeds = exchange.rate((way.deposit, prices.deposit), (way.payout, prices.payout))?;
         let market_rate = exchange.bounded(feeds, rates.hedge, terms)?;
-        let rate = match ask.wishes.fixed_rate {
+        let rate = match ask.options.fixed_rate {
             None => market_rate,
             Some(fixed) => {
                 let direct = rates.origin_swap.is_none() && rates.destination_swap.is_none();
                 if !direct || [way.deposit, way.payout].iter().any(|it| it.class != Class::Stable || !it.held) {
                     return Err(Refusal::FixedRateCurrency);
                 }
-                if ask.wishes.sponsor.is_none() {
+                if ask.options.sponsor.is_none() {
                     return Err(Refusal::FixedRate("needs subsidizeFees"));
                 }
                 fixed.ratio(way.deposit.decimals, way.payout.decimals)?
             }
         };
-        if ask.wishes.top_up.is_some() && way.destination.currency.native {
+        if ask.options.top_up.is_some() && way.destination.currency.native {
             return Err(Refusal::TopUpOfGas);
         }
         let in_deposit = |usd| prices.deposit.amount_ceil(usd, way.deposit.decimals);
         let gas = prices.destination_native.usd_ceil(rates.fill_cost, way.destination.chain.native.decimals)?;
         let charge = Charge {
             fill_gas: in_deposit(gas)?,
-            top_up: in_deposit(ask.wishes.top_up.unwrap_or_default())?,
+            top_up: in_deposit(ask.options.top_up.unwrap_or_default())?,
             flat: in_deposit(terms.flat_fee)?,
             relay_bps: pair.relay_bps(terms),
-            app_bps: ask.wishes.app_fees.iter().map(|fee| fee.bps).collect(),
-            rebalance_bps: match ask.wishes.fixed_rate {
+            app_bps: ask.options.app_fees.iter().map(|fee| fee.bps).collect(),
+            rebalance_bps: match ask.options.fixed_rate {
                 // What the rate says and nothing beside it.
                 Some(_) => rebalance_bps(exchange, &rates, terms).max(0),
                 None => rebalance_bps(exchange, &rates, terms),
@@ -74,12 +74,12 @@ impl<'a> Deal<'a> {
     /// Whatever depends on a market stands for a while at the most, whatever the caller would like.
     pub fn bounded_ask(&self) -> Ask {
         let mut ask = self.ask.clone();
-        let wishes = &ask.wishes;
+        let options = &ask.options;
         let at_market =
-            self.exchange.is_exchange() || self.rates.destination_swap.is_some() || !wishes.calls.is_empty();
+            self.exchange.is_exchange() || self.rates.destination_swap.is_some() || !options.calls.is_empty();
         // A sponsor stands for a sum in dollars, and its key may be revoked: neither is promised for days.
-        let sponsored = wishes.fixed_rate.is_some() || wishes.sponsor.is_some();
-        if at_market || sponsored || wishes.top_up.is_some() {
+        let sponsored = options.fixed_rate.is_some() || options.sponsor.is_some();
+        if at_market || sponsored || options.top_up.is_some() {
             ask.ttl_secs = Some(ask.ttl_secs.unwrap_or(MARKET_TTL_SECS).min(MARKET_TTL_SECS));
         }
         ask
@@ -94,7 +94,7 @@ impl<'a> Deal<'a> {
     /// The least deposit for which this much is paid out.
     pub fn deposit_for(&self, paid: Amount, loss: Amount) -> Result<Amount, Refusal> {
         let left = paid.mul_ceil(self.rate.inverse()?)?;
-        let guess = if self.ask.wishes.sponsor.is_some() { left } else { self.charge.gross(left)? };
+        let guess = if self.ask.options.sponsor.is_some() { left } else { self.charge.gross(left)? };
         let pays = |deposit: Amount| {
             let paid_out = |split: Split| split.exchanged.mul_floor(self.rate).is_ok_and(|out| out >= paid);
             self.split(deposit, loss).is_ok_and(paid_out)
@@ -107,7 +107,7 @@ impl<'a> Deal<'a> {
 
     /// Whether what the pools take is one of the fees: with a sponsor it is shown beside them, and may be made good.
     pub fn counts_losses(&self) -> bool {
-        self.ask.wishes.sponsor.is_some() && self.rates.losses_known
+        self.ask.options.sponsor.is_some() && self.rates.losses_known
     }
 
     /// What the origin's pools take, in the deposit's currency.
@@ -141,7 +141,7 @@ impl<'a> Deal<'a> {
         origin: Option<(Amount, Amount)>,
         destination: Option<(Amount, Amount)>,
     ) -> Result<(), Refusal> {
-        if self.ask.wishes.any_impact {
+        if self.ask.options.any_impact {
             return Ok(());
         }
         let prices = &self.rates.prices;
@@ -181,12 +181,12 @@ impl<'a> Deal<'a> {
     pub fn top_up(&self) -> Result<Option<Amount>, Refusal> {
         let native = &self.way.destination.chain.native;
         let amount = |usd| self.rates.prices.destination_native.amount_floor(usd, native.decimals);
-        Ok(self.ask.wishes.top_up.map(amount).transpose()?.filter(|amount| !amount.is_zero()))
+        Ok(self.ask.options.top_up.map(amount).transpose()?.filter(|amount| !amount.is_zero()))
     }
 
     /// Beside what the market would give, and only if the integrator can stand for the difference.
     pub fn fixed(&self, split: &Split, output: Amount) -> Result<Option<Fixed>, Refusal> {
-        let Some(rate) = self.ask.wishes.fixed_rate else { return Ok(None) };
+        let Some(rate) = self.ask.options.fixed_rate else { return Ok(None) };
         let fixed = Fixed { rate, market_output: split.exchanged.mul_floor(self.market_rate)? };
         if fixed.deviates(output)? {
             return Err(Refusal::FixedRate("more than 500 basis points away from the market"));

@@ -70,7 +70,7 @@ impl Deal<'_> {
             return Err(self.too_low(&split));
         }
         let pools = sold.is_some() || bought.is_some();
-        let slippage_bps = match self.ask.wishes.fixed_rate {
+        let slippage_bps = match self.ask.options.fixed_rate {
             Some(_) => 0,
             None => self.ask.slippage_bps.unwrap_or(self.pair.slippage_bps(self.terms, pools)),
         };
@@ -149,7 +149,7 @@ impl Deal<'_> {
         // An exact output has nothing to lose on the destination: its whole budget is for what is paid in.
         let exact = self.ask.trade == Trade::ExactOutput;
         let slippage_bps = match self.ask.slippage_bps {
-            _ if self.ask.wishes.fixed_rate.is_some() => 0,
+            _ if self.ask.options.fixed_rate.is_some() => 0,
             Some(bps) => bps,
             None if exact && sold.is_none() && bought.is_none() => 0,
             None if exact => EXACT_OUTPUT_HEADROOM_BPS,

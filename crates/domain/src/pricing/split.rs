@@ -25,7 +25,7 @@ pub(crate) fn split(
     available: UsdMicros,
 ) -> Result<Split, Refusal> {
     let fees = charge.fees(deposit)?;
-    let sponsorship = match &ask.wishes.sponsor {
+    let sponsorship = match &ask.options.sponsor {
         None => None,
         Some(sponsor) => {
             let swap = fees.rebalance.checked_add(Signed::cost(loss))?;
@@ -39,7 +39,7 @@ pub(crate) fn split(
             let paid = Sponsorship::allocate(sponsor, totals, price, decimals)?;
             if price.usd_ceil(paid.sponsored_total()?, decimals)? <= available {
                 Some(paid)
-            } else if ask.wishes.fixed_rate.is_some() {
+            } else if ask.options.fixed_rate.is_some() {
                 return Err(Refusal::SponsorBalance);
             } else {
                 Some(Sponsorship::none(sponsor, totals))

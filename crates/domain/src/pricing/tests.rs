@@ -8,7 +8,7 @@ use crate::money::{Price, Ratio, Signed};
 use alloy_primitives::Bytes;
 
 use crate::fees::AppFee;
-use crate::quote::{Bound, Call, Operation, Trade, Wishes};
+use crate::quote::{Bound, Call, Operation, QuoteOptions, Trade};
 use crate::sponsorship::{Component, SponsorAsk};
 use crate::swap::{Offer, Path};
 
@@ -146,7 +146,7 @@ fn prices(way: Way<'_>) -> Prices {
     }
 }
 
-fn ask(trade: Trade, amount: u128, from: &Currency, to: &Currency, wishes: Wishes) -> Ask {
+fn ask(trade: Trade, amount: u128, from: &Currency, to: &Currency, options: QuoteOptions) -> Ask {
     Ask {
         user: Address::repeat_byte(0x11).into(),
         recipient: Address::repeat_byte(0x22).into(),
@@ -160,7 +160,7 @@ fn ask(trade: Trade, amount: u128, from: &Currency, to: &Currency, wishes: Wishe
         explicit_deposit: true,
         ttl_secs: None,
         key: None,
-        wishes,
+        options,
     }
 }
 
@@ -175,7 +175,7 @@ struct Case {
     from: usize,
     to: usize,
     payable: u128,
-    wishes: Wishes,
+    options: QuoteOptions,
     needs: (i32, i32),
     sponsor: i64,
     terms: Terms,
@@ -186,14 +186,14 @@ struct Case {
 
 impl Case {
     fn new(amount: u128, from: usize, to: usize) -> Self {
-        let (payable, wishes, needs, sponsor) = (u128::MAX >> 1, Wishes::default(), (0, 0), i64::MAX);
+        let (payable, options, needs, sponsor) = (u128::MAX >> 1, QuoteOptions::default(), (0, 0), i64::MAX);
         Self {
             trade: Trade::ExactInput,
             amount,
             from,
             to,
             payable,
-            wishes,
+            options,
             needs,
             sponsor,
             terms: terms(),
@@ -228,7 +228,7 @@ impl Case {
             destination_swap: (!to.held).then_some(&buys as &dyn Exchange),
             sponsor_available: UsdMicros(self.sponsor),
         };
-        let ask = Ask { ttl_secs: self.ttl, ..ask(self.trade, self.amount, from, to, self.wishes) };
+        let ask = Ask { ttl_secs: self.ttl, ..ask(self.trade, self.amount, from, to, self.options) };
         draft(&ask, way, rates, &self.terms)?.quote(fresh())
     }
 }
@@ -382,8 +382,8 @@ fn an_exact_output_is_bought_with_room_for_the_pools_to_move() {
 #[test]
 fn a_trade_that_loses_too_much_needs_insisting() {
     let big = |any_impact| {
-        let wishes = Wishes { any_impact, ..Wishes::default() };
-        Case { wishes, ..Case::new(2_000_000 * ETHER, 3, 1) }.quote()
+        let options = QuoteOptions { any_impact, ..QuoteOptions::default() };
+        Case { options, ..Case::new(2_000_000 * ETHER, 3, 1) }.quote()
     };
     assert_eq!(big(false), Err(Refusal::ImpactTooHigh));
     assert!(big(true).is_ok());
@@ -403,37 +403,38 @@ fn an_inventory_out_of_balance_makes_transfers_dearer_or_cheaper() {
 
 #[test]
 fn gas_can_be_delivered_beside_the_output() {
-    let wishes = Wishes { top_up: Some(UsdMicros(2_000_000)), ..Wishes::default() };
-    let quote = Case { wishes: wishes.clone(), ..Case::new(250_000_000, 1, 1) }.quote().unwrap();
+    let options = QuoteOptions { top_up: Some(UsdMicros(2_000_000)), ..QuoteOptions::default() };
+    let quote = Case { options: options.clone(), ..Case::new(250_000_000, 1, 1) }.quote().unwrap();
     assert_eq!(quote.figures.fees.top_up.to_string(), "2000000");
     assert_eq!(quote.figures.top_up.unwrap().to_string(), "666666666666666");
     assert_eq!(quote.figures.output.to_string(), "247800000");
     let order = quote.order().unwrap();
     assert_eq!(order.output.payments.len(), 2);
     assert_eq!(order.output.payments[1].minimum, quote.figures.top_up.unwrap());
-    assert_eq!(Case { wishes, ..Case::new(ETHER, 0, 0) }.quote(), Err(Refusal::TopUpOfGas));
+    assert_eq!(Case { options, ..Case::new(ETHER, 0, 0) }.quote(), Err(Refusal::TopUpOfGas));
 }
 
 #[test]
 fn calls_spend_what_arrives_and_no_more() {
     let calls = |value: u128| {
         let call = Call { to: Address::repeat_byte(5), value: Amount::new(U256::from(value)), data: Bytes::new() };
-        Wishes { calls: vec![call], ..Wishes::default() }
+        QuoteOptions { calls: vec![call], ..QuoteOptions::default() }
     };
-    let native = |value| Case { wishes: calls(value), ..Case::new(ETHER, 0, 0) }.quote();
+    let native = |value| Case { options: calls(value), ..Case::new(ETHER, 0, 0) }.quote();
     let quote = native(ETHER / 2).unwrap();
     let order = quote.order().unwrap();
     assert_eq!(order.output.calls.len(), 1);
     assert_eq!(order.output.payments[0].recipient, Address::repeat_byte(0xd1).into());
     assert_eq!(native(ETHER), Err(Refusal::CallValues));
-    assert_eq!(Case { wishes: calls(1), ..Case::new(250_000_000, 1, 1) }.quote(), Err(Refusal::CallValues));
+    assert_eq!(Case { options: calls(1), ..Case::new(250_000_000, 1, 1) }.quote(), Err(Refusal::CallValues));
 }
 
 #[test]
 fn app_fees_come_out_of_the_input_and_stay_below_it() {
     let fee = |bps| AppFee { recipient: Address::repeat_byte(6), bps };
-    let with =
-        |app_fees| Case { wishes: Wishes { app_fees, ..Wishes::default() }, ..Case::new(250_000_000, 1, 1) }.quote();
+    let with = |app_fees| {
+        Case { options: QuoteOptions { app_fees, ..QuoteOptions::default() }, ..Case::new(250_000_000, 1, 1) }.quote()
+    };
     let figures = with(vec![fee(100), fee(50)]).unwrap().figures;
     assert_eq!(figures.fees.app.iter().map(ToString::to_string).collect::<Vec<_>>(), ["2500000", "1250000"]);
     assert_eq!(figures.output.to_string(), "246050000");
@@ -445,44 +446,44 @@ pub(crate) const SPONSOR: Address = Address::repeat_byte(0x5f);
 /// 250 USDC to DAI, or to USDC at a fixed rate, paid for by a sponsor, with an app fee of 10 basis points.
 pub(crate) fn a_sponsored_quote(cap: Option<i64>, fixed: Option<&str>) -> Quote {
     let app_fees = vec![AppFee { recipient: Address::repeat_byte(6), bps: 10 }];
-    let wishes = Wishes { app_fees, fixed_rate: fixed.map(|rate| rate.parse().unwrap()), ..sponsored(cap) };
-    Case { wishes, ..Case::new(250_000_000, 1, if fixed.is_some() { 1 } else { 2 }) }.quote().unwrap()
+    let options = QuoteOptions { app_fees, fixed_rate: fixed.map(|rate| rate.parse().unwrap()), ..sponsored(cap) };
+    Case { options, ..Case::new(250_000_000, 1, if fixed.is_some() { 1 } else { 2 }) }.quote().unwrap()
 }
 
-fn sponsored(cap: Option<i64>) -> Wishes {
+fn sponsored(cap: Option<i64>) -> QuoteOptions {
     let sponsor = SponsorAsk::new(SPONSOR, Component::DEFAULT.to_vec(), cap.map(UsdMicros));
-    Wishes { sponsor: Some(sponsor), ..Wishes::default() }
+    QuoteOptions { sponsor: Some(sponsor), ..QuoteOptions::default() }
 }
 
 #[test]
 fn a_sponsor_pays_the_fees_and_the_user_gets_the_markets_rate() {
-    let figures = Case { wishes: sponsored(None), ..Case::new(250_000_000, 1, 2) }.quote().unwrap().figures;
+    let figures = Case { options: sponsored(None), ..Case::new(250_000_000, 1, 2) }.quote().unwrap().figures;
     assert_eq!(figures.output.to_string(), "250000000000000000000");
     // Whoever pays it, what the fill takes stays in the figures: it bounds what failed calls cost.
     assert_eq!(figures.fees.fill_gas.to_string(), "180000");
     let paid = figures.sponsorship.unwrap();
     assert_eq!(paid.sponsored_total().unwrap().to_string(), "225000");
-    let capped = Case { wishes: sponsored(Some(100_000)), ..Case::new(250_000_000, 1, 2) }.quote().unwrap().figures;
+    let capped = Case { options: sponsored(Some(100_000)), ..Case::new(250_000_000, 1, 2) }.quote().unwrap().figures;
     assert_eq!(capped.output.to_string(), "249875000000000000000");
     // One who cannot pay pays nothing, and the quote stands without.
-    let broke = Case { wishes: sponsored(None), sponsor: 224_999, ..Case::new(250_000_000, 1, 2) }.quote().unwrap();
+    let broke = Case { options: sponsored(None), sponsor: 224_999, ..Case::new(250_000_000, 1, 2) }.quote().unwrap();
     assert_eq!(broke.figures.sponsorship.unwrap().sponsored_total().unwrap(), Amount::ZERO);
     assert_eq!(broke.figures.output.to_string(), "249775000000000000000");
 }
 
 #[test]
 fn a_sponsor_makes_good_what_the_pools_take() {
-    let with = |wishes| Case { wishes, ..Case::new(100_000 * ETHER, 3, 1) }.quote().unwrap().figures;
-    let (plain, paid) = (with(Wishes::default()), with(sponsored(None)));
+    let with = |options| Case { options, ..Case::new(100_000 * ETHER, 3, 1) }.quote().unwrap().figures;
+    let (plain, paid) = (with(QuoteOptions::default()), with(sponsored(None)));
     let fair: Amount = "2000000000".parse().unwrap();
     assert!(plain.output < paid.output && paid.output <= fair);
     assert!(fair.checked_sub(paid.output).unwrap() <= "10".parse().unwrap(), "{}", paid.output);
     // The other way round the user pays what the output is worth.
-    let backward = |wishes| {
-        let case = Case { trade: Trade::ExactOutput, wishes, ..Case::new(2_000_000_000, 3, 1) };
+    let backward = |options| {
+        let case = Case { trade: Trade::ExactOutput, options, ..Case::new(2_000_000_000, 3, 1) };
         case.quote().unwrap().figures
     };
-    let (plain, paid) = (backward(Wishes::default()), backward(sponsored(None)));
+    let (plain, paid) = (backward(QuoteOptions::default()), backward(sponsored(None)));
     let fair: Amount = (100_000 * ETHER).to_string().parse().unwrap();
     assert!(plain.input > fair);
     let near = fair.mul_floor(Ratio::bps(9_999)).unwrap()..=fair.mul_ceil(Ratio::bps_more(1)).unwrap();
@@ -495,8 +496,8 @@ fn what_the_pools_take_is_told_even_where_the_user_pays_it() {
         let amount = if trade == Trade::ExactInput { 100_000 * ETHER } else { 1_900_000_000 };
         let with = |selected: &[Component]| {
             let sponsor = SponsorAsk::new(SPONSOR, selected.to_vec(), None);
-            let wishes = Wishes { sponsor: Some(sponsor), ..Wishes::default() };
-            let figures = Case { trade, wishes, ..Case::new(amount, 3, 1) }.quote().unwrap().figures;
+            let options = QuoteOptions { sponsor: Some(sponsor), ..QuoteOptions::default() };
+            let figures = Case { trade, options, ..Case::new(amount, 3, 1) }.quote().unwrap().figures;
             (figures.output, figures.input, figures.sponsorship.unwrap())
         };
         let plain = Case { trade, ..Case::new(amount, 3, 1) }.quote().unwrap().figures;
@@ -512,33 +513,33 @@ fn what_the_pools_take_is_told_even_where_the_user_pays_it() {
 
 #[test]
 fn a_fixed_rate_holds_whatever_the_market_says() {
-    let rate = |rate: &str| Wishes { fixed_rate: Some(rate.parse().unwrap()), ..sponsored(None) };
-    let with = |wishes| Case { wishes, ..Case::new(250_000_000, 1, 1) }.quote();
+    let rate = |rate: &str| QuoteOptions { fixed_rate: Some(rate.parse().unwrap()), ..sponsored(None) };
+    let with = |options| Case { options, ..Case::new(250_000_000, 1, 1) }.quote();
     let figures = with(rate("1:0.9996")).unwrap().figures;
     assert_eq!((figures.output.to_string(), figures.minimum.to_string()), ("249900000".into(), "249900000".into()));
     assert_eq!(figures.fixed.unwrap().market_output.to_string(), "250000000");
     assert!(matches!(with(rate("1:1.06")), Err(Refusal::FixedRate(_))));
-    assert!(matches!(with(Wishes { sponsor: None, ..rate("1:1") }), Err(Refusal::FixedRate(_))));
-    let unheld = Case { wishes: rate("1:1"), ..Case::new(ETHER, 0, 0) }.quote();
+    assert!(matches!(with(QuoteOptions { sponsor: None, ..rate("1:1") }), Err(Refusal::FixedRate(_))));
+    let unheld = Case { options: rate("1:1"), ..Case::new(ETHER, 0, 0) }.quote();
     assert_eq!(unheld, Err(Refusal::FixedRateCurrency));
-    let broke = Case { wishes: rate("1:1"), sponsor: 10, ..Case::new(250_000_000, 1, 1) }.quote();
+    let broke = Case { options: rate("1:1"), sponsor: 10, ..Case::new(250_000_000, 1, 1) }.quote();
     assert_eq!(broke, Err(Refusal::SponsorBalance));
     // The fees are two cents and the gas; the drift, ten cents more.
-    let with_balance = |sponsor| Case { wishes: rate("1:1.0004"), sponsor, ..Case::new(250_000_000, 1, 1) }.quote();
+    let with_balance = |sponsor| Case { options: rate("1:1.0004"), sponsor, ..Case::new(250_000_000, 1, 1) }.quote();
     let fees = with_balance(i64::MAX).unwrap().figures.sponsorship.unwrap().sponsored_total().unwrap();
     let cost = i64::try_from(fees.units()).unwrap() + 100_000;
     assert!(with_balance(cost).is_ok());
     assert_eq!(with_balance(cost - 1), Err(Refusal::SponsorBalance));
     // Whoever owes too much gets no fixed rate, even one that pays.
-    let earning = Case { wishes: rate("1:0.9996"), sponsor: -1, ..Case::new(250_000_000, 1, 1) }.quote();
+    let earning = Case { options: rate("1:0.9996"), sponsor: -1, ..Case::new(250_000_000, 1, 1) }.quote();
     assert_eq!(earning, Err(Refusal::SponsorBalance));
     for trade in [Trade::ExactOutput, Trade::ExpectedOutput] {
-        let broke = Case { trade, wishes: rate("1:1"), sponsor: 10, ..Case::new(250_000_000, 1, 1) }.quote();
+        let broke = Case { trade, options: rate("1:1"), sponsor: 10, ..Case::new(250_000_000, 1, 1) }.quote();
         assert_eq!(broke, Err(Refusal::SponsorBalance), "{trade:?}");
     }
-    let backward = Case { trade: Trade::ExactOutput, wishes: rate("1:0.5").clone(), ..Case::new(1, 1, 1) };
+    let backward = Case { trade: Trade::ExactOutput, options: rate("1:0.5").clone(), ..Case::new(1, 1, 1) };
     assert!(matches!(backward.quote(), Err(Refusal::FixedRate(_))));
-    let backward = Case { trade: Trade::ExactOutput, wishes: rate("1:0.9996"), ..Case::new(249_900_000, 1, 1) };
+    let backward = Case { trade: Trade::ExactOutput, options: rate("1:0.9996"), ..Case::new(249_900_000, 1, 1) };
     assert_eq!(backward.quote().unwrap().figures.input.to_string(), "250000000");
 }
 
@@ -550,23 +551,23 @@ fn a_fixed_rate_is_exactly_that_whatever_our_inventory_needs() {
         ((-10_000, 10_000), Trade::ExactInput, 250_000_000),
         ((0, 0), Trade::ExactInput, 250_000_000),
     ] {
-        let wishes = Wishes { fixed_rate: Some("1:0.9996".parse().unwrap()), ..sponsored(None) };
+        let options = QuoteOptions { fixed_rate: Some("1:0.9996".parse().unwrap()), ..sponsored(None) };
         let terms = Terms { rebalance_bps: 20, ..terms() };
-        let figures = Case { needs, terms, trade, wishes, ..Case::new(amount, 1, 1) }.quote().unwrap().figures;
+        let figures = Case { needs, terms, trade, options, ..Case::new(amount, 1, 1) }.quote().unwrap().figures;
         let (input, output) = (figures.input.to_string(), figures.output.to_string());
         assert_eq!((input.as_str(), output.as_str()), ("250000000", "249900000"), "{needs:?} {trade:?}");
     }
 }
 
-fn wishes() -> impl Strategy<Value = Wishes> {
+fn options() -> impl Strategy<Value = QuoteOptions> {
     let app = proptest::collection::vec(0u16..200, 0..3);
     (app, proptest::option::of(proptest::option::of(0i64..5_000_000)), proptest::option::of(0i64..5_000_000)).prop_map(
-        |(app, sponsor, top_up)| Wishes {
+        |(app, sponsor, top_up)| QuoteOptions {
             app_fees: app.into_iter().map(|bps| AppFee { recipient: Address::repeat_byte(6), bps }).collect(),
             sponsor: sponsor.and_then(|cap| sponsored(cap).sponsor),
             top_up: top_up.map(UsdMicros),
             any_impact: true,
-            ..Wishes::default()
+            ..QuoteOptions::default()
         },
     )
 }
@@ -607,11 +608,11 @@ proptest! {
 
     #[test]
     fn user_and_sponsor_pay_what_is_delivered_and_all_fees(
-        wishes in wishes(), trade in trades(), amount in 1u128..1u128 << 84, from in 0usize..4, to in 1usize..4,
+        options in options(), trade in trades(), amount in 1u128..1u128 << 84, from in 0usize..4, to in 1usize..4,
         needs in (-10_000i32..10_000, -10_000i32..10_000),
     ) {
         let terms = Terms { rebalance_bps: 30, ..terms() };
-        let case = Case { trade, wishes, needs, terms, ..Case::new(amount, from, to) };
+        let case = Case { trade, options, needs, terms, ..Case::new(amount, from, to) };
         if let Ok(quote) = case.quote() {
             let figures = &quote.figures;
             let sponsored = figures.sponsorship.as_ref().map_or(Amount::ZERO, |paid| paid.sponsored_total().unwrap());
@@ -626,9 +627,9 @@ proptest! {
 
     #[test]
     fn more_in_is_never_less_out_in_any_mode(
-        wishes in wishes(), amount in 1u128..1u128 << 84, more in 0u128..1u128 << 60, from in 0usize..4, to in 1usize..4,
+        options in options(), amount in 1u128..1u128 << 84, more in 0u128..1u128 << 60, from in 0usize..4, to in 1usize..4,
     ) {
-        let case = |amount| Case { wishes: wishes.clone(), ..Case::new(amount, from, to) }.quote();
+        let case = |amount| Case { options: options.clone(), ..Case::new(amount, from, to) }.quote();
         if let (Ok(less), Ok(greater)) = (case(amount), case(amount + more)) {
             prop_assert!(greater.figures.output >= less.figures.output);
         }

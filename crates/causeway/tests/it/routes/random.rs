@@ -110,7 +110,7 @@ struct Ledger {
     fees: BTreeMap<(u64, Address), U256>,
     fill_gas: BTreeMap<u64, U256>,
     kinds: BTreeMap<String, usize>,
-    wishes: BTreeMap<String, usize>,
+    options: BTreeMap<String, usize>,
 }
 
 fn add<K: Ord>(sums: &mut BTreeMap<K, U256>, key: K, amount: U256) {
@@ -183,7 +183,7 @@ impl Run<'_> {
         let mut ledger = self.ledger.lock().unwrap();
         *ledger.kinds.entry(format!("{kind}, {}", wish.trade)).or_default() += 1;
         for member in wish.more.as_object().into_iter().flat_map(|more| more.keys()) {
-            *ledger.wishes.entry(member.clone()).or_default() += 1;
+            *ledger.options.entry(member.clone()).or_default() += 1;
         }
         Ok(())
     }
@@ -285,12 +285,12 @@ async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
     println!("ready after {:?}", began.elapsed());
 
     let mut dice = Dice(seed);
-    let wishes: Vec<_> = (0..TRANSFERS).map(|_| dice.wish(&stand)).collect();
+    let options: Vec<_> = (0..TRANSFERS).map(|_| dice.wish(&stand)).collect();
     let chains = stand.devnet.chains.iter().map(|chain| chain.id);
     let locks = chains.flat_map(|chain| EDGES.map(|edge| ((chain, edge), Mutex::new(0)))).collect();
     let (slots, ledger) = (Semaphore::new(AT_ONCE), std::sync::Mutex::default());
     let run = Run { stand: &stand, service: &service, locks: &locks, slots: &slots, ledger: &ledger };
-    let transfers = wishes.iter().enumerate().map(|(n, (wish, to_self, cents))| {
+    let transfers = options.iter().enumerate().map(|(n, (wish, to_self, cents))| {
         let run = &run;
         async move {
             let name = || {
@@ -302,7 +302,7 @@ async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
         }
     });
     let failures: Vec<_> = futures::future::join_all(transfers).await.into_iter().filter_map(Result::err).collect();
-    let Ledger { deposited, paid, fees, fill_gas, kinds, wishes: asked } = ledger.into_inner()?;
+    let Ledger { deposited, paid, fees, fill_gas, kinds, options: asked } = ledger.into_inner()?;
     for (kind, count) in kinds.iter().chain(&asked) {
         println!("{count:4} {kind}");
     }

@@ -48,7 +48,7 @@ async fn the_users_own_trade_reverts_beyond_the_tolerance() -> Result<()> {
     let service = serve(&stand).await?;
     let here = |symbol| place(&stand, "base", symbol);
     let (tail, weth) = (here("TAIL"), here("WETH"));
-    let wishes = [
+    let options = [
         Wish::exact_input(tail, place(&stand, "optimism", "USDC"), 10_000),
         Wish::output("EXACT_OUTPUT", tail, place(&stand, "optimism", "USDC"), 10_000),
         Wish::exact_input(tail, here("USDC"), 10_000),
@@ -56,7 +56,7 @@ async fn the_users_own_trade_reverts_beyond_the_tolerance() -> Result<()> {
     ];
     let mut quotes = Vec::new();
     caught_up(&stand, &service).await?;
-    for wish in &wishes {
+    for wish in &options {
         let user = tail.holder(tail.worth(100_000)).await?;
         let quote = stand.quote(&wish.body(user.address, user.address)).await?;
         let approve = transactions(&quote)?.into_iter().next().context("an approval")?;
