@@ -24,7 +24,7 @@ use tracing::warn;
 
 use crate::error::Chained;
 use crate::payment_call::PaymentCall;
-use crate::routes::Scene;
+use crate::routes::RouteInputs;
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
 use crate::sponsor::spendable;
@@ -140,10 +140,10 @@ impl Solver {
         self.learn(&ask, destination);
         let stays = origin.chain.id == destination.chain.id;
         let sponsor_available = self.spendable(&ask, stays);
-        let scene = Scene { origin, destination, here: &here, there: &there, sponsor_available };
+        let inputs = RouteInputs { origin, destination, here: &here, there: &there, sponsor_available };
         let fresh = self.fresh();
-        let quote = if stays { self.stay(ask, scene, fresh) } else { self.cross(ask, scene, fresh) };
-        let quote = quote.map_err(|error| scene.or_missing_pools(error, stays))?;
+        let quote = if stays { self.stay(ask, inputs, fresh) } else { self.cross(ask, inputs, fresh) };
+        let quote = quote.map_err(|error| inputs.or_missing_pools(error, stays))?;
         let order = quote.order();
         let order_id = order.as_ref().map(Order::id);
         let planner = Planner { accounts: &self.accounts, handle, origin, destination, market: &here };

@@ -21,14 +21,14 @@ const MOST_CHOICES: usize = 2;
 
 /// A currency to deposit or to pay out, and the market between it and what the caller named.
 #[derive(Clone, Debug)]
-struct Choice<'a> {
+struct Leg<'a> {
     currency: &'a Currency,
     market: Option<Routes<'a>>,
     /// What the market was asked when the choice was ranked: a way is often priced with the same amount.
     asked: Option<(Amount, Offer)>,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> Leg<'a> {
     fn direct(currency: &'a Currency) -> Self {
         Self { currency, market: None, asked: None }
     }
@@ -50,7 +50,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-impl Exchange for Choice<'_> {
+impl Exchange for Leg<'_> {
     fn sell(&self, input: Amount) -> Option<Offer> {
         let known = self.asked.as_ref().filter(|(asked, _)| *asked == input);
         known.map_or_else(|| self.market?.sell(input), |(_, offer)| Some(offer.clone()))
@@ -63,7 +63,7 @@ impl Exchange for Choice<'_> {
 
 /// Both sides of a transfer at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub struct RouteInputs<'a> {
     pub origin: Side<'a>,
     pub destination: Side<'a>,
     pub here: &'a Snapshot,
@@ -71,7 +71,7 @@ pub struct Scene<'a> {
     pub sponsor_available: UsdMicros,
 }
 
-impl Scene<'_> {
+impl RouteInputs<'_> {
     /// That there is no way says little while there are pools we have not read.
     pub fn or_missing_pools(&self, error: QuoteError, stays: bool) -> QuoteError {
         let no_way = matches!(
@@ -90,15 +90,15 @@ impl Scene<'_> {
 
 impl Solver {
     /// The best of the ways there are.
-    pub(crate) fn cross(&self, ask: Ask, scene: Scene<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
-        let deposits = deposits(&ask, scene)?;
-        let held = scene.destination.currency.held;
-        let direct = Choice::direct(scene.destination.currency);
+    pub(crate) fn cross(&self, ask: Ask, inputs: RouteInputs<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
+        let deposits = deposits(&ask, inputs)?;
+        let held = inputs.destination.currency.held;
+        let direct = Leg::direct(inputs.destination.currency);
         if held {
-            match self.best(&ask, scene, &deposits, &[direct], fresh) {
+            match self.best(&ask, inputs, &deposits, &[direct], fresh) {
                 // What we are out of may be bought.
                 Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.options.fixed_rate.is_none() => {
-                    match self.best(&ask, scene, &deposits, &self.payouts(&ask, scene), fresh) {
+                    match self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh) {
                         Ok(quote) => return Ok(quote),
                         Err(_) => return Err(Refusal::InsufficientLiquidity.into()),
                     }
@@ -106,22 +106,22 @@ impl Solver {
                 other => return other,
             }
         }
-        self.best(&ask, scene, &deposits, &self.payouts(&ask, scene), fresh)
+        self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh)
     }
 
     /// What the solver could pay out for what was asked.
-    fn payouts<'a>(&self, ask: &Ask, scene: Scene<'a>) -> Vec<Choice<'a>> {
-        let Scene { destination, there, .. } = scene;
+    fn payouts<'a>(&self, ask: &Ask, inputs: RouteInputs<'a>) -> Vec<Leg<'a>> {
+        let RouteInputs { destination, there, .. } = inputs;
         let Some(handle) = self.chains.get(&destination.chain.id) else { return Vec::new() };
         let to = address(destination.currency);
-        let choices = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
-        let choices =
-            choices.filter_map(|currency| Some(Choice::traded(currency, there.exchange(address(currency), to)?)));
-        most(choices, |choice| {
-            let paid = about(ask, scene, choice.currency, there)?;
-            let brings = choice.ask(paid)?;
+        let legs = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
+        let legs =
+            legs.filter_map(|currency| Some(Leg::traded(currency, there.exchange(address(currency), to)?)));
+        most(legs, |leg| {
+            let paid = about(ask, inputs, leg.currency, there)?;
+            let brings = leg.ask(paid)?;
             // What there is enough of comes first, however little worse it is.
-            let enough = handle.payable(address(choice.currency), there, true) >= paid;
+            let enough = handle.payable(address(leg.currency), there, true) >= paid;
             Some((enough, worth(destination.currency, brings, there)?))
         })
     }
@@ -129,22 +129,22 @@ impl Solver {
     fn best(
         &self,
         ask: &Ask,
-        scene: Scene<'_>,
-        deposits: &[Choice<'_>],
-        payouts: &[Choice<'_>],
+        inputs: RouteInputs<'_>,
+        deposits: &[Leg<'_>],
+        payouts: &[Leg<'_>],
         fresh: Fresh,
     ) -> Result<Quote, QuoteError> {
         let mut best: Result<Draft<'_>, QuoteError> = Err(Refusal::NoRoute.into());
         for deposit in deposits {
             for payout in payouts {
                 let way = Way {
-                    origin: scene.origin,
+                    origin: inputs.origin,
                     deposit: deposit.currency,
                     payout: payout.currency,
-                    destination: scene.destination,
+                    destination: inputs.destination,
                 };
                 let price = |pools| {
-                    let rates = self.rates(ask, scene, deposit, payout, pools)?;
+                    let rates = self.rates(ask, inputs, deposit, payout, pools)?;
                     pricing::draft(ask, way, rates, &self.terms).map_err(QuoteError::from)
                 };
                 // How many pools it takes is known once it is priced; most take one.
@@ -162,12 +162,12 @@ impl Solver {
     fn rates<'a>(
         &self,
         ask: &Ask,
-        scene: Scene<'a>,
-        deposit: &'a Choice<'a>,
-        payout: &'a Choice<'a>,
+        inputs: RouteInputs<'a>,
+        deposit: &'a Leg<'a>,
+        payout: &'a Leg<'a>,
         pools: usize,
     ) -> Result<Rates<'a>, QuoteError> {
-        let Scene { origin, destination, here, there, sponsor_available } = scene;
+        let RouteInputs { origin, destination, here, there, sponsor_available } = inputs;
         let handle = self.chains.get(&destination.chain.id).ok_or(Refusal::NoRoute)?;
         let paid = address(payout.currency);
         let options = &ask.options;
@@ -197,7 +197,7 @@ impl Solver {
             fill_millis: handle.fill_time.millis(),
             payable: handle.payable(paid, there, routed),
             payable_native: handle.payable(Address::ZERO, there, routed),
-            hedge: about(ask, scene, deposit.currency, here).and_then(|amount| {
+            hedge: about(ask, inputs, deposit.currency, here).and_then(|amount| {
                 let origin = (origin.chain, deposit.currency, here);
                 hedge(origin, (destination.chain, payout.currency, there), amount)
             }),
@@ -216,8 +216,8 @@ impl Solver {
     }
 
     /// What the user does alone.
-    pub(crate) fn stay(&self, ask: Ask, scene: Scene<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
-        let Scene { origin, destination, here, sponsor_available, .. } = scene;
+    pub(crate) fn stay(&self, ask: Ask, inputs: RouteInputs<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
+        let RouteInputs { origin, destination, here, sponsor_available, .. } = inputs;
         let (from, to) = (address(origin.currency), address(destination.currency));
         let market = here.exchange(from, to);
         let (origin_price, native) = (here.price(from)?, here.price(Address::ZERO)?);
@@ -260,46 +260,46 @@ fn better<'a>(
     }
 }
 
-fn deposits<'a>(ask: &Ask, scene: Scene<'a>) -> Result<Vec<Choice<'a>>, QuoteError> {
-    let Scene { origin, here, .. } = scene;
+fn deposits<'a>(ask: &Ask, inputs: RouteInputs<'a>) -> Result<Vec<Leg<'a>>, QuoteError> {
+    let RouteInputs { origin, here, .. } = inputs;
     if origin.currency.held {
-        return Ok(vec![Choice::direct(origin.currency)]);
+        return Ok(vec![Leg::direct(origin.currency)]);
     }
     if ask.options.no_origin_swap {
         return Err(QuoteError::OriginSwapsDisabled);
     }
     let from = address(origin.currency);
-    let choices = origin
+    let legs = origin
         .chain
         .held()
-        .filter_map(|currency| Some(Choice::traded(currency, here.exchange(from, address(currency))?)));
-    let input = about(ask, scene, origin.currency, here);
-    Ok(most(choices, |choice| worth(choice.currency, choice.ask(input?)?, here)))
+        .filter_map(|currency| Some(Leg::traded(currency, here.exchange(from, address(currency))?)));
+    let input = about(ask, inputs, origin.currency, here);
+    Ok(most(legs, |leg| worth(leg.currency, leg.ask(input?)?, here)))
 }
 
 /// The ways that bring the most. What has no price yet comes last, and what has no market not at all.
 fn most<'a, R: Ord + Copy>(
-    choices: impl Iterator<Item = Choice<'a>>,
-    rank: impl Fn(&mut Choice<'a>) -> Option<R>,
-) -> Vec<Choice<'a>> {
-    let mut ranked: Vec<(Option<R>, Choice<'a>)> = Vec::new();
-    for mut choice in choices {
+    legs: impl Iterator<Item = Leg<'a>>,
+    rank: impl Fn(&mut Leg<'a>) -> Option<R>,
+) -> Vec<Leg<'a>> {
+    let mut ranked: Vec<(Option<R>, Leg<'a>)> = Vec::new();
+    for mut leg in legs {
         // The native currency and its wrapped token have one market, which is asked once.
-        let twin = ranked.iter().find(|(_, other)| other.market == choice.market);
-        choice.asked = twin.and_then(|(_, twin)| twin.asked.clone());
-        ranked.push((rank(&mut choice), choice));
+        let twin = ranked.iter().find(|(_, other)| other.market == leg.market);
+        leg.asked = twin.and_then(|(_, twin)| twin.asked.clone());
+        ranked.push((rank(&mut leg), leg));
     }
     // Of equals the first: the native currency is first in the list.
     ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-    ranked.into_iter().take(MOST_CHOICES).map(|(_, choice)| choice).collect()
+    ranked.into_iter().take(MOST_CHOICES).map(|(_, leg)| leg).collect()
 }
 
 /// The transfer's worth in this currency, to compare ways by.
-fn about(ask: &Ask, scene: Scene<'_>, currency: &Currency, market: &Snapshot) -> Option<Amount> {
+fn about(ask: &Ask, inputs: RouteInputs<'_>, currency: &Currency, market: &Snapshot) -> Option<Amount> {
     let (fixed, price) = match ask.trade {
-        Trade::ExactInput => (scene.origin.currency, scene.here.price(address(scene.origin.currency)).ok()?),
+        Trade::ExactInput => (inputs.origin.currency, inputs.here.price(address(inputs.origin.currency)).ok()?),
         Trade::ExactOutput | Trade::ExpectedOutput => {
-            (scene.destination.currency, scene.there.price(address(scene.destination.currency)).ok()?)
+            (inputs.destination.currency, inputs.there.price(address(inputs.destination.currency)).ok()?)
         }
     };
     if std::ptr::eq(fixed, currency) {
