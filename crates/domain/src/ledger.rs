@@ -123,7 +123,7 @@ pub enum Cause {
 
 /// Which way a cause may move a wallet's balance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     In,
     Out,
     Either,
@@ -169,18 +169,18 @@ impl Cause {
         }
     }
 
-    fn way(self) -> Way {
+    fn direction(self) -> Direction {
         match self {
             Self::Funding { .. }
             | Self::AppFee { .. }
             | Self::SameChainFee { .. }
             | Self::FastFillSurplus { .. }
-            | Self::FastFillReturn { .. } => Way::In,
+            | Self::FastFillReturn { .. } => Direction::In,
             Self::Sponsorship { .. }
             | Self::FastFillShortage { .. }
             | Self::FastFillLoss { .. }
-            | Self::Claim { .. } => Way::Out,
-            Self::FixedRate { .. } => Way::Either,
+            | Self::Claim { .. } => Direction::Out,
+            Self::FixedRate { .. } => Direction::Either,
         }
     }
 }
@@ -209,10 +209,10 @@ impl Entry {
         delta: UsdcMicros,
         request: Option<RequestId>,
     ) -> Result<Self, NotAnEntry> {
-        let fits = match cause.way() {
-            Way::In => delta.0 > 0,
-            Way::Out => delta.0 < 0,
-            Way::Either => delta.0 != 0,
+        let fits = match cause.direction() {
+            Direction::In => delta.0 > 0,
+            Direction::Out => delta.0 < 0,
+            Direction::Either => delta.0 != 0,
         };
         if !fits || delta.0.unsigned_abs() > LARGEST.0.unsigned_abs() {
             return Err(NotAnEntry { cause, delta });

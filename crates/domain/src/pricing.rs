@@ -133,7 +133,7 @@ pub struct Side<'a> {
 
 /// The four currencies of a transfer.
 #[derive(Clone, Copy, Debug)]
-pub struct Way<'a> {
+pub struct Route<'a> {
     pub origin: Side<'a>,
     pub deposit: &'a Currency,
     pub payout: &'a Currency,
@@ -150,16 +150,16 @@ pub struct Draft<'a> {
 }
 
 /// What the transfer comes to if it goes this way.
-pub fn draft<'a>(ask: &'a Ask, way: Way<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Draft<'a>, Refusal> {
-    let deal = Deal::new(ask, way, rates, terms)?;
+pub fn draft<'a>(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Draft<'a>, Refusal> {
+    let deal = Deal::new(ask, route, rates, terms)?;
     let solved = deal.solve()?;
     let top_up = deal.top_up()?;
     let beside = top_up.unwrap_or_default();
-    let native = if way.payout.native { solved.paid.checked_add(beside)? } else { beside };
+    let native = if route.payout.native { solved.paid.checked_add(beside)? } else { beside };
     if solved.paid > rates.payable || native > rates.payable_native {
         return Err(Refusal::InsufficientLiquidity);
     }
-    check_calls(ask, way.destination.currency, solved.minimum)?;
+    check_calls(ask, route.destination.currency, solved.minimum)?;
     let fixed = deal.fixed(&solved.split, solved.output)?;
     Ok(Draft { deal, solved, top_up, fixed })
 }
@@ -182,7 +182,7 @@ impl Draft<'_> {
         let Self { deal, solved, top_up, fixed } = self;
         let origin_swap = deal.bounded_origin_swap(&solved)?;
         let Solved { split, destination_swap, paid, output, minimum, slippage_bps, deposit, input, .. } = solved;
-        let Deal { way, rates, terms, pair, exchange, .. } = deal;
+        let Deal { route, rates, terms, pair, exchange, .. } = deal;
         let figures = Figures {
             operation: pair.operation,
             input,
@@ -195,10 +195,10 @@ impl Draft<'_> {
             top_up,
             fixed,
             sponsorship: split.sponsorship,
-            origin_gas: gas_cost(user_gas(way.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
+            origin_gas: gas_cost(user_gas(route.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
             slippage_bps,
             prices: rates.prices,
-            time_estimate_secs: time_estimate(way, deal.worth(deposit)?, rates.fill_millis),
+            time_estimate_secs: time_estimate(route, deal.worth(deposit)?, rates.fill_millis),
         };
         let deadline = fresh.now.plus(terms.order_lifetime).secs();
         let key =
@@ -215,12 +215,12 @@ impl Draft<'_> {
                 salt: fresh.salt,
                 solver: terms.solver,
                 solver_chain: terms.solver_chain.clone(),
-                origin_chain: way.origin.chain.name.clone(),
-                destination_chain: way.destination.chain.name.clone(),
-                origin_router: way.origin.chain.router,
-                destination_router: way.destination.chain.router,
-                deposit: key(way.origin.chain, way.deposit),
-                payout: key(way.destination.chain, way.payout),
+                origin_chain: route.origin.chain.name.clone(),
+                destination_chain: route.destination.chain.name.clone(),
+                origin_router: route.origin.chain.router,
+                destination_router: route.destination.chain.router,
+                deposit: key(route.origin.chain, route.deposit),
+                payout: key(route.destination.chain, route.payout),
                 exchange: exchange.is_exchange(),
             }),
         })
@@ -251,8 +251,8 @@ pub(crate) fn user_gas(currency: &Currency, swaps: bool) -> u64 {
 
 /// The confirmations we ask for, the block that carries the fill, and what we need in between: in seconds, which that is
 /// nearly always a small part of.
-fn time_estimate(way: Way<'_>, worth: UsdMicros, fill_millis: u64) -> u32 {
-    let (origin, destination) = (way.origin.chain, way.destination.chain);
+fn time_estimate(route: Route<'_>, worth: UsdMicros, fill_millis: u64) -> u32 {
+    let (origin, destination) = (route.origin.chain, route.destination.chain);
     let confirming = origin.block_time_millis.saturating_mul(origin.confirmations_for(worth).into());
     let blocks = confirming.saturating_add(destination.block_time_millis).div_ceil(1_000);
     let ours = fill_millis.saturating_add(500) / 1_000;

@@ -6,7 +6,7 @@
 use alloy::primitives::Address;
 use domain::catalog::{Chain, Currency};
 use domain::money::{Amount, Ratio, UsdMicros, pow10};
-use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Side, Way};
+use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Side, Route};
 use domain::quote::{Ask, Prices, Quote, Trade};
 use domain::same_chain::{self, Place};
 use domain::swap::{Exchange, Offer};
@@ -137,7 +137,7 @@ impl Solver {
         let mut best: Result<Draft<'_>, QuoteError> = Err(Refusal::NoRoute.into());
         for deposit in deposits {
             for payout in payouts {
-                let way = Way {
+                let route = Route {
                     origin: inputs.origin,
                     deposit: deposit.currency,
                     payout: payout.currency,
@@ -145,7 +145,7 @@ impl Solver {
                 };
                 let price = |pools| {
                     let rates = self.rates(ask, inputs, deposit, payout, pools)?;
-                    pricing::draft(ask, way, rates, &self.terms).map_err(QuoteError::from)
+                    pricing::draft(ask, route, rates, &self.terms).map_err(QuoteError::from)
                 };
                 // How many pools it takes is known once it is priced; most take one.
                 let first = usize::from(payout.market.is_some());

@@ -7,7 +7,7 @@ use domain::fees::AppFee;
 use domain::ids::{ChainId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::pair::ByClass;
-use domain::pricing::{Fresh, Rates, Side, Terms, Way, draft};
+use domain::pricing::{Fresh, Rates, Route, Side, Terms, draft};
 use domain::quote::{Ask, CurrencyKey, Prices, QuoteOptions, Trade};
 use domain::sponsorship::{Component, SponsorAsk};
 use domain::time::Timestamp;
@@ -114,7 +114,7 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
             ..QuoteOptions::default()
         },
     };
-    let way = Way {
+    let route = Route {
         origin: Side { chain: base, currency: usdc },
         deposit: usdc,
         payout: usdt,
@@ -147,7 +147,7 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
         salt: B256::repeat_byte(9),
         now: Timestamp::from_secs(1_790_000_000),
     };
-    let quote = draft(&ask, way, rates, &terms()).and_then(|draft| draft.quote(fresh)).unwrap();
+    let quote = draft(&ask, route, rates, &terms()).and_then(|draft| draft.quote(fresh)).unwrap();
     let order = quote.order();
     let order_id = order.as_ref().map(domain::order::Order::id);
     let quoted = Quoted { quote, order, order_id, steps: Vec::new(), balance: None };

@@ -9,7 +9,7 @@ use crate::quote::Ask;
 use crate::sponsorship::Sponsorship;
 
 use super::split::{Split, split};
-use super::{Rates, Refusal, Terms, Way};
+use super::{Rates, Refusal, Route, Terms};
 
 /// How long a price that depends on a market stands at the most.
 const MARKET_TTL_SECS: u32 = 600;
@@ -18,7 +18,7 @@ const MARKET_TTL_SECS: u32 = 600;
 #[derive(Debug)]
 pub struct Deal<'a> {
     pub ask: &'a Ask,
-    pub way: Way<'a>,
+    pub route: Route<'a>,
     pub rates: Rates<'a>,
     pub terms: &'a Terms,
     pub pair: Pair,
@@ -31,30 +31,30 @@ pub struct Deal<'a> {
 }
 
 impl<'a> Deal<'a> {
-    pub fn new(ask: &'a Ask, way: Way<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Self, Refusal> {
-        let pair = Pair::of(way.origin.currency, way.destination.currency);
-        let exchange = Pair::of(way.deposit, way.payout);
+    pub fn new(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Self, Refusal> {
+        let pair = Pair::of(route.origin.currency, route.destination.currency);
+        let exchange = Pair::of(route.deposit, route.payout);
         let prices = &rates.prices;
-        let feeds = exchange.rate((way.deposit, prices.deposit), (way.payout, prices.payout))?;
+        let feeds = exchange.rate((route.deposit, prices.deposit), (route.payout, prices.payout))?;
         let market_rate = exchange.bounded(feeds, rates.hedge, terms)?;
         let rate = match ask.options.fixed_rate {
             None => market_rate,
             Some(fixed) => {
                 let direct = rates.origin_swap.is_none() && rates.destination_swap.is_none();
-                if !direct || [way.deposit, way.payout].iter().any(|it| it.class != Class::Stable || !it.held) {
+                if !direct || [route.deposit, route.payout].iter().any(|it| it.class != Class::Stable || !it.held) {
                     return Err(Refusal::FixedRateCurrency);
                 }
                 if ask.options.sponsor.is_none() {
                     return Err(Refusal::FixedRate("needs subsidizeFees"));
                 }
-                fixed.ratio(way.deposit.decimals, way.payout.decimals)?
+                fixed.ratio(route.deposit.decimals, route.payout.decimals)?
             }
         };
-        if ask.options.top_up.is_some() && way.destination.currency.native {
+        if ask.options.top_up.is_some() && route.destination.currency.native {
             return Err(Refusal::TopUpOfGas);
         }
-        let in_deposit = |usd| prices.deposit.amount_ceil(usd, way.deposit.decimals);
-        let gas = prices.destination_native.usd_ceil(rates.fill_cost, way.destination.chain.native.decimals)?;
+        let in_deposit = |usd| prices.deposit.amount_ceil(usd, route.deposit.decimals);
+        let gas = prices.destination_native.usd_ceil(rates.fill_cost, route.destination.chain.native.decimals)?;
         let charge = Charge {
             fill_gas: in_deposit(gas)?,
             top_up: in_deposit(ask.options.top_up.unwrap_or_default())?,
@@ -68,7 +68,7 @@ impl<'a> Deal<'a> {
             },
         };
         charge.check().map_err(|OutOfRange| Refusal::AppFees)?;
-        Ok(Self { ask, way, rates, terms, pair, exchange, charge, rate, market_rate })
+        Ok(Self { ask, route, rates, terms, pair, exchange, charge, rate, market_rate })
     }
 
     /// Whatever depends on a market stands for a while at the most, whatever the caller would like.
@@ -87,7 +87,7 @@ impl<'a> Deal<'a> {
 
     /// What becomes of a deposit. `loss` is what the pools take, in the deposit's currency, for a sponsor to make good.
     pub fn split(&self, deposit: Amount, loss: Amount) -> Result<Split, Refusal> {
-        let price = (self.rates.prices.deposit, self.way.deposit.decimals);
+        let price = (self.rates.prices.deposit, self.route.deposit.decimals);
         split(self.ask, &self.charge, deposit, loss, price, self.rates.sponsor_available)
     }
 
@@ -115,7 +115,7 @@ impl<'a> Deal<'a> {
         if self.rates.origin_swap.is_none() || !self.counts_losses() {
             return Ok(Amount::ZERO);
         }
-        let (prices, from, to) = (&self.rates.prices, self.way.origin.currency, self.way.deposit);
+        let (prices, from, to) = (&self.rates.prices, self.route.origin.currency, self.route.deposit);
         let fair = Price::exchange((prices.origin, from.decimals), (prices.deposit, to.decimals))?;
         Ok(input.mul_floor(fair)?.saturating_sub(deposit))
     }
@@ -127,13 +127,13 @@ impl<'a> Deal<'a> {
         }
         let (spent, got) = self.destination_worth(paid, output)?;
         let lost = UsdMicros(spent.checked_sub(got)?.0.max(0));
-        Ok(self.rates.prices.deposit.amount_floor(lost, self.way.deposit.decimals)?)
+        Ok(self.rates.prices.deposit.amount_floor(lost, self.route.deposit.decimals)?)
     }
 
     fn destination_worth(&self, paid: Amount, output: Amount) -> Result<(UsdMicros, UsdMicros), OutOfRange> {
         let prices = &self.rates.prices;
-        let spent = prices.payout.usd_floor(paid, self.way.payout.decimals)?;
-        Ok((spent, prices.destination.usd_floor(output, self.way.destination.currency.decimals)?))
+        let spent = prices.payout.usd_floor(paid, self.route.payout.decimals)?;
+        Ok((spent, prices.destination.usd_floor(output, self.route.destination.currency.decimals)?))
     }
 
     pub fn check_impact(
@@ -146,8 +146,8 @@ impl<'a> Deal<'a> {
         }
         let prices = &self.rates.prices;
         if let Some((input, deposit)) = origin {
-            let spent = prices.origin.usd_floor(input, self.way.origin.currency.decimals)?;
-            check_impact((spent, prices.deposit.usd_floor(deposit, self.way.deposit.decimals)?), self.terms)?;
+            let spent = prices.origin.usd_floor(input, self.route.origin.currency.decimals)?;
+            check_impact((spent, prices.deposit.usd_floor(deposit, self.route.deposit.decimals)?), self.terms)?;
         }
         match destination {
             Some((paid, output)) => check_impact(self.destination_worth(paid, output)?, self.terms),
@@ -156,15 +156,15 @@ impl<'a> Deal<'a> {
     }
 
     pub fn worth(&self, deposit: Amount) -> Result<UsdMicros, OutOfRange> {
-        self.rates.prices.deposit.usd_floor(deposit, self.way.deposit.decimals)
+        self.rates.prices.deposit.usd_floor(deposit, self.route.deposit.decimals)
     }
 
     /// A pool gives nothing for next to nothing, which is not for lack of liquidity.
     pub fn no_offer(&self, input: Amount) -> Refusal {
         let prices = &self.rates.prices;
-        let worth = prices.origin.usd_floor(input, self.way.origin.currency.decimals);
+        let worth = prices.origin.usd_floor(input, self.route.origin.currency.decimals);
         let fees = self.charge.fees(Amount::ZERO).and_then(|fees| fees.fixed());
-        let cost = fees.and_then(|fees| prices.deposit.usd_ceil(fees, self.way.deposit.decimals));
+        let cost = fees.and_then(|fees| prices.deposit.usd_ceil(fees, self.route.deposit.decimals));
         match (worth, fees, cost) {
             (Ok(worth), Ok(fees), Ok(cost)) if worth < cost => Refusal::AmountTooLow { fees },
             _ => Refusal::InsufficientLiquidity,
@@ -179,7 +179,7 @@ impl<'a> Deal<'a> {
     }
 
     pub fn top_up(&self) -> Result<Option<Amount>, Refusal> {
-        let native = &self.way.destination.chain.native;
+        let native = &self.route.destination.chain.native;
         let amount = |usd| self.rates.prices.destination_native.amount_floor(usd, native.decimals);
         Ok(self.ask.options.top_up.map(amount).transpose()?.filter(|amount| !amount.is_zero()))
     }
@@ -191,10 +191,10 @@ impl<'a> Deal<'a> {
         if fixed.deviates(output)? {
             return Err(Refusal::FixedRate("more than 500 basis points away from the market"));
         }
-        let (price, decimals) = (self.rates.prices.payout, self.way.payout.decimals);
+        let (price, decimals) = (self.rates.prices.payout, self.route.payout.decimals);
         let drift = fixed.fee(output, price, decimals)?;
         let sponsored = split.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
-        let fees = self.rates.prices.deposit.usd_ceil(sponsored, self.way.deposit.decimals)?;
+        let fees = self.rates.prices.deposit.usd_ceil(sponsored, self.route.deposit.decimals)?;
         // What the rate brings is there only afterwards: it pays for no fees.
         let spent = fees.checked_add(UsdMicros(drift.0.min(0).saturating_neg()))?;
         if spent > self.rates.sponsor_available {

@@ -135,14 +135,14 @@ fn price_of(currency: &Currency) -> Price {
     Price::new(answer, 8).unwrap()
 }
 
-fn prices(way: Way<'_>) -> Prices {
+fn prices(route: Route<'_>) -> Prices {
     Prices {
-        origin: price_of(way.origin.currency),
-        deposit: price_of(way.deposit),
-        origin_native: price_of(&way.origin.chain.native),
-        payout: price_of(way.payout),
-        destination: price_of(way.destination.currency),
-        destination_native: price_of(&way.destination.chain.native),
+        origin: price_of(route.origin.currency),
+        deposit: price_of(route.deposit),
+        origin_native: price_of(&route.origin.chain.native),
+        payout: price_of(route.payout),
+        destination: price_of(route.destination.currency),
+        destination_native: price_of(&route.destination.chain.native),
     }
 }
 
@@ -206,7 +206,7 @@ impl Case {
     fn quote(self) -> Result<Quote, Refusal> {
         let (origin, destination) = (chain(8453, "base"), chain(10, "optimism"));
         let (from, to) = (origin.currencies().nth(self.from).unwrap(), destination.currencies().nth(self.to).unwrap());
-        let way = Way {
+        let route = Route {
             origin: Side { chain: &origin, currency: from },
             deposit: if from.held { from } else { &origin.native },
             payout: if to.held { to } else { &destination.native },
@@ -214,7 +214,7 @@ impl Case {
         };
         let (sells, buys) = pools();
         let rates = Rates {
-            prices: prices(way),
+            prices: prices(route),
             origin_gas_price: 1_000_000_000,
             fill_cost: Amount::new(U256::from(60_000u64 * 1_000_000_000)),
             payable: Amount::new(U256::from(self.payable)),
@@ -229,7 +229,7 @@ impl Case {
             sponsor_available: UsdMicros(self.sponsor),
         };
         let ask = Ask { ttl_secs: self.ttl, ..ask(self.trade, self.amount, from, to, self.options) };
-        draft(&ask, way, rates, &self.terms)?.quote(fresh())
+        draft(&ask, route, rates, &self.terms)?.quote(fresh())
     }
 }
 

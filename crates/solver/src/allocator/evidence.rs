@@ -223,12 +223,12 @@ fn called(calls: &[Vec<u8>], router: Address, sent: &SentTx) -> Result<(), &'sta
 fn refund(order: &Order, deposit: &Deposit, chain: &str, seen: &AgreedTx) -> Result<(), &'static str> {
     let input = order.inputs.first().ok_or("an order without input")?;
     let share = Ratio::new(deposit.amount.units(), input.amount.units()).map_err(|_| "an order of nothing")?;
-    for way in input.refunds.iter().filter(|way| way.chain == chain) {
-        let named = evm(&way.recipient)?;
+    for route in input.refunds.iter().filter(|route| route.chain == chain) {
+        let named = evm(&route.recipient)?;
         let recipient = if named.is_zero() { deposit.depositor } else { named };
-        let paid = seen.sent.paid(evm(&way.currency)?, recipient, contract(&way.extra_data)?);
-        let least = way.minimum.mul_ceil(share).map_err(|_| "amounts out of range")?;
-        let in_time = seen.head.time <= u64::from(way.deadline);
+        let paid = seen.sent.paid(evm(&route.currency)?, recipient, contract(&route.extra_data)?);
+        let least = route.minimum.mul_ceil(share).map_err(|_| "amounts out of range")?;
+        let in_time = seen.head.time <= u64::from(route.deadline);
         if in_time && !paid.is_zero() && paid >= least.units() {
             return Ok(());
         }

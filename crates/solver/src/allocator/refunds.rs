@@ -144,9 +144,9 @@ pub async fn recipient(
 /// A refund here and in what was deposited is one that every order of ours lists.
 fn named(order: &Order, deposit: &Deposit, chain: &str) -> Result<Address, &'static str> {
     let input = order.inputs.first().ok_or("an order without input")?;
-    let same = |way: &&domain::order::Refund| way.chain == chain && way.currency.evm() == Some(deposit.currency);
-    let way = input.refunds.iter().find(same).ok_or("the order lists no refund in what was deposited")?;
-    let named = way.recipient.evm().ok_or("not an address of this kind of chain")?;
+    let same = |route: &&domain::order::Refund| route.chain == chain && route.currency.evm() == Some(deposit.currency);
+    let route = input.refunds.iter().find(same).ok_or("the order lists no refund in what was deposited")?;
+    let named = route.recipient.evm().ok_or("not an address of this kind of chain")?;
     Ok(if named.is_zero() { deposit.depositor } else { named })
 }
 
