@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
 
-mod deal;
+mod inputs;
 mod solve;
 mod split;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use self::deal::check_impact;
+pub(crate) use self::inputs::check_impact;
 pub(crate) use self::split::{Split, split};
 
-use self::deal::Deal;
+use self::inputs::Pricing;
 use self::solve::Solved;
 use crate::catalog::{Chain, Currency};
 use crate::fixed_rate::Fixed;
@@ -143,7 +143,7 @@ pub struct Route<'a> {
 /// A way and what it comes to, to be held against others before one of them is promised.
 #[derive(Debug)]
 pub struct Draft<'a> {
-    deal: Deal<'a>,
+    pricing: Pricing<'a>,
     solved: Solved,
     top_up: Option<Amount>,
     fixed: Option<Fixed>,
@@ -151,17 +151,17 @@ pub struct Draft<'a> {
 
 /// What the transfer comes to if it goes this way.
 pub fn draft<'a>(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Draft<'a>, Refusal> {
-    let deal = Deal::new(ask, route, rates, terms)?;
-    let solved = deal.solve()?;
-    let top_up = deal.top_up()?;
+    let pricing = Pricing::new(ask, route, rates, terms)?;
+    let solved = pricing.solve()?;
+    let top_up = pricing.top_up()?;
     let beside = top_up.unwrap_or_default();
     let native = if route.payout.native { solved.paid.checked_add(beside)? } else { beside };
     if solved.paid > rates.payable || native > rates.payable_native {
         return Err(Refusal::InsufficientLiquidity);
     }
     check_calls(ask, route.destination.currency, solved.minimum)?;
-    let fixed = deal.fixed(&solved.split, solved.output)?;
-    Ok(Draft { deal, solved, top_up, fixed })
+    let fixed = pricing.fixed(&solved.split, solved.output)?;
+    Ok(Draft { pricing, solved, top_up, fixed })
 }
 
 impl Draft<'_> {
@@ -179,10 +179,10 @@ impl Draft<'_> {
 
     /// The promise. What only it needs is worked out here.
     pub fn quote(self, fresh: Fresh) -> Result<Quote, Refusal> {
-        let Self { deal, solved, top_up, fixed } = self;
-        let origin_swap = deal.bounded_origin_swap(&solved)?;
+        let Self { pricing, solved, top_up, fixed } = self;
+        let origin_swap = pricing.bounded_origin_swap(&solved)?;
         let Solved { split, destination_swap, paid, output, minimum, slippage_bps, deposit, input, .. } = solved;
-        let Deal { route, rates, terms, pair, exchange, .. } = deal;
+        let Pricing { route, rates, terms, pair, exchange, .. } = pricing;
         let figures = Figures {
             operation: pair.operation,
             input,
@@ -198,14 +198,14 @@ impl Draft<'_> {
             origin_gas: gas_cost(user_gas(route.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
             slippage_bps,
             prices: rates.prices,
-            time_estimate_secs: time_estimate(route, deal.worth(deposit)?, rates.fill_millis),
+            time_estimate_secs: time_estimate(route, pricing.worth(deposit)?, rates.fill_millis),
         };
         let deadline = fresh.now.plus(terms.order_lifetime).secs();
         let key =
             |chain: &Chain, currency: &Currency| CurrencyKey { chain: chain.id, address: currency.address.clone() };
         Ok(Quote {
             id: fresh.id,
-            ask: deal.bounded_ask(),
+            ask: pricing.bounded_ask(),
             figures,
             created_at: fresh.now,
             origin_swap,

@@ -66,8 +66,8 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
     if market.is_some() && worth < DUST {
         return Err(Refusal::Dust);
     }
-    let deal = Deal { ask: &ask, place, rates, terms, charge, market };
-    let Solved { input, split, swap, output, minimum, slippage_bps } = deal.solve(pair)?;
+    let pricing = Pricing { ask: &ask, place, rates, terms, charge, market };
+    let Solved { input, split, swap, output, minimum, slippage_bps } = pricing.solve(pair)?;
     let figures = Figures {
         operation,
         input,
@@ -123,7 +123,7 @@ struct Solved {
     slippage_bps: u16,
 }
 
-struct Deal<'a> {
+struct Pricing<'a> {
     ask: &'a Ask,
     place: Place<'a>,
     rates: &'a Rates<'a>,
@@ -132,7 +132,7 @@ struct Deal<'a> {
     market: Option<&'a dyn Exchange>,
 }
 
-impl Deal<'_> {
+impl Pricing<'_> {
     fn solve(&self, pair: Pair) -> Result<Solved, Refusal> {
         let amount = self.ask.amount;
         let slippage = self.ask.slippage_bps.unwrap_or(pair.slippage_bps(self.terms, true));

@@ -5,7 +5,7 @@ use crate::quote::{Bound, Swap, Trade};
 use crate::swap::Offer;
 
 use super::Refusal;
-use super::deal::Deal;
+use super::inputs::Pricing;
 use super::split::Split;
 
 /// What is set aside for a pool to move before an exact output is bought, where the caller does not say.
@@ -28,7 +28,7 @@ pub struct Solved {
     pub slippage_bps: u16,
 }
 
-impl Deal<'_> {
+impl Pricing<'_> {
     pub fn solve(&self) -> Result<Solved, Refusal> {
         let amount = self.ask.amount;
         let pools = self.rates.origin_swap.is_some() || self.rates.destination_swap.is_some();

@@ -16,7 +16,7 @@ const MARKET_TTL_SECS: u32 = 600;
 
 /// Everything that is settled before the amounts are.
 #[derive(Debug)]
-pub struct Deal<'a> {
+pub struct Pricing<'a> {
     pub ask: &'a Ask,
     pub route: Route<'a>,
     pub rates: Rates<'a>,
@@ -30,7 +30,7 @@ pub struct Deal<'a> {
     pub market_rate: Ratio,
 }
 
-impl<'a> Deal<'a> {
+impl<'a> Pricing<'a> {
     pub fn new(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Self, Refusal> {
         let pair = Pair::of(route.origin.currency, route.destination.currency);
         let exchange = Pair::of(route.deposit, route.payout);
