@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts, Rendered};
-use solver::{Outside, Solver, duty, view};
+use solver::{Outside, Solver, leader, view};
 use store::{DatabaseUrl, FileLock, Instance, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -73,13 +73,13 @@ impl Service {
         let lease = Duration::from_millis(config.instances.lease_millis);
         let instance = Instance::join(&database, &store, about(role, role.name(), outside), lease).await?;
         if role.pays() {
-            tasks.spawn(duty::work(solver.clone(), instance.clone(), stop.clone()));
+            tasks.spawn(leader::work(solver.clone(), instance.clone(), stop.clone()));
         } else {
             let (solver, stop) = (solver.clone(), stop.clone());
             tasks.spawn(async move { stop.run_until_cancelled(view::keep(&solver)).await });
         }
         if let Some(allocator) = parts.allocator {
-            tasks.spawn(duty::allocate(solver.clone(), allocator, instance.clone(), stop.clone()));
+            tasks.spawn(leader::allocate(solver.clone(), allocator, instance.clone(), stop.clone()));
         }
         let app = App::from(Parts {
             instance: instance.clone(),

@@ -13,7 +13,7 @@ pub mod balances;
 pub mod children;
 pub mod claims;
 pub mod deposits;
-pub mod duty;
+pub mod leader;
 pub mod earnings;
 pub mod error;
 pub mod excess;

@@ -4,8 +4,8 @@
 //! differ only in how those threads write. A caller that hangs up undoes nothing: once queued, a unit runs to its end.
 
 mod checkpoint;
+mod group_commit;
 mod measure;
-mod pace;
 mod postgres_link;
 mod postgres_quotes;
 mod postgres_route;
@@ -19,7 +19,7 @@ mod sqlite_reader;
 mod sqlite_writer;
 mod thread;
 mod unit;
-mod vigil;
+mod watchdog;
 
 use std::future::Future;
 use std::sync::Arc;

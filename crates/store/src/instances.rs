@@ -4,7 +4,7 @@
 //! processes answer callers, and listens for what is committed for the worker. A SQLite file has one process, which its
 //! file lock sees to, so there nothing beats and nothing is asked.
 
-mod pulse;
+mod heartbeat;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use tracing::warn;
 
 use crate::leases::{self, Kind};
 use crate::{Options, Store, StoreError, Tx};
-use pulse::Beat;
+use heartbeat::Beat;
 
 /// What others are told about a process.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl Instance {
             store.write(move |tx| alone(tx, &about)).await?;
             None
         } else {
-            Some(pulse::start(options, store, shared.clone(), ttl, interval)?)
+            Some(heartbeat::start(options, store, shared.clone(), ttl, interval)?)
         };
         let last = Arc::new(Last(shared.clone()));
         Ok(Self { shared, _last: last, beats, interval })

@@ -9,7 +9,7 @@ use super::measure::{Counts, queue_depth};
 use super::postgres_link::Link;
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_chunk, next_chunk};
 use super::thread::spawn;
-use super::vigil::Waiting;
+use super::watchdog::Waiting;
 use crate::error::Fault;
 use crate::{StoreError, Tx};
 

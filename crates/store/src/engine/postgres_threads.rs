@@ -15,7 +15,7 @@ use super::postgres_link::{Link, Session, jittered};
 use super::postgres_route::Route;
 use super::thread::spawn;
 use super::unit::{ReadUnit, Unit, Verdict};
-use super::vigil::{Vigil, Waiting};
+use super::watchdog::{Waiting, Watchdog};
 use super::{Inbox, postgres_quotes, read_queue};
 use crate::error::Fault;
 use crate::{Options, PostgresFault, PostgresUrl, StoreError, Tx};
@@ -32,21 +32,21 @@ pub fn start(url: &PostgresUrl, options: &Options, inbox: Inbox) -> Result<(), S
     let route = Route::new(url)?;
     let money = Arc::new(Mutex::new(inbox.money));
     let turn = Arc::new(RwLock::new(()));
-    let mut vigil = Vigil::default();
+    let mut watchdog = Watchdog::default();
     for number in 0..options.postgres_threads.max(1) {
         let mut pool = Pool {
             link: Link::new(route.clone(), Session::Write),
             money: money.clone(),
             counts: inbox.counts.clone(),
             turn: turn.clone(),
-            waiting: vigil.over_one(),
+            waiting: watchdog.over_one(),
         };
         spawn(&format!("store-write-{number}"), inbox.running.clone(), move || pool.run())?;
     }
     let reads = read_queue::shared(inbox.reads);
     for number in 0..options.reader_threads.max(1) {
         let mut link = Link::new(route.clone(), Session::Read { limit: options.read_limit });
-        let (reads, waiting) = (reads.clone(), vigil.over_one());
+        let (reads, waiting) = (reads.clone(), watchdog.over_one());
         spawn(&format!("store-read-{number}"), inbox.running.clone(), move || {
             while let Some(mut read) = read_queue::next(&reads) {
                 let result = waiting.during(|| read_one(&mut link, &mut read));
@@ -54,8 +54,8 @@ pub fn start(url: &PostgresUrl, options: &Options, inbox: Inbox) -> Result<(), S
             }
         })?;
     }
-    let waiting = vigil.over_one();
-    vigil.keep(options.silence_limit)?;
+    let waiting = watchdog.over_one();
+    watchdog.keep(options.silence_limit)?;
     postgres_quotes::start(Link::new(route, Session::Write), inbox.quotes, inbox.counts, waiting, inbox.running)
 }
 

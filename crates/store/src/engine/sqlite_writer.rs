@@ -2,7 +2,7 @@
 //!
 //! Each unit has a savepoint, so that one that fails rolls back alone. Nobody is answered before the commit they share
 //! is on disk. A batch grows by what arrives while the one before it commits; only where quotes crowd does it wait for
-//! more of them ([`Pace`]).
+//! more of them ([`GroupCommit`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tracing::error;
 
+use super::group_commit::GroupCommit;
 use super::measure::{Counts, queue_depth};
-use super::pace::Pace;
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_one};
 use super::sqlite_batch::Batch;
 use super::thread::{recv_within, spawn, waiting_runtime};
@@ -45,7 +45,7 @@ pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreEr
         money: inbox.money,
         quotes: inbox.quotes,
         counts: inbox.counts,
-        pace: Pace::default(),
+        group_commit: GroupCommit::default(),
         runtime,
         _stop: stop,
     };
@@ -58,7 +58,7 @@ struct Writer {
     money: mpsc::Receiver<Box<dyn Unit>>,
     quotes: mpsc::Receiver<PendingQuote>,
     counts: Arc<Counts>,
-    pace: Pace,
+    group_commit: GroupCommit,
     /// Only to wait on two queues at once.
     runtime: Runtime,
     /// Dropped with the writer, which tells the checkpoint thread to stop.
@@ -90,8 +90,8 @@ impl Writer {
     /// The first of the next batch, or nothing when every handle is gone and the queues are empty.
     fn wait(&mut self) -> Option<Batch> {
         // Meanwhile quotes queue up without waking anybody, and money goes at once.
-        let company = self.pace.wait(Instant::now());
-        if let Some(unit) = company.and_then(|time| recv_within(&mut self.money, time)) {
+        let group_wait = self.group_commit.wait(Instant::now());
+        if let Some(unit) = group_wait.and_then(|time| recv_within(&mut self.money, time)) {
             return Some(Batch::of_unit(unit));
         }
         let (money, quotes) = (&mut self.money, &mut self.quotes);
@@ -180,7 +180,7 @@ impl Writer {
         let began = Instant::now();
         let Err(error) = self.statement("commit") else {
             self.counts.committed(batch.committed_units(), batch.committed_quotes(), began.elapsed());
-            self.pace.committed(batch.quotes(), Instant::now());
+            self.group_commit.committed(batch.quotes(), Instant::now());
             return Ok(());
         };
         // A commit that was refused leaves the transaction open, and one that ran out of disk is not complete in the

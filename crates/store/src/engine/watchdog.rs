@@ -33,11 +33,11 @@ impl Waiting {
 
 /// Looks after threads that wait for the database, until they have ended.
 #[derive(Default)]
-pub struct Vigil {
+pub struct Watchdog {
     threads: Vec<Waiting>,
 }
 
-impl Vigil {
+impl Watchdog {
     pub fn over_one(&mut self) -> Waiting {
         let waiting = Waiting::default();
         self.threads.push(waiting.clone());
@@ -45,7 +45,7 @@ impl Vigil {
     }
 
     pub fn keep(self, limit: Duration) -> Result<(), StoreError> {
-        spawn("store-vigil", (), move || {
+        spawn("store-watchdog", (), move || {
             while self.threads.iter().any(|waiting| Arc::strong_count(&waiting.0) > 1) {
                 std::thread::sleep(Duration::from_secs(1).min(limit / 4));
                 if let Some(time) = self.threads.iter().filter_map(Waiting::time).find(|time| *time > limit) {

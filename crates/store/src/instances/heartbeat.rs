@@ -32,7 +32,7 @@ pub struct Beat {
 }
 
 #[derive(Clone)]
-struct Pulse {
+struct Heartbeat {
     options: Options,
     /// Where the store's handles hear of it.
     wakes: Arc<watch::Sender<u64>>,
@@ -55,19 +55,19 @@ pub fn start(
     let now = tokio::time::Instant::now();
     let (beats, receiver) = watch::channel(Beat { number: 0, good_until: now, held: Vec::new() });
     let (options, wakes) = (options.clone(), store.wakes());
-    let pulse = Pulse { options, wakes, shared, ttl, interval, beats: Arc::new(beats), count: Arc::default() };
-    let first = pulse.run()?;
+    let heartbeat = Heartbeat { options, wakes, shared, ttl, interval, beats: Arc::new(beats), count: Arc::default() };
+    let first = heartbeat.run()?;
     match first.recv_timeout(ttl.max(Duration::from_secs(10))) {
         Ok(result) => result?,
         Err(_) => return Err(StoreError::Timeout),
     }
-    spawn("store-pulse-watch", (), move || watch_over(pulse, first))?;
+    spawn("store-pulse-watch", (), move || watch_over(heartbeat, first))?;
     Ok(receiver)
 }
 
 /// A connection can hang without ending, and its thread with it: then another thread tries with another.
-fn watch_over(pulse: Pulse, mut tries: Receiver<Result<(), StoreError>>) {
-    let (patience, mut hanging) = (pulse.ttl * 3, 0);
+fn watch_over(heartbeat: Heartbeat, mut tries: Receiver<Result<(), StoreError>>) {
+    let (patience, mut hanging) = (heartbeat.ttl * 3, 0);
     loop {
         match tries.recv_timeout(patience) {
             Ok(_) => {}
@@ -78,7 +78,7 @@ fn watch_over(pulse: Pulse, mut tries: Receiver<Result<(), StoreError>>) {
             Err(RecvTimeoutError::Timeout) => {
                 warn!("the connection of the beat hangs and is given up");
                 hanging += 1;
-                match pulse.run() {
+                match heartbeat.run() {
                     Ok(next) => tries = next,
                     Err(error) => error!(error = &error as &dyn std::error::Error, "there is no beat"),
                 }
@@ -87,14 +87,14 @@ fn watch_over(pulse: Pulse, mut tries: Receiver<Result<(), StoreError>>) {
     }
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Starts a thread that beats until this process leaves. What becomes of every beat is sent to who holds the other
     /// end; without one the thread ends.
     fn run(&self) -> Result<Receiver<Result<(), StoreError>>, StoreError> {
-        let pulse = self.clone();
+        let heartbeat = self.clone();
         let mut link = Link::for_options(&self.options)?.ok_or(StoreError::Url("not a postgres url"))?;
         let (tell, told) = channel();
-        spawn("store-pulse", (), move || pulse.beat_on(&mut link, &tell))?;
+        spawn("store-pulse", (), move || heartbeat.beat_on(&mut link, &tell))?;
         Ok(told)
     }
 

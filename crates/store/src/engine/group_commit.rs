@@ -7,41 +7,41 @@
 use std::time::{Duration, Instant};
 
 /// How long the next batch may wait for company.
-const COMPANY: Duration = Duration::from_micros(1500);
+const GROUP_WAIT: Duration = Duration::from_micros(1500);
 /// So many quotes in one commit are a crowd: several callers ask at once.
-const CROWD: usize = 4;
+const GROUP_SIZE: usize = 4;
 /// What waiting has to gather to be worth it. A few callers who each wait for their answer bring no more however long
 /// they are waited for.
-const WORTH: usize = 12;
+const WORTHWHILE_GROUP: usize = 12;
 /// After so many times in a row that were not worth it, nobody is made to wait for a while.
 const MISSES: u32 = 2;
-const REST: Duration = Duration::from_millis(100);
+const RETRY_GROUPS_AFTER: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct GroupCommit {
     crowded: bool,
     waited: bool,
     misses: u32,
     rests_until: Option<Instant>,
 }
 
-impl Pace {
+impl GroupCommit {
     /// How long to wait before the next batch.
     pub fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.waited = self.crowded && self.rests_until.is_none_or(|until| now >= until);
-        self.waited.then_some(COMPANY)
+        self.waited.then_some(GROUP_WAIT)
     }
 
     /// So many quotes shared a commit.
     pub fn committed(&mut self, quotes: usize, now: Instant) {
-        self.crowded = quotes >= CROWD;
+        self.crowded = quotes >= GROUP_SIZE;
         if !self.waited {
             return;
         }
-        self.misses = if quotes < WORTH { self.misses + 1 } else { 0 };
+        self.misses = if quotes < WORTHWHILE_GROUP { self.misses + 1 } else { 0 };
         if self.misses >= MISSES {
             self.misses = 0;
-            self.rests_until = Some(now + REST);
+            self.rests_until = Some(now + RETRY_GROUPS_AFTER);
         }
     }
 }
@@ -52,29 +52,29 @@ mod tests {
 
     #[test]
     fn who_comes_alone_does_not_wait() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
-        for quotes in [1, 2, CROWD - 1] {
-            assert_eq!(pace.wait(now), None);
-            pace.committed(quotes, now);
+        let (mut group_commit, now) = (GroupCommit::default(), Instant::now());
+        for quotes in [1, 2, GROUP_SIZE - 1] {
+            assert_eq!(group_commit.wait(now), None);
+            group_commit.committed(quotes, now);
         }
-        assert_eq!(pace.wait(now), None);
+        assert_eq!(group_commit.wait(now), None);
     }
 
     #[test]
     fn a_crowd_waits_as_long_as_it_is_worth_it() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
-        pace.committed(CROWD, now);
-        assert_eq!(pace.wait(now), Some(COMPANY));
-        pace.committed(WORTH, now);
-        assert_eq!(pace.wait(now), Some(COMPANY));
+        let (mut group_commit, now) = (GroupCommit::default(), Instant::now());
+        group_commit.committed(GROUP_SIZE, now);
+        assert_eq!(group_commit.wait(now), Some(GROUP_WAIT));
+        group_commit.committed(WORTHWHILE_GROUP, now);
+        assert_eq!(group_commit.wait(now), Some(GROUP_WAIT));
         for _ in 0..MISSES {
-            assert_eq!(pace.wait(now), Some(COMPANY));
-            pace.committed(WORTH - 1, now);
+            assert_eq!(group_commit.wait(now), Some(GROUP_WAIT));
+            group_commit.committed(WORTHWHILE_GROUP - 1, now);
         }
-        assert_eq!(pace.wait(now), None, "it rests");
-        pace.committed(CROWD, now);
-        assert_eq!(pace.wait(now + REST), Some(COMPANY), "and tries again");
-        pace.committed(1, now + REST);
-        assert_eq!(pace.wait(now + REST + REST), None, "the crowd is gone");
+        assert_eq!(group_commit.wait(now), None, "it rests");
+        group_commit.committed(GROUP_SIZE, now);
+        assert_eq!(group_commit.wait(now + RETRY_GROUPS_AFTER), Some(GROUP_WAIT), "and tries again");
+        group_commit.committed(1, now + RETRY_GROUPS_AFTER);
+        assert_eq!(group_commit.wait(now + RETRY_GROUPS_AFTER + RETRY_GROUPS_AFTER), None, "the crowd is gone");
     }
 }
