@@ -46,7 +46,7 @@ pub async fn once(app: &App, request: Request, next: Next) -> Response {
         return ApiError::BodyTooLarge { most: MAX_BODY }.into_response();
     };
     let mut owner = B256::ZERO;
-    (app.solver.outside.random)(owner.as_mut_slice());
+    (app.solver.env.random)(owner.as_mut_slice());
     let call = Call { key, name, fingerprint: Call::fingerprint(parts.uri.path(), &body), owner };
     match answer(app, call, Request::from_parts(parts, Body::from(body)), next).await {
         Ok(response) => response,

@@ -69,7 +69,7 @@ pub async fn link(app: State<App>, Keyed(key): Keyed, ApiJson(body): ApiJson<Lin
         expires_at,
     };
     let Some(text) = &body.signature else {
-        let link = wallet_links::ask(store, key.id, wallet, app.solver.outside.random, now).await?;
+        let link = wallet_links::ask(store, key.id, wallet, app.solver.env.random, now).await?;
         let message = wallet_links::message(service, &link);
         return Ok(Json(answer(false, Some(message), Some(link.expires_at.millis()))));
     };

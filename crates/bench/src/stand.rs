@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use causeway::commands::api_key;
 use causeway::config::Config;
+use causeway::env::system_env;
 use causeway::local::{self, Local};
-use causeway::outside::outside;
 use causeway::service::Service;
 use devnet::{Account, Devnet, Postgres};
 use domain::api_key::KeyText;
@@ -64,7 +64,7 @@ impl Stand {
         // A wallet of its own: what this database credits was not sent to another.
         let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
         let sponsor = api_key::ensure(&config, folder.path(), &wallet).await?;
-        let service = Service::start(&config, outside()).await?;
+        let service = Service::start(&config, system_env()).await?;
         served(&service).await?;
         fund(&service, devnet, &wallet).await?;
         Ok(Self { service, sponsor, _folder: folder })

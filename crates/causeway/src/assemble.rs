@@ -15,7 +15,7 @@ use domain::pricing::Terms;
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
 use solver::allocator::{Allocator, Cap, PayoutChain};
-use solver::{ChainHandle, Outside, Settings, Solver};
+use solver::{ChainHandle, Env, Settings, Solver};
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
 
@@ -50,7 +50,7 @@ pub fn catalog(config: &Config) -> Result<Catalog> {
 }
 
 /// What a process of this role is made of. Keys that it has no use for are not read.
-pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Result<Parts> {
+pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Parts> {
     let catalog = Arc::new(catalog(config)?);
     let orders = signers::orders(config, role)?;
     let fillers = signers::fillers(config, role)?;
@@ -75,7 +75,7 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         chains.insert(chain.id, Arc::new(handle));
     }
     let terms = Arc::new(terms(config, orders.address)?);
-    let screen = Arc::new(Arc::new(screening::load(config)?).into());
+    let screening = Arc::new(Arc::new(screening::load(config)?).into());
     let accounts = Default::default();
     let attestation_key = config.solver.attestation_key.as_ref().filter(|_| role.answers());
     let attestation_key = attestation_key.map(|source| signers::key(config, source));
@@ -90,12 +90,12 @@ pub fn parts(config: &Config, role: Role, store: Store, outside: Outside) -> Res
         attestation_key,
         allocator: config.allocator.as_ref().and_then(|settings| settings.address),
         chains,
-        screen,
+        screening,
         accounts,
         balances: Default::default(),
         leased: Default::default(),
         debug_refunds,
-        outside,
+        env,
     };
     let allocator = if role.allocates() { allocator(config, role, &solver)?.map(Arc::new) } else { None };
     if let Some(key) = allocator.as_ref().map(|allocator| allocator.address()) {

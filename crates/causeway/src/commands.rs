@@ -23,7 +23,7 @@ pub use keys::family_rate;
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;
-use crate::outside::outside;
+use crate::env::system_env;
 use crate::service::Service;
 use crate::{assemble, telemetry};
 
@@ -38,7 +38,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Serve(args) => {
             telemetry::start_logging(cli.log_format, "info");
             let config = Config::load(&args.config.config)?;
-            runtime.block_on(async { Service::start_as(&config, args.role, outside()).await?.run().await })
+            runtime.block_on(async { Service::start_as(&config, args.role, system_env()).await?.run().await })
         }
         Command::Migrate(args) => migrate(&Config::load(&args.config)?),
         Command::Doctor(args) => {

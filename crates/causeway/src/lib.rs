@@ -7,9 +7,9 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod crash;
+pub mod env;
 #[cfg(feature = "dev")]
 pub mod local;
-pub mod outside;
 pub mod role;
 pub mod screening;
 #[cfg(feature = "dev")]

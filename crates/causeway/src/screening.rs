@@ -10,7 +10,7 @@ use alloy::primitives::Address;
 use anyhow::{Context, Result};
 use domain::account::{Account, Vm};
 use metrics::counter;
-use solver::{Screen, Solver};
+use solver::{Screening, Solver};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
@@ -19,12 +19,12 @@ use crate::config::Config;
 /// How soon a change is noticed.
 const EVERY: Duration = Duration::from_secs(1);
 
-pub fn load(config: &Config) -> Result<Screen> {
+pub fn load(config: &Config) -> Result<Screening> {
     let list = |path: &Option<PathBuf>| match path {
         Some(path) => read(&config.folder.join(path)),
         None => Ok(BTreeSet::new()),
     };
-    Ok(Screen {
+    Ok(Screening {
         blocked: list(&config.screening.blocked).context("screening.blocked")?,
         custodial: list(&config.screening.custodial).context("screening.custodial")?,
     })
@@ -44,10 +44,10 @@ pub async fn follow(solver: Arc<Solver>, config: Config, stop: CancellationToken
         }
         known = now;
         match load(&config) {
-            Ok(screen) => {
-                let (blocked, custodial) = (screen.blocked.len(), screen.custodial.len());
+            Ok(screening) => {
+                let (blocked, custodial) = (screening.blocked.len(), screening.custodial.len());
                 info!(blocked, custodial, "the screening lists were read again");
-                solver.screen.store(Arc::new(screen));
+                solver.screening.store(Arc::new(screening));
             }
             Err(failure) => {
                 counter!("causeway_screening_unreadable_total").increment(1);

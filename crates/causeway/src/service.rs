@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts, Rendered};
-use solver::{Outside, Solver, leader, view};
+use solver::{Env, Solver, leader, view};
 use store::{DatabaseUrl, FileLock, Instance, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 
 use crate::assemble;
 use crate::config::Config;
-use crate::outside::about;
+use crate::env::about;
 use crate::role::Role;
 
 /// How long the tasks may take to end. What they had committed by then is sent after the next start.
@@ -35,12 +35,12 @@ pub struct Service {
 
 impl Service {
     /// A process that does everything.
-    pub async fn start(config: &Config, outside: Outside) -> Result<Self> {
-        Self::start_as(config, Role::All, outside).await
+    pub async fn start(config: &Config, env: Env) -> Result<Self> {
+        Self::start_as(config, Role::All, env).await
     }
 
     /// Opens the database, checks the nodes, starts the tasks and listens.
-    pub async fn start_as(config: &Config, role: Role, outside: Outside) -> Result<Self> {
+    pub async fn start_as(config: &Config, role: Role, env: Env) -> Result<Self> {
         let database = assemble::database(config)?;
         ensure!(
             role == Role::All || matches!(database.url, DatabaseUrl::Postgres(_)),
@@ -53,7 +53,7 @@ impl Service {
         }
         let store = Store::open(&database)?;
         let metrics = crate::telemetry::metrics();
-        let parts = assemble::parts(config, role, store.clone(), outside)?;
+        let parts = assemble::parts(config, role, store.clone(), env)?;
         let solver = parts.solver;
         check_chains(&solver).await?;
         let listener = TcpListener::bind(config.listen)
@@ -71,7 +71,7 @@ impl Service {
         }
         tasks.spawn(crate::screening::follow(solver.clone(), config.clone(), stop.clone()));
         let lease = Duration::from_millis(config.instances.lease_millis);
-        let instance = Instance::join(&database, &store, about(role, role.name(), outside), lease).await?;
+        let instance = Instance::join(&database, &store, about(role, role.name(), env), lease).await?;
         if role.pays() {
             tasks.spawn(leader::work(solver.clone(), instance.clone(), stop.clone()));
         } else {
@@ -88,7 +88,7 @@ impl Service {
             solver: solver.clone(),
             addresses: addresses(config),
             operator,
-            keys: Arc::new(Keys::new(solver.store.clone(), outside.clock)),
+            keys: Arc::new(Keys::new(solver.store.clone(), env.clock)),
             limits: limits(config, &instance)?.map(Arc::new),
             metrics,
         });

@@ -51,7 +51,7 @@ pub fn advance(
             next_event = Some(Event::DepositGone { fill_decided: false });
             continue;
         };
-        if due.purpose == Purpose::Refund && context.screen.custodial.contains(&due.recipient) {
+        if due.purpose == Purpose::Refund && context.screening.custodial.contains(&due.recipient) {
             next_event = Some(Event::RefundImpossible { reason: RefundFailReason::RefundRecipientIsVasp });
             continue;
         }

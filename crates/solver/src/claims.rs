@@ -92,7 +92,7 @@ impl Solver {
     /// Notes what a wallet may sign for. Nothing is set aside yet.
     pub async fn ask_claim(&self, wish: Wish) -> Result<Claim, ClaimError> {
         let mut id = [0u8; 32];
-        (self.outside.random)(&mut id);
+        (self.env.random)(&mut id);
         let context = self.context();
         self.store.write(move |tx| ask(tx, id.into(), &wish, &context)).await
     }
@@ -193,7 +193,7 @@ fn whole(micros: UsdcMicros, decimals: u8) -> Result<UsdcMicros, OutOfRange> {
 
 fn is_served(wallet: Address, recipient: Address, context: &PayContext) -> Result<(), ClaimError> {
     for (field, who) in [("wallet", wallet), ("recipient", recipient)] {
-        if context.screen.blocked.contains(&who) {
+        if context.screening.blocked.contains(&who) {
             return Err(ClaimError::Blocked(field));
         }
     }

@@ -118,7 +118,7 @@ pub fn confirm(
     let deposit = &stored.deposit;
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
     // Held, not returned: what to do with it is for a person to decide.
-    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| context.screen.blocked.contains(who)) {
+    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| context.screening.blocked.contains(who)) {
         return refuse(tx, stored, None, FailReason::BlockedWallet, context);
     }
     let Some(request) = request else { return refuse(tx, stored, None, FailReason::OrphanedDepositRefund, context) };
@@ -205,7 +205,7 @@ pub fn return_to_depositor(
 ) -> Result<Vec<Paid>, SolverError> {
     let (deposit, key) = (&stored.deposit, key(&stored.deposit));
     let reason = stored.refused.filter(|reason| is_returnable(*reason));
-    let custodial = context.screen.custodial.contains(&deposit.depositor);
+    let custodial = context.screening.custodial.contains(&deposit.depositor);
     let nobody = handle.cannot_receive(deposit.depositor) || custodial;
     let (Some(reason), false) = (reason, nobody) else {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;

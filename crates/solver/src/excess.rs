@@ -42,7 +42,7 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     }
     let recipient = request.quote.refund_recipient().evm().ok_or(SolverError::Broken("not an EVM account"))?;
     let figures = json!({ "excess": amount, "deposited": deposit.amount, "recipient": recipient });
-    if context.screen.custodial.contains(&recipient) {
+    if context.screening.custodial.contains(&recipient) {
         note(tx, &request, "excess-kept-from-exchange", &figures, context)?;
         return Ok(Vec::new());
     }

@@ -64,7 +64,7 @@ pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: ReceiptId, context: &Pa
         Ok(account) => *account,
         Err(reason) => return Ok(set_aside(tx, reason)?),
     };
-    if [account, receipt.sender].iter().any(|who| context.screen.blocked.contains(who)) {
+    if [account, receipt.sender].iter().any(|who| context.screening.blocked.contains(who)) {
         return Ok(set_aside(tx, "blocked-wallet")?);
     }
     let snapshot = context.on(receipt.chain).and_then(|(_, snapshot)| snapshot);

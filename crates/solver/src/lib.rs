@@ -46,5 +46,5 @@ pub mod wallet_links;
 pub use error::SolverError;
 pub use quote::{Attempt, QuoteError, Quoted};
 pub use handle::{Payer, Settings, ChainHandle};
-pub use solver::{PayContext, Outside, Screen, Solver};
+pub use solver::{PayContext, Env, Screening, Solver};
 pub use steps::{Step, StepKind};

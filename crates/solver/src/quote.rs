@@ -133,7 +133,7 @@ impl Solver {
         let destination =
             self.side("destinationChainId", &ask.destination, |chain| QuoteError::InvalidOutputCurrency { chain })?;
         self.check_receivers(&ask, origin.chain, destination.chain)?;
-        self.screen(&ask)?;
+        self.screening(&ask)?;
         let here = self.market.current(origin.chain.id)?;
         let there = self.market.current(destination.chain.id)?;
         let handle = self.chains.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
@@ -239,16 +239,16 @@ impl Solver {
         Ok(())
     }
 
-    fn screen(&self, ask: &Ask) -> Result<(), QuoteError> {
+    fn screening(&self, ask: &Ask) -> Result<(), QuoteError> {
         let parties =
             [("user", Some(&ask.user)), ("recipient", Some(&ask.recipient)), ("refundTo", ask.refund_to.as_ref())];
-        let screen = self.screen.load();
+        let screening = self.screening.load();
         let blocked =
-            |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| screen.blocked.contains(&who));
+            |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| screening.blocked.contains(&who));
         if let Some((field, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
             return Err(QuoteError::Blocked { field });
         }
-        match ask.options.app_fees.iter().any(|fee| screen.blocked.contains(&fee.recipient)) {
+        match ask.options.app_fees.iter().any(|fee| screening.blocked.contains(&fee.recipient)) {
             true => Err(QuoteError::Blocked { field: "appFees.recipient" }),
             false => Ok(()),
         }
@@ -257,7 +257,7 @@ impl Solver {
     fn fresh(&self) -> Fresh {
         // Drawn at once: asking for randomness is a call to the operating system.
         let (mut random, now) = ([0u8; 26 + 32], self.now());
-        (self.outside.random)(&mut random);
+        (self.env.random)(&mut random);
         let (mut id, mut salt) = ([0; 26], B256::ZERO);
         id.copy_from_slice(&random[..26]);
         salt.copy_from_slice(&random[26..]);

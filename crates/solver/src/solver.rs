@@ -26,7 +26,7 @@ use crate::handle::ChainHandle;
 
 /// What the solver is handed from outside, so that tests can hand it their own.
 #[derive(Clone, Copy, Debug)]
-pub struct Outside {
+pub struct Env {
     pub clock: fn() -> Timestamp,
     pub random: fn(&mut [u8]),
     /// Called at every point where dying must be harmless.
@@ -35,7 +35,7 @@ pub struct Outside {
 
 /// Whom the operator does not serve.
 #[derive(Clone, Debug, Default)]
-pub struct Screen {
+pub struct Screening {
     pub blocked: BTreeSet<Address>,
     /// Exchanges: nothing is refunded to them by itself, because they would not know whose it is.
     pub custodial: BTreeSet<Address>,
@@ -55,23 +55,23 @@ pub struct Solver {
     pub allocator: Option<Address>,
     pub chains: BTreeMap<ChainId, Arc<ChainHandle>>,
     /// Replaced as a whole when the lists change.
-    pub screen: Arc<ArcSwap<Screen>>,
+    pub screening: Arc<ArcSwap<Screening>>,
     pub accounts: Arc<Accounts>,
     pub balances: Balances,
     /// Writes under the worker's lease, while this process has it. Payments are committed by it and by nothing else.
     pub leased: Arc<ArcSwapOption<Store>>,
     /// Test deployments refund what asks for it.
     pub debug_refunds: bool,
-    pub outside: Outside,
+    pub env: Env,
 }
 
 impl Solver {
     pub fn now(&self) -> Timestamp {
-        (self.outside.clock)()
+        (self.env.clock)()
     }
 
     pub fn crash(&self, point: &'static str) {
-        (self.outside.crash)(point);
+        (self.env.crash)(point);
     }
 
     /// What paying needs to know, as it stands now: taken before a unit of work begins, because a unit reaches the
@@ -79,9 +79,9 @@ impl Solver {
     pub fn context(&self) -> PayContext {
         let of = |handle: &Arc<ChainHandle>| (handle.clone(), self.market.latest(handle.id()));
         let chains = self.chains.iter().map(|(&chain, handle)| (chain, of(handle))).collect();
-        let (screen, accounts) = (self.screen.load_full(), self.accounts.clone());
+        let (screening, accounts) = (self.screening.load_full(), self.accounts.clone());
         let (terms, debug_refunds) = (self.terms.clone(), self.debug_refunds);
-        PayContext { terms, debug_refunds, chains, screen, accounts, now: self.now(), pays: true, sends: true }
+        PayContext { terms, debug_refunds, chains, screening, accounts, now: self.now(), pays: true, sends: true }
     }
 
     /// The nodes of the chain where app balances live.
@@ -196,7 +196,7 @@ pub struct PayContext {
     pub terms: Arc<Terms>,
     debug_refunds: bool,
     chains: BTreeMap<ChainId, (Arc<ChainHandle>, Option<Arc<Snapshot>>)>,
-    pub screen: Arc<Screen>,
+    pub screening: Arc<Screening>,
     pub accounts: Arc<Accounts>,
     pub now: Timestamp,
     /// Whether payments are made, or only noted as due for the worker.

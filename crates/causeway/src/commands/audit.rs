@@ -8,12 +8,12 @@ use store::Store;
 
 use crate::assemble;
 use crate::config::Config;
-use crate::outside::outside;
+use crate::env::system_env;
 use crate::role::Role;
 
 pub async fn run(config: &Config, role: Role, as_json: bool) -> Result<()> {
     let database = assemble::database(config)?;
-    let parts = assemble::parts(config, role, Store::open(&database)?, outside())?;
+    let parts = assemble::parts(config, role, Store::open(&database)?, system_env())?;
     let chains: Vec<_> = parts.solver.chains.values().cloned().collect();
     // On standard error, so that what is piped on is the result alone.
     let bar = ProgressBar::new(0);

@@ -13,8 +13,8 @@ mod facts;
 
 use crate::cli::DevArgs;
 use crate::config::Config;
+use crate::env::system_env;
 use crate::local::{self, Local};
-use crate::outside::outside;
 use crate::service::{Service, signal};
 
 /// Every run starts from the same number of wallets: a saved chain knows as many.
@@ -82,7 +82,7 @@ async fn with_chains(
         None
     } else {
         progress.say("Starting the service");
-        Some(Service::start(&config, outside()).await?)
+        Some(Service::start(&config, system_env()).await?)
     };
     if let Some(service) = &service {
         ready(service).await;

@@ -17,7 +17,7 @@ use store::{Store, instances, lanes};
 
 use crate::assemble;
 use crate::config::{ChainConfig, Config};
-use crate::outside::{clock, outside};
+use crate::env::{clock, system_env};
 use crate::role::Role;
 
 /// Prints as it goes and remembers whether anything is wrong.
@@ -66,7 +66,7 @@ pub async fn run(path: &Path, role: Role) -> Result<()> {
             println!("processes");
             check_processes(&mut findings, &config, &store).await;
         }
-        let parts = assemble::parts(&config, role, store, outside())?;
+        let parts = assemble::parts(&config, role, store, system_env())?;
         for (settings, handle) in config
             .chains
             .iter()

@@ -16,7 +16,7 @@ use store::{Store, StoreError, Tx};
 use crate::assemble;
 use crate::cli::{KeysCommand, LimitsArgs};
 use crate::config::Config;
-use crate::outside::outside;
+use crate::env::system_env;
 
 /// Of a listing, read in pages.
 const PAGE: u32 = 200;
@@ -58,7 +58,7 @@ async fn answer(config: &Config, store: &Store, command: KeysCommand) -> Result<
         }
         KeysCommand::Rotate { id, overlap_secs } => rotate(config, store, id, overlap_secs).await,
         KeysCommand::Revoke { id } => {
-            let now = (outside().clock)();
+            let now = (system_env().clock)();
             change(store, id, move |tx| keys::revoke(tx, id, now)).await
         }
         KeysCommand::Link { id, wallet, signature } => link(config, store, id, wallet, signature).await,
@@ -78,16 +78,16 @@ pub struct New {
 pub async fn create(config: &Config, store: &Store, new: New) -> Result<(ApiKey, KeyText)> {
     check_name(&new.name)?;
     let master = master(config)?;
-    let outside = outside();
+    let env = system_env();
     let mut id = [0u8; 10];
-    (outside.random)(&mut id);
+    (env.random)(&mut id);
     let key = ApiKey {
         id: ApiKeyId::new(id),
         name: new.name,
         wallet: None,
         limits: new.limits,
         may_force_refund: new.may_force_refund,
-        created_at: (outside.clock)(),
+        created_at: (env.clock)(),
         rotated_at: None,
         revoked_at: None,
     };
@@ -105,8 +105,8 @@ fn master(config: &Config) -> Result<MasterKey> {
 
 fn fresh_text(id: ApiKeyId, master: &MasterKey) -> Result<(KeyText, StoredText)> {
     let (mut random, mut nonce) = ([0u8; 32], [0u8; 12]);
-    (outside().random)(&mut random);
-    (outside().random)(&mut nonce);
+    (system_env().random)(&mut random);
+    (system_env().random)(&mut nonce);
     let text = KeyText::new(random);
     let stored = StoredText::new(id, &text, master, nonce)?;
     Ok((text, stored))
@@ -134,7 +134,7 @@ async fn rotate(config: &Config, store: &Store, id: ApiKeyId, overlap_secs: u32)
     let overlap = Duration::from_secs(overlap_secs.into());
     ensure!(overlap <= LONGEST_OVERLAP, "--overlap-secs: at most {}", LONGEST_OVERLAP.as_secs());
     let (text, stored) = fresh_text(id, &master(config)?)?;
-    let now = (outside().clock)();
+    let now = (system_env().clock)();
     let rotated = store.write(move |tx| keys::rotate(tx, id, &stored, now.plus(overlap), now)).await?;
     ensure!(rotated, "no key {id}, or it is revoked");
     println!("{id}");
@@ -159,15 +159,15 @@ async fn limits(store: &Store, args: LimitsArgs) -> Result<()> {
 
 async fn link(config: &Config, store: &Store, id: ApiKeyId, wallet: Address, signature: Option<Bytes>) -> Result<()> {
     store.read(move |tx| keys::find(tx, id)).await?.with_context(|| format!("no key {id}"))?;
-    let (outside, service) = (outside(), assemble::plain(&config.base_url));
+    let (env, service) = (system_env(), assemble::plain(&config.base_url));
     let Some(signature) = signature else {
-        let link = wallet_links::ask(store, id, wallet, outside.random, (outside.clock)()).await?;
+        let link = wallet_links::ask(store, id, wallet, env.random, (env.clock)()).await?;
         println!("{}", wallet_links::message(&service, &link));
         return Ok(());
     };
     let chain = config.chains.iter().find(|chain| chain.name == domain::ledger::CHAIN);
     let nodes = chain.map(|chain| assemble::nodes(config, chain)).transpose()?;
-    wallet_links::accept(store, &service, id, wallet, signature, nodes.as_ref(), (outside.clock)()).await?;
+    wallet_links::accept(store, &service, id, wallet, signature, nodes.as_ref(), (env.clock)()).await?;
     println!("{id} is linked to {wallet}");
     Ok(())
 }

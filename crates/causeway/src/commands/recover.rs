@@ -10,15 +10,15 @@ use store::{Instance, Lease, Store};
 
 use crate::assemble;
 use crate::config::Config;
-use crate::outside::{about, outside};
+use crate::env::{about, system_env};
 use crate::role::Role;
 
 pub async fn run(config: &Config, role: Role) -> Result<()> {
     let database = assemble::database(config)?;
     let _lock = store::lock(&database)?;
     let store = Store::open(&database)?;
-    let parts = assemble::parts(config, role, store.clone(), outside())?;
-    let about = About { answers: false, ..about(role, "recover", outside()) };
+    let parts = assemble::parts(config, role, store.clone(), system_env())?;
+    let about = About { answers: false, ..about(role, "recover", system_env()) };
     let instance =
         Instance::join(&database, &store, about, Duration::from_millis(config.instances.lease_millis)).await?;
     let (worker, _allocator) =

@@ -6,7 +6,7 @@ use alloy::primitives::{Address, B256, U256, hex};
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
 use causeway::config::{AllocatorConfig, CapConfig, Config, Source};
-use causeway::outside::outside;
+use causeway::env::system_env;
 use causeway::service::Service;
 use devnet::{Account, Chain, Fault};
 use domain::ids::ChainId;
@@ -286,7 +286,7 @@ async fn forged_rows_are_refused() -> Result<()> {
     let stand = stand(Engine::Sqlite, |_| ()).await?;
     let mut unpaid = stand.config.clone();
     unpaid.allocator = None;
-    let service = Service::start(&unpaid, outside()).await?;
+    let service = Service::start(&unpaid, system_env()).await?;
     stand.wait_until_served().await?;
     let base = stand.chain("base");
     let user = base.fresh_user().await?;
@@ -361,7 +361,7 @@ async fn forged_rows_are_refused() -> Result<()> {
 }
 
 fn outside_now() -> domain::time::Timestamp {
-    (outside().clock)()
+    (system_env().clock)()
 }
 
 fn forged(held: &vault::Held, thief: Address) -> Payout {
@@ -535,7 +535,7 @@ async fn a_restored_backup_does_not_repay_what_was_repaid() -> Result<()> {
     if let Some(allocator) = &mut patient.allocator {
         allocator.batch_age_secs = 100_000;
     }
-    let service = Service::start(&patient, outside()).await?;
+    let service = Service::start(&patient, system_env()).await?;
     stand.wait_until_served().await?;
     let base = stand.chain("base");
     let user = base.fresh_user().await?;

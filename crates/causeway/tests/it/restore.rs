@@ -4,7 +4,7 @@ use std::path::Path;
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
-use causeway::outside::outside;
+use causeway::env::system_env;
 use causeway::service::Service;
 use serde_json::json;
 
@@ -139,7 +139,7 @@ async fn a_restored_backup_does_not_fill_what_was_refunded_on_the_other_chain() 
     for chain in &mut stingy.chains {
         chain.max_fee_gwei = "0".to_owned();
     }
-    let service = Service::start(&stingy, outside()).await?;
+    let service = Service::start(&stingy, system_env()).await?;
     stand.wait_until_served().await?;
     execute(base, &quote, &user).await?;
     stand.wait_for(request_id(&quote), "pending").await?;

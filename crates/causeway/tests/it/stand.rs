@@ -7,8 +7,8 @@ use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, bail, ensure};
 use causeway::cli::LogFormat;
 use causeway::config::Config;
+use causeway::env::system_env;
 use causeway::local::{self, Local};
-use causeway::outside::outside;
 use causeway::service::Service;
 use devnet::{Account, Chain, Devnet, Postgres};
 use evm::calldata;
@@ -144,7 +144,7 @@ impl Stand {
 
     /// Starts the service in this process and waits until it serves every chain.
     pub async fn serve(&self) -> Result<Service> {
-        let service = Service::start(&self.config, outside()).await?;
+        let service = Service::start(&self.config, system_env()).await?;
         self.wait_until_served().await?;
         Ok(service)
     }

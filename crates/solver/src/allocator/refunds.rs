@@ -79,11 +79,11 @@ async fn plan(
     if payout_chain.handle.cannot_receive(recipient) || recipient == allocator.treasury {
         return Ok(Plan::Refuse("whom the order names cannot be paid"));
     }
-    let screen = solver.screen.load();
-    if screen.custodial.contains(&recipient) {
+    let screening = solver.screening.load();
+    if screening.custodial.contains(&recipient) {
         return Ok(Plan::Refuse("whom the order names is an exchange"));
     }
-    if [deposit.payer, deposit.sender, deposit.depositor, recipient].iter().any(|who| screen.blocked.contains(who)) {
+    if [deposit.payer, deposit.sender, deposit.depositor, recipient].iter().any(|who| screening.blocked.contains(who)) {
         return Ok(Plan::Refuse("it is from or to a blocked wallet"));
     }
     let Some(snapshot) = solver.market.latest(payout_chain.id()) else { return Ok(Plan::Later) };

@@ -57,11 +57,11 @@ enum Plan {
 async fn plan(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, held: &Held) -> Result<Plan, SolverError> {
     let deposit = &held.deposit;
     let nobody = payout_chain.handle.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
-    let screen = solver.screen.load_full();
-    if nobody || screen.custodial.contains(&deposit.depositor) {
+    let screening = solver.screening.load_full();
+    if nobody || screening.custodial.contains(&deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
     }
-    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| screen.blocked.contains(who)) {
+    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| screening.blocked.contains(who)) {
         return Ok(Plan::Refuse("it is from a blocked wallet"));
     }
     if !evidence::is_there(payout_chain, deposit).await? {

@@ -17,7 +17,7 @@ use store::{Store, ledger};
 use crate::commands::keys::{New, create, open};
 use crate::config::Config;
 use crate::service::Service;
-use crate::{assemble, local, outside};
+use crate::{assemble, env, local};
 
 /// What the key's wallet has to begin with, in millionths of a USDC.
 const BALANCE: u64 = 1_000_000_000;
@@ -34,7 +34,7 @@ async fn find_or_create(config: &Config, store: &Store, folder: &Path, owner: &A
     let path = folder.join("keys").join("api-key");
     let left = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<KeyText>().ok());
     if let Some(text) = left {
-        let (hash, now) = (KeyHash::of(&text), outside::clock());
+        let (hash, now) = (KeyHash::of(&text), env::clock());
         if store.read(move |tx| keys::by_hash(tx, hash, now)).await?.is_some() {
             return Ok(text);
         }
@@ -48,9 +48,9 @@ async fn find_or_create(config: &Config, store: &Store, folder: &Path, owner: &A
 
 /// As its owner would: asks for the message, signs it, hands it in.
 async fn link(config: &Config, store: &Store, key: ApiKeyId, owner: &Account) -> Result<()> {
-    let (outside, service) = (outside::outside(), assemble::plain(&config.base_url));
-    let now = (outside.clock)();
-    let link = wallet_links::ask(store, key, owner.address, outside.random, now).await?;
+    let (env, service) = (env::system_env(), assemble::plain(&config.base_url));
+    let now = (env.clock)();
+    let link = wallet_links::ask(store, key, owner.address, env.random, now).await?;
     let signer = LocalSigner::from_hex(&owner.private_key.to_string())?;
     let digest = eip191_hash_message(wallet_links::message(&service, &link));
     let signature = signer.sign_digest(digest).as_bytes().into();

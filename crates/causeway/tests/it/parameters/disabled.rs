@@ -2,7 +2,7 @@
 
 use alloy::primitives::{Bytes, U256};
 use anyhow::{Result, ensure};
-use causeway::outside::outside;
+use causeway::env::system_env;
 use causeway::service::Service;
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ async fn a_chain_that_is_not_served_is_said_to_be_disabled() -> Result<()> {
     let stand = Stand::new(Engine::Sqlite).await?;
     let filler = stand.fillers[0];
     stand.chain("optimism").send(filler.private_key, filler.address, U256::ZERO, Bytes::new()).await?;
-    let service = Service::start(&stand.config, outside()).await?;
+    let service = Service::start(&stand.config, system_env()).await?;
     for (origin, destination, field) in [(BASE, OPTIMISM, "destinationChainId"), (OPTIMISM, BASE, "originChainId")] {
         let body = ask(origin, destination);
         eventually("base is served, optimism is not", || async {

@@ -4,19 +4,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloy::primitives::hex;
 use domain::time::Timestamp;
-use solver::solver::Outside;
+use solver::solver::Env;
 use store::instances::About;
 
 use crate::role::Role;
 
-pub fn outside() -> Outside {
-    Outside { clock, random, crash: crate::crash::at }
+pub fn system_env() -> Env {
+    Env { clock, random, crash: crate::crash::at }
 }
 
 /// How this process is known to others: by what it does, and a number nobody else has.
-pub fn about(role: Role, does: &str, outside: Outside) -> About {
+pub fn about(role: Role, does: &str, env: Env) -> About {
     let mut id = [0; 16];
-    (outside.random)(&mut id);
+    (env.random)(&mut id);
     let id = hex::encode(id);
     About { name: format!("{does}-{}", &id[..8]), id, role: role.name(), answers: role.answers() }
 }
