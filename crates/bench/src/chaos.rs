@@ -4,12 +4,12 @@
 //! What a seed decides is what is asked for, paid and broken, and in which order; how the machine interleaves it is its
 //! own affair, so a seed repeats a run only nearly.
 
+mod faults;
 mod ledger;
 mod plan;
 mod report;
 mod traffic;
 mod verdict;
-mod weather;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,17 +19,17 @@ use causeway::commands::api_key;
 use causeway::config::{Config, EndpointConfig, Text};
 use causeway::local::{self, Local};
 use clap::Args;
-use devnet::{Devnet, Dice, FaultProxy, Postgres, Progress};
+use devnet::{Devnet, FaultProxy, Postgres, Progress, Rng};
 use futures::future::try_join_all;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use self::faults::Counts;
+pub use self::faults::Program;
 use self::report::Report;
 use self::traffic::{Integrator, Traffic};
 use self::verdict::{Books, Tally};
-use self::weather::Counts;
-pub use self::weather::Program;
 use crate::Engine;
 
 /// Blocks come fast, so that a run sees many of them.
@@ -77,7 +77,7 @@ pub async fn run(args: &ChaosArgs) -> Result<Report> {
         devnet::Options { block_time: BLOCK_TIME, fillers: 3, progress: progress.clone(), ..Default::default() };
     let devnet = Devnet::start(options).await?;
     let stand = Stand::new(&devnet, args, &progress).await?;
-    let outcome = stand.run(args, &Dice::new(seed), &progress).await;
+    let outcome = stand.run(args, &Rng::new(seed), &progress).await;
     let well = outcome.as_ref().is_ok_and(|report| report.wrong.is_empty());
     if let Some((postgres, data)) = stand.postgres {
         postgres.stop().await?;
@@ -168,10 +168,10 @@ impl<'a> Stand<'a> {
         Ok(Self { devnet, proxies, program, base_url, integrator, folder, postgres })
     }
 
-    async fn run(&self, args: &ChaosArgs, dice: &Dice, progress: &Progress) -> Result<Report> {
+    async fn run(&self, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Report> {
         let chains = &self.devnet.chains;
         let time = BETWEEN_KILLS * u32::try_from(args.kills)?;
-        let transfers = plan::transfers(usize::try_from(args.transfers)?, chains.len(), time * 3 / 4, dice);
+        let transfers = plan::transfers(usize::try_from(args.transfers)?, chains.len(), time * 3 / 4, rng);
         let traffic = Traffic::new(self.devnet, self.base_url.clone(), &self.integrator, transfers.len())?;
         progress.say("Giving the users what they pay with");
         traffic.fund(&transfers).await?;
@@ -198,25 +198,25 @@ impl<'a> Stand<'a> {
         let (calm, clouds) = watch::channel(false);
         let nodes = chains.iter().zip(&self.proxies).map(|(chain, proxy)| [&chain.faults, &proxy.faults]);
         let faults = nodes.zip(0..).map(|(nodes, chain): (_, u32)| {
-            weather::misbehave(nodes, &counts, clouds.clone(), dice.apart(&format!("faults {chain}")))
+            faults::misbehave(nodes, &counts, clouds.clone(), rng.apart(&format!("faults {chain}")))
         });
         let reorgs = (0..chains.len()).map(|chain| {
-            let dice = dice.apart(&format!("reorgs {chain}"));
-            weather::reorganise(&traffic, chain, &counts, clouds.clone(), dice)
+            let rng = rng.apart(&format!("reorgs {chain}"));
+            faults::reorganise(&traffic, chain, &counts, clouds.clone(), rng)
         });
         let users = try_join_all(transfers.iter().map(|transfer| traffic.run(transfer)));
-        let killer = weather::kill_often(&self.program, args.kills, &traffic, &counts, dice.apart("kills"));
+        let killer = faults::kill_often(&self.program, args.kills, &traffic, &counts, rng.apart("kills"));
         let storm = async {
             let served = killer.await;
             calm.send_replace(true);
             served
         };
-        let weather = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
+        let faults = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
         let said = report::speak(&counts, &traffic, args, &transfers, &clouds);
         // Users who ask while the service is dead ask again, so they may be done long after the weather has cleared.
         let users = async { tokio::time::timeout(time + LONGEST, users).await.context("users still wait for quotes")? };
-        let (served, weather, users, ()) = tokio::join!(storm, weather, users, said);
-        let (served, _, _) = (served?, weather?, users?);
+        let (served, faults, users, ()) = tokio::join!(storm, faults, users, said);
+        let (served, _, _) = (served?, faults?, users?);
         progress.say("The weather has cleared");
         let (wrong, tally) = self.settle(&traffic, &transfers, &mut books, progress).await?;
         let mut report = Report { ahead: traffic.ahead(), ..Report::new(&counts, &transfers, tally, wrong) };
@@ -237,9 +237,9 @@ impl<'a> Stand<'a> {
         progress: &Progress,
     ) -> Result<(Vec<String>, Tally)> {
         let began = Instant::now();
-        while !weather::serves(traffic).await {
+        while !faults::serves(traffic).await {
             if began.elapsed() > LONGEST {
-                bail!("the service does not serve again:\n{}", weather::tail(&self.program.log, 20));
+                bail!("the service does not serve again:\n{}", faults::tail(&self.program.log, 20));
             }
             tokio::time::sleep(BLOCK_TIME).await;
         }

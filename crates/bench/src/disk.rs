@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::figures::{Latency, nanos};
+use crate::stats::{Latency, nanos};
 
 const APPENDS: usize = 300;
 /// About what the log of a database grows by with one quote.

@@ -16,7 +16,7 @@ use causeway::config::Config;
 use causeway::local::{self, Local};
 use causeway::served::Served;
 use clap::Args;
-use devnet::{Account, Chain, Devnet, Dice, Progress};
+use devnet::{Account, Chain, Devnet, Progress, Rng};
 use domain::ids::OrderId;
 use evm::calldata;
 use serde_json::{Value, json};
@@ -159,8 +159,8 @@ impl<'a> Stand<'a> {
         let (content, _, said) = program.run(&["migrate"]).await?;
         ensure!(content, "cannot make the database: {said}");
         let users: Vec<Account> = {
-            let mut dice = Dice::new(1);
-            (0..USERS).map(|_| dice.account()).collect()
+            let mut rng = Rng::new(1);
+            (0..USERS).map(|_| rng.account()).collect()
         };
         let ether = U256::from(10u64).pow(U256::from(18));
         for user in &users {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::client::Client;
 use crate::cpu;
-use crate::figures::{Latency, nanos, per_second};
+use crate::stats::{Latency, nanos, per_second};
 
 /// Enough for a steady p99.
 const MOST_IN_SEQUENCE: usize = 5_000;

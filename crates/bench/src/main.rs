@@ -1,19 +1,19 @@
 //! Load and latency of the service, each beside its floor. It runs the real service on local chains and a real
 //! database; it asserts nothing about time, because a busy machine would fail what a quiet one passes.
 
+mod baseline;
 mod chaos;
 mod client;
 mod cpu;
 mod disk;
-mod figures;
 mod fill;
-mod floor;
 mod load;
 mod processes;
 mod quote;
 mod report;
 mod socket;
 mod stand;
+mod stats;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;

@@ -9,8 +9,8 @@ use devnet::{Chain, Devnet, Postgres, Progress};
 use domain::api_key::KeyText;
 use serde_json::{Value, json};
 
+use crate::baseline::Baseline;
 use crate::client::{Client, post, post_as};
-use crate::floor::Floor;
 use crate::load::{self, Effort};
 use crate::report::{Beside, Group, Report, Row};
 use crate::stand::Stand;
@@ -71,8 +71,8 @@ async fn group(
     let sample = sample(address, &kinds[1].request).await?;
     let mut group =
         Group { engine, node_delay_millis: delay.as_millis(), answer_bytes: sample.len(), rows: Vec::new() };
-    let floor = Floor::start(sample).await?;
-    group.rows.push(kinds[1].row("floor", floor.address, effort).await?);
+    let baseline = Baseline::start(sample).await?;
+    group.rows.push(kinds[1].row("floor", baseline.address, effort).await?);
     for kind in kinds.iter().filter(|kind| args.only.as_ref().is_none_or(|only| kind.name.contains(only))) {
         let mut row = kind.row(kind.name, address, effort).await?;
         if let Some(other) = kinds.iter().find(|other| kind.beside == Some(other.name)) {

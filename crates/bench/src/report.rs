@@ -6,8 +6,8 @@
 use serde::Serialize;
 
 use crate::Engine;
-use crate::figures::Latency;
 use crate::load::Outcome;
+use crate::stats::Latency;
 
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -83,15 +83,15 @@ impl Group {
         );
         for row in &self.rows {
             let (one, loaded) = (&row.outcome.one_connection, &row.outcome.load);
-            let floor = self.rows.first().map_or(&row.outcome, |floor| &floor.outcome);
+            let baseline = self.rows.first().map_or(&row.outcome, |baseline| &baseline.outcome);
             println!(
                 "{:<16}{:>9}{:>9}{:>8}{:>12}{:>8}{:>9}{:>9}{:>9}{:>9}",
                 row.name,
                 millis(one.p50_nanos),
                 millis(one.p99_nanos),
-                ratio(one.p50_nanos, floor.one_connection.p50_nanos),
+                ratio(one.p50_nanos, baseline.one_connection.p50_nanos),
                 row.outcome.load_per_second,
-                ratio(row.outcome.load_per_second, floor.load_per_second),
+                ratio(row.outcome.load_per_second, baseline.load_per_second),
                 millis(loaded.p50_nanos),
                 millis(loaded.p99_nanos),
                 row.outcome.cpu_nanos.map_or_else(|| "-".to_owned(), millis),
@@ -111,6 +111,6 @@ fn millis(nanos: u64) -> String {
     format!("{:.3}", nanos as f64 / 1e6)
 }
 
-fn ratio(value: u64, floor: u64) -> String {
-    if floor == 0 { "-".to_owned() } else { format!("×{:.2}", value as f64 / floor as f64) }
+fn ratio(value: u64, baseline: u64) -> String {
+    if baseline == 0 { "-".to_owned() } else { format!("×{:.2}", value as f64 / baseline as f64) }
 }

@@ -25,8 +25,8 @@ use tokio_tungstenite::tungstenite::Message;
 use url::Url;
 
 use crate::connection::Cutting;
+use crate::fault_replies::{self, Plan};
 use crate::faults::{Fault, Faults};
-use crate::lies::{self, Plan};
 
 /// Runs until it is dropped; then its connections are reset.
 #[derive(Debug)]
@@ -137,7 +137,8 @@ impl Node {
         if fault.stale_head == 0 {
             return Ok(None);
         }
-        let head = lies::number(&self.ask("eth_blockNumber", json!([])).await?).context("a head without a number")?;
+        let head =
+            fault_replies::number(&self.ask("eth_blockNumber", json!([])).await?).context("a head without a number")?;
         Ok(Some(head.saturating_sub(fault.stale_head)))
     }
 
@@ -154,8 +155,8 @@ impl Node {
     }
 
     async fn answer_one(&self, call: Value, fault: &Fault, head: Option<u64>) -> Result<Value> {
-        let (id, method) = (call["id"].clone(), lies::method(&call).to_owned());
-        Ok(match lies::plan(call, fault, head) {
+        let (id, method) = (call["id"].clone(), fault_replies::method(&call).to_owned());
+        Ok(match fault_replies::plan(call, fault, head) {
             Plan::Result(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Plan::Error(code, text) => {
                 json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}})
@@ -163,7 +164,7 @@ impl Node {
             Plan::Forward(call) => {
                 let mut answer: Value = serde_json::from_slice(&self.forward(call.to_string().into()).await?)?;
                 if let Some(result) = answer.get_mut("result") {
-                    lies::bend(&method, result, fault, head);
+                    fault_replies::bend(&method, result, fault, head);
                 }
                 answer
             }
@@ -179,11 +180,11 @@ impl Node {
             return Ok(None);
         }
         if let Some(head) = self.head(fault).await? {
-            if is_log && lies::number(&result["blockNumber"]).is_some_and(|n| n > head) {
+            if is_log && fault_replies::number(&result["blockNumber"]).is_some_and(|n| n > head) {
                 return Ok(None);
             }
             if is_head {
-                let seen = lies::number(&result["number"]).context("a head without a number")?;
+                let seen = fault_replies::number(&result["number"]).context("a head without a number")?;
                 let seen = alloy_primitives::U64::from(seen.saturating_sub(fault.stale_head));
                 *result = self.ask("eth_getBlockByNumber", json!([seen, false])).await?;
                 for of_blocks_only in ["transactions", "uncles", "size", "withdrawals"] {
@@ -191,7 +192,7 @@ impl Node {
                 }
             }
         }
-        lies::bend("", result, fault, None);
+        fault_replies::bend("", result, fault, None);
         Ok(Some(message))
     }
 }
@@ -231,7 +232,7 @@ async fn relay(node: Arc<Node>, socket: WebSocket) -> Result<()> {
                     continue;
                 }
                 let request: Value = serde_json::from_str(&text)?;
-                if matches!(lies::method(&request), "eth_subscribe" | "eth_unsubscribe") {
+                if matches!(fault_replies::method(&request), "eth_subscribe" | "eth_unsubscribe") {
                     to_node.send(Message::text(text.as_str())).await?;
                     continue;
                 }
@@ -254,7 +255,7 @@ async fn relay(node: Arc<Node>, socket: WebSocket) -> Result<()> {
                 }
                 let due = Instant::now() + fault.delay;
                 let message: Value = serde_json::from_str(&text)?;
-                let message = match lies::method(&message) {
+                let message = match fault_replies::method(&message) {
                     "eth_subscription" => node.notification(message, &fault).await?,
                     _ => Some(message),
                 };

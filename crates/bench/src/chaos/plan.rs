@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
-use devnet::{Account, Dice};
+use devnet::{Account, Rng};
 
 /// What a user does with an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -77,16 +77,16 @@ pub struct Transfer {
 }
 
 /// Transfers over three chains, spread over a time.
-pub fn transfers(count: usize, chains: usize, time: Duration, dice: &Dice) -> Vec<Transfer> {
-    let mut dice = dice.apart("transfers");
+pub fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) -> Vec<Transfer> {
+    let mut rng = rng.apart("transfers");
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let one = |index: usize| {
         let origin = index % chains;
-        let hop = usize::from(dice.once_in(2));
-        let from = *dice.of(&SYMBOLS);
-        let to = if dice.once_in(4) { *dice.of(&SYMBOLS) } else { from };
+        let hop = usize::from(rng.once_in(2));
+        let from = *rng.of(&SYMBOLS);
+        let to = if rng.once_in(4) { *rng.of(&SYMBOLS) } else { from };
         let others: Vec<&'static str> = SYMBOLS.into_iter().filter(|symbol| *symbol != from).collect();
-        let mistaken = others[usize::try_from(dice.roll(others.len() as u64)).expect("an index")];
+        let mistaken = others[usize::try_from(rng.roll(others.len() as u64)).expect("an index")];
         Transfer {
             index,
             kind: MIX[(index / chains) % MIX.len()],
@@ -94,15 +94,15 @@ pub fn transfers(count: usize, chains: usize, time: Duration, dice: &Dice) -> Ve
             destination: (origin + 1 + hop) % chains,
             from,
             to,
-            size: dice.between(800, 9_000),
-            user: dice.account(),
-            stranger: dice.account(),
-            recipient: dice.account().address,
+            size: rng.between(800, 9_000),
+            user: rng.account(),
+            stranger: rng.account(),
+            recipient: rng.account().address,
             mistaken,
-            coin: dice.once_in(2),
-            word: dice.word(),
-            early: dice.once_in(2),
-            at: Duration::from_millis(dice.roll(millis.max(1))),
+            coin: rng.once_in(2),
+            word: rng.word(),
+            early: rng.once_in(2),
+            at: Duration::from_millis(rng.roll(millis.max(1))),
         }
     };
     (0..count).map(one).collect()
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_plan_and_a_short_one_has_every_kind() {
-        let plan = |seed| transfers(42, 3, Duration::from_secs(9), &Dice::new(seed));
+        let plan = |seed| transfers(42, 3, Duration::from_secs(9), &Rng::new(seed));
         let shown = |seed| plan(seed).iter().map(|transfer| format!("{transfer:?}")).collect::<Vec<_>>();
         assert_eq!(shown(3), shown(3));
         assert_ne!(shown(3), shown(4));

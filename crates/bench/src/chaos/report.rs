@@ -7,10 +7,10 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::ChaosArgs;
+use super::faults::{Counts, get};
 use super::plan::{Kind, Transfer};
 use super::traffic::Traffic;
 use super::verdict::Tally;
-use super::weather::{Counts, get};
 use crate::Engine;
 
 #[derive(Debug, Serialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use anyhow::{Context, Result};
-use devnet::{Account, Chain, Devnet, Dice};
+use devnet::{Account, Chain, Devnet, Rng};
 use domain::api_key::KeyText;
 use domain::ids::OrderId;
 use evm::calldata;
@@ -360,13 +360,13 @@ impl<'a> Traffic<'a> {
     }
 
     /// A reorg has dropped these. Their users send them again after a while, or think better of it.
-    pub async fn dropped(&self, hashes: &[B256], dice: &mut Dice) {
-        tokio::time::sleep(dice.millis(0, 2_500)).await;
+    pub async fn dropped(&self, hashes: &[B256], rng: &mut Rng) {
+        tokio::time::sleep(rng.millis(0, 2_500)).await;
         let mut again: Vec<_> = self.signed().into_iter().filter(|(hash, _)| hashes.contains(hash)).collect();
         again.sort_by_key(|(_, signed)| (signed.from, signed.nonce));
         for (hash, signed) in again {
             let is_last = !self.done().signed.values().any(|it| it.from == signed.from && it.nonce > signed.nonce);
-            if is_last && dice.once_in(6) {
+            if is_last && rng.once_in(6) {
                 self.done().abandoned.insert(hash);
             } else {
                 self.send(hash).await;

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use alloy::primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use anyhow::{Context, Result, bail, ensure};
-use devnet::Dice;
+use devnet::Rng;
 use serde_json::{Value, json};
 
 use super::Stand;
-use super::report::LatencyFigures;
-use crate::figures::{Latency, nanos};
+use super::report::LatencyStats;
 use crate::socket::Subscription;
+use crate::stats::{Latency, nanos};
 
 /// Of the bare transaction: as much as a fill.
 const FILL_GAS: u64 = 60_000;
@@ -18,14 +18,14 @@ const FILL_GAS: u64 = 60_000;
 const MOST_BLOCKS: u32 = 60;
 
 /// Both ways in turn, so that they share what else the machine does.
-pub async fn measure(stand: &Stand<'_>, samples: u64, far: bool) -> Result<LatencyFigures> {
+pub async fn measure(stand: &Stand<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
     let (origin, destination) = (stand.origin(), stand.destination());
     let orders = stand.orders(usize::try_from(samples)?).await?;
     let deposits = stand.deposits(&orders).await?;
     let mut bare = Bare::new(stand, far).await?;
     let mut heads = Subscription::to(&origin.ws_url, "newHeads").await?;
     let mut pool = Subscription::to(&destination.ws_url, "newPendingTransactions").await?;
-    let (mut fills, mut floors, mut next_block) = (Vec::new(), Vec::new(), 0);
+    let (mut fills, mut baselines, mut next_block) = (Vec::new(), Vec::new(), 0);
     for raw in &deposits {
         heads.forget().await;
         pool.forget().await;
@@ -34,9 +34,9 @@ pub async fn measure(stand: &Stand<'_>, samples: u64, far: bool) -> Result<Laten
         let (taken, fill) = pool.next().await?;
         fills.push(nanos(taken.duration_since(seen)));
         next_block += usize::from(is_next(stand, &fill, &block).await?);
-        floors.push(bare.once(stand, &mut heads, &mut pool, far).await?);
+        baselines.push(bare.once(stand, &mut heads, &mut pool, far).await?);
     }
-    Ok(LatencyFigures { floor: Latency::of(floors), fill: Latency::of(fills), mined_in_next_block: next_block })
+    Ok(LatencyStats { baseline: Latency::of(baselines), fill: Latency::of(fills), mined_in_next_block: next_block })
 }
 
 /// The announcement of the block that holds a transaction.
@@ -74,7 +74,7 @@ struct Bare {
 
 impl Bare {
     async fn new(stand: &Stand<'_>, far: bool) -> Result<Self> {
-        let signer = Dice::new(2).account();
+        let signer = Rng::new(2).account();
         stand.destination().set_balance(signer.address, U256::from(10u64).pow(U256::from(20))).await?;
         let origin = stand.origin();
         let url = if far { &origin.second_ws_url } else { &origin.ws_url };

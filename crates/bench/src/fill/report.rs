@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
-use crate::figures::Latency;
 use crate::processes::Share;
+use crate::stats::Latency;
 
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -19,16 +19,16 @@ pub struct Report {
 #[derive(Debug, Serialize)]
 pub struct Distance {
     pub node_delay_millis: u64,
-    pub latency: LatencyFigures,
+    pub latency: LatencyStats,
     pub throughput: Throughput,
     pub resident_before_kib: Option<u64>,
     pub resident_after_kib: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
-pub struct LatencyFigures {
+pub struct LatencyStats {
     /// Hear of a block, sign one transaction, send it.
-    pub floor: Latency,
+    pub baseline: Latency,
     /// From the announcement of the deposit's block to the fill in the destination's pool.
     pub fill: Latency,
     pub mined_in_next_block: usize,
@@ -74,16 +74,16 @@ impl Report {
             "nodes", "floor p50", "p99 ms", "fill p50", "p99 ms", "floor", "next block", "fills/s", "CPU µs"
         );
         for distance in &self.distances {
-            let LatencyFigures { floor, fill, mined_in_next_block } = &distance.latency;
+            let LatencyStats { baseline, fill, mined_in_next_block } = &distance.latency;
             let throughput = &distance.throughput;
             println!(
                 "{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>12}{:>10}{:>10}",
                 format!("{} ms away", distance.node_delay_millis),
-                millis(floor.p50_nanos),
-                millis(floor.p99_nanos),
+                millis(baseline.p50_nanos),
+                millis(baseline.p99_nanos),
                 millis(fill.p50_nanos),
                 millis(fill.p99_nanos),
-                format!("×{:.2}", fill.p50_nanos as f64 / floor.p50_nanos.max(1) as f64),
+                format!("×{:.2}", fill.p50_nanos as f64 / baseline.p50_nanos.max(1) as f64),
                 format!("{mined_in_next_block}/{}", fill.count),
                 throughput.fills_per_second,
                 throughput.service_cpu_micros_per_fill.map_or_else(|| "-".to_owned(), |micros| micros.to_string()),

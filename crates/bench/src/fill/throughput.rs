@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::report::Throughput;
 use super::{FillArgs, Stand};
-use crate::figures::per_second;
+use crate::stats::per_second;
 use crate::{cpu, processes};
 
 /// Deposits in one call.

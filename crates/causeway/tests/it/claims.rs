@@ -15,7 +15,7 @@ use store::Store;
 use crate::audit::{audit, differences, planted};
 use crate::fast_fill::{Integrator, integrator};
 use crate::funding::{balance, credited, tagged};
-use crate::fuzz::Dice;
+use crate::fuzz::Rng;
 use crate::process::{causeway, serve};
 use crate::stand::{Engine, PATIENCE, Stand, ask, blocks_pass, eventually, new_account, request_id, take_away};
 
@@ -464,24 +464,24 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
         json!({ "a": [] }),
         json!("0x0000000000000000000000000000000000000000"),
     ];
-    let mut dice = Dice(0x5eed);
+    let mut rng = Rng(0x5eed);
     let client = &stand.client;
     for _ in 0..400 {
-        let of_claim = dice.below(2) == 0;
+        let of_claim = rng.below(2) == 0;
         let mut sent = if of_claim { good.clone() } else { permit.clone() };
-        let member = *dice.pick(&["chainId", "currency", "recipient", "amount", "kind", "requestId", "unheardOf", ""]);
-        sent[member] = dice.pick(&values).clone();
+        let member = *rng.pick(&["chainId", "currency", "recipient", "amount", "kind", "requestId", "unheardOf", ""]);
+        sent[member] = rng.pick(&values).clone();
         let mut text = sent.to_string().into_bytes();
-        match dice.below(8) {
-            0 => text.truncate(dice.below(text.len())),
+        match rng.below(8) {
+            0 => text.truncate(rng.below(text.len())),
             1 => text[..].fill(b'['),
             2 => {
-                let at = dice.below(text.len());
+                let at = rng.below(text.len());
                 text[at] = 0xff;
             }
             _ => {}
         }
-        let signature = *dice.pick(&["", "?signature=", "?signature=0x00", "?signature=%ff", "?signature=0xzz"]);
+        let signature = *rng.pick(&["", "?signature=", "?signature=0x00", "?signature=%ff", "?signature=0xzz"]);
         let claim = format!("/app-fees/{:#x}/claim", by.address);
         let path = if of_claim { claim } else { format!("/execute/permits{signature}") };
         let call = client.post(stand.url(&path)).header("content-type", "application/json").body(text.clone());

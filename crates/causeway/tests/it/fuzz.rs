@@ -9,9 +9,9 @@ use crate::stand::{Engine, Stand, ask, new_account};
 const CASES: usize = 1_500;
 
 /// Small, seeded and good enough to choose among cases.
-pub struct Dice(pub u64);
+pub struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     pub fn below(&mut self, most: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -127,7 +127,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
     // The same bodies every time, unless another seed is asked for.
     let seed = std::env::var("CAUSEWAY_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed) | 1;
     println!("seed {seed}");
-    let (mut dice, values, client) = (Dice(seed), values(), &stand.client);
+    let (mut rng, values, client) = (Rng(seed), values(), &stand.client);
     let user = new_account().address;
     let good = ask(user, user, (8453, Address::ZERO), (10, Address::ZERO), U256::from(10u64.pow(17)));
     let (token, tail) = (stand.chain("base").token("USDC").address, stand.chain("base").token("TAIL").address);
@@ -141,25 +141,25 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
     ];
     let mut quoted = 0;
     for _ in 0..CASES {
-        let mut body = dice.pick(&routes).clone();
-        for _ in 0..=dice.below(3) {
-            let member = *dice.pick(&MEMBERS);
-            match dice.below(5) {
+        let mut body = rng.pick(&routes).clone();
+        for _ in 0..=rng.below(3) {
+            let member = *rng.pick(&MEMBERS);
+            match rng.below(5) {
                 0 => drop(body.as_object_mut().unwrap().remove(member)),
-                _ => body[member] = dice.pick(&values).clone(),
+                _ => body[member] = rng.pick(&values).clone(),
             }
         }
         let mut text = body.to_string().into_bytes();
-        match dice.below(10) {
-            0 => text.truncate(dice.below(text.len())),
+        match rng.below(10) {
+            0 => text.truncate(rng.below(text.len())),
             1 => text[..].fill(b'['),
             2 => {
-                let at = dice.below(text.len());
+                let at = rng.below(text.len());
                 text[at] = 0xff;
             }
             _ => {}
         }
-        let path = *dice.pick(&[
+        let path = *rng.pick(&[
             "/quote/v2",
             "/quote/v2",
             "/quote",

@@ -8,7 +8,7 @@ mod failover;
 mod faults;
 mod fills;
 mod following;
-mod lies;
+mod lying_nodes;
 mod origin_swaps;
 mod real;
 mod reverts;

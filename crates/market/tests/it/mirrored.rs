@@ -162,9 +162,9 @@ fn encoded(tokens: &[Address], fees: &[u32]) -> Bytes {
 }
 
 /// Numbers that look random and are the same in every run.
-pub struct Dice(pub u64);
+pub struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     pub fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -190,13 +190,13 @@ pub struct Compared {
 
 /// Every pool, each way, either side fixed: the same to the unit as the chain's quoter, or no offer.
 pub async fn compare(mirrored: &Mirrored<'_>, snapshot: &Snapshot, rounds: usize, seed: u64) -> Compared {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut compared = Compared::default();
     for pool in snapshot.pools.all() {
         let key = *pool.key();
         for round in 0..rounds {
             for token in [key.token0, key.token1] {
-                let amount = dice.part_of(pool.depth(token) * U256::from(2));
+                let amount = rng.part_of(pool.depth(token) * U256::from(2));
                 for buying in [false, true] {
                     let (ours, theirs) = match buying {
                         false => (pool.sell(token, amount), mirrored.sell(snapshot.hash, pool, token, amount).await),

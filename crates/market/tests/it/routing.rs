@@ -6,7 +6,7 @@ use domain::money::Amount;
 use domain::swap::{Exchange, Path};
 use market::Snapshot;
 
-use crate::mirrored::{Dice, Mirrored};
+use crate::mirrored::{Mirrored, Rng};
 
 /// Every way with at most two hops, whether it is any good or not.
 fn paths(snapshot: &Snapshot, from: Address, to: Address) -> Vec<Path> {
@@ -34,7 +34,7 @@ async fn an_offer_is_what_the_chain_gives_and_the_best_there_is() {
     let mirrored = Mirrored::start(devnet.chain("base"));
     let snapshot = mirrored.now().await;
     let token = |symbol| mirrored.chain.token(symbol).address;
-    let mut dice = Dice(0x1234_5678_9abc_def1);
+    let mut rng = Rng(0x1234_5678_9abc_def1);
     let mut two_hops = 0;
     let pairs =
         [("WETH", "USDC"), ("USDC", "TAIL"), ("TAIL", "USDC"), ("DAI", "USDT"), ("DAI", "WETH"), ("WETH", "USDT")];
@@ -49,7 +49,7 @@ async fn an_offer_is_what_the_chain_gives_and_the_best_there_is() {
                 let pools = pools.filter(|pool| [pool.key().token0, pool.key().token1].contains(&token));
                 pools.map(|pool| pool.depth(token)).max().unwrap()
             };
-            let input = dice.part_of(depth(from) / U256::from(4));
+            let input = rng.part_of(depth(from) / U256::from(4));
             let Some(offer) = exchange.sell(Amount::new(input)) else { continue };
             let along = mirrored.sell_along(snapshot.hash, &offer.path, input).await;
             assert_eq!(along, Some(offer.amount.units()), "{:?}", offer.path);
@@ -59,7 +59,7 @@ async fn an_offer_is_what_the_chain_gives_and_the_best_there_is() {
             }
             two_hops += usize::from(offer.path.fees().len() == 2);
 
-            let output = dice.part_of(depth(to) / U256::from(50));
+            let output = rng.part_of(depth(to) / U256::from(50));
             let Some(offer) = exchange.buy(Amount::new(output)) else { continue };
             let along = mirrored.buy_along(snapshot.hash, &offer.path, output).await;
             assert_eq!(along, Some(offer.amount.units()), "{:?}", offer.path);

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{BASE, Desk, OPTIMISM, micros, with};
-use crate::fuzz::Dice;
+use crate::fuzz::Rng;
 use crate::stand::{Stand, eventually, new_account};
 
 const QUOTES: usize = 400;
@@ -80,34 +80,34 @@ fn check_identities(quote: &Value) -> Result<()> {
 }
 
 /// One of everything, at random; most of it can be quoted.
-fn random(desk: &Desk, dice: &mut Dice) -> Value {
-    let (from, to) = (*dice.pick(&CURRENCIES), *dice.pick(&CURRENCIES));
-    let trade = *dice.pick(&["EXACT_INPUT", "EXACT_INPUT", "EXACT_OUTPUT", "EXPECTED_OUTPUT"]);
+fn random(desk: &Desk, rng: &mut Rng) -> Value {
+    let (from, to) = (*rng.pick(&CURRENCIES), *rng.pick(&CURRENCIES));
+    let trade = *rng.pick(&["EXACT_INPUT", "EXACT_INPUT", "EXACT_OUTPUT", "EXPECTED_OUTPUT"]);
     let fixed = if trade == "EXACT_INPUT" { from } else { to };
     // Between a dollar and a few hundred.
-    let dollars = 1_000_000 + dice.below(400_000_000) as u128;
+    let dollars = 1_000_000 + rng.below(400_000_000) as u128;
     let amount = match fixed {
-        "ETH" | "WETH" => dollars * 1_000_000_000_000 / 3_123 + dice.below(1_000) as u128,
-        "TAIL" => dollars * 50_000_000_000_000 + dice.below(1_000) as u128,
-        "DAI" => dollars * 1_000_000_000_000 + dice.below(1_000) as u128,
+        "ETH" | "WETH" => dollars * 1_000_000_000_000 / 3_123 + rng.below(1_000) as u128,
+        "TAIL" => dollars * 50_000_000_000_000 + rng.below(1_000) as u128,
+        "DAI" => dollars * 1_000_000_000_000 + rng.below(1_000) as u128,
         _ => dollars,
     };
-    let (here, there) = *dice.pick(&[(BASE, OPTIMISM), (OPTIMISM, BASE), (BASE, 42161), (BASE, BASE)]);
+    let (here, there) = *rng.pick(&[(BASE, OPTIMISM), (OPTIMISM, BASE), (BASE, 42161), (BASE, BASE)]);
     let mut body = with(
         &desk.ask(from, to, &amount.to_string()),
         json!({ "originChainId": here, "destinationChainId": there, "tradeType": trade }),
     );
     body["recipient"] = json!(new_account().address);
-    if dice.below(3) == 0 {
-        let fee = |dice: &mut Dice| json!({ "recipient": desk.user, "fee": dice.below(300).to_string() });
-        body["appFees"] = json!([fee(dice), fee(dice)]);
+    if rng.below(3) == 0 {
+        let fee = |rng: &mut Rng| json!({ "recipient": desk.user, "fee": rng.below(300).to_string() });
+        body["appFees"] = json!([fee(rng), fee(rng)]);
     }
-    if dice.below(4) == 0 && to != "ETH" && here != there {
+    if rng.below(4) == 0 && to != "ETH" && here != there {
         body["topupGas"] = json!(true);
-        body["topupGasAmount"] = json!((1 + dice.below(3_000_000)).to_string());
+        body["topupGasAmount"] = json!((1 + rng.below(3_000_000)).to_string());
     }
-    if dice.below(3) == 0 {
-        body["slippageTolerance"] = json!(dice.below(1_000).to_string());
+    if rng.below(3) == 0 {
+        body["slippageTolerance"] = json!(rng.below(1_000).to_string());
     }
     body
 }
@@ -138,9 +138,9 @@ async fn what_is_shown_adds_up() -> Result<()> {
     .await?;
     let seed = std::env::var("CAUSEWAY_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xadd) | 1;
     println!("seed {seed}");
-    let (mut dice, mut quoted, mut rewarded) = (Dice(seed), 0, 0);
+    let (mut rng, mut quoted, mut rewarded) = (Rng(seed), 0, 0);
     for _ in 0..QUOTES {
-        let body = random(&desk, &mut dice);
+        let body = random(&desk, &mut rng);
         let (code, quote) = desk.answer(&body).await?;
         ensure!(code == 200 || code == 400, "{code} {quote} for {body}");
         if code == 200 {

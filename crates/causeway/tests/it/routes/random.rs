@@ -25,9 +25,9 @@ const SYMBOLS: [&str; 6] = ["ETH", "WETH", "USDC", "USDT", "DAI", "TAIL"];
 const TRADES: [&str; 3] = ["EXACT_INPUT", "EXACT_OUTPUT", "EXPECTED_OUTPUT"];
 
 /// SplitMix64: what matters is that a seed repeats a run.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -284,8 +284,8 @@ async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
     let before = books(&stand).await?;
     println!("ready after {:?}", began.elapsed());
 
-    let mut dice = Dice(seed);
-    let options: Vec<_> = (0..TRANSFERS).map(|_| dice.wish(&stand)).collect();
+    let mut rng = Rng(seed);
+    let options: Vec<_> = (0..TRANSFERS).map(|_| rng.wish(&stand)).collect();
     let chains = stand.devnet.chains.iter().map(|chain| chain.id);
     let locks = chains.flat_map(|chain| EDGES.map(|edge| ((chain, edge), Mutex::new(0)))).collect();
     let (slots, ledger) = (Semaphore::new(AT_ONCE), std::sync::Mutex::default());

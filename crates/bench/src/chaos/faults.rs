@@ -11,7 +11,7 @@ use alloy::primitives::{Address, B256, Bytes, U64};
 use anyhow::{Context, Result, bail};
 use causeway::crash::POINTS;
 use causeway::served::Served;
-use devnet::{Chain, Dice, Fault, Faults};
+use devnet::{Chain, Fault, Faults, Rng};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
@@ -99,7 +99,7 @@ pub async fn kill_often(
     kills: u64,
     traffic: &Traffic<'_>,
     counts: &Counts,
-    mut dice: Dice,
+    mut rng: Rng,
 ) -> Result<Served> {
     let mut failures = 0;
     let mut served = program.serve(None)?;
@@ -109,13 +109,13 @@ pub async fn kill_often(
             return Ok(served);
         }
         // Some die while they start; most have begun to work.
-        if !dice.once_in(5) {
+        if !rng.once_in(5) {
             let patience = Instant::now() + SLOWEST_START;
             while served.ended()?.is_none() && Instant::now() < patience && !serves(traffic).await {
                 tokio::time::sleep(Duration::from_millis(40)).await;
             }
         }
-        let until = Instant::now() + dice.millis(20, 2_200);
+        let until = Instant::now() + rng.millis(20, 2_200);
         let mut ended = None;
         while ended.is_none() && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(7)).await;
@@ -126,7 +126,7 @@ pub async fn kill_often(
                 served.kill()?;
                 add(&counts.kills, 1);
                 failures = 0;
-                if dice.once_in(3) { dice.millis(0, 1_500) } else { Duration::ZERO }
+                if rng.once_in(3) { rng.millis(0, 1_500) } else { Duration::ZERO }
             }
             // At the point it was told to die at.
             Some(status) if status.code().is_none() => {
@@ -144,42 +144,42 @@ pub async fn kill_often(
             }
         };
         tokio::time::sleep(pause).await;
-        let point = *dice.of(&POINTS);
+        let point = *rng.of(&POINTS);
         let last = get(&counts.kills) >= kills;
-        served = program.serve(dice.once_in(4).then_some(point).filter(|_| !last))?;
+        served = program.serve(rng.once_in(4).then_some(point).filter(|_| !last))?;
     }
 }
 
 /// One node of a chain after the other misbehaves, sometimes both; faithful again at the end.
-pub async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: watch::Receiver<bool>, mut dice: Dice) {
+pub async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: watch::Receiver<bool>, mut rng: Rng) {
     while !*calm.borrow() {
-        let first = usize::from(dice.once_in(2));
-        let (fault, lies) = fault(&mut dice);
+        let first = usize::from(rng.once_in(2));
+        let (fault, lies) = fault(&mut rng);
         nodes[first].set(fault);
         add(&counts.faults, 1);
         // A lie is found out by asking another node; if all of them lie, nobody can.
-        let (other, other_lies) = self::fault(&mut dice);
-        if !lies && !other_lies && dice.once_in(2) {
+        let (other, other_lies) = self::fault(&mut rng);
+        if !lies && !other_lies && rng.once_in(2) {
             nodes[1 - first].set(other);
         }
-        wait(&mut calm, dice.millis(300, 2_500)).await;
+        wait(&mut calm, rng.millis(300, 2_500)).await;
         for node in nodes {
             node.clear();
         }
-        wait(&mut calm, dice.millis(200, 2_000)).await;
+        wait(&mut calm, rng.millis(200, 2_000)).await;
     }
 }
 
 /// How a node misbehaves, and whether what it says is untrue.
-fn fault(dice: &mut Dice) -> (Fault, bool) {
+fn fault(rng: &mut Rng) -> (Fault, bool) {
     let well = Fault::default();
-    match dice.roll(9) {
+    match rng.roll(9) {
         0 | 1 => (Fault { stall: true, ..well }, false),
         2 => (Fault { reset: true, ..well }, false),
         3 => (Fault { reject_sends: true, ..well }, false),
         4 => (Fault { drop_sends: true, ..well }, false),
-        5 => (Fault { delay: dice.millis(20, 400), ..well }, false),
-        6 => (Fault { stale_head: dice.between(1, 3), ..well }, true),
+        5 => (Fault { delay: rng.millis(20, 400), ..well }, false),
+        6 => (Fault { stale_head: rng.between(1, 3), ..well }, true),
         7 => (Fault { hide_logs: true, ..well }, true),
         _ => (Fault { wrong_block_hash: true, ..well }, true),
     }
@@ -195,10 +195,10 @@ pub async fn reorganise(
     chain: usize,
     counts: &Counts,
     mut calm: watch::Receiver<bool>,
-    mut dice: Dice,
+    mut rng: Rng,
 ) -> Result<()> {
     loop {
-        wait(&mut calm, dice.millis(1_500, 6_000)).await;
+        wait(&mut calm, rng.millis(1_500, 6_000)).await;
         if *calm.borrow() {
             return Ok(());
         }
@@ -211,9 +211,9 @@ pub async fn reorganise(
             tokio::time::sleep(on.block_time).await;
         }
         on.pause_mining().await;
-        let dropped = reorg(on, counts, &mut dice).await.with_context(|| format!("a reorg of {}", on.name));
+        let dropped = reorg(on, counts, &mut rng).await.with_context(|| format!("a reorg of {}", on.name));
         on.resume_mining().await;
-        traffic.dropped(&dropped?, &mut dice).await;
+        traffic.dropped(&dropped?, &mut rng).await;
     }
 }
 
@@ -237,12 +237,12 @@ struct Tx {
 }
 
 /// The transactions that are in none of the new blocks.
-async fn reorg(chain: &Chain, counts: &Counts, dice: &mut Dice) -> Result<Vec<B256>> {
+async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256>> {
     #[derive(Deserialize)]
     struct Block {
         transactions: Vec<Tx>,
     }
-    let (head, depth) = (chain.block_number().await?, dice.between(1, DEEPEST));
+    let (head, depth) = (chain.block_number().await?, rng.between(1, DEEPEST));
     let mut removed = Vec::new();
     for (place, number) in (head + 1 - depth..=head).enumerate() {
         let block: Block = chain.rpc("eth_getBlockByNumber", json!([U64::from(number), true])).await?;
@@ -253,13 +253,13 @@ async fn reorg(chain: &Chain, counts: &Counts, dice: &mut Dice) -> Result<Vec<B2
     let (mut kept, mut dropped) = (Vec::new(), Vec::new());
     for (place, tx) in &removed {
         let (stay, earliest) =
-            fates.entry(tx.from).or_insert_with(|| (if dice.once_in(2) { dice.roll(4) } else { 0 }, 0));
+            fates.entry(tx.from).or_insert_with(|| (if rng.once_in(2) { rng.roll(4) } else { 0 }, 0));
         if *stay == 0 {
             dropped.push(tx.hash);
             continue;
         }
         *stay -= 1;
-        *earliest = (*place).max(*earliest).max(dice.roll(depth));
+        *earliest = (*place).max(*earliest).max(rng.roll(depth));
         let raw: Bytes = chain.rpc("eth_getRawTransactionByHash", [tx.hash]).await?;
         kept.push((raw, *earliest));
     }

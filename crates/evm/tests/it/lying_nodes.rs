@@ -65,7 +65,7 @@ async fn a_block_holds_deposits_and_our_own_transactions() {
 #[tokio::test]
 async fn an_answer_that_contradicts_itself_is_an_error() {
     type Lie = fn(&str, &Value) -> Option<Reply>;
-    let lies: [(&str, Lie); 8] = [
+    let lying_nodes: [(&str, Lie); 8] = [
         ("another block", |method, _| (method == "eth_getBlockByHash").then(|| result(block(9, hash(7), json!([]))))),
         ("logs of another block", |method, _| {
             (method == "eth_getLogs").then(|| result(json!([deposit_log(hash(7), hash(1), false)])))
@@ -85,7 +85,7 @@ async fn an_answer_that_contradicts_itself_is_an_error() {
             (method == "eth_getTransactionReceipt").then(|| result(receipt(hash(2), hash(7))))
         }),
     ];
-    for (what, lie) in lies {
+    for (what, lie) in lying_nodes {
         let liar =
             Scripted::start(move |method, params| lie(method, params).unwrap_or_else(|| honest(method, params))).await;
         let alone = nodes(&[&liar], PATIENT);

@@ -11,12 +11,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// A server that ends when it is dropped.
-pub struct Floor {
+pub struct Baseline {
     pub address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Floor {
+impl Baseline {
     /// Reads each body, as the service has to, and answers with `body`.
     pub async fn start(body: Vec<u8>) -> Result<Self> {
         let body = Bytes::from(body);
@@ -29,7 +29,7 @@ impl Floor {
     }
 }
 
-impl Drop for Floor {
+impl Drop for Baseline {
     fn drop(&mut self) {
         self.task.abort();
     }

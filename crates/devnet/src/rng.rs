@@ -8,9 +8,9 @@ use crate::keys::Account;
 
 /// SplitMix64: what matters is that a seed repeats.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -67,18 +67,18 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_and_purposes_do_not_disturb_each_other() {
-        let rolls = |mut dice: Dice| (0..9).map(|_| dice.roll(1_000)).collect::<Vec<_>>();
-        assert_eq!(rolls(Dice::new(7)), rolls(Dice::new(7)));
-        assert_ne!(rolls(Dice::new(7)), rolls(Dice::new(8)));
-        let dice = Dice::new(7);
-        assert_eq!(rolls(dice.apart("kills")), rolls(dice.apart("kills")));
-        assert_ne!(rolls(dice.apart("kills")), rolls(dice.apart("reorgs")));
+        let rolls = |mut rng: Rng| (0..9).map(|_| rng.roll(1_000)).collect::<Vec<_>>();
+        assert_eq!(rolls(Rng::new(7)), rolls(Rng::new(7)));
+        assert_ne!(rolls(Rng::new(7)), rolls(Rng::new(8)));
+        let rng = Rng::new(7);
+        assert_eq!(rolls(rng.apart("kills")), rolls(rng.apart("kills")));
+        assert_ne!(rolls(rng.apart("kills")), rolls(rng.apart("reorgs")));
     }
 
     #[test]
     fn rolls_stay_within_their_bounds() {
-        let mut dice = Dice::new(1);
-        assert!((0..1_000).map(|_| dice.between(3, 5)).all(|roll| (3..=5).contains(&roll)));
-        assert!([1, 2, 3].contains(dice.of(&[1, 2, 3])));
+        let mut rng = Rng::new(1);
+        assert!((0..1_000).map(|_| rng.between(3, 5)).all(|roll| (3..=5).contains(&roll)));
+        assert!([1, 2, 3].contains(rng.of(&[1, 2, 3])));
     }
 }
