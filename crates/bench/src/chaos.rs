@@ -76,14 +76,14 @@ pub async fn run(args: &ChaosArgs) -> Result<Report> {
     let options =
         devnet::Options { block_time: BLOCK_TIME, fillers: 3, progress: progress.clone(), ..Default::default() };
     let devnet = Devnet::start(options).await?;
-    let stand = Stand::new(&devnet, args, &progress).await?;
-    let outcome = stand.run(args, &Rng::new(seed), &progress).await;
+    let harness = Harness::new(&devnet, args, &progress).await?;
+    let outcome = harness.run(args, &Rng::new(seed), &progress).await;
     let well = outcome.as_ref().is_ok_and(|report| report.wrong.is_empty());
-    if let Some((postgres, data)) = stand.postgres {
+    if let Some((postgres, data)) = harness.postgres {
         postgres.stop().await?;
         leave(well, data, "the database is");
     }
-    leave(well, stand.folder, "the service's log, and its database if it has one of its own, are");
+    leave(well, harness.folder, "the service's log, and its database if it has one of its own, are");
     devnet.shutdown().await?;
     let report = Report {
         seed,
@@ -107,7 +107,7 @@ fn leave(well: bool, folder: TempDir, what: &str) {
 }
 
 /// Everything but the users: a configured service whose every node can be told to misbehave.
-struct Stand<'a> {
+struct Harness<'a> {
     devnet: &'a Devnet,
     /// One node of each chain; the devnet has the other.
     proxies: Vec<FaultProxy>,
@@ -118,7 +118,7 @@ struct Stand<'a> {
     postgres: Option<(Postgres, TempDir)>,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> Harness<'a> {
     async fn new(devnet: &'a Devnet, args: &ChaosArgs, progress: &Progress) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-chaos-").tempdir()?;
         let (database, postgres) = match args.database {
@@ -137,7 +137,7 @@ impl<'a> Stand<'a> {
         let mut config = local::config(Local {
             devnet,
             folder: folder.path(),
-            port: crate::stand::free_port()?,
+            port: crate::harness::free_port()?,
             rate_limits: false,
             database: &database,
             orders: &keys.orders,

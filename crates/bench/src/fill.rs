@@ -103,14 +103,14 @@ async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &
     for chain in &devnet.chains {
         chain.faults.update(|fault| fault.delay = delay);
     }
-    let stand = Stand::start(devnet, args, !delay.is_zero()).await?;
-    let resident_before = crate::processes::resident_kib(stand.served.id());
+    let harness = Harness::start(devnet, args, !delay.is_zero()).await?;
+    let resident_before = crate::processes::resident_kib(harness.served.id());
     progress.say("One deposit per block");
-    let latency = latency::measure(&stand, args.samples, !delay.is_zero()).await?;
+    let latency = latency::measure(&harness, args.samples, !delay.is_zero()).await?;
     progress.say(&format!("{} deposits a second for {} s", args.rate, args.seconds));
-    let throughput = throughput::measure(&stand, args).await?;
-    let resident_after = crate::processes::resident_kib(stand.served.id());
-    ensure!(stand.served.terminate().await?.success(), "the service did not end in order");
+    let throughput = throughput::measure(&harness, args).await?;
+    let resident_after = crate::processes::resident_kib(harness.served.id());
+    ensure!(harness.served.terminate().await?.success(), "the service did not end in order");
     Ok(report::Distance {
         node_delay_millis: u64::try_from(delay.as_millis())?,
         latency,
@@ -121,7 +121,7 @@ async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &
 }
 
 /// A service in a process of its own, and users with something to deposit.
-struct Stand<'a> {
+struct Harness<'a> {
     devnet: &'a Devnet,
     served: Served,
     address: std::net::SocketAddr,
@@ -129,14 +129,14 @@ struct Stand<'a> {
     _folder: TempDir,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> Harness<'a> {
     async fn start(devnet: &'a Devnet, args: &FillArgs, far: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(&args.folder)?;
         let keys = &devnet.keys;
         let mut config = local::config(Local {
             devnet,
             folder: folder.path(),
-            port: crate::stand::free_port()?,
+            port: crate::harness::free_port()?,
             rate_limits: false,
             database: &format!("sqlite:{}", folder.path().join("causeway.db").display()),
             orders: &keys.orders,
@@ -171,9 +171,9 @@ impl<'a> Stand<'a> {
             devnet.chains[1].set_balance(filler.address, ether * U256::from(10_000)).await?;
         }
         let served = program.serve(None)?;
-        let stand = Self { devnet, served, address, users, _folder: folder };
-        stand.wait().await?;
-        Ok(stand)
+        let harness = Self { devnet, served, address, users, _folder: folder };
+        harness.wait().await?;
+        Ok(harness)
     }
 
     /// Until it gives quotes.

@@ -7,12 +7,12 @@ mod client;
 mod cpu;
 mod disk;
 mod fill;
+mod harness;
 mod load;
 mod processes;
 mod quote;
 mod report;
 mod socket;
-mod stand;
 mod stats;
 
 use std::ffi::OsString;

@@ -15,7 +15,7 @@ pub struct Watched {
 
 /// What they had used at a moment.
 #[derive(Clone, Debug)]
-pub struct Stand {
+pub struct Harness {
     at: Instant,
     used: Vec<(String, Duration)>,
 }
@@ -27,13 +27,13 @@ pub struct Share {
     pub core_permille: u64,
 }
 
-pub fn now(watched: &[Watched]) -> Stand {
+pub fn now(watched: &[Watched]) -> Harness {
     let used = watched.iter().map(|it| (it.name.clone(), cpu::used_by(it.id).unwrap_or_default()));
-    Stand { at: Instant::now(), used: used.collect() }
+    Harness { at: Instant::now(), used: used.collect() }
 }
 
 /// What each took since then, the greediest first.
-pub fn since(before: &Stand, watched: &[Watched]) -> Vec<Share> {
+pub fn since(before: &Harness, watched: &[Watched]) -> Vec<Share> {
     let after = now(watched);
     let time = after.at.duration_since(before.at).as_millis().max(1);
     let share = |((name, then), (_, now)): (&(String, Duration), &(String, Duration))| {

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::baseline::Baseline;
 use crate::client::{Client, post, post_as};
+use crate::harness::Harness;
 use crate::load::{self, Effort};
 use crate::report::{Beside, Group, Report, Row};
-use crate::stand::Stand;
 use crate::{Engine, QuoteArgs, disk};
 
 const NATIVE: &str = "0x0000000000000000000000000000000000000000";
@@ -65,9 +65,9 @@ async fn group(
     delay: Duration,
     effort: Effort,
 ) -> Result<Group> {
-    let stand = Stand::start(devnet, engine, postgres, &args.folder).await?;
-    let address = stand.service.address;
-    let kinds = kinds(devnet, &stand.sponsor);
+    let harness = Harness::start(devnet, engine, postgres, &args.folder).await?;
+    let address = harness.service.address;
+    let kinds = kinds(devnet, &harness.sponsor);
     let sample = sample(address, &kinds[1].request).await?;
     let mut group =
         Group { engine, node_delay_millis: delay.as_millis(), answer_bytes: sample.len(), rows: Vec::new() };
@@ -80,7 +80,7 @@ async fn group(
         }
         group.rows.push(row);
     }
-    stand.stop().await?;
+    harness.stop().await?;
     Ok(group)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::report::Throughput;
-use super::{FillArgs, Stand};
+use super::{FillArgs, Harness};
 use crate::stats::per_second;
 use crate::{cpu, processes};
 
@@ -16,13 +16,13 @@ const BATCH: usize = 50;
 /// How long no block may hold a fill before the run is called stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
-pub async fn measure(stand: &Stand<'_>, args: &FillArgs) -> Result<Throughput> {
+pub async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughput> {
     let count = usize::try_from(args.rate * args.seconds)?;
-    let orders = stand.orders(count).await?;
-    let deposits = stand.deposits(&orders).await?;
-    let (origin, destination) = (stand.origin(), stand.destination());
+    let orders = harness.orders(count).await?;
+    let deposits = harness.deposits(&orders).await?;
+    let (origin, destination) = (harness.origin(), harness.destination());
     let first_block = destination.block_number().await?;
-    let watched = stand.processes();
+    let watched = harness.processes();
     let (before, began) = (processes::now(&watched), Instant::now());
     let load = async {
         let mut tick = tokio::time::interval(Duration::from_secs(1));

@@ -14,56 +14,56 @@ use crate::audit::{audit, differences};
 use crate::claims;
 use crate::fast_fill::{Integrator, USDC, integrator};
 use crate::funding::{balance, credited};
+use crate::harness::{Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions};
 use crate::process::causeway;
 use crate::sponsorship::{charged, micros, still_gas};
-use crate::stand::{Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
 /// The balance, and what stands for fast fills, in millionths.
-async fn books(stand: &Stand, wallet: Address) -> Result<(i64, i64)> {
-    let body = balance(stand, wallet).await?;
+async fn books(harness: &Harness, wallet: Address) -> Result<(i64, i64)> {
+    let body = balance(harness, wallet).await?;
     let held = body["outstandingFastFillBalanceUsd"].to_string();
     let (whole, fraction) = held.split_once('.').context("a number of dollars")?;
     Ok((body["amount"].as_str().context("amount")?.parse()?, format!("{whole}{fraction:0<6}").parse()?))
 }
 
-async fn settle_at(stand: &Stand, wallet: Address, expected: (i64, i64)) -> Result<()> {
-    let waited = eventually("the books", || async { Ok(books(stand, wallet).await? == expected) }).await;
-    let found = books(stand, wallet).await?;
+async fn settle_at(harness: &Harness, wallet: Address, expected: (i64, i64)) -> Result<()> {
+    let waited = eventually("the books", || async { Ok(books(harness, wallet).await? == expected) }).await;
+    let found = books(harness, wallet).await?;
     waited.with_context(|| format!("{found:?} and not {expected:?}"))
 }
 
-async fn agrees(stand: &Stand) -> Result<()> {
-    let (findings, content) = audit(stand).await?;
+async fn agrees(harness: &Harness) -> Result<()> {
+    let (findings, content) = audit(harness).await?;
     ensure!(content, "{:#?}", differences(&findings));
     Ok(())
 }
 
 /// USDC from base to optimism.
-fn transfer(stand: &Stand, user: Address, recipient: Address, dollars: u64) -> Value {
-    let (from, to) = (stand.chain("base").token("USDC").address, stand.chain("optimism").token("USDC").address);
+fn transfer(harness: &Harness, user: Address, recipient: Address, dollars: u64) -> Value {
+    let (from, to) = (harness.chain("base").token("USDC").address, harness.chain("optimism").token("USDC").address);
     ask(user, recipient, (BASE, from), (OPTIMISM, to), U256::from(dollars * USDC))
 }
 
-async fn quote(stand: &Stand, by: &Integrator, body: &Value) -> Result<Value> {
-    let (code, quote) = by.post(stand, "/quote/v2", body).await?;
+async fn quote(harness: &Harness, by: &Integrator, body: &Value) -> Result<Value> {
+    let (code, quote) = by.post(harness, "/quote/v2", body).await?;
     ensure!(code == 200, "{quote}");
     Ok(quote)
 }
 
 /// Quotes see a balance a moment after it is credited.
-async fn sponsored(stand: &Stand, by: &Integrator, body: &Value) -> Result<Value> {
-    let is_so = || async { Ok(quote(stand, by, body).await?["fees"]["subsidized"]["amount"] != "0") };
+async fn sponsored(harness: &Harness, by: &Integrator, body: &Value) -> Result<Value> {
+    let is_so = || async { Ok(quote(harness, by, body).await?["fees"]["subsidized"]["amount"] != "0") };
     eventually("quotes know of the balance", is_so).await?;
-    quote(stand, by, body).await
+    quote(harness, by, body).await
 }
 
-async fn fast_fill(stand: &Stand, by: &Integrator, quote: &Value) -> Result<()> {
-    let (code, answer) = by.fast_fill(stand, request_id(quote)).await?;
+async fn fast_fill(harness: &Harness, by: &Integrator, quote: &Value) -> Result<()> {
+    let (code, answer) = by.fast_fill(harness, request_id(quote)).await?;
     ensure!(code == 200, "{answer}");
-    stand.wait_for(request_id(quote), "success").await.map(drop)
+    harness.wait_for(request_id(quote), "success").await.map(drop)
 }
 
 /// Orders that end soon, and prices that do not.
@@ -80,47 +80,47 @@ fn short(config: &mut Config) {
 
 #[tokio::test]
 async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
-    let stand = Stand::alone(short).await?;
-    let service = stand.serve().await?;
-    still_gas(&stand).await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::isolated(short).await?;
+    let service = harness.serve().await?;
+    still_gas(&harness).await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, usdt, there) = (base.token("USDC").address, base.token("USDT").address, optimism.token("USDC").address);
     // Funded by the calldata of a transfer, linked by a signature.
-    let by = integrator(&stand, 300).await?;
+    let by = integrator(&harness, 300).await?;
     let (wallet, user) = (by.wallet.address, base.fresh_user().await?);
     let mut expected = 300_000_000i64;
 
     // A transfer whose fees it pays.
-    let mut body = transfer(&stand, user.address, new_account().address, 100);
+    let mut body = transfer(&harness, user.address, new_account().address, 100);
     body["subsidizeFees"] = json!(true);
-    let free = sponsored(&stand, &by, &body).await?;
+    let free = sponsored(&harness, &by, &body).await?;
     ensure!(free["details"]["currencyOut"]["amount"] == "100000000", "{free}");
     execute(base, &free, &user).await?;
-    stand.wait_for(request_id(&free), "success").await?;
+    harness.wait_for(request_id(&free), "success").await?;
     expected -= micros(&free["fees"]["subsidized"]["amountUsd"])?;
-    settle_at(&stand, wallet, (expected, 0)).await?;
+    settle_at(&harness, wallet, (expected, 0)).await?;
 
     // A fixed rate at three prices of what is paid in: it loses, breaks even and earns.
     body["originCurrency"] = json!(usdt);
     body["fixedRate"] = json!("1:0.9996");
     for (answer, sign) in [(99_940_000, -1), (99_960_000, 0), (100_000_000, 1)] {
-        stand.set_price(base, "USDT", answer).await?;
+        harness.set_price(base, "USDT", answer).await?;
         let recipient = new_account().address;
         body["recipient"] = json!(recipient);
-        let fixed = quote(&stand, &by, &body).await?;
+        let fixed = quote(&harness, &by, &body).await?;
         let drift = micros(&fixed["details"]["fixedRateFee"]["usd"])?;
         ensure!(drift.signum() == sign, "{answer}: {}", fixed["details"]);
         execute(base, &fixed, &user).await?;
-        stand.wait_for(request_id(&fixed), "success").await?;
+        harness.wait_for(request_id(&fixed), "success").await?;
         ensure!(optimism.balance(there, recipient).await? == U256::from(99_960_000u64));
         expected += drift - charged(&fixed, answer)?;
-        settle_at(&stand, wallet, (expected, 0)).await?;
+        settle_at(&harness, wallet, (expected, 0)).await?;
     }
 
     // Paid ahead of a deposit that is sent and not mined; the deposit frees what stands for it.
     let recipient = new_account().address;
-    let ahead = quote(&stand, &by, &transfer(&stand, user.address, recipient, 100)).await?;
-    let never = quote(&stand, &by, &transfer(&stand, user.address, recipient, 50)).await?;
+    let ahead = quote(&harness, &by, &transfer(&harness, user.address, recipient, 100)).await?;
+    let never = quote(&harness, &by, &transfer(&harness, user.address, recipient, 50)).await?;
     let mut steps = transactions(&ahead)?;
     let deposit = steps.pop().context("a deposit")?;
     for step in steps {
@@ -129,125 +129,127 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     base.pause_mining().await;
     let height = base.block_number().await?;
     let hash: B256 = base.submit_with(user.private_key, deposit.to, deposit.value, deposit.data, 500_000).await?;
-    fast_fill(&stand, &by, &ahead).await?;
+    fast_fill(&harness, &by, &ahead).await?;
     ensure!(base.block_number().await? == height, "the origin went on");
     let promised = amount(&ahead["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(there, recipient).await? == promised);
-    ensure!(books(&stand, wallet).await? == (expected, 100_000_000));
+    ensure!(books(&harness, wallet).await? == (expected, 100_000_000));
     base.resume_mining().await;
     base.receipt(hash).await?;
-    settle_at(&stand, wallet, (expected, 0)).await?;
+    settle_at(&harness, wallet, (expected, 0)).await?;
 
     // One whose deposit never comes is lost when its order has ended for good.
-    fast_fill(&stand, &by, &never).await?;
-    ensure!(books(&stand, wallet).await? == (expected, 50_000_000));
+    fast_fill(&harness, &by, &never).await?;
+    ensure!(books(&harness, wallet).await? == (expected, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
     expected -= 50_000_000;
-    settle_at(&stand, wallet, (expected, 0)).await?;
+    settle_at(&harness, wallet, (expected, 0)).await?;
     ensure!(optimism.balance(there, recipient).await? == promised + amount(&never["details"]["currencyOut"]["amount"]));
 
     // And what is left is withdrawn.
     let owner = new_account().address;
-    claims::claim(&stand, &by.wallet, owner, None).await?;
-    claims::becomes(&stand, wallet, "success").await?;
+    claims::claim(&harness, &by.wallet, owner, None).await?;
+    claims::becomes(&harness, wallet, "success").await?;
     ensure!(base.balance(usdc, owner).await? == U256::from(expected.unsigned_abs()));
-    ensure!(books(&stand, wallet).await? == (0, 0));
+    ensure!(books(&harness, wallet).await? == (0, 0));
     service.stop().await?;
-    agrees(&stand).await
+    agrees(&harness).await
 }
 
 /// What a transfer comes to is booked when its deposit is final as well, and not when only its fill is.
 #[tokio::test]
 async fn nothing_is_earned_or_charged_before_the_deposit_is_final() -> Result<()> {
-    let stand = Stand::alone(|config| {
+    let harness = Harness::isolated(|config| {
         for chain in config.chains.iter_mut().filter(|chain| chain.name == "base") {
             chain.finality_blocks = 60;
         }
     })
     .await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
-    let by = integrator(&stand, 20).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let by = integrator(&harness, 20).await?;
     let (wallet, user, app) = (by.wallet.address, base.fresh_user().await?, new_account().address);
-    let mut body = transfer(&stand, user.address, new_account().address, 100);
+    let mut body = transfer(&harness, user.address, new_account().address, 100);
     body["subsidizeFees"] = json!(true);
     body["appFees"] = json!([{ "recipient": app, "fee": "10" }]);
-    let quote = sponsored(&stand, &by, &body).await?;
+    let quote = sponsored(&harness, &by, &body).await?;
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     eventually("the fill is final", || async {
-        let trace = stand.trace(request_id(&quote)).await?;
+        let trace = harness.trace(request_id(&quote)).await?;
         Ok(trace["payments"][0]["state"] == "final")
     })
     .await?;
     blocks_pass(optimism, 3).await?;
-    let (before, earned) = (books(&stand, wallet).await?, balance(&stand, app).await?);
-    let available = balance(&stand, wallet).await?["availableBalanceUsd"].as_f64().context("available")?;
-    let trace = stand.trace(request_id(&quote)).await?;
+    let (before, earned) = (books(&harness, wallet).await?, balance(&harness, app).await?);
+    let available = balance(&harness, wallet).await?["availableBalanceUsd"].as_f64().context("available")?;
+    let trace = harness.trace(request_id(&quote)).await?;
     ensure!(trace["deposits"][0]["state"] == "confirmed", "this shows nothing: {}", trace["deposits"]);
     ensure!(before == (20_000_000, 0) && earned["amount"] == "0", "{before:?} {earned}");
     ensure!(available < 20.0, "it is set aside meanwhile");
-    agrees(&stand).await?;
-    credited(&stand, app, "100000").await?;
+    agrees(&harness).await?;
+    credited(&harness, app, "100000").await?;
     // What left the balance is what the request's story says.
-    let left = books(&stand, wallet).await?.0;
-    let story = stand.trace(request_id(&quote)).await?["feeSponsorship"].take();
+    let left = books(&harness, wallet).await?.0;
+    let story = harness.trace(request_id(&quote)).await?["feeSponsorship"].take();
     ensure!(story["quoted"] == quote["feeSponsorship"]["quoted"], "{story}");
     let payment = &story["actual"]["sponsorPayment"];
     ensure!(payment["amount"] == json!((20_000_000 - left).to_string()) && payment["chainId"] == BASE, "{story}");
     ensure!(story["actual"]["components"]["app"]["sponsored"]["amount"] == "100000", "{story}");
     service.stop().await?;
-    agrees(&stand).await
+    agrees(&harness).await
 }
 
 /// A fill that a restored database finds on the chain is charged to its sponsor and credited to its apps all the same.
 #[tokio::test]
 async fn a_sponsor_is_charged_for_a_fill_that_was_recovered() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let toml = stand.folder.path().join("dev.toml");
-    let (database, backup) = (stand.folder.path().join("causeway.db"), stand.folder.path().join("backup.db"));
-    let service = stand.serve().await?;
-    still_gas(&stand).await?;
-    let by = integrator(&stand, 20).await?;
+    let harness = Harness::isolated(|_| ()).await?;
+    let toml = harness.folder.path().join("dev.toml");
+    let (database, backup) = (harness.folder.path().join("causeway.db"), harness.folder.path().join("backup.db"));
+    let service = harness.serve().await?;
+    still_gas(&harness).await?;
+    let by = integrator(&harness, 20).await?;
     let (wallet, app) = (by.wallet.address, new_account().address);
-    let user = stand.chain("base").fresh_user().await?;
-    let mut body = transfer(&stand, user.address, new_account().address, 100);
+    let user = harness.chain("base").fresh_user().await?;
+    let mut body = transfer(&harness, user.address, new_account().address, 100);
     body["subsidizeFees"] = json!(true);
     body["appFees"] = json!([{ "recipient": app, "fee": "10" }]);
-    let quote = sponsored(&stand, &by, &body).await?;
+    let quote = sponsored(&harness, &by, &body).await?;
     let left = 20_000_000 - micros(&quote["fees"]["subsidized"]["amountUsd"])?;
     service.stop().await?;
     std::fs::copy(&database, &backup)?;
 
-    let service = stand.serve().await?;
-    execute(stand.chain("base"), &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
-    settle_at(&stand, wallet, (left, 0)).await?;
+    let service = harness.serve().await?;
+    execute(harness.chain("base"), &quote, &user).await?;
+    harness.wait_for(request_id(&quote), "success").await?;
+    settle_at(&harness, wallet, (left, 0)).await?;
     service.stop().await?;
-    restore(&stand, &backup)?;
+    restore(&harness, &backup)?;
     let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
-    let service = stand.serve().await?;
-    settle_at(&stand, wallet, (left, 0)).await?;
-    credited(&stand, app, "100000").await?;
-    ensure!(balance(&stand, wallet).await?["availableBalanceUsd"] == balance(&stand, wallet).await?["totalBalanceUsd"]);
+    let service = harness.serve().await?;
+    settle_at(&harness, wallet, (left, 0)).await?;
+    credited(&harness, app, "100000").await?;
+    ensure!(
+        balance(&harness, wallet).await?["availableBalanceUsd"] == balance(&harness, wallet).await?["totalBalanceUsd"]
+    );
     service.stop().await?;
-    agrees(&stand).await
+    agrees(&harness).await
 }
 
-fn restore(stand: &Stand, backup: &Path) -> Result<()> {
+fn restore(harness: &Harness, backup: &Path) -> Result<()> {
     for suffix in ["-wal", "-shm"] {
-        let _ = std::fs::remove_file(stand.folder.path().join(format!("causeway.db{suffix}")));
+        let _ = std::fs::remove_file(harness.folder.path().join(format!("causeway.db{suffix}")));
     }
-    std::fs::copy(backup, stand.folder.path().join("causeway.db"))?;
+    std::fs::copy(backup, harness.folder.path().join("causeway.db"))?;
     Ok(())
 }
 
 /// Pays so much under the order of a quote.
-async fn pay_in(stand: &Stand, quote: &Value, user: &Account, units: u64) -> Result<()> {
+async fn pay_in(harness: &Harness, quote: &Value, user: &Account, units: u64) -> Result<()> {
     let order = quote["protocol"]["v2"]["orderId"].as_str().context("orderId")?.parse()?;
-    let base = stand.chain("base");
-    let data = calldata::implicit_deposit(stand.depository, U256::from(units), order);
+    let base = harness.chain("base");
+    let data = calldata::implicit_deposit(harness.depository, U256::from(units), order);
     base.send(user.private_key, base.token("USDC").address, U256::ZERO, data).await.map(drop)
 }
 
@@ -255,53 +257,53 @@ async fn pay_in(stand: &Stand, quote: &Value, user: &Account, units: u64) -> Res
 /// deposit of less than nine tenths is not its deposit.
 #[tokio::test]
 async fn a_fast_fill_that_reverts_or_is_short() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, there) = (base.token("USDC").address, optimism.token("USDC").address);
-    let by = integrator(&stand, 500).await?;
+    let by = integrator(&harness, 500).await?;
     let (wallet, user) = (by.wallet.address, base.fresh_user().await?);
 
     // The treasury is emptied under the fill.
     let recipient = new_account().address;
-    let reverted = quote(&stand, &by, &transfer(&stand, user.address, recipient, 100)).await?;
-    let inventory = optimism.balance(there, stand.treasury.address).await?;
+    let reverted = quote(&harness, &by, &transfer(&harness, user.address, recipient, 100)).await?;
+    let inventory = optimism.balance(there, harness.treasury.address).await?;
     optimism.pause_mining().await;
-    let (code, answer) = by.fast_fill(&stand, request_id(&reverted)).await?;
+    let (code, answer) = by.fast_fill(&harness, request_id(&reverted)).await?;
     ensure!(code == 200, "{answer}");
-    stand.wait_for(request_id(&reverted), "submitted").await?;
-    optimism.set_token_balance(there, stand.treasury.address, U256::ZERO).await?;
+    harness.wait_for(request_id(&reverted), "submitted").await?;
+    optimism.set_token_balance(there, harness.treasury.address, U256::ZERO).await?;
     optimism.resume_mining().await;
-    stand.wait_for(request_id(&reverted), "waiting").await?;
-    settle_at(&stand, wallet, (500_000_000, 0)).await?;
+    harness.wait_for(request_id(&reverted), "waiting").await?;
+    settle_at(&harness, wallet, (500_000_000, 0)).await?;
     ensure!(optimism.balance(there, recipient).await?.is_zero());
     // Its deposit pays for it like any other.
-    optimism.set_token_balance(there, stand.treasury.address, inventory).await?;
+    optimism.set_token_balance(there, harness.treasury.address, inventory).await?;
     blocks_pass(optimism, 3).await?;
     execute(base, &reverted, &user).await?;
-    stand.wait_for(request_id(&reverted), "success").await?;
+    harness.wait_for(request_id(&reverted), "success").await?;
     ensure!(optimism.balance(there, recipient).await? == amount(&reverted["details"]["currencyOut"]["amount"]));
-    ensure!(books(&stand, wallet).await? == (500_000_000, 0));
+    ensure!(books(&harness, wallet).await? == (500_000_000, 0));
 
     // Five dollars less than was counted on.
     let recipient = new_account().address;
-    let short = quote(&stand, &by, &transfer(&stand, user.address, recipient, 100)).await?;
-    fast_fill(&stand, &by, &short).await?;
+    let short = quote(&harness, &by, &transfer(&harness, user.address, recipient, 100)).await?;
+    fast_fill(&harness, &by, &short).await?;
     // Too little is not its deposit: it goes back, and the hold stays.
     let had = base.balance(usdc, user.address).await?;
-    pay_in(&stand, &short, &user, 89_999_999).await?;
+    pay_in(&harness, &short, &user, 89_999_999).await?;
     eventually("too little goes back", || async {
         let back = base.balance(usdc, user.address).await?;
         Ok(back < had && back > had - U256::from(10_000_000u64))
     })
     .await?;
-    ensure!(books(&stand, wallet).await? == (500_000_000, 100_000_000));
-    pay_in(&stand, &short, &user, 95_000_000).await?;
-    settle_at(&stand, wallet, (495_000_000, 0)).await?;
+    ensure!(books(&harness, wallet).await? == (500_000_000, 100_000_000));
+    pay_in(&harness, &short, &user, 95_000_000).await?;
+    settle_at(&harness, wallet, (495_000_000, 0)).await?;
     blocks_pass(optimism, 3).await?;
     ensure!(optimism.balance(there, recipient).await? == amount(&short["details"]["currencyOut"]["amount"]));
-    let trace = stand.trace(request_id(&short)).await?;
+    let trace = harness.trace(request_id(&short)).await?;
     ensure!(trace["children"].as_array().is_some_and(|children| children.len() == 1), "{trace}");
     service.stop().await?;
-    agrees(&stand).await
+    agrees(&harness).await
 }

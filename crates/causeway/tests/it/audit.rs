@@ -7,16 +7,16 @@ use evm::calldata;
 use serde_json::Value;
 use store::{StoreError, Tx};
 
+use crate::harness::{Engine, Harness, ask, blocks_pass, eventually, execute, new_account, request_id};
 use crate::process::causeway;
 use crate::repayment;
-use crate::stand::{Engine, Stand, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
 /// The findings, and whether the command was content.
-pub async fn audit(stand: &Stand) -> Result<(Value, bool)> {
-    let toml = stand.folder.path().join("dev.toml");
+pub async fn audit(harness: &Harness) -> Result<(Value, bool)> {
+    let toml = harness.folder.path().join("dev.toml");
     let run = move || causeway().args(["audit", "--json", "--config"]).arg(&toml).output();
     let output = tokio::task::spawn_blocking(run).await??;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -32,30 +32,31 @@ pub fn differences(findings: &Value) -> Vec<String> {
 }
 
 /// Fills of both kinds, a refund, a return, a return out of the depository, and their repayment.
-async fn mix(stand: &Stand) -> Result<()> {
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+async fn mix(harness: &Harness) -> Result<()> {
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let user = base.fresh_user().await?;
     let native = U256::from(20_000_000_000_000_000u64);
     let token = U256::from(60_000_000u64);
     for (from, to, value) in [(Address::ZERO, Address::ZERO, native), (usdc, there, token)] {
         let body = ask(user.address, new_account().address, (BASE, from), (OPTIMISM, to), value);
-        let quote = stand.quote(&body).await?;
+        let quote = harness.quote(&body).await?;
         execute(base, &quote, &user).await?;
-        stand.wait_for(request_id(&quote), "success").await?;
+        harness.wait_for(request_id(&quote), "success").await?;
     }
     let body = ask(user.address, new_account().address, (BASE, usdc), (OPTIMISM, there), token);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
-    let short = calldata::implicit_deposit(stand.depository, U256::from(20_000_000u64), order);
+    let short = calldata::implicit_deposit(harness.depository, U256::from(20_000_000u64), order);
     base.send(user.private_key, usdc, U256::ZERO, short).await?;
-    stand.wait_for(request_id(&quote), "refund").await?;
+    harness.wait_for(request_id(&quote), "refund").await?;
     for value in [native, native * U256::from(1_000)] {
         let stray = calldata::deposit_native(user.address, OrderId(B256::repeat_byte(0xcc)));
-        base.send(user.private_key, stand.depository, value, stray).await?;
+        base.send(user.private_key, harness.depository, value, stray).await?;
     }
     eventually("everything has left the depository", || async {
-        let held = (base.balance(Address::ZERO, stand.depository).await?, base.balance(usdc, stand.depository).await?);
+        let held =
+            (base.balance(Address::ZERO, harness.depository).await?, base.balance(usdc, harness.depository).await?);
         Ok(held == (U256::ZERO, U256::ZERO))
     })
     .await?;
@@ -63,26 +64,26 @@ async fn mix(stand: &Stand) -> Result<()> {
 }
 
 pub async fn planted(
-    stand: &Stand,
+    harness: &Harness,
     lie: impl Fn(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
 ) -> Result<Vec<String>> {
-    let store = store::Store::open(&causeway::assemble::database(&stand.config)?)?;
+    let store = store::Store::open(&causeway::assemble::database(&harness.config)?)?;
     store.write(lie).await?;
     store.close().await;
-    let (findings, content) = audit(stand).await?;
+    let (findings, content) = audit(harness).await?;
     ensure!(!content, "it found nothing");
     Ok(differences(&findings))
 }
 
 async fn finds(engine: Engine) -> Result<()> {
-    let stand = repayment::stand(engine, |_| ()).await?;
-    let service = stand.serve().await?;
-    mix(&stand).await?;
+    let harness = repayment::harness(engine, |_| ()).await?;
+    let service = harness.serve().await?;
+    mix(&harness).await?;
     // Beside the running service, and after it.
-    let (findings, content) = audit(&stand).await?;
+    let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:#?}", differences(&findings));
     service.stop().await?;
-    let (findings, content) = audit(&stand).await?;
+    let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:#?}", differences(&findings));
     let compared = |check: &Value| check["compared"].as_u64().unwrap_or_default();
     ensure!(findings["checks"].as_array().is_some_and(|checks| checks.iter().map(compared).sum::<u64>() > 25));
@@ -90,7 +91,7 @@ async fn finds(engine: Engine) -> Result<()> {
     // Each lie on top of the ones before: it has to say something new about each.
     let mut said = 0;
     for (what, lie) in lies() {
-        let found = planted(&stand, lie).await?;
+        let found = planted(&harness, lie).await?;
         ensure!(found.len() > said, "{what}: {found:#?}");
         ensure!(found.iter().any(|text| text.contains(what)), "{what}: {found:#?}");
         said = found.len();

@@ -4,7 +4,7 @@ use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::stand::{Engine, INVENTORY, Stand, amount, ask, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, INVENTORY, amount, ask, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -13,8 +13,8 @@ const NATIVE: &str = "0x0000000000000000000000000000000000000000";
 const PRIVATE: &str = "5f0c7c1e-8a55-4c06-9d0e-3a4d6b1f2c77";
 
 /// The symbols found, each with its chain.
-async fn found(stand: &Stand, search: &Value) -> Result<Vec<(u64, String)>> {
-    let (code, answer) = stand.post("/currencies/v2", search).await?;
+async fn found(harness: &Harness, search: &Value) -> Result<Vec<(u64, String)>> {
+    let (code, answer) = harness.post("/currencies/v2", search).await?;
     ensure!(code == 200, "{search}: {answer}");
     let tokens = answer.as_array().unwrap().iter();
     Ok(tokens.map(|token| (token["chainId"].as_u64().unwrap(), token["symbol"].as_str().unwrap().to_owned())).collect())
@@ -22,9 +22,9 @@ async fn found(stand: &Stand, search: &Value) -> Result<Vec<(u64, String)>> {
 
 #[tokio::test]
 async fn a_search_finds_what_it_describes() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let usdc = stand.chain("base").token("USDC").address;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let usdc = harness.chain("base").token("USDC").address;
     let place = format!("{BASE}:{usdc}");
     let everywhere = |symbol: &str| [BASE, OPTIMISM, ARBITRUM].map(|chain| (chain, symbol.to_owned())).to_vec();
     let here = vec![(BASE, "USDC".to_owned())];
@@ -46,7 +46,7 @@ async fn a_search_finds_what_it_describes() -> Result<()> {
         // Nothing is taken in by deposit address.
         (json!({"depositAddressOnly": true}), vec![]),
     ] {
-        let found = found(&stand, &search).await?;
+        let found = found(&harness, &search).await?;
         ensure!(found == expected, "{search}: {found:?}");
     }
     service.stop().await
@@ -54,31 +54,31 @@ async fn a_search_finds_what_it_describes() -> Result<()> {
 
 #[tokio::test]
 async fn the_first_calls_of_the_widget_are_answered() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let first = json!({
         "chainIds": [], "term": "", "address": null, "defaultList": true, "limit": 12, "useExternalSearch": false,
         "depositAddressOnly": false, "referrer": "shop",
     });
-    let tokens = found(&stand, &first).await?;
+    let tokens = found(&harness, &first).await?;
     ensure!(tokens.len() == 12 && tokens[0] == (BASE, "ETH".to_owned()), "{tokens:?}");
-    let (code, trending) = stand.get("/currencies/trending?referrer=shop").await?;
+    let (code, trending) = harness.get("/currencies/trending?referrer=shop").await?;
     ensure!(code == 200 && trending.as_array().is_some_and(|tokens| (1..=20).contains(&tokens.len())), "{trending}");
     insta::assert_json_snapshot!("currencies", [&trending[0], &trending[1]]);
-    let usdc = stand.chain("base").token("USDC").address;
+    let usdc = harness.chain("base").token("USDC").address;
     for (address, number, text) in [(NATIVE, 3000.0, "3000.0"), (&usdc.to_string(), 1.0, "1.0")] {
         let query = format!("address={address}&chainId={BASE}&referrer=shop");
-        ensure!(stand.get(&format!("/currencies/token/price?{query}")).await? == (200, json!({"price": number})));
-        ensure!(stand.get(&format!("/currencies/token/price/v2?{query}")).await? == (200, json!({"price": text})));
+        ensure!(harness.get(&format!("/currencies/token/price?{query}")).await? == (200, json!({"price": number})));
+        ensure!(harness.get(&format!("/currencies/token/price/v2?{query}")).await? == (200, json!({"price": text})));
     }
     service.stop().await
 }
 
 #[tokio::test]
 async fn holdings_and_capacity_are_what_the_wallets_have() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (code, answer) = stand.get(&format!("/chains/liquidity?chainId={BASE}")).await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (code, answer) = harness.get(&format!("/chains/liquidity?chainId={BASE}")).await?;
     ensure!(code == 200, "{answer}");
     let holding = |symbol: &str| answer["liquidity"].as_array().unwrap().iter().find(|held| held["symbol"] == symbol);
     // Two wallets of fifty ether each, which have paid nothing yet.
@@ -89,20 +89,20 @@ async fn holdings_and_capacity_are_what_the_wallets_have() -> Result<()> {
 
     let user = new_account().address;
     let path = format!("/config/v2?originChainId={BASE}&destinationChainId={OPTIMISM}&user={user}");
-    let (code, config) = stand.get(&format!("{path}&currency=usdc")).await?;
+    let (code, config) = harness.get(&format!("{path}&currency=usdc")).await?;
     ensure!(code == 200, "{config}");
-    let (from, to) = (stand.chain("base").token("USDC").address, stand.chain("optimism").token("USDC").address);
-    let quote = stand.quote(&ask(user, user, (BASE, from), (OPTIMISM, to), U256::from(250_000_000u64))).await?;
+    let (from, to) = (harness.chain("base").token("USDC").address, harness.chain("optimism").token("USDC").address);
+    let quote = harness.quote(&ask(user, user, (BASE, from), (OPTIMISM, to), U256::from(250_000_000u64))).await?;
     let fees = amount(&quote["fees"]["relayer"]["amount"]);
     ensure!(amount(&config["fee"]) == fees && !fees.is_zero(), "{config}, but a quote says {fees}");
     insta::assert_json_snapshot!("config", config, { ".fee" => "[gas and flat fee]", ".solver.address" => "[solver]" });
 
     // The native currency unless said; one wallet pays a fill, and keeps gas back.
-    let (_, config) = stand.get(&path).await?;
+    let (_, config) = harness.get(&path).await?;
     let (held, capacity) = (amount(&config["solver"]["balance"]), amount(&config["solver"]["capacityPerRequest"]));
     ensure!(config["enabled"] == true && capacity < held && capacity > U256::ZERO, "{config}");
     ensure!(config["user"]["maxBridgeAmount"] == config["solver"]["capacityPerRequest"]);
-    let (code, sources) = stand.get("/swap-sources").await?;
+    let (code, sources) = harness.get("/swap-sources").await?;
     ensure!(code == 200 && sources["sources"].is_array(), "{sources}");
     service.stop().await
 }
@@ -110,8 +110,8 @@ async fn holdings_and_capacity_are_what_the_wallets_have() -> Result<()> {
 /// Nothing a caller writes is our fault, and every refusal has the one body.
 #[tokio::test]
 async fn bad_questions_get_an_answer_that_names_the_field() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let user = new_account().address;
     let pair = format!("originChainId={BASE}&destinationChainId={OPTIMISM}");
     let long = "x".repeat(20_000);
@@ -143,7 +143,7 @@ async fn bad_questions_get_an_answer_that_names_the_field() -> Result<()> {
         ("/intents/status/v2".into(), "INVALID_PARAMETERS", "requestId"),
         ("/intents/status/v2?requestId=💸".into(), "INVALID_PARAMETERS", "requestId"),
     ] {
-        let (status, answer) = stand.get(&path).await?;
+        let (status, answer) = harness.get(&path).await?;
         refused(&path, status, &answer, error, said)?;
         // This route has a second name for the code.
         ensure!(!path.starts_with("/chains/health") || answer["code"] == error, "{path}: {answer}");
@@ -169,21 +169,21 @@ async fn bad_questions_get_an_answer_that_names_the_field() -> Result<()> {
         (json!("usdc"), ""),
         (Value::Null, ""),
     ] {
-        let (status, answer) = stand.post("/currencies/v2", &search).await?;
+        let (status, answer) = harness.post("/currencies/v2", &search).await?;
         refused(&search.to_string(), status, &answer, "INVALID_PARAMETERS", said)?;
     }
     let unknown = format!("/intents/status/v2?requestId=0x{}", "ab".repeat(32));
-    ensure!(stand.get(&unknown).await?.1["errorCode"] == "REQUEST_NOT_FOUND");
+    ensure!(harness.get(&unknown).await?.1["errorCode"] == "REQUEST_NOT_FOUND");
     for harmless in [
         format!("/chains?includeChains=💸,,{long}&referrer=shop"),
         "/currencies/trending?limit=-1".to_owned(),
         format!("/config/v2?originChainId={BASE}&destinationChainId={BASE}"),
         format!("/config/v2?{pair}&user={NATIVE}"),
     ] {
-        let (status, answer) = stand.get(&harmless).await?;
+        let (status, answer) = harness.get(&harmless).await?;
         ensure!(status == 200, "{harmless}: {status} {answer}");
     }
-    let (_, answer) = stand.get("/chains/health?chainId=1").await?;
+    let (_, answer) = harness.get("/chains/health?chainId=1").await?;
     insta::assert_json_snapshot!("health_of_an_unknown_chain", answer);
     service.stop().await
 }
@@ -199,14 +199,14 @@ fn refused(asked: &str, status: u16, answer: &Value, error: &str, said: &str) ->
 
 #[tokio::test]
 async fn a_private_chain_is_shown_to_those_who_know_of_it() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config| {
+    let harness = Harness::with(Engine::Sqlite, |config| {
         let chain = config.chains.iter_mut().find(|chain| chain.id == ARBITRUM).unwrap();
         chain.private_id = Some(PRIVATE.to_owned());
     })
     .await?;
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
     let ids = async |path: String| {
-        let (_, answer) = stand.get(&path).await?;
+        let (_, answer) = harness.get(&path).await?;
         let chains = answer["chains"].as_array().unwrap().iter();
         anyhow::Ok(chains.map(|chain| chain["id"].as_u64().unwrap()).collect::<Vec<_>>())
     };
@@ -214,9 +214,9 @@ async fn a_private_chain_is_shown_to_those_who_know_of_it() -> Result<()> {
     ensure!(ids(format!("/chains?includeChains={BASE},{ARBITRUM}")).await? == [BASE, OPTIMISM]);
     ensure!(ids(format!("/chains?includeChains=x,{PRIVATE}")).await? == [BASE, OPTIMISM, ARBITRUM]);
     let on_it = |tokens: &[(u64, String)]| tokens.iter().filter(|token| token.0 == ARBITRUM).count();
-    ensure!(on_it(&found(&stand, &json!({"limit": 100})).await?) == 0);
-    ensure!(on_it(&found(&stand, &json!({"limit": 100, "chainIds": [ARBITRUM]})).await?) > 0);
-    let (_, trending) = stand.get("/currencies/trending").await?;
+    ensure!(on_it(&found(&harness, &json!({"limit": 100})).await?) == 0);
+    ensure!(on_it(&found(&harness, &json!({"limit": 100, "chainIds": [ARBITRUM]})).await?) > 0);
+    let (_, trending) = harness.get("/currencies/trending").await?;
     ensure!(trending.as_array().unwrap().iter().all(|token| token["chainId"] != json!(ARBITRUM)));
     service.stop().await
 }
@@ -224,29 +224,29 @@ async fn a_private_chain_is_shown_to_those_who_know_of_it() -> Result<()> {
 /// A chain that stands still has no prices, and one feed that does has none of its own.
 #[tokio::test]
 async fn what_is_no_longer_known_is_not_said() -> Result<()> {
-    let stand = Stand::alone(|config| config.limits.market_max_age_secs = 8).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::isolated(|config| config.limits.market_max_age_secs = 8).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = format!("address={}&chainId={BASE}", base.token("USDC").address);
     let price = format!("/currencies/token/price?{usdc}");
     let liquidity = format!("/chains/liquidity?chainId={BASE}");
     let healthy = async |query: &str, expected: bool| {
         let path = format!("/chains/health{query}");
-        eventually(&path, || async { Ok(stand.get(&path).await? == (200, json!({"healthy": expected}))) }).await
+        eventually(&path, || async { Ok(harness.get(&path).await? == (200, json!({"healthy": expected}))) }).await
     };
     healthy("", true).await?;
 
     // Clients divide by a price rounded to six places.
     base.set_price("USDC", 99).await?;
-    eventually("a tiny price is none", || async { Ok(stand.get(&price).await? == (200, json!({"price": 0.0}))) })
+    eventually("a tiny price is none", || async { Ok(harness.get(&price).await? == (200, json!({"price": 0.0}))) })
         .await?;
-    let (_, exact) = stand.get(&format!("/currencies/token/price/v2?{usdc}")).await?;
+    let (_, exact) = harness.get(&format!("/currencies/token/price/v2?{usdc}")).await?;
     ensure!(exact == json!({"price": "0.00000099"}), "{exact}");
 
     base.freeze_price("USDC", 1).await?;
-    eventually("an old price is none", || async { Ok(stand.get(&price).await?.0 == 503) }).await?;
-    ensure!(stand.get(&price).await?.1["errorCode"] == "PRICE_FETCH_FAILED");
-    let (code, holdings) = stand.get(&liquidity).await?;
+    eventually("an old price is none", || async { Ok(harness.get(&price).await?.0 == 503) }).await?;
+    ensure!(harness.get(&price).await?.1["errorCode"] == "PRICE_FETCH_FAILED");
+    let (code, holdings) = harness.get(&liquidity).await?;
     let held = |symbol| holdings["liquidity"].as_array().unwrap().iter().find(|held| held["symbol"] == symbol).unwrap();
     ensure!(code == 200 && held("USDC")["amountUsd"].is_null() && held("ETH")["amountUsd"].is_string(), "{holdings}");
 
@@ -255,10 +255,10 @@ async fn what_is_no_longer_known_is_not_said() -> Result<()> {
     healthy("", false).await?;
     healthy("?chainId=10", true).await?;
     for path in [format!("/currencies/token/price?address={NATIVE}&chainId={BASE}"), liquidity] {
-        let (code, answer) = stand.get(&path).await?;
+        let (code, answer) = harness.get(&path).await?;
         ensure!(code == 503 && answer["errorCode"] == "PRICE_FETCH_FAILED", "{path}: {answer}");
     }
-    let (_, config) = stand.get(&format!("/config/v2?originChainId={OPTIMISM}&destinationChainId={BASE}")).await?;
+    let (_, config) = harness.get(&format!("/config/v2?originChainId={OPTIMISM}&destinationChainId={BASE}")).await?;
     ensure!(config["enabled"] == false && config["solver"]["capacityPerRequest"] == "0", "{config}");
     base.resume_mining().await;
     healthy("", true).await?;
@@ -267,23 +267,23 @@ async fn what_is_no_longer_known_is_not_said() -> Result<()> {
 
 #[tokio::test]
 async fn the_older_status_calls_a_fill_under_way_pending() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(15_000_000_000_000_000u64);
     let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let id = request_id(&quote);
     let older = format!("/intents/status/v2?requestId={id}");
-    ensure!(stand.get(&older).await? == (200, stand.status(id).await?));
+    ensure!(harness.get(&older).await? == (200, harness.status(id).await?));
     optimism.pause_mining().await;
     execute(base, &quote, &user).await?;
-    let newer = stand.wait_for(id, "submitted").await?;
-    let (_, answer) = stand.get(&older).await?;
+    let newer = harness.wait_for(id, "submitted").await?;
+    let (_, answer) = harness.get(&older).await?;
     ensure!(answer["status"] == "pending" && answer["inTxHashes"] == newer["inTxHashes"], "{answer}");
     optimism.resume_mining().await;
-    stand.wait_for(id, "success").await?;
-    ensure!(stand.get(&older).await?.1["status"] == "success");
+    harness.wait_for(id, "success").await?;
+    ensure!(harness.get(&older).await?.1["status"] == "success");
     service.stop().await
 }

@@ -16,38 +16,38 @@ use crate::audit::{audit, differences, planted};
 use crate::fast_fill::{Integrator, integrator};
 use crate::funding::{balance, credited, tagged};
 use crate::fuzz::Rng;
+use crate::harness::{Engine, Harness, PATIENCE, ask, blocks_pass, eventually, new_account, request_id, take_away};
 use crate::process::{causeway, serve};
-use crate::stand::{Engine, PATIENCE, Stand, ask, blocks_pass, eventually, new_account, request_id, take_away};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 const USDC: u64 = 1_000_000;
 
-fn usdc(stand: &Stand) -> Address {
-    stand.chain("base").token("USDC").address
+fn usdc(harness: &Harness) -> Address {
+    harness.chain("base").token("USDC").address
 }
 
 /// What an owner asks for: a part to somebody, or all of it.
-fn body(stand: &Stand, recipient: Address, amount: Option<u64>) -> Value {
-    let mut body = json!({ "chainId": BASE, "currency": usdc(stand), "recipient": recipient });
+fn body(harness: &Harness, recipient: Address, amount: Option<u64>) -> Value {
+    let mut body = json!({ "chainId": BASE, "currency": usdc(harness), "recipient": recipient });
     if let Some(amount) = amount {
         body["amount"] = json!(amount.to_string());
     }
     body
 }
 
-async fn asked(stand: &Stand, wallet: Address, body: &Value) -> Result<Value> {
-    let (code, answer) = stand.post(&format!("/app-fees/{wallet:#x}/claim"), body).await?;
+async fn asked(harness: &Harness, wallet: Address, body: &Value) -> Result<Value> {
+    let (code, answer) = harness.post(&format!("/app-fees/{wallet:#x}/claim"), body).await?;
     ensure!(code == 200, "{answer}");
     Ok(answer)
 }
 
 /// Does what the step says, as a client would.
-async fn post(stand: &Stand, step: &Value, signature: &str) -> Result<(u16, Value)> {
+async fn post(harness: &Harness, step: &Value, signature: &str) -> Result<(u16, Value)> {
     let post = &step["steps"][0]["items"][0]["data"]["post"];
     ensure!(post["method"] == "POST" && post["body"]["kind"] == "claim", "{step}");
     let endpoint = post["endpoint"].as_str().context("endpoint")?;
-    stand.post(&format!("{endpoint}?signature={signature}"), &post["body"]).await
+    harness.post(&format!("{endpoint}?signature={signature}"), &post["body"]).await
 }
 
 /// The wallet's signature over the 32 bytes of a claim's id.
@@ -60,56 +60,56 @@ fn sign(account: &Account, step: &Value) -> Result<String> {
 }
 
 /// Asks, signs and posts.
-pub async fn claim(stand: &Stand, by: &Account, recipient: Address, amount: Option<u64>) -> Result<Value> {
-    let step = asked(stand, by.address, &body(stand, recipient, amount)).await?;
-    let (code, answer) = post(stand, &step, &sign(by, &step)?).await?;
+pub async fn claim(harness: &Harness, by: &Account, recipient: Address, amount: Option<u64>) -> Result<Value> {
+    let step = asked(harness, by.address, &body(harness, recipient, amount)).await?;
+    let (code, answer) = post(harness, &step, &sign(by, &step)?).await?;
     ensure!(code == 200 && answer["message"].is_string(), "{answer}");
     Ok(step)
 }
 
-async fn listed(stand: &Stand, wallet: Address) -> Result<Vec<Value>> {
-    let (code, body) = stand.get(&format!("/app-fees/{wallet:#x}/claims")).await?;
+async fn listed(harness: &Harness, wallet: Address) -> Result<Vec<Value>> {
+    let (code, body) = harness.get(&format!("/app-fees/{wallet:#x}/claims")).await?;
     ensure!(code == 200, "{body}");
     Ok(body["claims"].as_array().context("claims")?.clone())
 }
 
 /// Waits until the newest claim of a wallet stands like this.
-pub async fn becomes(stand: &Stand, wallet: Address, status: &str) -> Result<Value> {
-    let newest = || async { anyhow::Ok(listed(stand, wallet).await?.into_iter().next().unwrap_or_default()) };
+pub async fn becomes(harness: &Harness, wallet: Address, status: &str) -> Result<Value> {
+    let newest = || async { anyhow::Ok(listed(harness, wallet).await?.into_iter().next().unwrap_or_default()) };
     let waited = eventually("the claim's status", || async { anyhow::Ok(newest().await?["status"] == status) }).await;
     let last: Value = newest().await?;
     waited.with_context(|| last.to_string())?;
     Ok(last)
 }
 
-async fn arrived(stand: &Stand, recipient: Address) -> Result<u64> {
-    Ok(stand.chain("base").balance(usdc(stand), recipient).await?.to())
+async fn arrived(harness: &Harness, recipient: Address) -> Result<u64> {
+    Ok(harness.chain("base").balance(usdc(harness), recipient).await?.to())
 }
 
 /// A wallet with a balance and no key of ours.
-async fn funded(stand: &Stand, micros: u64) -> Result<Account> {
-    let base = stand.chain("base");
+async fn funded(harness: &Harness, micros: u64) -> Result<Account> {
+    let base = harness.chain("base");
     let wallet = base.fresh_user().await?;
-    base.send(wallet.private_key, usdc(stand), U256::ZERO, tagged(stand, micros, Address::ZERO)).await?;
-    credited(stand, wallet.address, &micros.to_string()).await?;
+    base.send(wallet.private_key, usdc(harness), U256::ZERO, tagged(harness, micros, Address::ZERO)).await?;
+    credited(harness, wallet.address, &micros.to_string()).await?;
     Ok(wallet)
 }
 
-async fn agrees(stand: &Stand) -> Result<()> {
-    let (findings, content) = audit(stand).await?;
+async fn agrees(harness: &Harness) -> Result<()> {
+    let (findings, content) = audit(harness).await?;
     ensure!(content, "{:#?}", differences(&findings));
     Ok(())
 }
 
 async fn paid_to_the_unit(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let by = funded(&stand, 100 * USDC).await?;
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let by = funded(&harness, 100 * USDC).await?;
     let (wallet, recipient) = (by.address, new_account().address);
-    ensure!(listed(&stand, wallet).await?.is_empty());
+    ensure!(listed(&harness, wallet).await?.is_empty());
 
     // What may not be.
-    let good = body(&stand, recipient, Some(30_000_001));
+    let good = body(&harness, recipient, Some(30_000_001));
     let path = format!("/app-fees/{wallet:#x}/claim");
     for (member, value, code) in [
         ("chainId", json!(10), "UNSUPPORTED_CHAIN"),
@@ -118,7 +118,7 @@ async fn paid_to_the_unit(engine: Engine) -> Result<()> {
         ("currency", json!("USDC"), "INVALID_ADDRESS"),
         ("recipient", json!("0x12"), "INVALID_ADDRESS"),
         ("recipient", json!(Address::ZERO), "INVALID_RECIPIENT"),
-        ("recipient", json!(stand.treasury.address), "INVALID_RECIPIENT"),
+        ("recipient", json!(harness.treasury.address), "INVALID_RECIPIENT"),
         ("amount", json!("0"), "INVALID_PARAMETERS"),
         ("amount", json!("-1"), "INVALID_PARAMETERS"),
         ("amount", json!("1"), "AMOUNT_TOO_LOW"),
@@ -127,17 +127,17 @@ async fn paid_to_the_unit(engine: Engine) -> Result<()> {
     ] {
         let mut bad = good.clone();
         bad[member] = value;
-        let (status, answer) = stand.post(&path, &bad).await?;
+        let (status, answer) = harness.post(&path, &bad).await?;
         ensure!(status == 400 && answer["errorCode"] == code, "{bad}: {status} {answer}");
         ensure!(answer["message"].as_str().unwrap().starts_with(member), "{answer}");
     }
-    ensure!(stand.post("/app-fees/0x12/claim", &good).await?.0 == 400);
+    ensure!(harness.post("/app-fees/0x12/claim", &good).await?.0 == 400);
     let (status, nobody) =
-        stand.post(&format!("/app-fees/{recipient:#x}/claim"), &body(&stand, recipient, None)).await?;
+        harness.post(&format!("/app-fees/{recipient:#x}/claim"), &body(&harness, recipient, None)).await?;
     ensure!(status == 400 && nobody["errorCode"] == "INVALID_PARAMETERS", "{nobody}");
 
     // One signature step, over the claim's id.
-    let step = asked(&stand, wallet, &good).await?;
+    let step = asked(&harness, wallet, &good).await?;
     let (first, id) = (&step["steps"][0], step["steps"][0]["requestId"].clone());
     ensure!(step["steps"].as_array().unwrap().len() == 1 && first["id"] == "authorize" && first["kind"] == "signature");
     ensure!(
@@ -147,10 +147,10 @@ async fn paid_to_the_unit(engine: Engine) -> Result<()> {
     ensure!(first["description"].as_str().unwrap().contains("30.000001 USDC"), "{first}");
 
     // Only the wallet's own signature over this very id.
-    let other = asked(&stand, wallet, &good).await?;
+    let other = asked(&harness, wallet, &good).await?;
     let wrong = [sign(&new_account(), &step)?, sign(&by, &other)?, "0x".to_owned(), "0x12".to_owned(), "x".to_owned()];
     for signature in &wrong {
-        let (status, answer) = post(&stand, &step, signature).await?;
+        let (status, answer) = post(&harness, &step, signature).await?;
         let codes = ["INVALID_SIGNATURE", "INVALID_PARAMETERS"].map(Value::from);
         ensure!(status == 400 && codes.contains(&answer["errorCode"]), "{signature}: {answer}");
     }
@@ -162,28 +162,28 @@ async fn paid_to_the_unit(engine: Engine) -> Result<()> {
         (json!({ "kind": "claim", "requestId": B256::repeat_byte(9) }), "REQUEST_NOT_FOUND"),
     ] {
         let path = format!("/execute/permits?signature={}", sign(&by, &step)?);
-        let (status, answer) = stand.post(&path, &changed).await?;
+        let (status, answer) = harness.post(&path, &changed).await?;
         ensure!(status == 400 && answer["errorCode"] == code, "{changed}: {answer}");
     }
-    ensure!(balance(&stand, wallet).await?["availableBalanceUsd"] == 100.0, "a refusal set something aside");
+    ensure!(balance(&harness, wallet).await?["availableBalanceUsd"] == 100.0, "a refusal set something aside");
 
     // What has expired is good no more.
-    let expired = asked(&stand, wallet, &good).await?;
-    let store = Store::open(&causeway::assemble::database(&stand.config)?)?;
+    let expired = asked(&harness, wallet, &good).await?;
+    let store = Store::open(&causeway::assemble::database(&harness.config)?)?;
     let old: B256 = expired["steps"][0]["requestId"].as_str().unwrap().parse()?;
     store.write(move |tx| tx.execute("update claim set expires_at = 1 where claim_id = $1", &[old.into()])).await?;
     store.close().await;
-    let (status, answer) = post(&stand, &expired, &sign(&by, &expired)?).await?;
+    let (status, answer) = post(&harness, &expired, &sign(&by, &expired)?).await?;
     ensure!(status == 400 && answer["errorCode"] == "SIGNATURE_EXPIRED", "{answer}");
 
     // Signed for, it is set aside at once, paid, and booked when that is final. Once.
-    let (code, answer) = post(&stand, &step, &sign(&by, &step)?).await?;
+    let (code, answer) = post(&harness, &step, &sign(&by, &step)?).await?;
     ensure!(code == 200 && answer["steps"] == json!([]), "{answer}");
-    let body_after = balance(&stand, wallet).await?;
+    let body_after = balance(&harness, wallet).await?;
     ensure!(body_after["availableBalanceUsd"] == 69.999999, "{body_after}");
-    let (status, again) = post(&stand, &step, &sign(&by, &step)?).await?;
+    let (status, again) = post(&harness, &step, &sign(&by, &step)?).await?;
     ensure!(status == 400 && again["errorCode"] == "ALREADY_PROCESSING", "{again}");
-    let record = becomes(&stand, wallet, "success").await?;
+    let record = becomes(&harness, wallet, "success").await?;
     ensure!(record["claimId"] == id && record["recipient"] == json!(format!("{recipient:#x}")), "{record}");
     ensure!(
         record["currency"]["amount"] == "30000001" && record["currency"]["currency"]["symbol"] == "USDC",
@@ -191,37 +191,37 @@ async fn paid_to_the_unit(engine: Engine) -> Result<()> {
     );
     ensure!(record["wallet"] == json!(format!("{wallet:#x}")), "{record}");
     ensure!(record["createdAt"].as_str().is_some_and(|at| at.len() == 24 && at.ends_with('Z')), "{record}");
-    ensure!(arrived(&stand, recipient).await? == 30_000_001);
+    ensure!(arrived(&harness, recipient).await? == 30_000_001);
     let hash: B256 = record["txHash"].as_str().context("txHash")?.parse()?;
-    ensure!(stand.chain("base").receipt(hash).await?.status());
-    credited(&stand, wallet, "69999999").await?;
-    ensure!(post(&stand, &step, &sign(&by, &step)?).await?.0 == 400);
+    ensure!(harness.chain("base").receipt(hash).await?.status());
+    credited(&harness, wallet, "69999999").await?;
+    ensure!(post(&harness, &step, &sign(&by, &step)?).await?.0 == 400);
 
     // The rest, without saying how much, to the wallet itself.
-    let had = arrived(&stand, wallet).await?;
-    let whole = json!({ "chainId": BASE, "currency": usdc(&stand) });
-    let step = asked(&stand, wallet, &whole).await?;
-    ensure!(post(&stand, &step, &sign(&by, &step)?).await?.0 == 200);
-    becomes(&stand, wallet, "success").await?;
-    ensure!(arrived(&stand, wallet).await? == had + 69_999_999);
-    let empty = balance(&stand, wallet).await?;
+    let had = arrived(&harness, wallet).await?;
+    let whole = json!({ "chainId": BASE, "currency": usdc(&harness) });
+    let step = asked(&harness, wallet, &whole).await?;
+    ensure!(post(&harness, &step, &sign(&by, &step)?).await?.0 == 200);
+    becomes(&harness, wallet, "success").await?;
+    ensure!(arrived(&harness, wallet).await? == had + 69_999_999);
+    let empty = balance(&harness, wallet).await?;
     ensure!(empty["amount"] == "0" && empty["availableBalanceUsd"] == 0.0, "{empty}");
-    ensure!(stand.post(&path, &whole).await?.0 == 400, "there is nothing left");
-    ensure!(arrived(&stand, recipient).await? == 30_000_001, "paid twice");
+    ensure!(harness.post(&path, &whole).await?.0 == 400, "there is nothing left");
+    ensure!(arrived(&harness, recipient).await? == 30_000_001, "paid twice");
 
     // Page by page.
     let first = format!("/app-fees/{wallet:#x}/claims?limit=1");
-    let (code, one) = stand.get(&first).await?;
+    let (code, one) = harness.get(&first).await?;
     ensure!(code == 200 && one["claims"][0]["currency"]["amount"] == "69999999", "{one}");
     let next = format!("{first}&continuation={}", one["continuation"].as_str().context("continuation")?);
-    let (_, two) = stand.get(&next).await?;
+    let (_, two) = harness.get(&next).await?;
     ensure!(two["claims"][0]["claimId"] == id && two["continuation"] == Value::Null, "{two}");
     for bad in ["limit=0", "limit=51", "limit=x", "continuation=x", "continuation=-1"] {
-        let (status, answer) = stand.get(&format!("/app-fees/{wallet:#x}/claims?{bad}")).await?;
+        let (status, answer) = harness.get(&format!("/app-fees/{wallet:#x}/claims?{bad}")).await?;
         ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{bad}: {answer}");
     }
     service.stop().await?;
-    agrees(&stand).await
+    agrees(&harness).await
 }
 
 #[tokio::test]
@@ -237,55 +237,55 @@ async fn a_claim_is_paid_to_the_unit_postgres() -> Result<()> {
 /// A contract owns a balance and says for itself that it claims it, on the chain where balances live.
 #[tokio::test]
 async fn a_contract_claims_by_its_own_word() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let by = base.fresh_user().await?;
     // One that agrees to everything, and one that answers something else.
     for (code, accepted) in [("631626ba7e60e01b60005260206000f3", true), ("63deadbeef60e01b60005260206000f3", false)] {
         let (contract, recipient) = (new_account().address, new_account().address);
         base.set_code(contract, code.parse()?).await?;
-        base.send(by.private_key, usdc(&stand), U256::ZERO, tagged(&stand, 5 * USDC, contract)).await?;
-        credited(&stand, contract, "5000000").await?;
-        let step = asked(&stand, contract, &body(&stand, recipient, None)).await?;
-        let (status, answer) = post(&stand, &step, "0x01").await?;
+        base.send(by.private_key, usdc(&harness), U256::ZERO, tagged(&harness, 5 * USDC, contract)).await?;
+        credited(&harness, contract, "5000000").await?;
+        let step = asked(&harness, contract, &body(&harness, recipient, None)).await?;
+        let (status, answer) = post(&harness, &step, "0x01").await?;
         ensure!((status == 200) == accepted, "{answer}");
         if accepted {
-            becomes(&stand, contract, "success").await?;
+            becomes(&harness, contract, "success").await?;
         }
-        ensure!(arrived(&stand, recipient).await? == if accepted { 5 * USDC } else { 0 });
+        ensure!(arrived(&harness, recipient).await? == if accepted { 5 * USDC } else { 0 });
     }
     service.stop().await
 }
 
 /// What stands for fast fills and sponsored transfers cannot be claimed; two hundred claims at once get what there is.
 async fn never_more_than_there_is(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let by: Integrator = integrator(&stand, 400).await?;
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let by: Integrator = integrator(&harness, 400).await?;
     let (wallet, recipient) = (by.wallet.address, new_account().address);
-    let (user, there) = (stand.chain("base").fresh_user().await?, stand.chain("optimism").token("USDC").address);
-    let quoted = ask(user.address, recipient, (BASE, usdc(&stand)), (OPTIMISM, there), U256::from(95 * USDC));
-    let (code, quote) = by.post(&stand, "/quote/v2", &quoted).await?;
+    let (user, there) = (harness.chain("base").fresh_user().await?, harness.chain("optimism").token("USDC").address);
+    let quoted = ask(user.address, recipient, (BASE, usdc(&harness)), (OPTIMISM, there), U256::from(95 * USDC));
+    let (code, quote) = by.post(&harness, "/quote/v2", &quoted).await?;
     ensure!(code == 200, "{quote}");
-    ensure!(by.fast_fill(&stand, request_id(&quote)).await?.0 == 200);
+    ensure!(by.fast_fill(&harness, request_id(&quote)).await?.0 == 200);
     let path = format!("/app-fees/{wallet:#x}/claim");
-    let (code, refused) = stand.post(&path, &body(&stand, recipient, Some(306 * USDC))).await?;
+    let (code, refused) = harness.post(&path, &body(&harness, recipient, Some(306 * USDC))).await?;
     ensure!(code == 400 && refused["errorCode"] == "INSUFFICIENT_FUNDS", "{refused}");
 
-    let asks = (0..200).map(|_| async { asked(&stand, wallet, &body(&stand, recipient, Some(10 * USDC))).await });
+    let asks = (0..200).map(|_| async { asked(&harness, wallet, &body(&harness, recipient, Some(10 * USDC))).await });
     let steps = try_join_all(asks).await?;
-    let calls = join_all(steps.iter().map(|step| async { post(&stand, step, &sign(&by.wallet, step)?).await })).await;
+    let calls = join_all(steps.iter().map(|step| async { post(&harness, step, &sign(&by.wallet, step)?).await })).await;
     let answers = calls.into_iter().collect::<Result<Vec<_>>>()?;
     let accepted = answers.iter().filter(|(code, _)| *code == 200).count();
     let low = |(code, body): &(u16, Value)| *code == 400 && body["errorCode"] == "INSUFFICIENT_FUNDS";
     ensure!(accepted == 30 && answers.iter().filter(|answer| low(answer)).count() == 170, "{accepted}");
-    let left = balance(&stand, wallet).await?;
+    let left = balance(&harness, wallet).await?;
     ensure!(left["availableBalanceUsd"] == 5.0, "{left}");
-    credited(&stand, wallet, "100000000").await?;
-    ensure!(arrived(&stand, recipient).await? == 300 * USDC);
+    credited(&harness, wallet, "100000000").await?;
+    ensure!(arrived(&harness, recipient).await? == 300 * USDC);
     service.stop().await?;
-    agrees(&stand).await
+    agrees(&harness).await
 }
 
 #[tokio::test]
@@ -301,45 +301,45 @@ async fn many_claims_at_once_never_exceed_the_balance_postgres() -> Result<()> {
 /// A reorg takes the payment away: it goes out again, and is booked once. A payment that fails is credited back.
 #[tokio::test]
 async fn a_claim_survives_a_reorg_and_one_that_fails_is_credited_back() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
-    let by = funded(&stand, 50 * USDC).await?;
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
+    let by = funded(&harness, 50 * USDC).await?;
     let (wallet, recipient) = (by.address, new_account().address);
     blocks_pass(base, 8).await?;
-    claim(&stand, &by, recipient, Some(20 * USDC)).await?;
-    eventually("it is mined", || async { Ok(arrived(&stand, recipient).await? == 20 * USDC) }).await?;
-    eventually("its hash is told", || async { Ok(listed(&stand, wallet).await?[0]["txHash"].is_string()) }).await?;
-    let hash: B256 = listed(&stand, wallet).await?[0]["txHash"].as_str().context("txHash")?.parse()?;
+    claim(&harness, &by, recipient, Some(20 * USDC)).await?;
+    eventually("it is mined", || async { Ok(arrived(&harness, recipient).await? == 20 * USDC) }).await?;
+    eventually("its hash is told", || async { Ok(listed(&harness, wallet).await?[0]["txHash"].is_string()) }).await?;
+    let hash: B256 = listed(&harness, wallet).await?[0]["txHash"].as_str().context("txHash")?.parse()?;
     take_away(base, hash).await?;
-    becomes(&stand, wallet, "success").await?;
-    credited(&stand, wallet, "30000000").await?;
-    ensure!(arrived(&stand, recipient).await? == 20 * USDC, "not paid once");
+    becomes(&harness, wallet, "success").await?;
+    credited(&harness, wallet, "30000000").await?;
+    ensure!(arrived(&harness, recipient).await? == 20 * USDC, "not paid once");
 
     // The treasury is emptied under the payment.
-    let inventory = base.balance(usdc(&stand), stand.treasury.address).await?;
+    let inventory = base.balance(usdc(&harness), harness.treasury.address).await?;
     base.pause_mining().await;
-    claim(&stand, &by, recipient, None).await?;
-    base.set_token_balance(usdc(&stand), stand.treasury.address, U256::ZERO).await?;
+    claim(&harness, &by, recipient, None).await?;
+    base.set_token_balance(usdc(&harness), harness.treasury.address, U256::ZERO).await?;
     base.resume_mining().await;
-    let failed = becomes(&stand, wallet, "failure").await?;
+    let failed = becomes(&harness, wallet, "failure").await?;
     ensure!(failed["currency"]["amount"] == "30000000", "{failed}");
-    let body = balance(&stand, wallet).await?;
+    let body = balance(&harness, wallet).await?;
     ensure!(body["amount"] == "30000000" && body["availableBalanceUsd"] == 30.0, "{body}");
     // And can be claimed again.
-    base.set_token_balance(usdc(&stand), stand.treasury.address, inventory).await?;
+    base.set_token_balance(usdc(&harness), harness.treasury.address, inventory).await?;
     blocks_pass(base, 3).await?;
-    claim(&stand, &by, recipient, None).await?;
-    becomes(&stand, wallet, "success").await?;
-    credited(&stand, wallet, "0").await?;
-    ensure!(arrived(&stand, recipient).await? == 50 * USDC);
+    claim(&harness, &by, recipient, None).await?;
+    becomes(&harness, wallet, "success").await?;
+    credited(&harness, wallet, "0").await?;
+    ensure!(arrived(&harness, recipient).await? == 50 * USDC);
     service.stop().await?;
-    agrees(&stand).await?;
-    lies_are_found(&stand).await
+    agrees(&harness).await?;
+    lies_are_found(&harness).await
 }
 
 /// Each lie on top of the ones before.
-async fn lies_are_found(stand: &Stand) -> Result<()> {
+async fn lies_are_found(harness: &Harness) -> Result<()> {
     const NEWEST: &str = "(select max(sequence) from claim where state = 'success')";
     let lies = [
         (
@@ -354,7 +354,7 @@ async fn lies_are_found(stand: &Stand) -> Result<()> {
         let sql = if sql.ends_with('=') { format!("{sql} {NEWEST}") } else { sql.to_owned() };
         let sql: &'static str = sql.leak();
         let found =
-            planted(stand, move |tx| tx.execute(sql, &[]).map(|changed| assert_eq!(changed, 1, "{sql}"))).await?;
+            planted(harness, move |tx| tx.execute(sql, &[]).map(|changed| assert_eq!(changed, 1, "{sql}"))).await?;
         ensure!(found.iter().any(|text| text.contains(what)), "{what}: {found:#?}");
     }
     Ok(())
@@ -363,90 +363,90 @@ async fn lies_are_found(stand: &Stand) -> Result<()> {
 /// A backup from before the claims: it pays none until it has recovered, and then knows what was paid to whom.
 #[tokio::test]
 async fn a_restored_backup_pays_no_claim_twice() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let toml = stand.folder.path().join("dev.toml");
-    let (database, backup) = (stand.folder.path().join("causeway.db"), stand.folder.path().join("backup.db"));
-    let service = stand.serve().await?;
-    let by = funded(&stand, 100 * USDC).await?;
+    let harness = Harness::isolated(|_| ()).await?;
+    let toml = harness.folder.path().join("dev.toml");
+    let (database, backup) = (harness.folder.path().join("causeway.db"), harness.folder.path().join("backup.db"));
+    let service = harness.serve().await?;
+    let by = funded(&harness, 100 * USDC).await?;
     let (wallet, recipient) = (by.address, new_account().address);
     // The backup knows what was asked for, and not that it was signed for.
-    let known = asked(&stand, wallet, &body(&stand, recipient, Some(40 * USDC))).await?;
+    let known = asked(&harness, wallet, &body(&harness, recipient, Some(40 * USDC))).await?;
     service.stop().await?;
     std::fs::copy(&database, &backup)?;
-    let service = stand.serve().await?;
-    ensure!(post(&stand, &known, &sign(&by, &known)?).await?.0 == 200);
-    becomes(&stand, wallet, "success").await?;
+    let service = harness.serve().await?;
+    ensure!(post(&harness, &known, &sign(&by, &known)?).await?.0 == 200);
+    becomes(&harness, wallet, "success").await?;
     // And nothing at all of this one.
-    claim(&stand, &by, recipient, Some(50 * USDC)).await?;
-    becomes(&stand, wallet, "success").await?;
-    credited(&stand, wallet, "10000000").await?;
+    claim(&harness, &by, recipient, Some(50 * USDC)).await?;
+    becomes(&harness, wallet, "success").await?;
+    credited(&harness, wallet, "10000000").await?;
     service.stop().await?;
 
-    restore(&stand, &backup)?;
+    restore(&harness, &backup)?;
     let served = serve(&toml, None)?;
     eventually("it refuses to pay", || async {
-        let Ok((_, lives)) = stand.get("/lives").await else { return Ok(false) };
+        let Ok((_, lives)) = harness.get("/lives").await else { return Ok(false) };
         Ok(lives.to_string().contains("causeway recover"))
     })
     .await?;
     // The old balance is there, and what it is spent on waits.
     let unlucky = new_account().address;
-    claim(&stand, &by, unlucky, Some(10 * USDC)).await?;
-    ensure!(post(&stand, &known, &sign(&by, &known)?).await?.0 == 200);
-    blocks_pass(stand.chain("base"), 12).await?;
-    ensure!(listed(&stand, wallet).await?.iter().all(|claim| claim["status"] == "pending"));
-    ensure!(arrived(&stand, recipient).await? == 90 * USDC && arrived(&stand, unlucky).await? == 0);
+    claim(&harness, &by, unlucky, Some(10 * USDC)).await?;
+    ensure!(post(&harness, &known, &sign(&by, &known)?).await?.0 == 200);
+    blocks_pass(harness.chain("base"), 12).await?;
+    ensure!(listed(&harness, wallet).await?.iter().all(|claim| claim["status"] == "pending"));
+    ensure!(arrived(&harness, recipient).await? == 90 * USDC && arrived(&harness, unlucky).await? == 0);
     ensure!(served.terminate().await?.success());
 
     let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     let served = serve(&toml, None)?;
-    stand.wait_until_served().await?;
-    credited(&stand, wallet, "0").await?;
-    let statuses: Vec<_> = listed(&stand, wallet).await?.iter().map(|claim| claim["status"].clone()).collect();
+    harness.wait_until_served().await?;
+    credited(&harness, wallet, "0").await?;
+    let statuses: Vec<_> = listed(&harness, wallet).await?.iter().map(|claim| claim["status"].clone()).collect();
     ensure!(statuses == ["success", "success", "success"], "{statuses:?}");
-    ensure!(arrived(&stand, recipient).await? == 90 * USDC && arrived(&stand, unlucky).await? == 10 * USDC);
+    ensure!(arrived(&harness, recipient).await? == 90 * USDC && arrived(&harness, unlucky).await? == 10 * USDC);
     ensure!(served.terminate().await?.success());
-    agrees(&stand).await
+    agrees(&harness).await
 }
 
-fn restore(stand: &Stand, backup: &Path) -> Result<()> {
+fn restore(harness: &Harness, backup: &Path) -> Result<()> {
     for suffix in ["-wal", "-shm"] {
-        let _ = std::fs::remove_file(stand.folder.path().join(format!("causeway.db{suffix}")));
+        let _ = std::fs::remove_file(harness.folder.path().join(format!("causeway.db{suffix}")));
     }
-    std::fs::copy(backup, stand.folder.path().join("causeway.db"))?;
+    std::fs::copy(backup, harness.folder.path().join("causeway.db"))?;
     Ok(())
 }
 
 /// What the crash test does for the point at which a claim is committed and nothing was sent.
-pub async fn crash(stand: &Stand, mut first: Served, toml: &Path) -> Result<()> {
-    stand.wait_until_served().await?;
-    let by = funded(stand, 50 * USDC).await?;
+pub async fn crash(harness: &Harness, mut first: Served, toml: &Path) -> Result<()> {
+    harness.wait_until_served().await?;
+    let by = funded(harness, 50 * USDC).await?;
     let (wallet, recipient) = (by.address, new_account().address);
-    let step = asked(stand, wallet, &body(stand, recipient, Some(20 * USDC))).await?;
+    let step = asked(harness, wallet, &body(harness, recipient, Some(20 * USDC))).await?;
     // The process dies under the call.
     let signature = sign(&by, &step)?;
-    ensure!(tokio::time::timeout(PATIENCE, post(stand, &step, &signature)).await?.is_err());
+    ensure!(tokio::time::timeout(PATIENCE, post(harness, &step, &signature)).await?.is_err());
     ensure!(!first.wait_until_dead(PATIENCE).await?.success());
     let second = serve(toml, None)?;
-    stand.wait_until_served().await?;
-    becomes(stand, wallet, "success").await?;
-    ensure!(post(stand, &step, &signature).await?.0 == 400, "signed for twice");
-    blocks_pass(stand.chain("base"), 6).await?;
-    ensure!(arrived(stand, recipient).await? == 20 * USDC);
-    credited(stand, wallet, "30000000").await?;
+    harness.wait_until_served().await?;
+    becomes(harness, wallet, "success").await?;
+    ensure!(post(harness, &step, &signature).await?.0 == 400, "signed for twice");
+    blocks_pass(harness.chain("base"), 6).await?;
+    ensure!(arrived(harness, recipient).await? == 20 * USDC);
+    credited(harness, wallet, "30000000").await?;
     ensure!(second.terminate().await?.success());
-    agrees(stand).await
+    agrees(harness).await
 }
 
 /// Bodies nobody would send: every one is answered with what is wrong with it, and moves nothing.
 #[tokio::test]
 async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service: Service = stand.serve().await?;
-    let by = funded(&stand, 5 * USDC).await?;
-    let good = body(&stand, by.address, Some(3 * USDC));
-    let step = asked(&stand, by.address, &good).await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service: Service = harness.serve().await?;
+    let by = funded(&harness, 5 * USDC).await?;
+    let good = body(&harness, by.address, Some(3 * USDC));
+    let step = asked(&harness, by.address, &good).await?;
     let permit = json!({ "kind": "claim", "requestId": step["steps"][0]["requestId"] });
     let values = [
         json!(null),
@@ -465,7 +465,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
         json!("0x0000000000000000000000000000000000000000"),
     ];
     let mut rng = Rng(0x5eed);
-    let client = &stand.client;
+    let client = &harness.client;
     for _ in 0..400 {
         let of_claim = rng.below(2) == 0;
         let mut sent = if of_claim { good.clone() } else { permit.clone() };
@@ -484,7 +484,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
         let signature = *rng.pick(&["", "?signature=", "?signature=0x00", "?signature=%ff", "?signature=0xzz"]);
         let claim = format!("/app-fees/{:#x}/claim", by.address);
         let path = if of_claim { claim } else { format!("/execute/permits{signature}") };
-        let call = client.post(stand.url(&path)).header("content-type", "application/json").body(text.clone());
+        let call = client.post(harness.url(&path)).header("content-type", "application/json").body(text.clone());
         let response = call.send().await?;
         let (status, shown) = (response.status().as_u16(), String::from_utf8_lossy(&text).into_owned());
         let answer: Value = response.json().await?;
@@ -495,7 +495,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
         ensure!((400..500).contains(&status), "{path} {status} {answer} for {shown}");
         ensure!(answer["message"].is_string() && answer["errorCode"].is_string(), "{path} {answer} for {shown}");
     }
-    ensure!(listed(&stand, by.address).await?.is_empty());
-    ensure!(balance(&stand, by.address).await?["availableBalanceUsd"] == 5.0);
+    ensure!(listed(&harness, by.address).await?.is_empty());
+    ensure!(balance(&harness, by.address).await?["availableBalanceUsd"] == 5.0);
     service.stop().await
 }

@@ -9,18 +9,18 @@ use devnet::Chain;
 use serde_json::Value;
 
 use crate::claims;
+use crate::harness::{
+    Harness, PATIENCE, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away,
+};
 use crate::process::serve;
 use crate::repayment;
-use crate::stand::{
-    PATIENCE, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away,
-};
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
 
 /// What has to happen for a point to be reached.
-async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
-    let arbitrum = stand.chain("arbitrum");
+async fn provoke(point: &str, harness: &Harness) -> Result<(Value, Address)> {
+    let arbitrum = harness.chain("arbitrum");
     let recipient = new_account().address;
     let value = U256::from(20_000_000_000_000_000u64);
     match point {
@@ -30,45 +30,45 @@ async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
             // A reorg takes back what was given in the blocks it removes.
             blocks_pass(arbitrum, 2).await?;
             let body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
-            let quote = stand.quote(&body).await?;
+            let quote = harness.quote(&body).await?;
             execute(arbitrum, &quote, &user).await?;
-            stand.wait_for(request_id(&quote), "success").await?;
-            stand.reorg_walked(arbitrum, 3).await?;
+            harness.wait_for(request_id(&quote), "success").await?;
+            harness.reorg_walked(arbitrum, 3).await?;
             Ok((quote, recipient))
         }
-        "hold.committed" => crate::fast_fill::crash(stand).await,
+        "hold.committed" => crate::fast_fill::crash(harness).await,
         "bump.committed" => {
             // Gas becomes too dear for the fill that is on its way, while blocks go on.
-            let base = stand.chain("base");
+            let base = harness.chain("base");
             let user = base.fresh_user().await?;
             let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
-            let quote = stand.quote(&body).await?;
+            let quote = harness.quote(&body).await?;
             arbitrum.pause_mining().await;
             execute(base, &quote, &user).await?;
-            stand.wait_for(request_id(&quote), "submitted").await?;
+            harness.wait_for(request_id(&quote), "submitted").await?;
             arbitrum.set_base_fee(2_000_000_000);
             arbitrum.resume_mining().await;
             Ok((quote, recipient))
         }
         "cancel.committed" | "cancel.mined" => {
             // Blocks become too dear for the fill that is on its way, and its order is about to end.
-            let base = stand.chain("base");
+            let base = harness.chain("base");
             let user = base.fresh_user().await?;
             let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
-            let quote = stand.quote(&body).await?;
+            let quote = harness.quote(&body).await?;
             arbitrum.pause_mining().await;
             execute(base, &quote, &user).await?;
-            stand.wait_for(request_id(&quote), "submitted").await?;
+            harness.wait_for(request_id(&quote), "submitted").await?;
             arbitrum.set_base_fee(20_000_000_000);
             arbitrum.resume_mining().await;
             arbitrum.advance_time(Duration::from_secs(420)).await?;
             Ok((quote, recipient))
         }
         _ => {
-            let base = stand.chain("base");
+            let base = harness.chain("base");
             let user = base.fresh_user().await?;
             let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
-            let quote = stand.quote(&body).await?;
+            let quote = harness.quote(&body).await?;
             execute(base, &quote, &user).await?;
             Ok((quote, recipient))
         }
@@ -76,23 +76,23 @@ async fn provoke(point: &str, stand: &Stand) -> Result<(Value, Address)> {
 }
 
 /// What was deposited has left the depository for the treasury, and nothing more.
-async fn repaid_once(stand: &Stand, had: U256) -> Result<()> {
-    let base = stand.chain("base");
+async fn repaid_once(harness: &Harness, had: U256) -> Result<()> {
+    let base = harness.chain("base");
     let deposited = U256::from(20_000_000_000_000_000u64);
     // Money that is not owed, so that a second payout would have something to take.
-    let treasury = || base.balance(Address::ZERO, stand.treasury.address);
+    let treasury = || base.balance(Address::ZERO, harness.treasury.address);
     eventually("the deposit is repaid", || async { Ok(treasury().await? == had + deposited) }).await?;
-    base.set_balance(stand.depository, deposited).await?;
+    base.set_balance(harness.depository, deposited).await?;
     blocks_pass(base, 12).await?;
     ensure!(treasury().await? == had + deposited, "repaid twice");
     Ok(())
 }
 
 /// The fill is given up by whatever used its nonce, and the deposit goes back, once.
-async fn given_up_once(stand: &Stand, quote: &Value, recipient: Address) -> Result<()> {
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+async fn given_up_once(harness: &Harness, quote: &Value, recipient: Address) -> Result<()> {
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let user: Address = quote["steps"][0]["items"][0]["data"]["from"].as_str().unwrap_or_default().parse()?;
-    let status = stand.wait_for(request_id(quote), "refund").await?;
+    let status = harness.wait_for(request_id(quote), "refund").await?;
     ensure!(status["failReason"] == "TRANSACTION_NOT_INCLUDED", "{status}");
     let back = base.balance(Address::ZERO, user).await?;
     blocks_pass(base, 8).await?;
@@ -102,7 +102,7 @@ async fn given_up_once(stand: &Stand, quote: &Value, recipient: Address) -> Resu
 }
 
 async fn crash_at(point: &'static str) -> Result<()> {
-    let stand = Stand::alone(|config| {
+    let harness = Harness::isolated(|config| {
         let cancels = point.starts_with("cancel.");
         for chain in &mut config.chains {
             // What is to be given up must not be mined for offering more.
@@ -119,37 +119,37 @@ async fn crash_at(point: &'static str) -> Result<()> {
         }
     })
     .await?;
-    repayment::name_allocator(&stand).await?;
-    let had = stand.chain("base").balance(Address::ZERO, stand.treasury.address).await?;
-    let arbitrum = stand.chain("arbitrum");
-    let toml = stand.folder.path().join("dev.toml");
+    repayment::name_allocator(&harness).await?;
+    let had = harness.chain("base").balance(Address::ZERO, harness.treasury.address).await?;
+    let arbitrum = harness.chain("arbitrum");
+    let toml = harness.folder.path().join("dev.toml");
     let mut first = serve(&toml, Some(point))?;
     if point == "claim.committed" {
-        return claims::crash(&stand, first, &toml).await;
+        return claims::crash(&harness, first, &toml).await;
     }
     // Who dies on becoming the worker never gets to serve.
     let at_once = point == "lease.taken";
     let mut provoked = None;
     if !at_once {
-        stand.wait_until_served().await?;
-        provoked = Some(provoke(point, &stand).await?);
+        harness.wait_until_served().await?;
+        provoked = Some(provoke(point, &harness).await?);
     }
     let died = first.wait_until_dead(PATIENCE).await?;
     ensure!(!died.success(), "{point}: it ended in order");
 
     let second = serve(&toml, None)?;
-    stand.wait_until_served().await?;
+    harness.wait_until_served().await?;
     let (quote, recipient) = match provoked {
         Some(provoked) => provoked,
-        None => provoke(point, &stand).await?,
+        None => provoke(point, &harness).await?,
     };
     if point.starts_with("cancel.") {
-        given_up_once(&stand, &quote, recipient).await?;
+        given_up_once(&harness, &quote, recipient).await?;
         ensure!(second.terminate().await?.success(), "{point}: the second one did not end in order");
         return Ok(());
     }
-    stand.wait_for(request_id(&quote), "success").await?;
-    let destination: &Chain = if point == "reorg.undone" { stand.chain("base") } else { arbitrum };
+    harness.wait_for(request_id(&quote), "success").await?;
+    let destination: &Chain = if point == "reorg.undone" { harness.chain("base") } else { arbitrum };
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     eventually("the recipient is paid", || async {
         Ok(destination.balance(Address::ZERO, recipient).await? == promised)
@@ -159,7 +159,7 @@ async fn crash_at(point: &'static str) -> Result<()> {
     blocks_pass(destination, 6).await?;
     ensure!(destination.balance(Address::ZERO, recipient).await? == promised, "{point}: paid twice");
     if point.starts_with("payout.") {
-        repaid_once(&stand, had).await?;
+        repaid_once(&harness, had).await?;
     }
     ensure!(second.terminate().await?.success(), "{point}: the second one did not end in order");
     Ok(())
@@ -169,34 +169,34 @@ async fn crash_at(point: &'static str) -> Result<()> {
 /// first one is taken back, and the deposit that lands again is the same deposit.
 #[tokio::test]
 async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
-    let toml = stand.folder.path().join("dev.toml");
+    let harness = Harness::isolated(|_| ()).await?;
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
+    let toml = harness.folder.path().join("dev.toml");
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
     // A reorg takes back what was given in the blocks it removes.
     blocks_pass(arbitrum, 2).await?;
     let mut first = serve(&toml, Some("cursor.before"))?;
-    stand.wait_until_served().await?;
+    harness.wait_until_served().await?;
     let value = U256::from(20_000_000_000_000_000u64);
     let quote =
-        stand.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
+        harness.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
     let raw: Bytes = arbitrum.rpc("eth_getRawTransactionByHash", [deposit]).await?;
     first.wait_until_dead(PATIENCE).await?;
     take_away(arbitrum, deposit).await?;
 
     let second = serve(&toml, None)?;
-    stand.wait_until_served().await?;
+    harness.wait_until_served().await?;
     // The payment was committed with the deposit, so it goes out; the deposit is no longer claimed to be there.
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     // Each chain is walked by itself: the fill's may be ahead of the deposit's.
     eventually("the deposit is taken back", || async {
-        Ok(stand.status(request_id(&quote)).await?["inTxHashes"] == serde_json::json!([]))
+        Ok(harness.status(request_id(&quote)).await?["inTxHashes"] == serde_json::json!([]))
     })
     .await?;
     let _: B256 = arbitrum.rpc("eth_sendRawTransaction", [raw]).await?;
     eventually("the deposit is known again", || async {
-        Ok(stand.status(request_id(&quote)).await?["inTxHashes"][0] == deposit.to_string())
+        Ok(harness.status(request_id(&quote)).await?["inTxHashes"][0] == deposit.to_string())
     })
     .await?;
     blocks_pass(base, 5).await?;

@@ -9,8 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::harness::{PATIENCE, eventually};
 use crate::process::causeway;
-use crate::stand::{PATIENCE, eventually};
 
 struct Dev(Child);
 

@@ -14,10 +14,10 @@ use futures::future::{join_all, try_join_all};
 use serde_json::{Value, json};
 use store::{StoreError, Tx, ledger};
 
-use crate::keys::create;
-use crate::stand::{
-    Engine, PATIENCE, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions,
+use crate::harness::{
+    Engine, Harness, PATIENCE, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions,
 };
+use crate::keys::create;
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -30,14 +30,14 @@ pub struct Integrator {
 }
 
 impl Integrator {
-    pub async fn post(&self, stand: &Stand, path: &str, body: &Value) -> Result<(u16, Value)> {
-        let call = stand.client.post(stand.url(path)).header("x-api-key", &self.key).json(body);
+    pub async fn post(&self, harness: &Harness, path: &str, body: &Value) -> Result<(u16, Value)> {
+        let call = harness.client.post(harness.url(path)).header("x-api-key", &self.key).json(body);
         let response = call.send().await?;
         Ok((response.status().as_u16(), response.json().await?))
     }
 
-    pub async fn fast_fill(&self, stand: &Stand, request: &str) -> Result<(u16, Value)> {
-        self.post(stand, "/fast-fill", &json!({ "requestId": request })).await
+    pub async fn fast_fill(&self, harness: &Harness, request: &str) -> Result<(u16, Value)> {
+        self.post(harness, "/fast-fill", &json!({ "requestId": request })).await
     }
 }
 
@@ -47,22 +47,22 @@ pub fn sign(account: &Account, message: &str) -> String {
 }
 
 /// A key, linked to a wallet by the wallet's signature, with a balance that came by a transfer of USDC. The service runs.
-pub async fn integrator(stand: &Stand, dollars: u64) -> Result<Integrator> {
-    let (_, key) = create(stand, &["--elevated"])?;
-    let base = stand.chain("base");
+pub async fn integrator(harness: &Harness, dollars: u64) -> Result<Integrator> {
+    let (_, key) = create(harness, &["--elevated"])?;
+    let base = harness.chain("base");
     let integrator = Integrator { key, wallet: base.fresh_user().await? };
     let wallet = integrator.wallet.address;
-    let (code, asked) = integrator.post(stand, "/keys/wallet", &json!({ "wallet": wallet })).await?;
+    let (code, asked) = integrator.post(harness, "/keys/wallet", &json!({ "wallet": wallet })).await?;
     ensure!(code == 200, "{asked}");
     let signature = sign(&integrator.wallet, asked["message"].as_str().context("message")?);
     let body = json!({ "wallet": wallet, "signature": signature });
-    let (code, linked) = integrator.post(stand, "/keys/wallet", &body).await?;
+    let (code, linked) = integrator.post(harness, "/keys/wallet", &body).await?;
     ensure!(code == 200 && linked["linked"] == true, "{linked}");
     if dollars > 0 {
-        let data = erc20_fill(stand.treasury.address, U256::from(dollars * USDC), tag(wallet));
+        let data = erc20_fill(harness.treasury.address, U256::from(dollars * USDC), tag(wallet));
         base.send(integrator.wallet.private_key, base.token("USDC").address, U256::ZERO, data).await?;
         eventually("the balance is credited", || async {
-            let (_, body) = stand.get(&format!("/app-fees/{wallet:#x}/balances")).await?;
+            let (_, body) = harness.get(&format!("/app-fees/{wallet:#x}/balances")).await?;
             Ok(body["amount"] == json!((dollars * USDC).to_string()))
         })
         .await?;
@@ -86,35 +86,35 @@ pub async fn count(service: &Service, sql: &'static str) -> Result<i64> {
 }
 
 /// A transfer of USDC, quoted with the integrator's key.
-async fn quoted(stand: &Stand, by: &Integrator, user: Address, to: Address, dollars: u64) -> Result<Value> {
-    let (from, there) = (stand.chain("base").token("USDC").address, stand.chain("optimism").token("USDC").address);
+async fn quoted(harness: &Harness, by: &Integrator, user: Address, to: Address, dollars: u64) -> Result<Value> {
+    let (from, there) = (harness.chain("base").token("USDC").address, harness.chain("optimism").token("USDC").address);
     let body = ask(user, to, (BASE, from), (OPTIMISM, there), U256::from(dollars * USDC));
-    let (code, quote) = by.post(stand, "/quote/v2", &body).await?;
+    let (code, quote) = by.post(harness, "/quote/v2", &body).await?;
     ensure!(code == 200, "{quote}");
     Ok(quote)
 }
 
 async fn paid_before_its_deposit(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let by = integrator(&stand, 1_000).await?;
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 1_000).await?;
     let wallet = by.wallet.address;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let there = optimism.token("USDC").address;
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
-    let quote = quoted(&stand, &by, user.address, recipient, 100).await?;
+    let quote = quoted(&harness, &by, user.address, recipient, 100).await?;
     let request = request_id(&quote);
 
     // Who may not, and what may not be.
     let body = json!({ "requestId": request });
-    ensure!(stand.post("/fast-fill", &body).await?.0 == 401);
-    let (_, unlinked) = create(&stand, &[])?;
+    ensure!(harness.post("/fast-fill", &body).await?.0 == 401);
+    let (_, unlinked) = create(&harness, &[])?;
     let unlinked = Integrator { key: unlinked, wallet: new_account() };
-    ensure!(unlinked.fast_fill(&stand, request).await?.0 == 403);
-    let poor = integrator(&stand, 5).await?;
-    ensure!(poor.fast_fill(&stand, request).await?.0 == 403);
+    ensure!(unlinked.fast_fill(&harness, request).await?.0 == 403);
+    let poor = integrator(&harness, 5).await?;
+    ensure!(poor.fast_fill(&harness, request).await?.0 == 403);
     let unknown = format!("0x{}", "ab".repeat(32));
-    ensure!(by.fast_fill(&stand, &unknown).await?.0 == 404);
+    ensure!(by.fast_fill(&harness, &unknown).await?.0 == 404);
     for (member, value) in [
         ("requestId", json!("0x12")),
         ("maxFillAmountUsd", json!(99.99)),
@@ -125,19 +125,19 @@ async fn paid_before_its_deposit(engine: Engine) -> Result<()> {
     ] {
         let mut bad = body.clone();
         bad[member] = value;
-        let (code, answer) = by.post(&stand, "/fast-fill", &bad).await?;
+        let (code, answer) = by.post(&harness, "/fast-fill", &bad).await?;
         ensure!(code == 400 && answer["message"].as_str().unwrap().contains(member), "{bad}: {code} {answer}");
     }
     // Of somebody else's request nobody takes a part.
     let less = json!({ "requestId": request, "solverInputCurrencyAmount": "99700000" });
-    let other = integrator(&stand, 200).await?;
-    ensure!(other.post(&stand, "/fast-fill", &less).await?.0 == 400);
+    let other = integrator(&harness, 200).await?;
+    ensure!(other.post(&harness, "/fast-fill", &less).await?.0 == 400);
     ensure!(count(&service, "select count(*) from ledger_hold").await? == 0, "a refusal left a hold");
 
     // The recipient is paid while nothing was deposited.
-    let (code, answer) = by.fast_fill(&stand, request).await?;
+    let (code, answer) = by.fast_fill(&harness, request).await?;
     ensure!(code == 200 && answer["message"].is_string(), "{answer}");
-    let status = stand.wait_for(request, "success").await?;
+    let status = harness.wait_for(request, "success").await?;
     ensure!(status["inTxHashes"] == json!([]) && status["txHashes"].as_array().unwrap().len() == 1, "{status}");
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(there, recipient).await? == promised);
@@ -147,13 +147,13 @@ async fn paid_before_its_deposit(engine: Engine) -> Result<()> {
     let states: Vec<&str> = rules.iter().map(|(state, _)| state.as_str()).collect();
     ensure!(states == ["waiting", "submitted", "success"], "{rules:?}");
     // Asked again it says so, and nothing more happens.
-    ensure!(by.fast_fill(&stand, request).await?.0 == 200);
+    ensure!(by.fast_fill(&harness, request).await?.0 == 200);
     ensure!(books(&service, wallet).await? == (1_000_000_000, 100_000_000));
 
     // The deposit frees the balance, and is told of once.
     execute(base, &quote, &user).await?;
     eventually("the hold ends", || async { Ok(books(&service, wallet).await? == (1_000_000_000, 0)) }).await?;
-    let status = stand.status(request).await?;
+    let status = harness.status(request).await?;
     ensure!(status["status"] == "success" && status["inTxHashes"].as_array().unwrap().len() == 1, "{status}");
     let rules = service.solver.store.read(move |tx| store::events::rules(tx, id)).await?;
     ensure!(rules.iter().filter(|(state, _)| state == "success").count() == 2, "{rules:?}");
@@ -161,12 +161,12 @@ async fn paid_before_its_deposit(engine: Engine) -> Result<()> {
     ensure!(optimism.balance(there, recipient).await? == promised, "paid twice");
 
     // What it brings more than was counted on is the integrator's.
-    let quote = quoted(&stand, &by, user.address, recipient, 100).await?;
+    let quote = quoted(&harness, &by, user.address, recipient, 100).await?;
     let request = request_id(&quote);
     let less = json!({ "requestId": request, "solverInputCurrencyAmount": "99800000", "maxFillAmountUsd": 99.8 });
-    let (code, answer) = by.post(&stand, "/fast-fill", &less).await?;
+    let (code, answer) = by.post(&harness, "/fast-fill", &less).await?;
     ensure!(code == 200, "{answer}");
-    stand.wait_for(request, "success").await?;
+    harness.wait_for(request, "success").await?;
     ensure!(books(&service, wallet).await? == (1_000_000_000, 99_800_000));
     execute(base, &quote, &user).await?;
     eventually("the surplus is booked", || async { Ok(books(&service, wallet).await? == (1_000_200_000, 0)) }).await?;
@@ -187,12 +187,12 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold_postgres() 
 /// the other. When that dies, this one pays.
 #[tokio::test]
 async fn a_process_that_is_not_the_worker_pays_no_fast_fill() -> Result<()> {
-    let stand = Stand::new(Engine::Postgres).await?;
-    let service = stand.serve().await?;
-    let by = integrator(&stand, 100).await?;
-    let optimism = stand.chain("optimism");
-    let (user, recipient) = (stand.chain("base").fresh_user().await?, new_account().address);
-    let quote = quoted(&stand, &by, user.address, recipient, 10).await?;
+    let harness = Harness::new(Engine::Postgres).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 100).await?;
+    let optimism = harness.chain("optimism");
+    let (user, recipient) = (harness.chain("base").fresh_user().await?, new_account().address);
+    let quote = quoted(&harness, &by, user.address, recipient, 10).await?;
     let other = |tx: &mut Tx<'_>| {
         let far = i64::MAX.into();
         tx.execute(
@@ -204,7 +204,7 @@ async fn a_process_that_is_not_the_worker_pays_no_fast_fill() -> Result<()> {
     };
     service.solver.store.write::<_, StoreError>(other).await?;
     for _ in 0..2 {
-        let (code, answer) = by.fast_fill(&stand, request_id(&quote)).await?;
+        let (code, answer) = by.fast_fill(&harness, request_id(&quote)).await?;
         // Asked again, it is under way.
         ensure!([200, 409].contains(&code), "{answer}");
         ensure!(count(&service, "select count(*) from payment").await? == 0, "paid without the lease");
@@ -214,7 +214,7 @@ async fn a_process_that_is_not_the_worker_pays_no_fast_fill() -> Result<()> {
     }
     let dies = |tx: &mut Tx<'_>| tx.execute("delete from instance where instance_id = 'other'", &[]);
     service.solver.store.write::<_, StoreError>(dies).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     ensure!(count(&service, "select count(*) from payment").await? == 1);
     let there = optimism.token("USDC").address;
     ensure!(optimism.balance(there, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
@@ -222,21 +222,21 @@ async fn a_process_that_is_not_the_worker_pays_no_fast_fill() -> Result<()> {
 }
 
 async fn many_at_once(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let by = integrator(&stand, 305).await?;
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 305).await?;
     let wallet = by.wallet.address;
-    let (user, recipient) = (stand.chain("base").fresh_user().await?, new_account().address);
+    let (user, recipient) = (harness.chain("base").fresh_user().await?, new_account().address);
 
-    let quotes = try_join_all((0..200).map(|_| quoted(&stand, &by, user.address, recipient, 10))).await?;
+    let quotes = try_join_all((0..200).map(|_| quoted(&harness, &by, user.address, recipient, 10))).await?;
 
     // Two hundred calls on one request: one fill, one hold.
-    let quote = quoted(&stand, &by, user.address, recipient, 5).await?;
+    let quote = quoted(&harness, &by, user.address, recipient, 5).await?;
     let request = request_id(&quote);
-    let calls = join_all((0..200).map(|_| by.fast_fill(&stand, request))).await;
+    let calls = join_all((0..200).map(|_| by.fast_fill(&harness, request))).await;
     let codes = calls.into_iter().map(|call| call.map(|(code, _)| code)).collect::<Result<Vec<_>>>()?;
     ensure!(codes.iter().all(|code| [200, 409].contains(code)) && codes.contains(&200), "{codes:?}");
-    stand.wait_for(request, "success").await?;
+    harness.wait_for(request, "success").await?;
     ensure!(count(&service, "select count(*) from ledger_hold").await? == 1);
     ensure!(count(&service, "select count(*) from payment").await? == 1);
     ensure!(books(&service, wallet).await? == (305 * 1_000_000, 5_000_000));
@@ -249,7 +249,7 @@ async fn many_at_once(engine: Engine) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let calling = join_all(quotes.iter().map(|quote| by.fast_fill(&stand, request_id(quote))));
+    let calling = join_all(quotes.iter().map(|quote| by.fast_fill(&harness, request_id(quote))));
     let calls = tokio::select! {
         calls = calling => calls,
         broken = watching => { let never: Result<()> = broken; never?; unreachable!("it watches for ever") }
@@ -277,7 +277,7 @@ async fn many_fast_fills_at_once_pay_once_and_never_exceed_the_balance_postgres(
 
 #[tokio::test]
 async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_that_never_lands_is_lost() -> Result<()> {
-    let stand = Stand::alone(|config| {
+    let harness = Harness::isolated(|config| {
         // Fills start no later than ten minutes before the end.
         config.fees.order_lifetime_secs = 900;
         for chain in &mut config.chains {
@@ -288,15 +288,15 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
         }
     })
     .await?;
-    let service = stand.serve().await?;
-    let by = integrator(&stand, 500).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 500).await?;
     let wallet = by.wallet.address;
-    let base = stand.chain("base");
+    let base = harness.chain("base");
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
 
     // The deposit is sent and not mined; the recipient is paid.
-    let quote = quoted(&stand, &by, user.address, recipient, 100).await?;
-    let never = quoted(&stand, &by, user.address, recipient, 50).await?;
+    let quote = quoted(&harness, &by, user.address, recipient, 100).await?;
+    let never = quoted(&harness, &by, user.address, recipient, 50).await?;
     let mut steps = transactions(&quote)?;
     let deposit = steps.pop().context("a deposit")?;
     for step in steps {
@@ -305,9 +305,9 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     base.pause_mining().await;
     let height = base.block_number().await?;
     let hash: B256 = base.submit_with(user.private_key, deposit.to, deposit.value, deposit.data, 500_000).await?;
-    let (code, answer) = by.fast_fill(&stand, request_id(&quote)).await?;
+    let (code, answer) = by.fast_fill(&harness, request_id(&quote)).await?;
     ensure!(code == 200, "{answer}");
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     ensure!(base.block_number().await? == height, "the origin went on");
     ensure!(books(&service, wallet).await? == (500_000_000, 100_000_000));
     base.resume_mining().await;
@@ -315,9 +315,9 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     eventually("the hold ends", || async { Ok(books(&service, wallet).await? == (500_000_000, 0)) }).await?;
 
     // One whose deposit never comes is spent when its order has ended for good, and not before.
-    let (code, answer) = by.fast_fill(&stand, request_id(&never)).await?;
+    let (code, answer) = by.fast_fill(&harness, request_id(&never)).await?;
     ensure!(code == 200, "{answer}");
-    stand.wait_for(request_id(&never), "success").await?;
+    harness.wait_for(request_id(&never), "success").await?;
     blocks_pass(base, 14).await?;
     ensure!(books(&service, wallet).await? == (500_000_000, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
@@ -328,25 +328,25 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     blocks_pass(base, 14).await?;
     ensure!(books(&service, wallet).await? == (500_000_000, 0));
     ensure!(count(&service, "select count(*) from payment").await? == 2);
-    ensure!(stand.status(request_id(&never)).await?["status"] == "success");
+    ensure!(harness.status(request_id(&never)).await?["status"] == "success");
     service.stop().await
 }
 
 /// The deposit and the calls arrive together: whoever is first, the recipient is paid once.
 async fn races(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let by = integrator(&stand, 1_000).await?;
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 1_000).await?;
     let wallet = by.wallet.address;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let there = optimism.token("USDC").address;
     for _ in 0..6 {
         let (user, recipient) = (base.fresh_user().await?, new_account().address);
-        let quote = quoted(&stand, &by, user.address, recipient, 20).await?;
+        let quote = quoted(&harness, &by, user.address, recipient, 20).await?;
         let request = request_id(&quote);
         let calls = async {
             for _ in 0..20 {
-                let (code, body) = by.fast_fill(&stand, request).await?;
+                let (code, body) = by.fast_fill(&harness, request).await?;
                 ensure!([200, 409].contains(&code), "{body}");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -354,7 +354,7 @@ async fn races(engine: Engine) -> Result<()> {
         };
         let (deposited, called) = tokio::join!(execute(base, &quote, &user), calls);
         deposited.and(called)?;
-        stand.wait_for(request, "success").await?;
+        harness.wait_for(request, "success").await?;
         eventually("the books are even", || async { Ok(books(&service, wallet).await? == (1_000_000_000, 0)) }).await?;
         blocks_pass(optimism, 3).await?;
         let promised = amount(&quote["details"]["currencyOut"]["amount"]);
@@ -375,16 +375,16 @@ async fn a_deposit_that_lands_during_the_call_pays_once_postgres() -> Result<()>
 }
 
 /// What the crash test does for the point at which a fast fill is committed and nothing was sent.
-pub async fn crash(stand: &Stand) -> Result<(Value, Address)> {
-    let by = integrator(stand, 200).await?;
-    let base = stand.chain("base");
+pub async fn crash(harness: &Harness) -> Result<(Value, Address)> {
+    let by = integrator(harness, 200).await?;
+    let base = harness.chain("base");
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(20_000_000_000_000_000u64);
     let body = ask(user.address, recipient, (BASE, Address::ZERO), (42161, Address::ZERO), value);
-    let (code, quote) = by.post(stand, "/quote/v2", &body).await?;
+    let (code, quote) = by.post(harness, "/quote/v2", &body).await?;
     ensure!(code == 200, "{quote}");
     // The process dies under the call.
-    ensure!(tokio::time::timeout(PATIENCE, by.fast_fill(stand, request_id(&quote))).await?.is_err());
+    ensure!(tokio::time::timeout(PATIENCE, by.fast_fill(harness, request_id(&quote))).await?.is_err());
     execute(base, &quote, &user).await?;
     Ok((quote, recipient))
 }

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use store::payments::{self, Fees, Payment, Purpose};
 use store::{StoreError, Tx};
 
+use crate::harness::{Engine, Harness, PATIENCE, blocks_pass, eventually, new_account};
 use crate::instances::{LEASE_MILLIS, api, becomes_worker, worker};
 use crate::process::{causeway, serve};
-use crate::stand::{Engine, PATIENCE, Stand, blocks_pass, eventually, new_account};
 
 const BASE: u64 = 8453;
 
@@ -34,18 +34,18 @@ fn floating(config: &mut Config) {
 }
 
 /// Gives the service the treasury's key.
-fn with_key(mut stand: Stand) -> Result<Stand> {
-    let file = stand.folder.path().join("keys/treasury");
-    std::fs::write(&file, stand.treasury.private_key.to_string())?;
-    stand.config.solver.treasury_key = Some(Source { env: None, file: Some(file) });
-    causeway::local::write(&stand.config, stand.folder.path())?;
-    Ok(stand)
+fn with_key(mut harness: Harness) -> Result<Harness> {
+    let file = harness.folder.path().join("keys/treasury");
+    std::fs::write(&file, harness.treasury.private_key.to_string())?;
+    harness.config.solver.treasury_key = Some(Source { env: None, file: Some(file) });
+    causeway::local::write(&harness.config, harness.folder.path())?;
+    Ok(harness)
 }
 
 /// The service may run on this thread, so that waiting for the command must not hold it up.
-async fn run(stand: &Stand, words: &[&str]) -> Result<Output> {
+async fn run(harness: &Harness, words: &[&str]) -> Result<Output> {
     let mut command = causeway();
-    command.args(words).arg("--config").arg(stand.folder.path().join("dev.toml"));
+    command.args(words).arg("--config").arg(harness.folder.path().join("dev.toml"));
     Ok(tokio::task::spawn_blocking(move || command.output()).await??)
 }
 
@@ -62,8 +62,8 @@ async fn filled_up(chain: &Chain, wallet: Address) -> Result<()> {
 }
 
 /// What the operator's route says of a wallet, after asking for a top-up or not.
-async fn topups(stand: &Stand, send: bool, wallet: Address) -> Result<Value> {
-    let call = stand.client.post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
+async fn topups(harness: &Harness, send: bool, wallet: Address) -> Result<Value> {
+    let call = harness.client.post(harness.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
     let answer: Value = call.json(&json!({ "send": send })).send().await?.json().await?;
     let wallets = answer["chains"][0]["wallets"].as_array().with_context(|| answer.to_string())?;
     let found = wallets.iter().find(|it| it["wallet"] == wallet.to_string());
@@ -82,61 +82,62 @@ async fn final_by_now(service: &Service) -> Result<()> {
     eventually("top-ups are final", || async { Ok(under_way().await?.is_empty()) }).await
 }
 
-async fn audited(stand: &Stand) -> Result<()> {
-    let audit = run(stand, &["audit"]).await?;
+async fn audited(harness: &Harness) -> Result<()> {
+    let audit = run(harness, &["audit"]).await?;
     ensure!(audit.status.success(), "{}", said(&audit));
     Ok(())
 }
 
 async fn fills_up(engine: Engine) -> Result<()> {
-    let stand = with_key(Stand::with(engine, floating).await?)?;
-    let base = stand.chain("base");
-    let [low, other] = [stand.fillers[0].address, stand.fillers[1].address];
+    let harness = with_key(Harness::with(engine, floating).await?)?;
+    let base = harness.chain("base");
+    let [low, other] = [harness.fillers[0].address, harness.fillers[1].address];
     base.set_balance(low, ether(5)).await?;
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
 
-    let doctor = run(&stand, &["doctor"]).await?;
+    let doctor = run(&harness, &["doctor"]).await?;
     ensure!(said(&doctor).contains("`causeway topup` fills it up"), "{doctor:?}");
     let metric = |value: u8| format!("causeway_float_low{{chain=\"{BASE}\",wallet=\"{low}\"}} {value}");
-    let tells =
-        async |value| Ok(stand.client.get(stand.url("/metrics")).send().await?.text().await?.contains(&metric(value)));
+    let tells = async |value| {
+        Ok(harness.client.get(harness.url("/metrics")).send().await?.text().await?.contains(&metric(value)))
+    };
     eventually("the metric warns", || tells(1)).await?;
-    let dry = run(&stand, &["topup"]).await?;
+    let dry = run(&harness, &["topup"]).await?;
     ensure!(dry.status.success() && said(&dry).contains(&format!("{low} has 0.5 ETH and lacks 1.5 ETH")), "{dry:?}");
     ensure!(
         said(&dry).contains(&format!("{other} has 50.0 ETH\n")) && said(&dry).contains("nothing was sent"),
         "{dry:?}"
     );
     ensure!(has(base, low).await? == ether(5));
-    ensure!(stand.post("/operator/topups", &json!({ "send": true })).await?.0 == 401);
+    ensure!(harness.post("/operator/topups", &json!({ "send": true })).await?.0 == 401);
     for bad in [json!({ "send": 1 }), json!({ "sent": true }), json!("yes")] {
-        let call = stand.client.post(stand.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
+        let call = harness.client.post(harness.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
         ensure!(call.json(&bad).send().await?.status() == 400, "{bad}");
     }
 
     // Several at once, and again: one of them is served.
     let asked = ["topup", "--yes"];
-    for output in futures::future::try_join_all((0..4).map(|_| run(&stand, &asked))).await? {
+    for output in futures::future::try_join_all((0..4).map(|_| run(&harness, &asked))).await? {
         ensure!(output.status.success(), "{output:?}");
     }
     filled_up(base, low).await?;
-    ensure!(run(&stand, &asked).await?.status.success());
+    ensure!(run(&harness, &asked).await?.status.success());
     final_by_now(&service).await?;
-    ensure!(run(&stand, &asked).await?.status.success());
+    ensure!(run(&harness, &asked).await?.status.success());
     ensure!(has(base, low).await? == ether(20) && count(&service).await? == 1, "filled up twice");
     eventually("the metric is content", || tells(0)).await?;
 
     // The treasury's key is used by hand as well.
     let elsewhere = new_account().address;
-    base.send(stand.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
+    base.send(harness.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
     base.set_balance(other, ether(5)).await?;
-    ensure!(run(&stand, &asked).await?.status.success());
+    ensure!(run(&harness, &asked).await?.status.success());
     filled_up(base, other).await?;
     final_by_now(&service).await?;
-    base.send(stand.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
+    base.send(harness.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
     ensure!(has(base, elsewhere).await? == ether(2) && count(&service).await? == 2);
     service.stop().await?;
-    audited(&stand).await
+    audited(&harness).await
 }
 
 #[tokio::test]
@@ -150,9 +151,9 @@ async fn a_low_wallet_is_filled_up_from_the_treasury_once_on_postgres() -> Resul
 }
 
 /// Asks until that is why it is not sent.
-async fn waits_for(stand: &Stand, wallet: Address, why: &str) -> Result<()> {
+async fn waits_for(harness: &Harness, wallet: Address, why: &str) -> Result<()> {
     eventually(why, || async {
-        Ok(topups(stand, true, wallet).await?["waitsFor"].as_str().is_some_and(|it| it.contains(why)))
+        Ok(topups(harness, true, wallet).await?["waitsFor"].as_str().is_some_and(|it| it.contains(why)))
     })
     .await
 }
@@ -161,40 +162,40 @@ async fn waits_for(stand: &Stand, wallet: Address, why: &str) -> Result<()> {
 /// what the treasury does not have is not either.
 #[tokio::test]
 async fn a_top_up_waits_for_what_is_sent_by_hand_for_the_key_and_for_funds() -> Result<()> {
-    let stand = Stand::alone(floating).await?;
-    let base = stand.chain("base");
-    let low = stand.fillers[0].address;
+    let harness = Harness::isolated(floating).await?;
+    let base = harness.chain("base");
+    let low = harness.fillers[0].address;
     base.set_balance(low, ether(5)).await?;
-    let service = stand.serve().await?;
-    waits_for(&stand, low, "`solver.treasury_key` is not configured").await?;
+    let service = harness.serve().await?;
+    waits_for(&harness, low, "`solver.treasury_key` is not configured").await?;
     service.stop().await?;
 
-    let stand = with_key(stand)?;
-    base.set_balance(stand.treasury.address, ether(10)).await?;
-    let service = stand.serve().await?;
-    waits_for(&stand, low, "does not have enough").await?;
+    let harness = with_key(harness)?;
+    base.set_balance(harness.treasury.address, ether(10)).await?;
+    let service = harness.serve().await?;
+    waits_for(&harness, low, "does not have enough").await?;
     base.pause_mining().await;
-    let (treasury, elsewhere) = (stand.treasury.private_key, new_account().address);
+    let (treasury, elsewhere) = (harness.treasury.private_key, new_account().address);
     let by_hand = base.submit(treasury, elsewhere, ether(1), Default::default()).await?;
-    waits_for(&stand, low, "somebody else's on their way").await?;
+    waits_for(&harness, low, "somebody else's on their way").await?;
     ensure!(count(&service).await? == 0);
-    base.set_balance(stand.treasury.address, ether(100)).await?;
+    base.set_balance(harness.treasury.address, ether(100)).await?;
     base.resume_mining().await;
     base.receipt(by_hand).await?;
     filled_up(base, low).await?;
     ensure!(has(base, elsewhere).await? == ether(1) && count(&service).await? == 1);
     service.stop().await?;
-    audited(&stand).await
+    audited(&harness).await
 }
 
 /// Whoever can write to the database has the treasury pay nobody: it signs for our own wallets, and no more than those
 /// should have.
 #[tokio::test]
 async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
-    let stand = with_key(Stand::with(Engine::Sqlite, floating).await?)?;
-    let base = stand.chain("base");
-    let service = stand.serve().await?;
-    let (treasury, ours, stranger) = (stand.treasury.address, stand.fillers[0].address, new_account().address);
+    let harness = with_key(Harness::with(Engine::Sqlite, floating).await?)?;
+    let base = harness.chain("base");
+    let service = harness.serve().await?;
+    let (treasury, ours, stranger) = (harness.treasury.address, harness.fillers[0].address, new_account().address);
     let used: U256 = base.rpc("eth_getTransactionCount", (treasury, "latest")).await?;
     let chain = domain::ids::ChainId(BASE);
     let forged = move |purpose, target, tenths, n: u8| Payment {
@@ -233,7 +234,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
     }
     // And this it does.
     base.set_balance(ours, ether(5)).await?;
-    ensure!(run(&stand, &["topup", "--yes"]).await?.status.success());
+    ensure!(run(&harness, &["topup", "--yes"]).await?.status.success());
     filled_up(base, ours).await?;
     service.stop().await
 }
@@ -241,55 +242,55 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
 /// The treasury may be a filler itself: its lane sends top-ups like everything else, and it gets none.
 #[tokio::test]
 async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
-    let mut stand = with_key(Stand::with(Engine::Sqlite, floating).await?)?;
-    let base = stand.chain("base");
+    let mut harness = with_key(Harness::with(Engine::Sqlite, floating).await?)?;
+    let base = harness.chain("base");
     // A filler's nonces are all its own: nothing that was sent by hand before counts.
-    let used: U256 = base.rpc("eth_getTransactionCount", (stand.treasury.address, "latest")).await?;
+    let used: U256 = base.rpc("eth_getTransactionCount", (harness.treasury.address, "latest")).await?;
     ensure!(!used.is_zero());
-    for chain in &stand.devnet.chains {
-        chain.rpc::<Value>("anvil_setNonce", (stand.treasury.address, "0x0")).await?;
+    for chain in &harness.devnet.chains {
+        chain.rpc::<Value>("anvil_setNonce", (harness.treasury.address, "0x0")).await?;
     }
-    let key = stand.config.solver.treasury_key.take().context("a key")?;
-    stand.config.solver.filler_keys.push(key);
-    stand.config.solver.filler_addresses.push(stand.treasury.address);
-    causeway::local::write(&stand.config, stand.folder.path())?;
-    let low = stand.fillers[0].address;
+    let key = harness.config.solver.treasury_key.take().context("a key")?;
+    harness.config.solver.filler_keys.push(key);
+    harness.config.solver.filler_addresses.push(harness.treasury.address);
+    causeway::local::write(&harness.config, harness.folder.path())?;
+    let low = harness.fillers[0].address;
     base.set_balance(low, ether(5)).await?;
-    base.set_balance(stand.treasury.address, ether(50)).await?;
-    let service = stand.serve().await?;
-    let sent = run(&stand, &["topup", "--yes"]).await?;
+    base.set_balance(harness.treasury.address, ether(50)).await?;
+    let service = harness.serve().await?;
+    let sent = run(&harness, &["topup", "--yes"]).await?;
     ensure!(sent.status.success(), "{sent:?}");
-    ensure!(!said(&sent).contains(&format!("{} has", stand.treasury.address)), "{sent:?}");
+    ensure!(!said(&sent).contains(&format!("{} has", harness.treasury.address)), "{sent:?}");
     filled_up(base, low).await?;
     final_by_now(&service).await?;
     ensure!(count(&service).await? == 1);
     service.stop().await?;
-    audited(&stand).await
+    audited(&harness).await
 }
 
 /// Whoever asked sees the service die, and asks the next one again.
 #[tokio::test]
 async fn dying_with_a_top_up_fills_up_once() -> Result<()> {
     for point in ["payment.signed", "payment.sent"] {
-        let stand = with_key(Stand::alone(floating).await?)?;
-        let base = stand.chain("base");
-        let low = stand.fillers[0].address;
+        let harness = with_key(Harness::isolated(floating).await?)?;
+        let base = harness.chain("base");
+        let low = harness.fillers[0].address;
         base.set_balance(low, ether(5)).await?;
-        let toml = stand.folder.path().join("dev.toml");
+        let toml = harness.folder.path().join("dev.toml");
         let mut first = serve(&toml, Some(point))?;
-        stand.wait_until_served().await?;
+        harness.wait_until_served().await?;
         // It may be dead before it has answered.
-        let _ = run(&stand, &["topup", "--yes"]).await?;
+        let _ = run(&harness, &["topup", "--yes"]).await?;
         ensure!(!first.wait_until_dead(PATIENCE).await?.success(), "{point}: it ended in order");
         let second = serve(&toml, None)?;
-        stand.wait_until_served().await?;
-        let again = run(&stand, &["topup", "--yes"]).await?;
+        harness.wait_until_served().await?;
+        let again = run(&harness, &["topup", "--yes"]).await?;
         ensure!(again.status.success(), "{point}: {again:?}");
         filled_up(base, low).await?;
         blocks_pass(base, 12).await?;
         ensure!(has(base, low).await? == ether(20), "{point}: filled up twice");
         ensure!(second.terminate().await?.success());
-        audited(&stand).await?;
+        audited(&harness).await?;
     }
     Ok(())
 }
@@ -297,32 +298,32 @@ async fn dying_with_a_top_up_fills_up_once() -> Result<()> {
 /// Whoever answers has no key of any wallet, and the worker dies with the top-up decided: the next worker sends it.
 #[tokio::test]
 async fn a_top_up_is_paid_by_whoever_is_the_worker() -> Result<()> {
-    let (stand, _turn) = Stand::unhurried(|config| {
+    let (harness, _turn) = Harness::unhurried(|config| {
         floating(config);
         config.instances.lease_millis = LEASE_MILLIS;
     })
     .await?;
-    let stand = with_key(stand)?;
-    let base = stand.chain("base");
-    let low = stand.fillers[0].address;
+    let harness = with_key(harness)?;
+    let base = harness.chain("base");
+    let low = harness.fillers[0].address;
     base.set_balance(low, ether(5)).await?;
-    let answering = api(&stand)?;
-    let mut first = worker(&stand, "first", Some("payment.signed"))?;
-    becomes_worker(&stand, &first).await?;
-    stand.wait_until_served().await?;
-    let second = worker(&stand, "second", None)?;
+    let answering = api(&harness)?;
+    let mut first = worker(&harness, "first", Some("payment.signed"))?;
+    becomes_worker(&harness, &first).await?;
+    harness.wait_until_served().await?;
+    let second = worker(&harness, "second", None)?;
     let mut topup = causeway();
-    topup.args(["topup", "--yes", "--config"]).arg(stand.folder.path().join("api.toml"));
+    topup.args(["topup", "--yes", "--config"]).arg(harness.folder.path().join("api.toml"));
     let asked = tokio::task::spawn_blocking(move || topup.output()).await??;
     ensure!(asked.status.success() && said(&asked).contains("not final yet"), "{asked:?}");
     ensure!(!first.process.wait_until_dead(PATIENCE).await?.success());
-    becomes_worker(&stand, &second).await?;
+    becomes_worker(&harness, &second).await?;
     filled_up(base, low).await?;
-    topups(&stand, true, low).await?;
+    topups(&harness, true, low).await?;
     blocks_pass(base, 8).await?;
     ensure!(has(base, low).await? == ether(20), "filled up twice");
     for part in [second, answering] {
         ensure!(part.process.terminate().await?.success());
     }
-    audited(&stand).await
+    audited(&harness).await
 }

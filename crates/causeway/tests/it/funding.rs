@@ -7,72 +7,72 @@ use evm::calldata::erc20_fill;
 use evm::funding::tag;
 use serde_json::Value;
 
-use crate::stand::{Engine, Stand, blocks_pass, eventually, new_account};
+use crate::harness::{Engine, Harness, blocks_pass, eventually, new_account};
 
 const USDC: u64 = 25_000_000;
 
 /// The calldata of a transfer to the treasury that names an account.
-pub fn tagged(stand: &Stand, amount: u64, account: Address) -> Bytes {
-    erc20_fill(stand.treasury.address, U256::from(amount), tag(account))
+pub fn tagged(harness: &Harness, amount: u64, account: Address) -> Bytes {
+    erc20_fill(harness.treasury.address, U256::from(amount), tag(account))
 }
 
-pub async fn balance(stand: &Stand, account: Address) -> Result<Value> {
-    let (code, body) = stand.get(&format!("/app-fees/{account:#x}/balances")).await?;
+pub async fn balance(harness: &Harness, account: Address) -> Result<Value> {
+    let (code, body) = harness.get(&format!("/app-fees/{account:#x}/balances")).await?;
     ensure!(code == 200, "{body}");
     Ok(body)
 }
 
-pub async fn credited(stand: &Stand, account: Address, amount: &str) -> Result<Value> {
-    let is_so = || async { Ok(balance(stand, account).await?["amount"] == amount) };
+pub async fn credited(harness: &Harness, account: Address, amount: &str) -> Result<Value> {
+    let is_so = || async { Ok(balance(harness, account).await?["amount"] == amount) };
     let waited = eventually("the balance is credited", is_so).await;
-    let body = balance(stand, account).await?;
+    let body = balance(harness, account).await?;
     waited.with_context(|| format!("{account} should have {amount} and has {}", body["amount"]))?;
     Ok(body)
 }
 
 async fn every_form_is_credited_or_shown_to_the_operator(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let user = base.fresh_user().await?;
     let (named, native) = (new_account().address, new_account().address);
     let send = |to: Address, value: u64, data: Bytes| base.send(user.private_key, to, U256::from(value), data);
-    ensure!(balance(&stand, named).await?["amount"] == "0", "an account nobody knows has nothing");
-    send(usdc, 0, tagged(&stand, USDC, named)).await?;
-    send(usdc, 0, tagged(&stand, 7, Address::ZERO)).await?;
+    ensure!(balance(&harness, named).await?["amount"] == "0", "an account nobody knows has nothing");
+    send(usdc, 0, tagged(&harness, USDC, named)).await?;
+    send(usdc, 0, tagged(&harness, 7, Address::ZERO)).await?;
     let ether = 10u64.pow(16);
-    send(stand.treasury.address, ether, tag(native).to_vec().into()).await?;
-    let plain = send(usdc, 0, tagged(&stand, 3, named)[..68].to_vec().into()).await?.transaction_hash;
-    let elsewhere = stand.chain("arbitrum");
+    send(harness.treasury.address, ether, tag(native).to_vec().into()).await?;
+    let plain = send(usdc, 0, tagged(&harness, 3, named)[..68].to_vec().into()).await?.transaction_hash;
+    let elsewhere = harness.chain("arbitrum");
     elsewhere.fund(user.address).await?;
     let other = elsewhere.token("USDC").address;
-    let other = elsewhere.send(user.private_key, other, U256::ZERO, tagged(&stand, 9, named)).await?.transaction_hash;
+    let other = elsewhere.send(user.private_key, other, U256::ZERO, tagged(&harness, 9, named)).await?.transaction_hash;
 
-    let body = credited(&stand, named, "25000000").await?;
+    let body = credited(&harness, named, "25000000").await?;
     ensure!(body["amountFormatted"] == "25.0" && body["amountUsd"] == "25.000000", "{body}");
     ensure!(body["currency"]["symbol"] == "USDC" && body["currency"]["chainId"] == 8453, "{body}");
     ensure!(body["balances"][0]["amount"] == "25000000" && body["balances"].as_array().unwrap().len() == 1, "{body}");
     ensure!(body["totalBalanceUsd"] == 25.0 && body["availableBalanceUsd"] == 25.0, "{body}");
     ensure!(body["outstandingFastFillBalanceUsd"] == 0.0, "{body}");
-    credited(&stand, user.address, "7").await?;
+    credited(&harness, user.address, "7").await?;
     // A hundredth of an ether at three thousand dollars.
-    credited(&stand, native, "30000000").await?;
+    credited(&harness, native, "30000000").await?;
     eventually("what is nobody's is shown", || async {
-        let unattributed = receipts(&stand).await?;
+        let unattributed = receipts(&harness).await?;
         let reason = |hash: B256| unattributed.iter().find(|it| it["txHash"] == hash.to_string());
         let reason = |hash| reason(hash).map(|it| it["reason"].as_str().unwrap_or_default().to_owned());
         Ok(reason(plain).as_deref() == Some("form") && reason(other).as_deref() == Some("other-chain"))
     })
     .await?;
-    ensure!(receipts(&stand).await?.len() == 2);
-    ensure!(stand.get("/app-fees/0x12/balances").await?.0 == 400);
-    ensure!(stand.get("/operator/receipts").await?.0 == 401);
+    ensure!(receipts(&harness).await?.len() == 2);
+    ensure!(harness.get("/app-fees/0x12/balances").await?.0 == 400);
+    ensure!(harness.get("/operator/receipts").await?.0 == 401);
     service.stop().await
 }
 
-async fn receipts(stand: &Stand) -> Result<Vec<Value>> {
-    let request = stand.client.get(stand.url("/operator/receipts")).bearer_auth(OPERATOR_TOKEN);
+async fn receipts(harness: &Harness) -> Result<Vec<Value>> {
+    let request = harness.client.get(harness.url("/operator/receipts")).bearer_auth(OPERATOR_TOKEN);
     let body: Value = request.send().await?.json().await?;
     Ok(body["receipts"].as_array().cloned().unwrap_or_default())
 }
@@ -90,34 +90,34 @@ async fn every_form_on_postgres() -> Result<()> {
 /// A transfer is credited when its block is final and not before; one that a reorg removes never was.
 #[tokio::test]
 async fn nothing_is_credited_before_it_is_final() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let (user, account) = (base.fresh_user().await?, new_account().address);
     blocks_pass(base, 2).await?;
-    let removed = base.send(user.private_key, usdc, U256::ZERO, tagged(&stand, USDC, account)).await?;
+    let removed = base.send(user.private_key, usdc, U256::ZERO, tagged(&harness, USDC, account)).await?;
     base.pause_mining().await;
     let depth = base.block_number().await? - removed.block_number.unwrap() + 1;
     base.reorg(depth, &[]).await?;
     base.resume_mining().await;
-    let kept = base.send(user.private_key, usdc, U256::ZERO, tagged(&stand, 1_000, account)).await?;
+    let kept = base.send(user.private_key, usdc, U256::ZERO, tagged(&harness, 1_000, account)).await?;
     base.pause_mining().await;
-    let finality = stand.config.chains.iter().find(|chain| chain.name == "base").unwrap().finality_blocks;
+    let finality = harness.config.chains.iter().find(|chain| chain.name == "base").unwrap().finality_blocks;
     let last = kept.block_number.unwrap() + finality - 1;
     let now = base.block_number().await?;
     ensure!(now < last, "the chain stands still before the transfer is final");
     base.mine(last - now).await?;
     eventually("the last block before finality is taken in", || async {
-        let (_, lives) = stand.get("/lives").await?;
+        let (_, lives) = harness.get("/lives").await?;
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
         Ok(chains.iter().any(|chain| chain["id"] == 8453 && chain["block"] == last))
     })
     .await?;
-    ensure!(balance(&stand, account).await?["amount"] == "0");
+    ensure!(balance(&harness, account).await?["amount"] == "0");
     base.resume_mining().await;
-    credited(&stand, account, "1000").await?;
+    credited(&harness, account, "1000").await?;
     blocks_pass(base, finality + 2).await?;
-    ensure!(balance(&stand, account).await?["amount"] == "1000", "and once");
+    ensure!(balance(&harness, account).await?["amount"] == "1000", "and once");
     service.stop().await
 }

@@ -4,7 +4,7 @@ use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::stand::{Engine, Stand, ask, new_account};
+use crate::harness::{Engine, Harness, ask, new_account};
 
 const CASES: usize = 1_500;
 
@@ -122,15 +122,15 @@ fn values() -> Vec<Value> {
 
 #[tokio::test]
 async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     // The same bodies every time, unless another seed is asked for.
     let seed = std::env::var("CAUSEWAY_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed) | 1;
     println!("seed {seed}");
-    let (mut rng, values, client) = (Rng(seed), values(), &stand.client);
+    let (mut rng, values, client) = (Rng(seed), values(), &harness.client);
     let user = new_account().address;
     let good = ask(user, user, (8453, Address::ZERO), (10, Address::ZERO), U256::from(10u64.pow(17)));
-    let (token, tail) = (stand.chain("base").token("USDC").address, stand.chain("base").token("TAIL").address);
+    let (token, tail) = (harness.chain("base").token("USDC").address, harness.chain("base").token("TAIL").address);
     let amount = U256::from(25_000_000u64);
     let routes = [
         good.clone(),
@@ -168,7 +168,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
             "/transactions/index",
             "/transactions/single",
         ]);
-        let request = client.post(stand.url(path)).header("content-type", "application/json").body(text.clone());
+        let request = client.post(harness.url(path)).header("content-type", "application/json").body(text.clone());
         let response = request.send().await?;
         let (status, shown) = (response.status().as_u16(), String::from_utf8_lossy(&text).into_owned());
         let answer: Value = response.json().await?;
@@ -184,6 +184,6 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
         ensure!(answer["statusCode"] == json!(status), "{path} {answer} for {shown}");
     }
     ensure!(quoted > 0, "nothing was ever answered with 200");
-    ensure!(stand.quote(&good).await.is_ok(), "it does not quote any more");
+    ensure!(harness.quote(&good).await.is_ok(), "it does not quote any more");
     service.stop().await
 }

@@ -5,24 +5,24 @@ use alloy::sol_types::SolValue;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::harness::{Engine, Harness, ask, new_account, request_id};
 use crate::process::causeway;
 use crate::repayment::allocator;
-use crate::stand::{Engine, Stand, ask, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
 #[tokio::test]
 async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let user = new_account().address;
     let good = ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)));
     let cases: Vec<(&str, Value, u16, &str, &str)> = vec![
         ("user", json!("0x12"), 400, "INVALID_ADDRESS", "user"),
         ("user", Value::Null, 400, "INVALID_PARAMETERS", "user"),
         ("recipient", json!("900123"), 400, "INVALID_ADDRESS", "recipient"),
-        ("recipient", json!(stand.chain("optimism").token("USDC").address), 400, "INVALID_RECIPIENT", "recipient"),
+        ("recipient", json!(harness.chain("optimism").token("USDC").address), 400, "INVALID_RECIPIENT", "recipient"),
         ("refundTo", json!("somewhere"), 400, "INVALID_ADDRESS", "refundTo"),
         ("originChainId", json!(1), 400, "UNSUPPORTED_CHAIN", "originChainId"),
         ("originChainId", json!("8453"), 400, "INVALID_PARAMETERS", "originChainId"),
@@ -49,7 +49,7 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
     for (field, value, code, error, said) in cases {
         let mut body = good.clone();
         body[field] = value.clone();
-        let (status, answer) = stand.post("/quote/v2", &body).await?;
+        let (status, answer) = harness.post("/quote/v2", &body).await?;
         let message = answer["message"].as_str().unwrap_or_default();
         ensure!(status == code && answer["errorCode"] == error, "{field} = {value}: {status} {answer}");
         ensure!(message.contains(said) && answer["statusCode"] == json!(code), "{field} = {value}: {answer}");
@@ -61,29 +61,29 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
     {
         body[field] = value;
     }
-    ensure!(stand.post("/quote/v2", &body).await?.0 == 200);
+    ensure!(harness.post("/quote/v2", &body).await?.0 == 200);
     service.stop().await
 }
 
 #[tokio::test]
 async fn every_failure_has_the_same_body() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let client = &stand.client;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let client = &harness.client;
     let id = "0x".to_owned() + &"ab".repeat(32);
     for (request, code, error) in [
-        (client.get(stand.url("/nowhere")), 404, "NOT_FOUND"),
-        (client.get(stand.url("/quote/v2")), 405, "METHOD_NOT_ALLOWED"),
-        (client.get(stand.url("/intents/status/v3")), 400, "INVALID_PARAMETERS"),
-        (client.get(stand.url("/intents/status/v3?requestId=0x12")), 400, "INVALID_PARAMETERS"),
-        (client.get(stand.url(&format!("/intents/status/v3?requestId={id}"))), 404, "REQUEST_NOT_FOUND"),
+        (client.get(harness.url("/nowhere")), 404, "NOT_FOUND"),
+        (client.get(harness.url("/quote/v2")), 405, "METHOD_NOT_ALLOWED"),
+        (client.get(harness.url("/intents/status/v3")), 400, "INVALID_PARAMETERS"),
+        (client.get(harness.url("/intents/status/v3?requestId=0x12")), 400, "INVALID_PARAMETERS"),
+        (client.get(harness.url(&format!("/intents/status/v3?requestId={id}"))), 404, "REQUEST_NOT_FOUND"),
         (
-            client.post(stand.url("/quote/v2")).header("content-type", "application/json").body("{"),
+            client.post(harness.url("/quote/v2")).header("content-type", "application/json").body("{"),
             400,
             "INVALID_PARAMETERS",
         ),
-        (client.post(stand.url("/quote/v2")).body("{}"), 400, "INVALID_PARAMETERS"),
-        (client.post(stand.url("/quote/v2")).json(&json!({"user": "x".repeat(400_000)})), 413, "INVALID_PARAMETERS"),
+        (client.post(harness.url("/quote/v2")).body("{}"), 400, "INVALID_PARAMETERS"),
+        (client.post(harness.url("/quote/v2")).json(&json!({"user": "x".repeat(400_000)})), 413, "INVALID_PARAMETERS"),
     ] {
         let response = request.header("origin", "https://shop.example").send().await?;
         ensure!(response.headers()["access-control-allow-origin"] == "*");
@@ -97,11 +97,11 @@ async fn every_failure_has_the_same_body() -> Result<()> {
 
 #[tokio::test]
 async fn browsers_may_ask_first() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let preflight = stand
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let preflight = harness
         .client
-        .request(reqwest::Method::OPTIONS, stand.url("/quote/v2"))
+        .request(reqwest::Method::OPTIONS, harness.url("/quote/v2"))
         .header("origin", "https://shop.example")
         .header("access-control-request-method", "POST")
         .header("access-control-request-headers", "content-type,relay-sdk-version,x-api-key")
@@ -119,34 +119,34 @@ async fn browsers_may_ask_first() -> Result<()> {
 
 #[tokio::test]
 async fn chains_and_documents_are_served() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (_, chains) = stand.get("/chains").await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (_, chains) = harness.get("/chains").await?;
     let base = chains["chains"].as_array().unwrap().iter().find(|chain| chain["id"] == json!(BASE)).unwrap();
-    ensure!(base["protocol"]["v2"]["depository"].as_str().unwrap().parse::<Address>()? == stand.depository);
+    ensure!(base["protocol"]["v2"]["depository"].as_str().unwrap().parse::<Address>()? == harness.depository);
     ensure!(base["currency"]["address"] == "0x0000000000000000000000000000000000000000");
     ensure!(base["solverCurrencies"].as_array().unwrap().iter().any(|currency| currency["symbol"] == "USDC"));
-    let (_, document) = stand.get("/openapi.json").await?;
+    let (_, document) = harness.get("/openapi.json").await?;
     ensure!(document["info"]["title"] == "cross-chain solver" && document["info"]["version"] == "1.0.0");
     ensure!(document["security"].is_null());
-    let metrics = stand.client.get(stand.url("/metrics")).send().await?.text().await?;
+    let metrics = harness.client.get(harness.url("/metrics")).send().await?.text().await?;
     ensure!(metrics.contains("causeway_http_requests_total"), "{metrics}");
     service.stop().await
 }
 
 #[tokio::test]
 async fn a_client_that_asks_too_often_is_turned_away() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config| {
+    let harness = Harness::with(Engine::Sqlite, |config| {
         config.limits.rate_limits = true;
         config.limits.quotes_per_minute = 3.try_into().unwrap();
         config.limits.others_per_minute = 100_000.try_into().unwrap();
     })
     .await?;
-    let service = stand.serve().await?;
-    let client = &stand.client;
+    let service = harness.serve().await?;
+    let client = &harness.client;
     let mut codes = Vec::new();
     for _ in 0..5 {
-        let response = client.post(stand.url("/quote/v2")).json(&json!({})).send().await?;
+        let response = client.post(harness.url("/quote/v2")).json(&json!({})).send().await?;
         codes.push(response.status().as_u16());
         ensure!(response.headers()["ratelimit-limit"] == "3");
         if response.status() == 429 {
@@ -161,14 +161,14 @@ async fn a_client_that_asks_too_often_is_turned_away() -> Result<()> {
 
 #[tokio::test]
 async fn anyone_can_check_the_order_id_of_a_quote() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let user = new_account().address;
     let mut body = ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)));
     body["includeProtocolData"] = json!(true);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let protocol = &quote["protocol"]["v2"];
-    let file = stand.folder.path().join("order.json");
+    let file = harness.folder.path().join("order.json");
     std::fs::write(&file, protocol["orderData"].to_string())?;
     let printed = causeway().arg("order-id").arg(&file).output()?;
     ensure!(printed.status.success());
@@ -181,16 +181,19 @@ async fn anyone_can_check_the_order_id_of_a_quote() -> Result<()> {
 /// The solver's word on a request can be checked by anybody, on a chain too.
 #[tokio::test]
 async fn what_a_request_is_is_signed_for() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config| config.allocator = Some(allocator(config))).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::with(Engine::Sqlite, |config| config.allocator = Some(allocator(config))).await?;
+    let service = harness.serve().await?;
     let (user, recipient) = (new_account().address, new_account().address);
-    let usdc = |chain| stand.chain(chain).token("USDC").address;
+    let usdc = |chain| harness.chain(chain).token("USDC").address;
     let (from, to, units) = (usdc("base"), usdc("optimism"), U256::from(25_000_000u64));
-    let quote = stand.quote(&ask(user, recipient, (BASE, from), (OPTIMISM, to), units)).await?;
+    let quote = harness.quote(&ask(user, recipient, (BASE, from), (OPTIMISM, to), units)).await?;
     let id: B256 = request_id(&quote).parse()?;
-    let (_, chains) = stand.get("/chains").await?;
+    let (_, chains) = harness.get("/chains").await?;
     let ours: Vec<Address> = serde_json::from_value(chains["chains"][0]["solverAddresses"].clone())?;
-    ensure!(ours.contains(&stand.treasury.address) && ours.contains(&stand.devnet.keys.allocator.address), "{ours:?}");
+    ensure!(
+        ours.contains(&harness.treasury.address) && ours.contains(&harness.devnet.keys.allocator.address),
+        "{ours:?}"
+    );
 
     let (base, optimism) = (U256::from(BASE), U256::from(OPTIMISM));
     let first = (id, base, user.into_word(), from.into_word(), units, optimism, recipient.into_word()).abi_encode();
@@ -199,11 +202,11 @@ async fn what_a_request_is_is_signed_for() -> Result<()> {
     for (version, encoded, member, value) in
         [("", first, "originAmount", json!("25000000")), ("/v2", second, "destinationCurrency", json!(to))]
     {
-        let (code, word) = stand.get(&format!("/requests/{id}/signature{version}")).await?;
+        let (code, word) = harness.get(&format!("/requests/{id}/signature{version}")).await?;
         ensure!(code == 200, "{word}");
         let data = &word["requestData"];
         ensure!(same(&data["originUser"], user) && same(&data["destinationUser"], recipient), "{data}");
-        ensure!(data["originTransferDestination"].as_str().is_some_and(|it| it.parse() == Ok(stand.depository)));
+        ensure!(data["originTransferDestination"].as_str().is_some_and(|it| it.parse() == Ok(harness.depository)));
         ensure!(data[member].to_string().eq_ignore_ascii_case(&value.to_string()), "{data}");
         let signature: Signature = word["signature"].as_str().unwrap().parse()?;
         let signer = signature.recover_address_from_prehash(&eip191_hash_message(keccak256(encoded)))?;
@@ -212,7 +215,7 @@ async fn what_a_request_is_is_signed_for() -> Result<()> {
             ("0x12".to_owned(), 400, "INVALID_PARAMETERS"),
             (B256::repeat_byte(1).to_string(), 404, "REQUEST_NOT_FOUND"),
         ] {
-            let (code, answer) = stand.get(&format!("/requests/{bad}/signature{version}")).await?;
+            let (code, answer) = harness.get(&format!("/requests/{bad}/signature{version}")).await?;
             ensure!(
                 (code, &answer["code"], &answer["errorCode"]) == (status, &json!(error), &json!(error)),
                 "{answer}"
@@ -229,14 +232,14 @@ fn same(text: &Value, address: Address) -> bool {
 /// Every member a client may read, with what differs from run to run left out.
 #[tokio::test]
 async fn the_answers_have_their_documented_shape() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let (user, recipient) = (Address::repeat_byte(0x11), Address::repeat_byte(0x22));
-    let (here, there) = (stand.chain("base").token("USDC").address, stand.chain("optimism").token("USDC").address);
+    let (here, there) = (harness.chain("base").token("USDC").address, harness.chain("optimism").token("USDC").address);
     let mut body = ask(user, recipient, (BASE, here), (OPTIMISM, there), U256::from(250_000_000u64));
     body["includeProtocolData"] = json!(true);
     body["referrer"] = json!("shop");
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     insta::assert_json_snapshot!("quote", quote, {
         ".steps[].requestId" => "[request id]",
         ".steps[].items[].data.data" => "[calldata]",
@@ -250,9 +253,9 @@ async fn the_answers_have_their_documented_shape() -> Result<()> {
         ".protocol.v2.orderData.inputs[].refunds[].deadline" => "[in seven days]",
         ".protocol.v2.orderData.output.deadline" => "[in seven days]",
     });
-    let status = stand.status(quote["steps"][0]["requestId"].as_str().unwrap()).await?;
+    let status = harness.status(quote["steps"][0]["requestId"].as_str().unwrap()).await?;
     insta::assert_json_snapshot!("status", status, { ".updatedAt" => "[ms]", ".quoteCreatedAt" => "[ms]" });
-    let (_, chains) = stand.get("/chains").await?;
+    let (_, chains) = harness.get("/chains").await?;
     insta::assert_json_snapshot!("chain", chains["chains"][0], {
         ".httpRpcUrl" => "[address]",
         ".wsRpcUrl" => "[address]",
@@ -265,15 +268,15 @@ async fn the_answers_have_their_documented_shape() -> Result<()> {
 /// A price is what a quote would say, and leaves nothing behind.
 #[tokio::test]
 async fn a_price_is_a_quote_without_the_promise() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let user = new_account().address;
     let body = ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)));
-    let (code, price) = stand.post("/price", &body).await?;
-    let quote = stand.quote(&body).await?;
+    let (code, price) = harness.post("/price", &body).await?;
+    let quote = harness.quote(&body).await?;
     ensure!(code == 200 && price["steps"].is_null() && price["protocol"].is_null());
     ensure!(price["details"] == quote["details"] && price["fees"] == quote["fees"]);
-    let (code, bad) = stand.post("/price", &json!({ "user": user })).await?;
+    let (code, bad) = harness.post("/price", &json!({ "user": user })).await?;
     ensure!(code == 400 && bad["errorCode"] == "INVALID_PARAMETERS");
     service.stop().await
 }
@@ -281,8 +284,8 @@ async fn a_price_is_a_quote_without_the_promise() -> Result<()> {
 /// Clients announce what they send; nothing depends on it.
 #[tokio::test]
 async fn announcements_are_taken_and_checked_for_form() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let hash = "0x".to_owned() + &"ab".repeat(32);
     let tx = json!({ "txHash": hash }).to_string();
     for (path, body, code) in [
@@ -295,7 +298,7 @@ async fn announcements_are_taken_and_checked_for_form() -> Result<()> {
         ("single", json!({ "requestId": hash, "chainId": "10", "tx": "{" }), 400),
         ("single", json!({ "requestId": "1", "chainId": "10", "tx": tx }), 400),
     ] {
-        let (status, answer) = stand.post(&format!("/transactions/{path}"), &body).await?;
+        let (status, answer) = harness.post(&format!("/transactions/{path}"), &body).await?;
         ensure!(status == code && answer["message"].is_string(), "{path} {body}: {status} {answer}");
     }
     service.stop().await
@@ -305,12 +308,12 @@ async fn announcements_are_taken_and_checked_for_form() -> Result<()> {
 #[tokio::test]
 async fn what_data_costs_is_part_of_the_gas() -> Result<()> {
     const ARBITRUM: u64 = 42161;
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let user = new_account().address;
     let gas = async |to: u64| {
         let body = ask(user, user, (BASE, Address::ZERO), (to, Address::ZERO), U256::from(10u64.pow(17)));
-        anyhow::Ok(crate::stand::amount(&stand.quote(&body).await?["fees"]["relayerGas"]["amount"]))
+        anyhow::Ok(crate::harness::amount(&harness.quote(&body).await?["fees"]["relayerGas"]["amount"]))
     };
     // The two have the same gas price and gas; only one has an oracle for data.
     let (with_data, without) = (gas(OPTIMISM).await?, gas(ARBITRUM).await?);

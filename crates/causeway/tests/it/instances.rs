@@ -13,9 +13,11 @@ use tokio::sync::MutexGuard;
 use crate::audit::{audit, differences};
 use crate::claims;
 use crate::fast_fill::integrator;
+use crate::harness::{
+    Engine, Harness, amount, ask, blocks_pass, eventually, execute, free_port, new_account, request_id,
+};
 use crate::process::{causeway, serve_as};
 use crate::repayment;
-use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, free_port, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -50,11 +52,11 @@ impl Part {
 }
 
 /// A configuration of its own: `change` takes away what the process is not given.
-fn file(stand: &Stand, name: &str, port: u16, change: impl FnOnce(&mut Config)) -> Result<PathBuf> {
-    let mut config = stand.config.clone();
+fn file(harness: &Harness, name: &str, port: u16, change: impl FnOnce(&mut Config)) -> Result<PathBuf> {
+    let mut config = harness.config.clone();
     config.listen.set_port(port);
     change(&mut config);
-    let path = stand.folder.path().join(format!("{name}.toml"));
+    let path = harness.folder.path().join(format!("{name}.toml"));
     std::fs::write(&path, toml::to_string_pretty(&config)?)?;
     Ok(path)
 }
@@ -83,37 +85,37 @@ fn only_allocator(config: &mut Config) {
     config.solver.treasury_key = None;
 }
 
-pub fn api(stand: &Stand) -> Result<Part> {
-    let port = stand.config.listen.port();
-    let process = serve_as("api", &file(stand, "api", port, without_wallets)?, None)?;
-    Ok(Part { process, url: stand.url("") })
+pub fn api(harness: &Harness) -> Result<Part> {
+    let port = harness.config.listen.port();
+    let process = serve_as("api", &file(harness, "api", port, without_wallets)?, None)?;
+    Ok(Part { process, url: harness.url("") })
 }
 
-pub fn worker(stand: &Stand, name: &str, crash_at: Option<&str>) -> Result<Part> {
+pub fn worker(harness: &Harness, name: &str, crash_at: Option<&str>) -> Result<Part> {
     let port = free_port()?;
-    let process = serve_as("worker", &file(stand, name, port, only_wallets)?, crash_at)?;
+    let process = serve_as("worker", &file(harness, name, port, only_wallets)?, crash_at)?;
     Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
 }
 
-fn allocator(stand: &Stand) -> Result<Part> {
+fn allocator(harness: &Harness) -> Result<Part> {
     let port = free_port()?;
-    let process = serve_as("allocator", &file(stand, "allocator", port, only_allocator)?, None)?;
+    let process = serve_as("allocator", &file(harness, "allocator", port, only_allocator)?, None)?;
     Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
 }
 
-async fn stand() -> Result<(Stand, MutexGuard<'static, ()>)> {
-    let (stand, turn) = Stand::unhurried(|config| {
+async fn harness() -> Result<(Harness, MutexGuard<'static, ()>)> {
+    let (harness, turn) = Harness::unhurried(|config| {
         repayment::repaid(config);
         config.instances.lease_millis = LEASE_MILLIS;
     })
     .await?;
-    repayment::name_allocator(&stand).await?;
-    Ok((stand, turn))
+    repayment::name_allocator(&harness).await?;
+    Ok((harness, turn))
 }
 
 /// The lease as the API sees it: who holds it, and for the how manieth time it was taken. Zero while nobody does.
-async fn lease(stand: &Stand, kind: &str) -> Result<(String, i64)> {
-    let (_, lives) = stand.get("/lives").await?;
+async fn lease(harness: &Harness, kind: &str) -> Result<(String, i64)> {
+    let (_, lives) = harness.get("/lives").await?;
     let leases = lives["report"]["instance"]["leases"].as_array().cloned().unwrap_or_default();
     let lease = leases.into_iter().find(|lease| lease["kind"] == kind).unwrap_or_default();
     let held = lease["held"] == true;
@@ -121,12 +123,13 @@ async fn lease(stand: &Stand, kind: &str) -> Result<(String, i64)> {
     Ok((holder, lease["epoch"].as_i64().filter(|_| held).unwrap_or_default()))
 }
 
-pub async fn becomes_worker(stand: &Stand, part: &Part) -> Result<i64> {
+pub async fn becomes_worker(harness: &Harness, part: &Part) -> Result<i64> {
     part.is_up().await?;
     let name = part.name().await?;
-    let holds = || async { Ok(lease(stand, "worker").await.is_ok_and(|(holder, epoch)| holder == name && epoch > 0)) };
+    let holds =
+        || async { Ok(lease(harness, "worker").await.is_ok_and(|(holder, epoch)| holder == name && epoch > 0)) };
     eventually("it becomes the worker", holds).await?;
-    Ok(lease(stand, "worker").await?.1)
+    Ok(lease(harness, "worker").await?.1)
 }
 
 struct Transfer {
@@ -135,15 +138,15 @@ struct Transfer {
 }
 
 /// Asks and pays, and does not wait for what follows.
-async fn begin(stand: &Stand, count: usize) -> Result<Vec<Transfer>> {
-    let base = stand.chain("base");
+async fn begin(harness: &Harness, count: usize) -> Result<Vec<Transfer>> {
+    let base = harness.chain("base");
     let user = base.fresh_user().await?;
     let mut begun = Vec::new();
     for _ in 0..count {
         let recipient = new_account().address;
         let value = U256::from(20_000_000_000_000_000u64);
         let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
-        let quote = stand.quote(&body).await?;
+        let quote = harness.quote(&body).await?;
         execute(base, &quote, &user).await?;
         begun.push(Transfer { quote, recipient });
     }
@@ -151,10 +154,10 @@ async fn begin(stand: &Stand, count: usize) -> Result<Vec<Transfer>> {
 }
 
 /// Every transfer has arrived, once, and the books agree with the chains.
-async fn ended_once(stand: &Stand, transfers: &[Transfer]) -> Result<()> {
-    let optimism = stand.chain("optimism");
+async fn ended_once(harness: &Harness, transfers: &[Transfer]) -> Result<()> {
+    let optimism = harness.chain("optimism");
     for Transfer { quote, .. } in transfers {
-        stand.wait_for(request_id(quote), "success").await?;
+        harness.wait_for(request_id(quote), "success").await?;
     }
     // Whatever would pay a second time has had every chance to.
     blocks_pass(optimism, 6).await?;
@@ -162,50 +165,50 @@ async fn ended_once(stand: &Stand, transfers: &[Transfer]) -> Result<()> {
         let promised = amount(&quote["details"]["currencyOut"]["amount"]);
         ensure!(optimism.balance(Address::ZERO, *recipient).await? == promised, "{}", request_id(quote));
     }
-    let (findings, content) = audit(stand).await?;
+    let (findings, content) = audit(harness).await?;
     ensure!(content, "{:#?}", differences(&findings));
     Ok(())
 }
 
 #[tokio::test]
 async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
-    let (stand, _turn) = stand().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
-    let had = base.balance(Address::ZERO, stand.treasury.address).await?;
-    let api = api(&stand)?;
+    let (harness, _turn) = harness().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let had = base.balance(Address::ZERO, harness.treasury.address).await?;
+    let api = api(&harness)?;
     api.is_up().await?;
     // Without a worker nothing is promised.
     let user = base.fresh_user().await?;
     let value = U256::from(20_000_000_000_000_000u64);
     let body = ask(user.address, new_account().address, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
-    let (code, refused) = stand.post("/quote/v2", &body).await?;
+    let (code, refused) = harness.post("/quote/v2", &body).await?;
     ensure!((code, &refused["errorCode"]) == (400, &json!("CHAIN_DISABLED")), "{code} {refused}");
 
-    let (worker, allocator) = (worker(&stand, "worker", None)?, allocator(&stand)?);
-    stand.wait_until_served().await?;
-    becomes_worker(&stand, &worker).await?;
+    let (worker, allocator) = (worker(&harness, "worker", None)?, allocator(&harness)?);
+    harness.wait_until_served().await?;
+    becomes_worker(&harness, &worker).await?;
     // A contract that takes nothing with data: whoever pays has to know what who quoted has found out.
     let contract = new_account().address;
     // calldatasize, jumpi, stop; else revert.
     optimism.set_code(contract, vec![0x36, 0x60, 0x05, 0x57, 0x00, 0x5b, 0x5f, 0x5f, 0xfd].into()).await?;
     let body = ask(user.address, contract, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
-    stand.quote(&body).await?;
-    let database = store::Store::open(&causeway::assemble::database(&stand.config)?)?;
+    harness.quote(&body).await?;
+    let database = store::Store::open(&causeway::assemble::database(&harness.config)?)?;
     let chain = domain::ids::ChainId(OPTIMISM);
     eventually("the contract is noted", || async {
         Ok(database.read(move |tx| store::contracts::is_known(tx, chain, contract)).await?)
     })
     .await?;
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     let arrived = optimism.balance(Address::ZERO, contract).await?;
     ensure!(arrived == amount(&quote["details"]["currencyOut"]["amount"]), "{arrived}");
-    let transfers = begin(&stand, 3).await?;
-    ended_once(&stand, &transfers).await?;
+    let transfers = begin(&harness, 3).await?;
+    ended_once(&harness, &transfers).await?;
     let deposited = value * U256::from(4);
     eventually("the treasury is repaid", || async {
-        Ok(base.balance(Address::ZERO, stand.treasury.address).await? == had + deposited)
+        Ok(base.balance(Address::ZERO, harness.treasury.address).await? == had + deposited)
     })
     .await?;
 
@@ -213,12 +216,12 @@ async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
         let instance = part.instance().await?;
         ensure!(instance["role"] == role && instance["answering"] == 1, "{instance}");
     }
-    ensure!(lease(&stand, "allocator").await?.0 == allocator.name().await?);
+    ensure!(lease(&harness, "allocator").await?.0 == allocator.name().await?);
     // Who does not quote answers nobody but the operator.
     ensure!(worker.get("/chains").await?.0 == 404);
     let (_, metrics) = worker.get("/metrics").await?;
     ensure!(metrics.contains("causeway_lease_held{kind=\"worker\"} 1"), "{metrics}");
-    let toml = stand.folder.path().join("api.toml");
+    let toml = harness.folder.path().join("api.toml");
     let doctor = causeway().args(["doctor", "--role", "api", "--config"]).arg(toml).output()?;
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
     ensure!(said.contains(&format!("{} is the worker, epoch 1", worker.name().await?)), "{said}");
@@ -232,31 +235,31 @@ async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
 /// one.
 #[tokio::test]
 async fn an_api_hands_fast_fills_and_claims_to_the_worker() -> Result<()> {
-    let (stand, _turn) = stand().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let (harness, _turn) = harness().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, there) = (base.token("USDC").address, optimism.token("USDC").address);
-    let (api, worker) = (api(&stand)?, worker(&stand, "worker", None)?);
+    let (api, worker) = (api(&harness)?, worker(&harness, "worker", None)?);
     api.is_up().await?;
-    becomes_worker(&stand, &worker).await?;
-    stand.wait_until_served().await?;
-    let by = integrator(&stand, 200).await?;
+    becomes_worker(&harness, &worker).await?;
+    harness.wait_until_served().await?;
+    let by = integrator(&harness, 200).await?;
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let body = ask(user.address, recipient, (BASE, usdc), (OPTIMISM, there), U256::from(60_000_000u64));
-    let (code, quote) = by.post(&stand, "/quote/v2", &body).await?;
+    let (code, quote) = by.post(&harness, "/quote/v2", &body).await?;
     ensure!(code == 200, "{quote}");
-    let (code, answer) = by.fast_fill(&stand, request_id(&quote)).await?;
+    let (code, answer) = by.fast_fill(&harness, request_id(&quote)).await?;
     ensure!(code == 200, "{answer}");
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(there, recipient).await? == promised);
     // What stands for the fast fill is not to be claimed.
     let owner = new_account().address;
-    claims::claim(&stand, &by.wallet, owner, None).await?;
-    claims::becomes(&stand, by.wallet.address, "success").await?;
+    claims::claim(&harness, &by.wallet, owner, None).await?;
+    claims::becomes(&harness, by.wallet.address, "success").await?;
     ensure!(base.balance(usdc, owner).await? == U256::from(140_000_000u64));
     execute(base, &quote, &user).await?;
     eventually("the hold ends", || async {
-        let (_, body) = stand.get(&format!("/app-fees/{:#x}/balances", by.wallet.address)).await?;
+        let (_, body) = harness.get(&format!("/app-fees/{:#x}/balances", by.wallet.address)).await?;
         Ok(body["outstandingFastFillBalanceUsd"] == 0.0 && body["availableBalanceUsd"] == 60.0)
     })
     .await?;
@@ -265,35 +268,35 @@ async fn an_api_hands_fast_fills_and_claims_to_the_worker() -> Result<()> {
     for part in [api, worker] {
         ensure!(part.process.terminate().await?.success());
     }
-    let (findings, content) = audit(&stand).await?;
+    let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:#?}", differences(&findings));
     Ok(())
 }
 
 #[tokio::test]
 async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
-    let (stand, _turn) = stand().await?;
-    let _api = api(&stand)?;
+    let (harness, _turn) = harness().await?;
+    let _api = api(&harness)?;
     // This one dies the moment it becomes the worker, and leaves the lease behind.
-    let mut first = worker(&stand, "first", Some("lease.taken"))?;
-    first.process.wait_until_dead(crate::stand::PATIENCE).await?;
-    let mut active = worker(&stand, "active", None)?;
-    ensure!(becomes_worker(&stand, &active).await? == 2);
-    let standby = worker(&stand, "standby", None)?;
+    let mut first = worker(&harness, "first", Some("lease.taken"))?;
+    first.process.wait_until_dead(crate::harness::PATIENCE).await?;
+    let mut active = worker(&harness, "active", None)?;
+    ensure!(becomes_worker(&harness, &active).await? == 2);
+    let standby = worker(&harness, "standby", None)?;
     standby.is_up().await?;
-    stand.wait_until_served().await?;
+    harness.wait_until_served().await?;
     // Another that is told to do everything with a worker's keys says what it lacks.
-    let refused = causeway().args(["serve", "--config"]).arg(stand.folder.path().join("active.toml")).output()?;
+    let refused = causeway().args(["serve", "--config"]).arg(harness.folder.path().join("active.toml")).output()?;
     ensure!(String::from_utf8_lossy(&refused.stderr).contains("solver.order_key"), "{refused:?}");
     // And the books are not to be mended while somebody works on them.
-    let recover = causeway().args(["recover", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    let recover = causeway().args(["recover", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
     ensure!(String::from_utf8_lossy(&recover.stderr).contains("stop it first"), "{recover:?}");
 
-    let mut transfers = begin(&stand, 6).await?;
+    let mut transfers = begin(&harness, 6).await?;
     active.process.kill()?;
-    transfers.extend(begin(&stand, 6).await?);
-    ensure!(becomes_worker(&stand, &standby).await? == 3);
-    ended_once(&stand, &transfers).await?;
+    transfers.extend(begin(&harness, 6).await?);
+    ensure!(becomes_worker(&harness, &standby).await? == 3);
+    ended_once(&harness, &transfers).await?;
     ensure!(standby.process.terminate().await?.success());
     Ok(())
 }
@@ -301,38 +304,38 @@ async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
 /// It stands still for longer than its lease lasts, with work in its hands, and then goes on as if nothing had been.
 #[tokio::test]
 async fn a_worker_that_slept_through_its_lease_writes_nothing() -> Result<()> {
-    let (stand, _turn) = stand().await?;
-    let _api = api(&stand)?;
-    let sleeper = worker(&stand, "sleeper", None)?;
-    let epoch = becomes_worker(&stand, &sleeper).await?;
-    stand.wait_until_served().await?;
-    let mut standby = worker(&stand, "standby", None)?;
+    let (harness, _turn) = harness().await?;
+    let _api = api(&harness)?;
+    let sleeper = worker(&harness, "sleeper", None)?;
+    let epoch = becomes_worker(&harness, &sleeper).await?;
+    harness.wait_until_served().await?;
+    let mut standby = worker(&harness, "standby", None)?;
     standby.is_up().await?;
-    let mut transfers = begin(&stand, 6).await?;
+    let mut transfers = begin(&harness, 6).await?;
     sleeper.process.signal(Signal::SIGSTOP)?;
-    transfers.extend(begin(&stand, 3).await?);
-    let after = becomes_worker(&stand, &standby).await?;
+    transfers.extend(begin(&harness, 3).await?);
+    let after = becomes_worker(&harness, &standby).await?;
     ensure!(after > epoch);
     sleeper.process.signal(Signal::SIGCONT)?;
-    transfers.extend(begin(&stand, 3).await?);
+    transfers.extend(begin(&harness, 3).await?);
     eventually("it notices", || async {
         let (_, metrics) = sleeper.get("/metrics").await?;
         Ok(metrics.contains("causeway_leases_lost_total{kind=\"worker\"} 1"))
     })
     .await?;
-    ended_once(&stand, &transfers).await?;
-    ensure!(lease(&stand, "worker").await? == (standby.name().await?, after));
+    ended_once(&harness, &transfers).await?;
+    ensure!(lease(&harness, "worker").await? == (standby.name().await?, after));
     // It stands by now, and is as good as new when it is needed.
     standby.process.kill()?;
-    let transfers = begin(&stand, 2).await?;
-    ensure!(becomes_worker(&stand, &sleeper).await? > after);
-    ended_once(&stand, &transfers).await
+    let transfers = begin(&harness, 2).await?;
+    ensure!(becomes_worker(&harness, &sleeper).await? > after);
+    ended_once(&harness, &transfers).await
 }
 
 #[tokio::test]
 async fn a_sqlite_file_is_served_by_one_process() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let toml = stand.folder.path().join("dev.toml");
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let toml = harness.folder.path().join("dev.toml");
     for role in ["api", "worker", "allocator"] {
         let output = causeway().args(["serve", "--role", role, "--config"]).arg(&toml).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

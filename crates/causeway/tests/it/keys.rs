@@ -8,23 +8,23 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
 use crate::fast_fill::sign;
+use crate::harness::{Engine, Harness, ask, eventually, new_account, request_id};
 use crate::process::{causeway, serve_logging};
-use crate::stand::{Engine, Stand, ask, eventually, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
 /// Runs `causeway keys` and gives what it printed.
-fn keys(stand: &Stand, args: &[&str]) -> Result<String> {
-    let config = stand.folder.path().join("dev.toml");
+fn keys(harness: &Harness, args: &[&str]) -> Result<String> {
+    let config = harness.folder.path().join("dev.toml");
     let output = causeway().arg("keys").args(args).arg("--config").arg(config).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Makes a key and gives its id and its text.
-pub fn create(stand: &Stand, more: &[&str]) -> Result<(String, String)> {
-    let printed = keys(stand, &[&["create", "--name", "an app"], more].concat())?;
+pub fn create(harness: &Harness, more: &[&str]) -> Result<(String, String)> {
+    let printed = keys(harness, &[&["create", "--name", "an app"], more].concat())?;
     id_and_text(&printed)
 }
 
@@ -51,21 +51,21 @@ fn holds(file: &Path, part: &[u8]) -> Result<bool> {
 }
 
 async fn made_changed_and_ended(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let (client, log) = (&stand.client, stand.folder.path().join("log"));
-    let served = serve_logging(&stand.folder.path().join("dev.toml"), &log)?;
-    stand.wait_until_served().await?;
-    let get = |path: &str| client.get(stand.url(path));
-    let post = |body: &Value| client.post(stand.url("/quote/v2")).json(body);
+    let harness = Harness::new(engine).await?;
+    let (client, log) = (&harness.client, harness.folder.path().join("log"));
+    let served = serve_logging(&harness.folder.path().join("dev.toml"), &log)?;
+    harness.wait_until_served().await?;
+    let get = |path: &str| client.get(harness.url(path));
+    let post = |body: &Value| client.post(harness.url("/quote/v2")).json(body);
 
     // Good at once, in either header, and remembered by what is quoted with it.
-    let (id, text) = create(&stand, &[])?;
+    let (id, text) = create(&harness, &[])?;
     ensure!(answer(get("/chains").header("x-api-key", &text)).await?.0 == 200);
     ensure!(answer(get("/chains").bearer_auth(&text)).await?.0 == 200);
     let (code, quoted) = answer(post(&a_quote()).header("x-api-key", &text)).await?;
     ensure!(code == 200, "{quoted}");
     let request = request_id(&quoted).parse()?;
-    let store = store::Store::open(&causeway::assemble::database(&stand.config)?)?;
+    let store = store::Store::open(&causeway::assemble::database(&harness.config)?)?;
     let stored = store.read(move |tx| store::requests::find(tx, request)).await?.context("the quote")?;
     ensure!(stored.quote.ask.key.map(|key| key.to_string()) == Some(id.clone()));
     store.close().await;
@@ -99,12 +99,12 @@ async fn made_changed_and_ended(engine: Engine) -> Result<()> {
     ensure!(answer(get("/chains").header("x-api-key", causeway::local::OPERATOR_TOKEN)).await?.0 == 401);
 
     // Renamed, limited and listed.
-    let shown = keys(&stand, &["rename", &id, "another name"])?;
+    let shown = keys(&harness, &["rename", &id, "another name"])?;
     ensure!(shown.contains("another name"), "{shown}");
-    let shown = keys(&stand, &["limits", &id, "--elevated", "true", "--rate", "quotes=3/min"])?;
+    let shown = keys(&harness, &["limits", &id, "--elevated", "true", "--rate", "quotes=3/min"])?;
     ensure!(shown.contains("3/min  (its own)") && shown.contains("20/s"), "{shown}");
-    ensure!(keys(&stand, &["list"])?.contains(&id) && keys(&stand, &["show", &id])?.contains("another name"));
-    ensure!(keys(&stand, &["show", "key_00000000000000000000"]).is_err());
+    ensure!(keys(&harness, &["list"])?.contains(&id) && keys(&harness, &["show", &id])?.contains("another name"));
+    ensure!(keys(&harness, &["show", "key_00000000000000000000"]).is_err());
 
     // With an overlap both texts are good; without one the old ends within seconds, and so does a revoked key.
     let refused = async |text: &str| {
@@ -113,25 +113,25 @@ async fn made_changed_and_ended(engine: Engine) -> Result<()> {
         })
         .await
     };
-    let (_, second) = id_and_text(&keys(&stand, &["rotate", &id, "--overlap-secs", "3600"])?)?;
+    let (_, second) = id_and_text(&keys(&harness, &["rotate", &id, "--overlap-secs", "3600"])?)?;
     ensure!(second != text);
     for text in [&text, &second] {
         ensure!(answer(get("/chains").header("x-api-key", text)).await?.0 == 200);
     }
-    let (_, third) = id_and_text(&keys(&stand, &["rotate", &id])?)?;
+    let (_, third) = id_and_text(&keys(&harness, &["rotate", &id])?)?;
     ensure!(answer(get("/chains").header("x-api-key", &third)).await?.0 == 200);
     refused(&text).await?;
     refused(&second).await?;
     ensure!(answer(get("/chains").header("x-api-key", &third)).await?.0 == 200);
-    keys(&stand, &["revoke", &id])?;
+    keys(&harness, &["revoke", &id])?;
     refused(&third).await?;
-    ensure!(keys(&stand, &["rotate", &id]).is_err());
+    ensure!(keys(&harness, &["rotate", &id]).is_err());
 
     // Nowhere in clear: not in what the service said and measured, and not in its files.
     let metrics = get("/metrics").send().await?.text().await?;
     ensure!(metrics.contains("causeway_wrong_keys_total"), "no metrics");
     ensure!(served.terminate().await?.success());
-    let files: Vec<_> = std::fs::read_dir(stand.folder.path())?.collect::<std::io::Result<_>>()?;
+    let files: Vec<_> = std::fs::read_dir(harness.folder.path())?.collect::<std::io::Result<_>>()?;
     ensure!(holds(&log, b"listening on")?, "nothing was logged");
     for text in [&text, &second, &third] {
         let secret = &text[4..];
@@ -161,7 +161,7 @@ fn figure(response: &Response, header: &str) -> Option<u64> {
 
 #[tokio::test]
 async fn a_caller_is_counted_by_its_key_or_by_its_address() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config| {
+    let harness = Harness::with(Engine::Sqlite, |config| {
         config.limits.rate_limits = true;
         config.limits.others_per_minute = 40.try_into().unwrap();
         config.limits.quotes_per_minute = 2.try_into().unwrap();
@@ -169,12 +169,12 @@ async fn a_caller_is_counted_by_its_key_or_by_its_address() -> Result<()> {
         config.trusted_proxies = vec!["127.0.0.1".to_owned()];
     })
     .await?;
-    let (id, text) = create(&stand, &[])?;
-    keys(&stand, &["limits", &id, "--rate", "quotes=4/min"])?;
-    let service = stand.serve().await?;
-    let client = &stand.client;
+    let (id, text) = create(&harness, &[])?;
+    keys(&harness, &["limits", &id, "--rate", "quotes=4/min"])?;
+    let service = harness.serve().await?;
+    let client = &harness.client;
     // The quote itself need not be good.
-    let quote = |from: &str| client.post(stand.url("/quote/v2")).header("x-forwarded-for", from).json(&json!({}));
+    let quote = |from: &str| client.post(harness.url("/quote/v2")).header("x-forwarded-for", from).json(&json!({}));
     let codes = async |call: &dyn Fn() -> RequestBuilder, times: usize| {
         let mut codes = Vec::new();
         for _ in 0..times {
@@ -196,7 +196,7 @@ async fn a_caller_is_counted_by_its_key_or_by_its_address() -> Result<()> {
     ensure!(codes(&|| quote("2001:db8::1"), 2).await? == [400, 400]);
     ensure!(codes(&|| quote("2001:db8::ffff"), 1).await? == [429]);
     // Other routes have an allowance of their own.
-    let other = || client.get(stand.url("/chains")).header("x-forwarded-for", "9.9.9.9");
+    let other = || client.get(harness.url("/chains")).header("x-forwarded-for", "9.9.9.9");
     ensure!(codes(&other, 2).await? == [200, 200]);
 
     // Guessing keys ends soon; a key that is known goes on from the same address.
@@ -208,24 +208,24 @@ async fn a_caller_is_counted_by_its_key_or_by_its_address() -> Result<()> {
     ensure!(codes(&other, 1).await? == [200]);
 
     // The older listing says nothing of its limits.
-    let listing = client.get(stand.url("/requests/v2")).header("x-forwarded-for", "9.9.9.7").send().await?;
+    let listing = client.get(harness.url("/requests/v2")).header("x-forwarded-for", "9.9.9.7").send().await?;
     ensure!(figure(&listing, "ratelimit-limit").is_none());
     service.stop().await
 }
 
 #[tokio::test]
 async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let (id, text) = create(&stand, &[])?;
-    let (_, other) = create(&stand, &[])?;
-    let service = stand.serve().await?;
-    let client = &stand.client;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let (id, text) = create(&harness, &[])?;
+    let (_, other) = create(&harness, &[])?;
+    let service = harness.serve().await?;
+    let client = &harness.client;
     let link = async |key: &str, body: Value| {
-        answer(client.post(stand.url("/keys/wallet")).header("x-api-key", key).json(&body)).await
+        answer(client.post(harness.url("/keys/wallet")).header("x-api-key", key).json(&body)).await
     };
     let (owner, stranger) = (new_account(), new_account());
     let wallet = owner.address;
-    ensure!(answer(client.post(stand.url("/keys/wallet")).json(&json!({ "wallet": wallet }))).await?.0 == 401);
+    ensure!(answer(client.post(harness.url("/keys/wallet")).json(&json!({ "wallet": wallet }))).await?.0 == 401);
     for bad in [json!({}), json!({ "wallet": "0x12" }), json!({ "wallet": Address::ZERO })] {
         ensure!(link(&text, bad).await?.0 == 400);
     }
@@ -237,7 +237,7 @@ async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
     let signed = |message: &str| json!({ "wallet": wallet, "signature": sign(&owner, message) });
     ensure!(link(&text, signed("anything")).await?.0 == 400, "nothing was asked");
     let asked = message(&text, wallet).await?;
-    ensure!(asked.contains(&id) && asked.contains(&wallet.to_string()) && asked.contains(&stand.url("")), "{asked}");
+    ensure!(asked.contains(&id) && asked.contains(&wallet.to_string()) && asked.contains(&harness.url("")), "{asked}");
     // Another's signature, another message, another key's message, and one that was replaced.
     let by_stranger = json!({ "wallet": wallet, "signature": sign(&stranger, &asked) });
     ensure!(link(&text, by_stranger).await?.0 == 400);
@@ -249,21 +249,21 @@ async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
     let (code, linked) = link(&text, signed(&newer)).await?;
     ensure!(code == 200 && linked["linked"] == true && linked["keyId"] == id, "{linked}");
     ensure!(link(&text, signed(&newer)).await?.0 == 400, "a signature was taken twice");
-    ensure!(keys(&stand, &["show", &id])?.contains(&wallet.to_string()));
+    ensure!(keys(&harness, &["show", &id])?.contains(&wallet.to_string()));
     // Known at once where it was linked.
     let mut sponsored = a_quote();
     sponsored["subsidizeFees"] = json!(true);
-    let quoted = answer(client.post(stand.url("/quote/v2")).header("x-api-key", &text).json(&sponsored)).await?;
+    let quoted = answer(client.post(harness.url("/quote/v2")).header("x-api-key", &text).json(&sponsored)).await?;
     ensure!(quoted.0 == 200, "{}", quoted.1);
 
     // By the command line, too.
-    let asked = keys(&stand, &["link", &id, "--wallet", &stranger.address.to_string()])?;
+    let asked = keys(&harness, &["link", &id, "--wallet", &stranger.address.to_string()])?;
     let signature = sign(&stranger, asked.trim_end_matches('\n'));
-    keys(&stand, &["link", &id, "--wallet", &stranger.address.to_string(), "--signature", &signature])?;
-    ensure!(keys(&stand, &["show", &id])?.contains(&stranger.address.to_string()));
+    keys(&harness, &["link", &id, "--wallet", &stranger.address.to_string(), "--signature", &signature])?;
+    ensure!(keys(&harness, &["show", &id])?.contains(&stranger.address.to_string()));
 
     // A contract says for itself: one that agrees to everything, and one that answers something else.
-    let base = stand.chain("base");
+    let base = harness.chain("base");
     for (code, linked) in [("631626ba7e60e01b60005260206000f3", 200), ("63deadbeef60e01b60005260206000f3", 400)] {
         let contract = new_account().address;
         base.set_code(contract, code.parse()?).await?;
@@ -275,13 +275,13 @@ async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
 }
 
 async fn named_calls(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let (_, text) = create(&stand, &[])?;
-    let (_, other) = create(&stand, &[])?;
-    let service = stand.serve().await?;
-    let client = &stand.client;
+    let harness = Harness::new(engine).await?;
+    let (_, text) = create(&harness, &[])?;
+    let (_, other) = create(&harness, &[])?;
+    let service = harness.serve().await?;
+    let client = &harness.client;
     let quote = |key: Option<&str>, name: &str, body: &Value| {
-        let call = client.post(stand.url("/quote/v2")).header("idempotency-key", name).json(body);
+        let call = client.post(harness.url("/quote/v2")).header("idempotency-key", name).json(body);
         key.map_or(call.try_clone().unwrap(), |key| call.header("x-api-key", key))
     };
     let body = a_quote();
@@ -298,7 +298,7 @@ async fn named_calls(engine: Engine) -> Result<()> {
     // The name stands for one body and one route.
     let (code, conflict) = answer(quote(Some(&text), "a", &a_quote())).await?;
     ensure!(code == 409 && conflict["errorCode"] == "IDEMPOTENCY_CONFLICT", "{conflict}");
-    let fill = client.post(stand.url("/fast-fill")).header("x-api-key", &text).header("idempotency-key", "a");
+    let fill = client.post(harness.url("/fast-fill")).header("x-api-key", &text).header("idempotency-key", "a");
     ensure!(answer(fill.json(&json!({ "requestId": request_id(&first) }))).await?.0 == 409);
     ensure!(answer(quote(Some(&text), &"x".repeat(256), &body)).await?.0 == 400);
     // A refusal keeps nothing.

@@ -8,16 +8,16 @@ use causeway::config::{Config, Environment};
 use causeway::local::OPERATOR_TOKEN;
 use serde_json::{Value, json};
 
+use crate::harness::{Engine, Harness, ask, eventually, execute, new_account, operator, request_id};
 use crate::keys::create;
 use crate::process::causeway;
-use crate::stand::{Engine, Stand, ask, eventually, execute, new_account, operator, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
 /// The service runs on this thread, so that waiting for the command must not hold it up.
-async fn refund(stand: &Stand, request: &str) -> Result<Output> {
-    let (toml, request) = (stand.folder.path().join("dev.toml"), request.to_owned());
+async fn refund(harness: &Harness, request: &str) -> Result<Output> {
+    let (toml, request) = (harness.folder.path().join("dev.toml"), request.to_owned());
     let run = move || {
         let words = ["refund", &request, "--reason", "the user asked", "--by", "alice", "--config"];
         causeway().args(words).arg(toml).output()
@@ -28,25 +28,25 @@ async fn refund(stand: &Stand, request: &str) -> Result<Output> {
 /// One transfer is filled, and for the other there are no funds. A person has that one refunded, and nothing else.
 #[tokio::test]
 async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let transfer = |to| ask(user.address, to, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
-    let (mut quotes, key) = (Vec::new(), create(&stand, &[])?.1);
+    let (mut quotes, key) = (Vec::new(), create(&harness, &[])?.1);
     for recipient in [new_account().address, recipient] {
-        let call = stand.client.post(stand.url("/quote/v2")).header("x-api-key", &key);
+        let call = harness.client.post(harness.url("/quote/v2")).header("x-api-key", &key);
         quotes.push(call.json(&transfer(recipient)).send().await?.json::<Value>().await?);
     }
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    let early = refund(&stand, request_id(&quotes[1])).await?;
+    let early = refund(&harness, request_id(&quotes[1])).await?;
     ensure!(!early.status.success() && said(&early).contains("nothing that counts has been deposited"), "{early:?}");
     execute(base, &quotes[0], &user).await?;
-    stand.wait_for(request_id(&quotes[0]), "success").await?;
-    optimism.set_token_balance(there, stand.treasury.address, U256::ZERO).await?;
+    harness.wait_for(request_id(&quotes[0]), "success").await?;
+    optimism.set_token_balance(there, harness.treasury.address, U256::ZERO).await?;
     eventually("it is known that there are no funds", || async {
-        let (_, known) = stand.get(&format!("/chains/liquidity?chainId={OPTIMISM}")).await?;
+        let (_, known) = harness.get(&format!("/chains/liquidity?chainId={OPTIMISM}")).await?;
         let mut holdings = known["liquidity"].as_array().into_iter().flatten();
         Ok(holdings.any(|holding| holding["symbol"] == "USDC" && holding["balance"] == "0"))
     })
@@ -54,30 +54,30 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
     execute(base, &quotes[1], &user).await?;
     let trace = format!("/requests/{}/trace", request_id(&quotes[1]));
     eventually("the second waits for funds", || async {
-        Ok(operator(&stand, &trace).await?.1["due"][0]["purpose"] == "fill")
+        Ok(operator(&harness, &trace).await?.1["due"][0]["purpose"] == "fill")
     })
     .await?;
     let had = base.balance(here, user.address).await?;
-    let output = refund(&stand, request_id(&quotes[1])).await?;
+    let output = refund(&harness, request_id(&quotes[1])).await?;
     ensure!(output.status.success(), "{output:?}");
 
-    let again = refund(&stand, request_id(&quotes[1])).await?;
+    let again = refund(&harness, request_id(&quotes[1])).await?;
     ensure!(!again.status.success() && said(&again).contains("refund"), "{again:?}");
-    let filled = refund(&stand, request_id(&quotes[0])).await?;
+    let filled = refund(&harness, request_id(&quotes[0])).await?;
     ensure!(!filled.status.success() && said(&filled).contains("it was filled"), "{filled:?}");
-    let unknown = refund(&stand, &B256::repeat_byte(0x77).to_string()).await?;
+    let unknown = refund(&harness, &B256::repeat_byte(0x77).to_string()).await?;
     ensure!(!unknown.status.success() && said(&unknown).contains("not found"), "{unknown:?}");
 
-    let status = stand.wait_for(request_id(&quotes[1]), "refund").await?;
+    let status = harness.wait_for(request_id(&quotes[1]), "refund").await?;
     ensure!(status["failReason"] == "MANUAL_ADMIN_REFUND", "{status}");
     ensure!(base.balance(here, user.address).await? > had);
     ensure!(optimism.balance(there, recipient).await?.is_zero());
-    let (_, trace) = operator(&stand, &trace).await?;
+    let (_, trace) = operator(&harness, &trace).await?;
     let decided = trace["events"].as_array().into_iter().flatten().find(|it| it["rule"] == "operator-refund").cloned();
     let figures = decided.unwrap_or_default()["figures"].clone();
     ensure!(figures == json!({ "by": "alice", "reason": "the user asked" }), "{trace}");
     // Whoever asked for the quote sees that it was, and not by whom.
-    let call = stand.client.get(stand.url(&format!("/requests/{}/trace", request_id(&quotes[1]))));
+    let call = harness.client.get(harness.url(&format!("/requests/{}/trace", request_id(&quotes[1]))));
     let seen = call.header("x-api-key", &key).send().await?.text().await?;
     ensure!(seen.contains("operator-refund") && !seen.contains("alice") && !seen.contains("the user asked"), "{seen}");
     service.stop().await
@@ -85,11 +85,11 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
 
 #[tokio::test]
 async fn a_refund_by_hand_needs_the_token_a_name_and_a_reason() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let id = B256::repeat_byte(0x77).to_string();
     let whole = json!({ "requestId": id, "by": "alice", "reason": "why not" });
-    ensure!(stand.post("/operator/refunds", &whole).await?.0 == 401);
+    ensure!(harness.post("/operator/refunds", &whole).await?.0 == 401);
     let long = "x".repeat(501);
     let cases = [
         (json!({ "requestId": "0x12", "by": "alice", "reason": "r" }), 400, "requestId"),
@@ -99,9 +99,9 @@ async fn a_refund_by_hand_needs_the_token_a_name_and_a_reason() -> Result<()> {
         (json!({ "requestId": id, "by": "alice" }), 400, "reason"),
         (whole, 404, "not found"),
     ];
-    let client = &stand.client;
+    let client = &harness.client;
     for (body, code, named) in cases {
-        let call = client.post(stand.url("/operator/refunds")).bearer_auth(OPERATOR_TOKEN).json(&body);
+        let call = client.post(harness.url("/operator/refunds")).bearer_auth(OPERATOR_TOKEN).json(&body);
         let answer = call.send().await?;
         let status = answer.status().as_u16();
         let answer: serde_json::Value = answer.json().await?;
@@ -114,18 +114,18 @@ async fn a_refund_by_hand_needs_the_token_a_name_and_a_reason() -> Result<()> {
 /// A story is told to who asked for the quote and to the operator; to nobody else is there one.
 #[tokio::test]
 async fn a_trace_is_for_whoever_asked_and_for_the_operator() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
     let user = new_account().address;
     let native = alloy::primitives::Address::ZERO;
     let body = ask(user, user, (BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)));
-    let [owner, stranger] = [create(&stand, &[])?.1, create(&stand, &[])?.1];
-    let client = &stand.client;
-    let quote = client.post(stand.url("/quote/v2")).header("x-api-key", &owner).json(&body).send().await?;
+    let [owner, stranger] = [create(&harness, &[])?.1, create(&harness, &[])?.1];
+    let client = &harness.client;
+    let quote = client.post(harness.url("/quote/v2")).header("x-api-key", &owner).json(&body).send().await?;
     let quote: Value = quote.json().await?;
-    let unkeyed = stand.quote(&body).await?;
+    let unkeyed = harness.quote(&body).await?;
     let read = async |request: &str, key: Option<&str>| {
-        let call = client.get(stand.url(&format!("/requests/{request}/trace")));
+        let call = client.get(harness.url(&format!("/requests/{request}/trace")));
         let call = key.into_iter().fold(call, |call, key| call.header("x-api-key", key));
         let answer = call.send().await?;
         anyhow::Ok((answer.status().as_u16(), answer.json::<Value>().await?))
@@ -133,7 +133,7 @@ async fn a_trace_is_for_whoever_asked_and_for_the_operator() -> Result<()> {
     let (code, trace) = read(request_id(&quote), Some(&owner)).await?;
     ensure!(code == 200 && trace["requestId"] == request_id(&quote), "{trace}");
     ensure!(trace["awaits"].as_str().is_some_and(|text| text.contains("a deposit of")), "{trace}");
-    let (code, whole) = operator(&stand, &format!("/requests/{}/trace", request_id(&quote))).await?;
+    let (code, whole) = operator(&harness, &format!("/requests/{}/trace", request_id(&quote))).await?;
     ensure!(code == 200 && whole == trace, "{whole}");
     let (_, unknown) = read(&B256::repeat_byte(0x77).to_string(), Some(&owner)).await?;
     for (request, key) in [(request_id(&quote), &stranger), (request_id(&unkeyed), &owner)] {
@@ -144,30 +144,30 @@ async fn a_trace_is_for_whoever_asked_and_for_the_operator() -> Result<()> {
         let (code, refused) = read(request_id(&quote), key).await?;
         ensure!(code == error && refused["statusCode"] == error, "{refused}");
     }
-    ensure!(operator(&stand, &format!("/requests/{}/trace", request_id(&unkeyed))).await?.0 == 200);
+    ensure!(operator(&harness, &format!("/requests/{}/trace", request_id(&unkeyed))).await?.0 == 200);
     service.stop().await
 }
 
 /// In production, only a key that may has its transfers refunded by asking for it.
 #[tokio::test]
 async fn a_refund_is_forced_by_a_key_that_may_and_by_no_other() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config| config.environment = Environment::Mainnet).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::with(Engine::Sqlite, |config| config.environment = Environment::Mainnet).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
-    let may = create(&stand, &["--may-force-refund"])?.1;
-    let may_not = create(&stand, &[])?.1;
-    let client = &stand.client;
+    let may = create(&harness, &["--may-force-refund"])?.1;
+    let may_not = create(&harness, &[])?.1;
+    let client = &harness.client;
     for (key, status) in [(Some(&may), "refund"), (Some(&may_not), "success"), (None, "success")] {
         let (user, recipient) = (base.fresh_user().await?, new_account().address);
         let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(60_000_000u64));
         body["referrer"] = json!("debug-force-refund");
-        let call = client.post(stand.url("/quote/v2")).json(&body);
+        let call = client.post(harness.url("/quote/v2")).json(&body);
         let call = key.into_iter().fold(call, |call, key| call.header("x-api-key", key));
         let quote: Value = call.send().await?.json().await?;
         let had = base.balance(here, user.address).await?;
         execute(base, &quote, &user).await?;
-        let ended = stand.wait_for(request_id(&quote), status).await?;
+        let ended = harness.wait_for(request_id(&quote), status).await?;
         let lost = had - base.balance(here, user.address).await?;
         let refunded = status == "refund";
         ensure!(refunded == (ended["failReason"] == "MANUAL_ADMIN_REFUND"), "{ended}");
@@ -180,22 +180,22 @@ async fn a_refund_is_forced_by_a_key_that_may_and_by_no_other() -> Result<()> {
 /// The lists are read again when they change; one that cannot be read leaves the last good one in force.
 #[tokio::test]
 async fn screening_lists_are_read_again_when_they_change() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config: &mut Config| {
+    let harness = Harness::with(Engine::Sqlite, |config: &mut Config| {
         std::fs::write(config.folder.join("blocked.txt"), "# nobody yet\n").unwrap();
         config.screening.blocked = Some("blocked.txt".into());
     })
     .await?;
-    let service = stand.serve().await?;
-    let (list, user) = (stand.folder.path().join("blocked.txt"), new_account().address);
+    let service = harness.serve().await?;
+    let (list, user) = (harness.folder.path().join("blocked.txt"), new_account().address);
     let native = alloy::primitives::Address::ZERO;
     let body = ask(user, user, (BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)));
-    let code = || async { anyhow::Ok(stand.post("/quote/v2", &body).await?.0) };
+    let code = || async { anyhow::Ok(harness.post("/quote/v2", &body).await?.0) };
     ensure!(code().await? == 200);
     std::fs::write(&list, format!("{user} # a thief\n"))?;
     eventually("the wallet is blocked", || async { Ok(code().await? == 400) }).await?;
     std::fs::write(&list, "not an address at all\n")?;
     eventually("the bad list is noticed", || async {
-        let metrics = stand.client.get(stand.url("/metrics")).send().await?.text().await?;
+        let metrics = harness.client.get(harness.url("/metrics")).send().await?.text().await?;
         Ok(metrics.contains("causeway_screening_unreadable_total 1"))
     })
     .await?;

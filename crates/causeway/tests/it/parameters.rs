@@ -14,7 +14,7 @@ use anyhow::{Result, ensure};
 use causeway::service::Service;
 use serde_json::{Value, json};
 
-use crate::stand::{Engine, Stand, new_account};
+use crate::harness::{Engine, Harness, new_account};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -22,21 +22,21 @@ const NATIVE: &str = "0x0000000000000000000000000000000000000000";
 
 /// A service and somebody who asks it for quotes.
 struct Desk {
-    stand: Stand,
+    harness: Harness,
     service: Service,
     user: Address,
 }
 
 impl Desk {
     async fn open() -> Result<Self> {
-        Self::on(Stand::new(Engine::Sqlite).await?).await
+        Self::on(Harness::new(Engine::Sqlite).await?).await
     }
 
-    async fn on(stand: Stand) -> Result<Self> {
-        let service = stand.serve().await?;
-        let desk = Self { stand, service, user: new_account().address };
+    async fn on(harness: Harness) -> Result<Self> {
+        let service = harness.serve().await?;
+        let desk = Self { harness, service, user: new_account().address };
         // The pools are learnt after the first block.
-        crate::stand::eventually("there is a market for TAIL", || async {
+        crate::harness::eventually("there is a market for TAIL", || async {
             Ok(desk.answer(&desk.ask("TAIL", "USDC", &units(1_000, 18))).await?.0 == 200)
         })
         .await?;
@@ -51,7 +51,7 @@ impl Desk {
     fn currency(&self, symbol: &str) -> String {
         match symbol {
             "ETH" => NATIVE.to_owned(),
-            token => self.stand.chain("base").token(token).address.to_string().to_lowercase(),
+            token => self.harness.chain("base").token(token).address.to_string().to_lowercase(),
         }
     }
 
@@ -75,11 +75,11 @@ impl Desk {
     }
 
     async fn answer(&self, body: &Value) -> Result<(u16, Value)> {
-        self.stand.post("/quote/v2", body).await
+        self.harness.post("/quote/v2", body).await
     }
 
     async fn quote(&self, body: &Value) -> Result<Value> {
-        self.stand.quote(body).await
+        self.harness.quote(body).await
     }
 
     /// What is said must be in the message: the member that is wrong, where one is.

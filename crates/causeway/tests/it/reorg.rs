@@ -10,10 +10,10 @@ use domain::ids::OrderId;
 use evm::calldata;
 use serde_json::Value;
 
-use crate::process::causeway;
-use crate::stand::{
-    Stand, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
+use crate::harness::{
+    Harness, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
 };
+use crate::process::causeway;
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
@@ -21,15 +21,15 @@ const ARBITRUM: u64 = 42161;
 /// The fill's block is replaced by one without it: the same payment goes out again, and only it.
 #[tokio::test]
 async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(15_000_000_000_000_000u64);
     let quote =
-        stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value)).await?;
+        harness.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value)).await?;
     execute(base, &quote, &user).await?;
-    let status = stand.wait_for(request_id(&quote), "success").await?;
+    let status = harness.wait_for(request_id(&quote), "success").await?;
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     take_away(arbitrum, status["txHashes"][0].as_str().unwrap().parse()?).await?;
     eventually("the recipient is paid again", || async {
@@ -38,7 +38,7 @@ async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
     .await?;
     blocks_pass(arbitrum, 5).await?;
     ensure!(arbitrum.balance(Address::ZERO, recipient).await? == promised);
-    ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
+    ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
     service.stop().await
 }
 
@@ -46,58 +46,58 @@ async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
 /// one, not a second.
 #[tokio::test]
 async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
     // A reorg takes back what was given in the blocks it removes.
     blocks_pass(arbitrum, 2).await?;
     let value = U256::from(15_000_000_000_000_000u64);
     let quote =
-        stand.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
+        harness.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
     let raw: alloy::primitives::Bytes = arbitrum.rpc("eth_getRawTransactionByHash", [deposit]).await?;
-    let status = stand.wait_for(request_id(&quote), "success").await?;
+    let status = harness.wait_for(request_id(&quote), "success").await?;
     ensure!(status["inTxHashes"][0] == deposit.to_string());
     take_away(arbitrum, deposit).await?;
     let _: alloy::primitives::B256 = arbitrum.rpc("eth_sendRawTransaction", [raw]).await?;
     arbitrum.receipt(deposit).await?;
     eventually("the deposit is known again", || async {
-        Ok(stand.status(request_id(&quote)).await?["inTxHashes"][0] == deposit.to_string())
+        Ok(harness.status(request_id(&quote)).await?["inTxHashes"][0] == deposit.to_string())
     })
     .await?;
     blocks_pass(base, 5).await?;
     ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
-    ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
+    ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
     service.stop().await
 }
 
 /// A node that serves another chain, and is faster than the honest one, neither stops ours nor leads us onto its own.
 #[tokio::test]
 async fn a_node_on_another_chain_does_not_stop_ours() -> Result<()> {
-    let mut stand = Stand::alone(|_| ()).await?;
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let mut harness = Harness::isolated(|_| ()).await?;
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let honest = FaultProxy::start(arbitrum.rpc_url.clone(), arbitrum.ws_url.clone()).await?;
-    let chain = stand.config.chains.iter_mut().find(|chain| chain.id == ARBITRUM).unwrap();
+    let chain = harness.config.chains.iter_mut().find(|chain| chain.id == ARBITRUM).unwrap();
     let plain = |url: &url::Url| Text::Plain(url.to_string());
     chain.endpoints[0] = EndpointConfig { http: plain(&honest.rpc_url), ws: Some(plain(&honest.ws_url)) };
-    stand.serve().await?.stop().await?;
+    harness.serve().await?.stop().await?;
     // The other one is heard of first from now on.
     honest.faults.update(|fault| fault.delay = Duration::from_millis(50));
     arbitrum.faults.update(|fault| fault.wrong_block_hash = true);
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
     blocks_pass(arbitrum, 6).await?;
 
     let value = U256::from(15_000_000_000_000_000u64);
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
     let quote =
-        stand.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
+        harness.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
     execute(arbitrum, &quote, &user).await?;
     // However slow the machine, it is caught up with.
     arbitrum.pause_mining().await;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
-    let (_, lives) = stand.get("/lives").await?;
+    let (_, lives) = harness.get("/lives").await?;
     let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
     ensure!(chains.iter().all(|chain| chain["refusing"].is_null()), "{lives}");
     service.stop().await
@@ -106,14 +106,14 @@ async fn a_node_on_another_chain_does_not_stop_ours() -> Result<()> {
 /// A chain that takes back what it called final is not paid on until a person has looked.
 #[tokio::test]
 async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    let arbitrum = stand.chain("arbitrum");
-    let finality = stand.config.chains.iter().find(|chain| chain.id == ARBITRUM).unwrap().finality_blocks;
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let arbitrum = harness.chain("arbitrum");
+    let finality = harness.config.chains.iter().find(|chain| chain.id == ARBITRUM).unwrap().finality_blocks;
     blocks_pass(arbitrum, finality + 3).await?;
-    stand.reorg_walked(arbitrum, finality + 2).await?;
+    harness.reorg_walked(arbitrum, finality + 2).await?;
     eventually("the chain is refused", || async {
-        let (_, lives) = stand.get("/lives").await?;
+        let (_, lives) = harness.get("/lives").await?;
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
         let refused =
             |chain: &serde_json::Value| chain["refusing"].as_str().is_some_and(|why| why.contains("took back"));
@@ -122,7 +122,7 @@ async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     .await?;
     let user = new_account().address;
     let body = ask(user, user, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), U256::from(10u64.pow(16)));
-    let (code, answer) = stand.post("/quote/v2", &body).await?;
+    let (code, answer) = harness.post("/quote/v2", &body).await?;
     ensure!(code == 400 && answer["errorCode"] == "CHAIN_DISABLED", "{code} {answer}");
     service.stop().await
 }
@@ -139,25 +139,25 @@ pub fn ends_before_it_is_final(config: &mut Config) {
 /// a loss, and no longer a risk. Too little does not make it good; nine tenths of it, from whomever, do.
 #[tokio::test]
 async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
-    let stand = Stand::alone(ends_before_it_is_final).await?;
-    let service = stand.serve().await?;
-    let arbitrum = stand.chain("arbitrum");
+    let harness = Harness::isolated(ends_before_it_is_final).await?;
+    let service = harness.serve().await?;
+    let arbitrum = harness.chain("arbitrum");
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
     blocks_pass(arbitrum, 2).await?;
     let value = U256::from(15_000_000_000_000_000u64);
     let body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     take_away(arbitrum, deposit).await?;
 
-    let stand = &stand;
-    let loss = || async { anyhow::Ok(operator(stand, "/operator/losses").await?.1) };
+    let harness = &harness;
+    let loss = || async { anyhow::Ok(operator(harness, "/operator/losses").await?.1) };
     let is = |state: &'static str| async move {
-        Ok(operator(stand, "/operator/losses").await?.1["losses"][0]["state"] == state)
+        Ok(operator(harness, "/operator/losses").await?.1["losses"][0]["state"] == state)
     };
     let at_risk = || async {
-        let (_, risk) = operator(stand, "/operator/risk").await?;
+        let (_, risk) = operator(harness, "/operator/risk").await?;
         let chains = risk["chains"].as_array().cloned().unwrap_or_default();
         let chain = chains.into_iter().find(|chain| chain["chainId"] == ARBITRUM).unwrap_or_default();
         anyhow::Ok(chain["openUsd"].as_str().unwrap_or_default().to_owned())
@@ -172,7 +172,7 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     let part = |percent: u64| value * U256::from(percent) / U256::from(100);
     let (little, enough) = (part(89), part(91));
     let deposits = async |who: &devnet::Account, value| {
-        arbitrum.send(who.private_key, stand.depository, value, calldata::deposit_native(who.address, order)).await
+        arbitrum.send(who.private_key, harness.depository, value, calldata::deposit_native(who.address, order)).await
     };
     deposits(&user, little).await?;
 
@@ -181,24 +181,24 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     let booked = loss().await?;
     ensure!(booked["missingUsd"] == "0.000000" && booked["bookedUsd"] == missing["missingUsd"], "{booked}");
     ensure!(at_risk().await? == "0.000000", "what is lost is no longer at risk");
-    ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
-    let audit = causeway().args(["audit", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
+    let audit = causeway().args(["audit", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
     let said = String::from_utf8_lossy(&audit.stdout);
     ensure!(audit.status.success() && said.contains("is a loss"), "{said}");
 
     deposits(&arbitrum.fresh_user().await?, enough).await?;
     eventually("the loss is reversed", || is("recovered")).await?;
     ensure!(loss().await?["bookedUsd"] == "0.000000");
-    let (_, trace) = operator(stand, &format!("/requests/{}/trace", request_id(&quote))).await?;
+    let (_, trace) = operator(harness, &format!("/requests/{}/trace", request_id(&quote))).await?;
     let rules: Vec<&str> =
         trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect();
     ensure!(rules.ends_with(&["deposit-missing", "loss-booked", "loss-reversed"]), "{trace}");
     ensure!(trace["loss"]["state"] == "recovered", "{trace}");
     // Kept, and the smaller one returned to whom it names.
     eventually("only the order's deposit stays", || async {
-        Ok(arbitrum.balance(Address::ZERO, stand.depository).await? == enough + little
+        Ok(arbitrum.balance(Address::ZERO, harness.depository).await? == enough + little
             && children(&trace).len() == 1
-            && stand.status(&children(&trace)[0]).await?["status"] == "refund")
+            && harness.status(&children(&trace)[0]).await?["status"] == "refund")
     })
     .await?;
     service.stop().await

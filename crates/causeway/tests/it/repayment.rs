@@ -18,8 +18,8 @@ use solver::allocator::identity;
 use store::payouts::{self, Kind, Payout, State};
 use store::{StoreError, Tx, vault};
 
+use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 use crate::process::causeway;
-use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -52,34 +52,34 @@ pub fn repaid(config: &mut Config) {
 }
 
 /// A stand's depository is a copy of the code without its storage: it is told who its allocator is.
-pub async fn name_allocator(stand: &Stand) -> Result<()> {
-    for chain in &stand.devnet.chains {
-        let who = stand.devnet.keys.allocator.address.into_word();
+pub async fn name_allocator(harness: &Harness) -> Result<()> {
+    for chain in &harness.devnet.chains {
+        let who = harness.devnet.keys.allocator.address.into_word();
         let slot = B256::with_last_byte(2);
-        let _: Value = chain.rpc("anvil_setStorageAt", (stand.depository, slot, who)).await?;
+        let _: Value = chain.rpc("anvil_setStorageAt", (harness.depository, slot, who)).await?;
     }
     Ok(())
 }
 
-pub async fn stand(engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Stand> {
-    let stand = Stand::with(engine, |config| {
+pub async fn harness(engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Harness> {
+    let harness = Harness::with(engine, |config| {
         repaid(config);
         change(config);
     })
     .await?;
-    name_allocator(&stand).await?;
-    Ok(stand)
+    name_allocator(&harness).await?;
+    Ok(harness)
 }
 
 /// A transfer from base to optimism that has arrived. Zero is the native currency.
-async fn transfer(stand: &Stand, user: &Account, symbol: &str, value: u64) -> Result<Value> {
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+async fn transfer(harness: &Harness, user: &Account, symbol: &str, value: u64) -> Result<Value> {
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let token = |chain: &Chain| if symbol == "ETH" { Address::ZERO } else { chain.token(symbol).address };
     let recipient = new_account().address;
     let body = ask(user.address, recipient, (BASE, token(base)), (OPTIMISM, token(optimism)), U256::from(value));
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     execute(base, &quote, user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     ensure!(
         optimism.balance(token(optimism), recipient).await?
             >= amount(&quote["details"]["currencyOut"]["minimumAmount"])
@@ -87,8 +87,8 @@ async fn transfer(stand: &Stand, user: &Account, symbol: &str, value: u64) -> Re
     Ok(quote)
 }
 
-async fn held(stand: &Stand, currency: Address) -> Result<U256> {
-    stand.chain("base").balance(currency, stand.depository).await
+async fn held(harness: &Harness, currency: Address) -> Result<U256> {
+    harness.chain("base").balance(currency, harness.depository).await
 }
 
 async fn all_payouts(service: &Service) -> Result<Vec<payouts::Stored>> {
@@ -96,18 +96,18 @@ async fn all_payouts(service: &Service) -> Result<Vec<payouts::Stored>> {
 }
 
 async fn repays(engine: Engine) -> Result<()> {
-    let stand = stand(engine, |_| ()).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = harness(engine, |_| ()).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let user = base.fresh_user().await?;
-    let treasury = stand.treasury.address;
+    let treasury = harness.treasury.address;
     let had = (base.balance(Address::ZERO, treasury).await?, base.balance(usdc, treasury).await?);
-    transfer(&stand, &user, "ETH", ETHER / 20).await?;
-    transfer(&stand, &user, "USDC", 70_000_000).await?;
-    transfer(&stand, &user, "ETH", ETHER / 50).await?;
+    transfer(&harness, &user, "ETH", ETHER / 20).await?;
+    transfer(&harness, &user, "USDC", 70_000_000).await?;
+    transfer(&harness, &user, "ETH", ETHER / 50).await?;
     eventually("everything is repaid", || async {
-        Ok(held(&stand, Address::ZERO).await?.is_zero() && held(&stand, usdc).await?.is_zero())
+        Ok(held(&harness, Address::ZERO).await?.is_zero() && held(&harness, usdc).await?.is_zero())
     })
     .await?;
     let sum = U256::from(ETHER / 20 + ETHER / 50);
@@ -133,67 +133,67 @@ async fn settled_deposits_reach_the_treasury_exactly_on_postgres() -> Result<()>
 /// A refund and a return were paid from our own funds; both deposits come back whole.
 #[tokio::test]
 async fn refunds_and_returns_are_reimbursed_like_fills() -> Result<()> {
-    let stand = stand(Engine::Sqlite, |_| ()).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = harness(Engine::Sqlite, |_| ()).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
-    let had = base.balance(usdc, stand.treasury.address).await?;
-    let there = stand.chain("optimism").token("USDC").address;
+    let had = base.balance(usdc, harness.treasury.address).await?;
+    let there = harness.chain("optimism").token("USDC").address;
     let body = ask(user.address, recipient, (BASE, usdc), (OPTIMISM, there), U256::from(90_000_000u64));
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
-    let short = calldata::implicit_deposit(stand.depository, U256::from(40_000_000u64), order);
+    let short = calldata::implicit_deposit(harness.depository, U256::from(40_000_000u64), order);
     base.send(user.private_key, usdc, U256::ZERO, short).await?;
-    stand.wait_for(request_id(&quote), "refund").await?;
+    harness.wait_for(request_id(&quote), "refund").await?;
     let stray = calldata::implicit_deposit(
-        stand.depository,
+        harness.depository,
         U256::from(30_000_000u64),
         domain::ids::OrderId(B256::repeat_byte(0xee)),
     );
     base.send(user.private_key, usdc, U256::ZERO, stray).await?;
     let back = || async { base.balance(usdc, user.address).await };
     eventually("the stray deposit is returned", || async { Ok(back().await? > U256::from(9_990_000_000u64)) }).await?;
-    eventually("both are reimbursed", || async { Ok(held(&stand, usdc).await?.is_zero()) }).await?;
+    eventually("both are reimbursed", || async { Ok(held(&harness, usdc).await?.is_zero()) }).await?;
     let users = U256::from(10_000_000_000u64) - back().await?;
     // All that the treasury has gained is what the users were charged for gas.
-    ensure!(base.balance(usdc, stand.treasury.address).await? == had + users);
+    ensure!(base.balance(usdc, harness.treasury.address).await? == had + users);
     service.stop().await
 }
 
 /// A deposit that is more than our own funds may return goes back out of the depository.
 #[tokio::test]
 async fn a_large_stray_deposit_goes_back_out_of_the_depository() -> Result<()> {
-    let stand = stand(Engine::Sqlite, |_| ()).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = harness(Engine::Sqlite, |_| ()).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let user = base.fresh_user().await?;
     // Our wallets hold fifty each, and a return may take a tenth of what one can pay.
     let value = U256::from(20u64) * U256::from(ETHER);
     let data = calldata::deposit_native(user.address, domain::ids::OrderId(B256::repeat_byte(0xdd)));
-    base.send(user.private_key, stand.depository, value, data).await?;
+    base.send(user.private_key, harness.depository, value, data).await?;
     let had = base.balance(Address::ZERO, user.address).await?;
-    let treasury = base.balance(Address::ZERO, stand.treasury.address).await?;
+    let treasury = base.balance(Address::ZERO, harness.treasury.address).await?;
     eventually("it is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > had) }).await?;
     let back = base.balance(Address::ZERO, user.address).await? - had;
     ensure!(back < value && back > value - U256::from(ETHER / 1_000), "{back}");
     // What was kept for gas is repaid to us, and nothing stays.
-    eventually("the rest is repaid", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
-    ensure!(base.balance(Address::ZERO, stand.treasury.address).await? == treasury + value - back);
+    eventually("the rest is repaid", || async { Ok(held(&harness, Address::ZERO).await?.is_zero()) }).await?;
+    ensure!(base.balance(Address::ZERO, harness.treasury.address).await? == treasury + value - back);
     service.stop().await
 }
 
 /// A second deposit under a filled order, too large for our own funds: a request of its own, refunded by the depository.
 #[tokio::test]
 async fn a_large_second_deposit_is_refunded_out_of_the_depository() -> Result<()> {
-    let stand = stand(Engine::Sqlite, |_| ()).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = harness(Engine::Sqlite, |_| ()).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let user = base.fresh_user().await?;
-    let quote = transfer(&stand, &user, "ETH", ETHER / 50).await?;
+    let quote = transfer(&harness, &user, "ETH", ETHER / 50).await?;
     let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
     let value = U256::from(20u64) * U256::from(ETHER);
-    base.send(user.private_key, stand.depository, value, calldata::deposit_native(user.address, order)).await?;
+    base.send(user.private_key, harness.depository, value, calldata::deposit_native(user.address, order)).await?;
     let had = base.balance(Address::ZERO, user.address).await?;
     eventually("it is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > had) }).await?;
     let child = |tx: &mut Tx<'_>| {
@@ -205,15 +205,15 @@ async fn a_large_second_deposit_is_refunded_out_of_the_depository() -> Result<()
         Ok(state.as_deref() == Some("refunded"))
     })
     .await?;
-    ensure!(stand.status(request_id(&quote)).await?["status"] == "success");
-    eventually("nothing stays", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
+    ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
+    eventually("nothing stays", || async { Ok(held(&harness, Address::ZERO).await?.is_zero()) }).await?;
     service.stop().await
 }
 
 /// Fills that trade, call or bring gas are proven by other logs than plain ones; deposits that were traded for, by theirs.
 #[tokio::test]
 async fn fills_through_the_router_are_proven_too() -> Result<()> {
-    let stand = Stand::alone(|config| {
+    let harness = Harness::isolated(|config| {
         repaid(config);
         let cap = |currency: &str| CapConfig {
             currency: currency.to_owned(),
@@ -225,9 +225,9 @@ async fn fills_through_the_router_are_proven_too() -> Result<()> {
         }
     })
     .await?;
-    name_allocator(&stand).await?;
-    let service = stand.serve().await?;
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    name_allocator(&harness).await?;
+    let service = harness.serve().await?;
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let user = base.fresh_user().await?;
     let (tail, usdc) = (base.token("TAIL").address, base.token("USDC").address);
     let there = |symbol: &str| arbitrum.token(symbol).address;
@@ -251,16 +251,16 @@ async fn fills_through_the_router_are_proven_too() -> Result<()> {
             body[name] = value.clone();
         }
         // Pools are read after all else.
-        let known = || async { Ok(stand.post("/quote/v2", &body).await?.0 == 200) };
+        let known = || async { Ok(harness.post("/quote/v2", &body).await?.0 == 200) };
         eventually("there is a quote", known).await.with_context(|| body.to_string())?;
-        let quote = stand.quote(&body).await?;
+        let quote = harness.quote(&body).await?;
         execute(base, &quote, &user).await?;
-        stand.wait_for(request_id(&quote), "success").await?;
+        harness.wait_for(request_id(&quote), "success").await?;
     }
     let currencies: Vec<_> = base.tokens.iter().map(|token| token.address).chain([Address::ZERO]).collect();
     let empty = || async {
         for currency in &currencies {
-            if !held(&stand, *currency).await?.is_zero() {
+            if !held(&harness, *currency).await?.is_zero() {
                 return Ok(false);
             }
         }
@@ -273,7 +273,7 @@ async fn fills_through_the_router_are_proven_too() -> Result<()> {
     };
     repaid.with_context(|| format!("{:?}", futures::executor::block_on(service.solver.store.read(refused))))?;
     service.stop().await?;
-    let toml = stand.folder.path().join("dev.toml");
+    let toml = harness.folder.path().join("dev.toml");
     let audit = causeway().args(["audit", "--config"]).arg(&toml).output()?;
     ensure!(audit.status.success(), "{}", String::from_utf8_lossy(&audit.stdout));
     Ok(())
@@ -283,19 +283,19 @@ async fn fills_through_the_router_are_proven_too() -> Result<()> {
 #[tokio::test]
 async fn forged_rows_are_refused() -> Result<()> {
     // Filled while nobody repays, so that there is time to lie.
-    let stand = stand(Engine::Sqlite, |_| ()).await?;
-    let mut unpaid = stand.config.clone();
+    let harness = harness(Engine::Sqlite, |_| ()).await?;
+    let mut unpaid = harness.config.clone();
     unpaid.allocator = None;
     let service = Service::start(&unpaid, system_env()).await?;
-    stand.wait_until_served().await?;
-    let base = stand.chain("base");
+    harness.wait_until_served().await?;
+    let base = harness.chain("base");
     let user = base.fresh_user().await?;
     let mut orders = Vec::new();
     for _ in 0..4 {
-        let quote = transfer(&stand, &user, "ETH", ETHER / 100).await?;
+        let quote = transfer(&harness, &user, "ETH", ETHER / 100).await?;
         orders.push(quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse::<B256>()?);
     }
-    blocks_pass(stand.chain("optimism"), 10).await?;
+    blocks_pass(harness.chain("optimism"), 10).await?;
     let at = orders.clone();
     let forge = move |tx: &mut Tx<'_>| {
         // A fill that never was; one that was another order's; a quote that promises less.
@@ -321,10 +321,10 @@ async fn forged_rows_are_refused() -> Result<()> {
     service.solver.store.write(forge).await?;
     service.stop().await?;
 
-    let treasury = base.balance(Address::ZERO, stand.treasury.address).await?;
-    let service = stand.serve().await?;
+    let treasury = base.balance(Address::ZERO, harness.treasury.address).await?;
+    let service = harness.serve().await?;
     eventually("the honest one is repaid", || async {
-        Ok(base.balance(Address::ZERO, stand.treasury.address).await? > treasury)
+        Ok(base.balance(Address::ZERO, harness.treasury.address).await? > treasury)
     })
     .await?;
     let reasons = |tx: &mut Tx<'_>| {
@@ -355,8 +355,8 @@ async fn forged_rows_are_refused() -> Result<()> {
     .await?;
     blocks_pass(base, 10).await?;
     ensure!(base.balance(Address::ZERO, thief).await?.is_zero());
-    ensure!(base.balance(Address::ZERO, stand.treasury.address).await? == treasury + U256::from(ETHER / 100));
-    ensure!(held(&stand, Address::ZERO).await? == U256::from(3 * (ETHER / 100)));
+    ensure!(base.balance(Address::ZERO, harness.treasury.address).await? == treasury + U256::from(ETHER / 100));
+    ensure!(held(&harness, Address::ZERO).await? == U256::from(3 * (ETHER / 100)));
     service.stop().await
 }
 
@@ -380,15 +380,15 @@ fn forged(held: &vault::Held, thief: Address) -> Payout {
 /// More than came in cannot be promised, whoever asks.
 #[tokio::test]
 async fn the_database_itself_refuses_to_promise_too_much() -> Result<()> {
-    let stand = stand(Engine::Sqlite, |config| {
+    let harness = harness(Engine::Sqlite, |config| {
         if let Some(allocator) = &mut config.allocator {
             allocator.batch_age_secs = 100_000;
         }
     })
     .await?;
-    let service = stand.serve().await?;
-    let user = stand.chain("base").fresh_user().await?;
-    transfer(&stand, &user, "ETH", ETHER / 100).await?;
+    let service = harness.serve().await?;
+    let user = harness.chain("base").fresh_user().await?;
+    transfer(&harness, &user, "ETH", ETHER / 100).await?;
     eventually("it is booked as settled", || async {
         let held = service.solver.store.read(|tx| vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)).await?;
         Ok(held.len() == 1)
@@ -423,7 +423,7 @@ async fn the_database_itself_refuses_to_promise_too_much() -> Result<()> {
 /// An hour's cap is for an hour: what does not fit waits.
 #[tokio::test]
 async fn caps_hold_back_what_is_too_much() -> Result<()> {
-    let stand = stand(Engine::Sqlite, |config| {
+    let harness = harness(Engine::Sqlite, |config| {
         if let Some(allocator) = &mut config.allocator {
             for cap in &mut allocator.caps {
                 cap.hour = "100".to_owned();
@@ -432,21 +432,21 @@ async fn caps_hold_back_what_is_too_much() -> Result<()> {
         }
     })
     .await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let user = base.fresh_user().await?;
     for value in [60_000_000, 50_000_000, 30_000_000] {
-        transfer(&stand, &user, "USDC", value).await?;
+        transfer(&harness, &user, "USDC", value).await?;
     }
     // Whichever go first, the one that would break the cap stays.
     eventually("what fits is repaid", || async {
-        let held = held(&stand, usdc).await?;
+        let held = held(&harness, usdc).await?;
         Ok([50_000_000u64, 60_000_000].map(U256::from).contains(&held))
     })
     .await?;
     blocks_pass(base, 15).await?;
-    ensure!(held(&stand, usdc).await? >= U256::from(50_000_000u64));
+    ensure!(held(&harness, usdc).await? >= U256::from(50_000_000u64));
     let signed = all_payouts(&service).await?;
     let sum = signed.iter().fold(U256::ZERO, |sum, payout| sum + payout.payout.amount.units());
     ensure!(sum <= U256::from(100_000_000u64), "{sum}");
@@ -455,36 +455,36 @@ async fn caps_hold_back_what_is_too_much() -> Result<()> {
     let much = U256::from(300u64) * U256::from(ETHER);
     base.set_balance(whale.address, much + U256::from(ETHER)).await?;
     let stray = calldata::deposit_native(whale.address, domain::ids::OrderId(B256::repeat_byte(0xdd)));
-    base.send(whale.private_key, stand.depository, much, stray).await?;
+    base.send(whale.private_key, harness.depository, much, stray).await?;
     let refusals = || service.solver.store.read(|tx| vault::refusals(tx, ChainId(BASE)));
     eventually("it is left to a person", || async { Ok(refusals().await? == 1) }).await?;
-    transfer(&stand, &user, "ETH", ETHER / 100).await?;
-    eventually("the rest is repaid", || async { Ok(held(&stand, Address::ZERO).await? == much) }).await?;
+    transfer(&harness, &user, "ETH", ETHER / 100).await?;
+    eventually("the rest is repaid", || async { Ok(held(&harness, Address::ZERO).await? == much) }).await?;
     service.stop().await
 }
 
 /// With one of two nodes on a fork of its own, or blind, nothing is signed; once it is honest again, everything is.
 #[tokio::test]
 async fn nodes_that_disagree_get_no_signature() -> Result<()> {
-    let stand = Stand::alone(repaid).await?;
-    name_allocator(&stand).await?;
-    let base = stand.chain("base");
-    let service = stand.serve().await?;
+    let harness = Harness::isolated(repaid).await?;
+    name_allocator(&harness).await?;
+    let base = harness.chain("base");
+    let service = harness.serve().await?;
     let user = base.fresh_user().await?;
     for lie in [Fault { wrong_block_hash: true, ..Fault::default() }, Fault { hide_logs: true, ..Fault::default() }] {
         base.faults.set(lie);
-        let treasury = base.balance(Address::ZERO, stand.treasury.address).await?;
-        transfer(&stand, &user, "ETH", ETHER / 100).await?;
+        let treasury = base.balance(Address::ZERO, harness.treasury.address).await?;
+        transfer(&harness, &user, "ETH", ETHER / 100).await?;
         blocks_pass(base, 20).await?;
         // The book stands still: that is what keeps anything from being signed.
         let book = service.solver.store.read(|tx| vault::cursor(tx, ChainId(BASE))).await?;
         let height = base.block_number().await?;
         ensure!(book.is_none_or(|book| book.number + 15 < height), "{book:?} at {height}");
-        ensure!(held(&stand, Address::ZERO).await? == U256::from(ETHER / 100));
+        ensure!(held(&harness, Address::ZERO).await? == U256::from(ETHER / 100));
         ensure!(all_payouts(&service).await?.iter().all(|payout| payout.state == State::Executed));
         base.faults.clear();
-        eventually("it is repaid", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
-        ensure!(base.balance(Address::ZERO, stand.treasury.address).await? == treasury + U256::from(ETHER / 100));
+        eventually("it is repaid", || async { Ok(held(&harness, Address::ZERO).await?.is_zero()) }).await?;
+        ensure!(base.balance(Address::ZERO, harness.treasury.address).await? == treasury + U256::from(ETHER / 100));
         eventually("the book knows", || async {
             Ok(all_payouts(&service).await?.iter().all(|payout| payout.state == State::Executed))
         })
@@ -496,16 +496,16 @@ async fn nodes_that_disagree_get_no_signature() -> Result<()> {
 /// A signature that nobody could use in time is replaced, under the same nonce, and pays once.
 #[tokio::test]
 async fn an_expired_signature_is_replaced_under_the_same_nonce() -> Result<()> {
-    let stand = Stand::alone(repaid).await?;
-    name_allocator(&stand).await?;
-    let base = stand.chain("base");
+    let harness = Harness::isolated(repaid).await?;
+    name_allocator(&harness).await?;
+    let base = harness.chain("base");
     // Paused: what is signed cannot be executed. The flag shares the slot of the guardian.
     let slot = B256::with_last_byte(3);
     let paused = B256::from(U256::from(1) << 160);
-    let _: Value = base.rpc("anvil_setStorageAt", (stand.depository, slot, paused)).await?;
-    let service = stand.serve().await?;
+    let _: Value = base.rpc("anvil_setStorageAt", (harness.depository, slot, paused)).await?;
+    let service = harness.serve().await?;
     let user = base.fresh_user().await?;
-    transfer(&stand, &user, "ETH", ETHER / 100).await?;
+    transfer(&harness, &user, "ETH", ETHER / 100).await?;
     eventually("it is signed", || async {
         Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Signed))
     })
@@ -518,8 +518,8 @@ async fn an_expired_signature_is_replaced_under_the_same_nonce() -> Result<()> {
     blocks_pass(base, 15).await?;
     ensure!(count().await? == 1, "signed again before the first could expire");
     base.advance_time(Duration::from_secs(1_000)).await?;
-    let _: Value = base.rpc("anvil_setStorageAt", (stand.depository, slot, B256::ZERO)).await?;
-    eventually("it is paid", || async { Ok(held(&stand, Address::ZERO).await?.is_zero()) }).await?;
+    let _: Value = base.rpc("anvil_setStorageAt", (harness.depository, slot, B256::ZERO)).await?;
+    eventually("it is paid", || async { Ok(held(&harness, Address::ZERO).await?.is_zero()) }).await?;
     ensure!(count().await? == 2);
     let payouts = all_payouts(&service).await?;
     ensure!(payouts.len() == 1 && payouts[0].payout.nonce == nonce, "{payouts:?}");
@@ -529,25 +529,25 @@ async fn an_expired_signature_is_replaced_under_the_same_nonce() -> Result<()> {
 /// A backup from before the payout: what was repaid is found on the chain, and is not repaid again.
 #[tokio::test]
 async fn a_restored_backup_does_not_repay_what_was_repaid() -> Result<()> {
-    let stand = stand(Engine::Sqlite, |_| ()).await?;
-    let (toml, folder) = (stand.folder.path().join("dev.toml"), stand.folder.path());
-    let mut patient = stand.config.clone();
+    let harness = harness(Engine::Sqlite, |_| ()).await?;
+    let (toml, folder) = (harness.folder.path().join("dev.toml"), harness.folder.path());
+    let mut patient = harness.config.clone();
     if let Some(allocator) = &mut patient.allocator {
         allocator.batch_age_secs = 100_000;
     }
     let service = Service::start(&patient, system_env()).await?;
-    stand.wait_until_served().await?;
-    let base = stand.chain("base");
+    harness.wait_until_served().await?;
+    let base = harness.chain("base");
     let user = base.fresh_user().await?;
-    let treasury = || base.balance(Address::ZERO, stand.treasury.address);
+    let treasury = || base.balance(Address::ZERO, harness.treasury.address);
     let had = treasury().await?;
-    transfer(&stand, &user, "ETH", ETHER / 100).await?;
-    transfer(&stand, &user, "ETH", ETHER / 50).await?;
+    transfer(&harness, &user, "ETH", ETHER / 100).await?;
+    transfer(&harness, &user, "ETH", ETHER / 50).await?;
     blocks_pass(base, 10).await?;
     service.stop().await?;
     std::fs::copy(folder.join("causeway.db"), folder.join("backup.db"))?;
 
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
     let repaid = had + U256::from(ETHER / 100 + ETHER / 50);
     eventually("both are repaid", || async { Ok(treasury().await? == repaid) }).await?;
     service.stop().await?;
@@ -556,12 +556,12 @@ async fn a_restored_backup_does_not_repay_what_was_repaid() -> Result<()> {
     }
     std::fs::copy(folder.join("backup.db"), folder.join("causeway.db"))?;
     // Money that is not owed, so that a second payout would have something to take.
-    base.set_balance(stand.depository, U256::from(ETHER)).await?;
+    base.set_balance(harness.depository, U256::from(ETHER)).await?;
 
     let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
-    let service = stand.serve().await?;
-    transfer(&stand, &user, "ETH", ETHER / 200).await?;
+    let service = harness.serve().await?;
+    transfer(&harness, &user, "ETH", ETHER / 200).await?;
     eventually("the new one is repaid", || async { Ok(treasury().await? >= repaid + U256::from(ETHER / 200)) }).await?;
     blocks_pass(base, 20).await?;
     ensure!(treasury().await? == repaid + U256::from(ETHER / 200), "repaid twice");

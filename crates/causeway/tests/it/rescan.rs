@@ -4,7 +4,7 @@ use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use devnet::Fault;
 
-use crate::stand::{Stand, amount, ask, eventually, execute, new_account, request_id};
+use crate::harness::{Harness, amount, ask, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
@@ -13,7 +13,7 @@ const ARBITRUM: u64 = 42161;
 /// senses: the rescan begins where it stood, finds the deposit, and the transfer is filled.
 #[tokio::test]
 async fn a_deposit_that_the_node_hides_is_filled_all_the_same() -> Result<()> {
-    let stand = Stand::alone(|config| {
+    let harness = Harness::isolated(|config| {
         for chain in &mut config.chains {
             chain.finality_blocks = 25;
             // The one that can be made to lie.
@@ -21,30 +21,30 @@ async fn a_deposit_that_the_node_hides_is_filled_all_the_same() -> Result<()> {
         }
     })
     .await?;
-    let service = stand.serve().await?;
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let service = harness.serve().await?;
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(15_000_000_000_000_000u64);
     let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     base.faults.set(Fault { hide_logs: true, ..Fault::default() });
     let deposited = base.receipt(execute(base, &quote, &user).await?).await?.block_number.unwrap_or_default();
     let taken = || async {
-        let (_, lives) = stand.get("/lives").await?;
+        let (_, lives) = harness.get("/lives").await?;
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
         anyhow::Ok(chains.iter().find(|chain| chain["id"] == BASE).and_then(|chain| chain["block"].as_u64()))
     };
     eventually("the walk is past the deposit", || async { Ok(taken().await?.is_some_and(|at| at > deposited + 1)) })
         .await?;
-    ensure!(stand.status(request_id(&quote)).await?["status"] == "waiting", "the node did not hide it");
+    ensure!(harness.status(request_id(&quote)).await?["status"] == "waiting", "the node did not hide it");
     service.stop().await?;
     base.faults.clear();
 
-    let service = stand.serve().await?;
-    let status = stand.wait_for(request_id(&quote), "success").await?;
+    let service = harness.serve().await?;
+    let status = harness.wait_for(request_id(&quote), "success").await?;
     ensure!(status["inTxHashes"].as_array().is_some_and(|hashes| hashes.len() == 1), "{status}");
     ensure!(arbitrum.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
-    let metrics = stand.client.get(stand.url("/metrics")).send().await?.text().await?;
+    let metrics = harness.client.get(harness.url("/metrics")).send().await?.text().await?;
     ensure!(metrics.contains("causeway_deposits_missed_total{chain=\"8453\"} 1"), "{metrics}");
     service.stop().await
 }

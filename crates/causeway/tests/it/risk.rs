@@ -5,8 +5,8 @@ use anyhow::{Result, ensure};
 use causeway::config::{Config, TierConfig};
 use serde_json::Value;
 
-use crate::stand::{
-    Engine, Stand, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
+use crate::harness::{
+    Engine, Harness, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
 };
 
 const BASE: u64 = 8453;
@@ -24,26 +24,26 @@ async fn a_large_deposit_waits_longer_than_a_small_one() -> Result<()> {
         let tier = TierConfig { from_usd: "1000".to_owned(), confirmations: 8 };
         config.chains.iter_mut().for_each(|chain| chain.tiers = vec![tier.clone()]);
     };
-    let stand = Stand::with(Engine::Sqlite, change).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::with(Engine::Sqlite, change).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let user = base.fresh_user().await?;
     let quote = |value| {
         let body = ask(user.address, new_account().address, (BASE, here), (OPTIMISM, there), value);
-        let stand = &stand;
-        async move { stand.quote(&body).await }
+        let harness = &harness;
+        async move { harness.quote(&body).await }
     };
     let (large, small) = (quote(usdc(2_000)).await?, quote(usdc(20)).await?);
     let estimate = |quote: &Value| quote["details"]["timeEstimate"].as_u64().unwrap_or_default();
     ensure!(estimate(&large) > estimate(&small), "the wait is part of the estimate");
     let deposited = base.receipt(execute(base, &large, &user).await?).await?.block_number.unwrap_or_default();
     execute(base, &small, &user).await?;
-    stand.wait_for(request_id(&small), "success").await?;
+    harness.wait_for(request_id(&small), "success").await?;
     // While it waits, its story says for which block.
-    let (code, trace) = operator(&stand, &format!("/requests/{}/trace", request_id(&large))).await?;
+    let (code, trace) = operator(&harness, &format!("/requests/{}/trace", request_id(&large))).await?;
     ensure!(code == 200 && trace["deposits"][0]["confirmedAt"] == deposited + 7, "{trace}");
-    stand.wait_for(request_id(&large), "success").await?;
+    harness.wait_for(request_id(&large), "success").await?;
     ensure!(base.block_number().await? >= deposited + 7, "filled before its confirmations");
     service.stop().await
 }
@@ -56,31 +56,31 @@ async fn over_budget(engine: Engine) -> Result<()> {
             chain.finality_blocks = 40;
         }
     };
-    let stand = Stand::with(engine, change).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::with(engine, change).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let user = base.fresh_user().await?;
     let mut quotes = Vec::new();
     for _ in 0..2 {
         let body = ask(user.address, new_account().address, (BASE, here), (OPTIMISM, there), usdc(60));
-        let quote = stand.quote(&body).await?;
+        let quote = harness.quote(&body).await?;
         execute(base, &quote, &user).await?;
         quotes.push(quote);
     }
-    stand.wait_for(request_id(&quotes[0]), "success").await?;
+    harness.wait_for(request_id(&quotes[0]), "success").await?;
     let trace = format!("/requests/{}/trace", request_id(&quotes[1]));
     eventually("the second waits for the budget", || async {
-        let (_, trace) = operator(&stand, &trace).await?;
+        let (_, trace) = operator(&harness, &trace).await?;
         Ok(trace["due"][0]["reason"].as_str().is_some_and(|reason| reason.contains("not final")))
     })
     .await?;
-    let (_, risk) = operator(&stand, "/operator/risk").await?;
+    let (_, risk) = operator(&harness, "/operator/risk").await?;
     let chain = risk["chains"].as_array().and_then(|chains| chains.iter().find(|chain| chain["chainId"] == BASE));
     ensure!(chain.is_some_and(|chain| chain["openUsd"] == "60.000000"), "{risk}");
-    ensure!(stand.get("/operator/risk").await?.0 == 401, "not for everyone");
+    ensure!(harness.get("/operator/risk").await?.0 == 401, "not for everyone");
     // The first deposit becomes final, and the second fits.
-    stand.wait_for(request_id(&quotes[1]), "success").await?;
+    harness.wait_for(request_id(&quotes[1]), "success").await?;
     service.stop().await
 }
 
@@ -105,9 +105,9 @@ async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
             chain.risk.lost_after_secs = 1;
         }
     };
-    let stand = Stand::alone(change).await?;
-    let service = stand.serve().await?;
-    let arbitrum = stand.chain("arbitrum");
+    let harness = Harness::isolated(change).await?;
+    let service = harness.serve().await?;
+    let arbitrum = harness.chain("arbitrum");
     let user = arbitrum.fresh_user().await?;
     blocks_pass(arbitrum, 2).await?;
     let body = ask(
@@ -117,15 +117,15 @@ async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
         (BASE, Address::ZERO),
         U256::from(10u64.pow(16)),
     );
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
     let trace = format!("/requests/{}/trace", request_id(&quote));
     eventually("the deposit is seen", || async {
-        Ok(operator(&stand, &trace).await?.1["deposits"][0]["state"] == "seen")
+        Ok(operator(&harness, &trace).await?.1["deposits"][0]["state"] == "seen")
     })
     .await?;
     take_away(arbitrum, deposit).await?;
-    let status = stand.wait_for(request_id(&quote), "failure").await?;
+    let status = harness.wait_for(request_id(&quote), "failure").await?;
     ensure!(status["failReason"] == "DEPOSIT_REORGED", "{status}");
     service.stop().await
 }
@@ -141,22 +141,22 @@ async fn a_fill_that_is_not_mined_in_time_is_given_up() -> Result<()> {
             chain.finality_blocks = 4;
         }
     };
-    let stand = Stand::alone(change).await?;
-    let service = stand.serve().await?;
-    let (base, arbitrum) = (stand.chain("base"), stand.chain("arbitrum"));
+    let harness = Harness::isolated(change).await?;
+    let service = harness.serve().await?;
+    let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(10u64.pow(16));
     let body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     arbitrum.pause_mining().await;
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "submitted").await?;
+    harness.wait_for(request_id(&quote), "submitted").await?;
     let left = base.balance(Address::ZERO, user.address).await?;
     // From here on blocks are too dear for what the fill offers, and the order is about to end.
     arbitrum.set_base_fee(20_000_000_000);
     arbitrum.resume_mining().await;
     arbitrum.advance_time(std::time::Duration::from_secs(420)).await?;
-    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    let status = harness.wait_for(request_id(&quote), "refund").await?;
     ensure!(status["failReason"] == "TRANSACTION_NOT_INCLUDED", "{status}");
     ensure!(base.balance(Address::ZERO, user.address).await? > left);
     ensure!(arbitrum.balance(Address::ZERO, recipient).await?.is_zero());
@@ -166,17 +166,17 @@ async fn a_fill_that_is_not_mined_in_time_is_given_up() -> Result<()> {
 /// Test deployments refund what asks for it, so that integrators can try what a refund looks like.
 #[tokio::test]
 async fn a_refund_can_be_asked_for() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), usdc(20));
     body["referrer"] = serde_json::json!("debug-force-refund");
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let had = base.balance(here, user.address).await?;
     execute(base, &quote, &user).await?;
-    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    let status = harness.wait_for(request_id(&quote), "refund").await?;
     ensure!(status["failReason"] == "MANUAL_ADMIN_REFUND", "{status}");
     ensure!(optimism.balance(there, recipient).await?.is_zero());
     let back = base.balance(here, user.address).await?;

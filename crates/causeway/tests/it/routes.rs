@@ -1,7 +1,7 @@
 //! What is quoted is what happens: trades on either side, calls, top-ups and fees, with every balance checked to the
 //! unit.
 //!
-//! Whoever trades moves pools, so these tests trade on chains of their own, one at a time (`Stand::trading`), or on none
+//! Whoever trades moves pools, so these tests trade on chains of their own, one at a time (`Harness::trading`), or on none
 //! of the pools.
 
 mod calls;
@@ -22,7 +22,7 @@ use domain::quote::Quote;
 use serde_json::{Value, json};
 use store::requests;
 
-use crate::stand::{Stand, amount, ask, eventually, new_account, request_id, transactions};
+use crate::harness::{Harness, amount, ask, eventually, new_account, request_id, transactions};
 
 /// On every chain of the devnet.
 const POOLS: usize = 5;
@@ -73,8 +73,8 @@ impl Place {
     }
 }
 
-fn place(stand: &Stand, chain: &str, symbol: &'static str) -> Place {
-    let chain = stand.chain(chain);
+fn place(harness: &Harness, chain: &str, symbol: &'static str) -> Place {
+    let chain = harness.chain(chain);
     let currency = if symbol == "ETH" { Address::ZERO } else { chain.token(symbol).address };
     Place { chain, symbol, currency }
 }
@@ -151,9 +151,9 @@ fn out(quote: &Value) -> U256 {
 }
 
 /// Starts the service and waits until it knows the pools of every chain, which it reads after all else.
-async fn serve(stand: &Stand) -> Result<Service> {
-    let service = stand.serve().await?;
-    for chain in &stand.devnet.chains {
+async fn serve(harness: &Harness) -> Result<Service> {
+    let service = harness.serve().await?;
+    for chain in &harness.devnet.chains {
         let known = || {
             let snapshot = service.solver.market.latest(ChainId(chain.id));
             snapshot.is_some_and(|snapshot| snapshot.pools.all().len() >= POOLS)
@@ -164,8 +164,8 @@ async fn serve(stand: &Stand) -> Result<Service> {
 }
 
 /// Waits until the service has seen the chains as they are now.
-async fn caught_up(stand: &Stand, service: &Service) -> Result<()> {
-    for chain in &stand.devnet.chains {
+async fn caught_up(harness: &Harness, service: &Service) -> Result<()> {
+    for chain in &harness.devnet.chains {
         seen(service, chain, chain.block_number().await?).await?;
     }
     Ok(())
@@ -208,19 +208,19 @@ async fn balances(chain: &Chain, of: impl Iterator<Item = (Address, Address)>) -
 }
 
 /// What the solver and the recipient have on the destination.
-async fn destination_books(stand: &Stand, wish: &Wish, payout: Address, recipient: Address) -> Result<Books> {
-    let owners = stand.fillers.iter().map(|filler| filler.address).chain([stand.treasury.address, recipient]);
+async fn destination_books(harness: &Harness, wish: &Wish, payout: Address, recipient: Address) -> Result<Books> {
+    let owners = harness.fillers.iter().map(|filler| filler.address).chain([harness.treasury.address, recipient]);
     let currencies = [Address::ZERO, payout, wish.to.currency];
     balances(wish.to.chain, owners.flat_map(|owner| currencies.map(|currency| (owner, currency)))).await
 }
 
 /// A transfer from chain to chain to somebody new, with no other trade on its pools: it must do what its quote says.
-async fn cross(stand: &Stand, service: &Service, wish: &Wish) -> Result<Crossed> {
+async fn cross(harness: &Harness, service: &Service, wish: &Wish) -> Result<Crossed> {
     let Wish { from, to, .. } = *wish;
     let user = from.holder(from.worth(500_000)).await?;
     let recipient = new_account().address;
-    caught_up(stand, service).await?;
-    let quote = stand.quote(&wish.body(user.address, recipient)).await?;
+    caught_up(harness, service).await?;
+    let quote = harness.quote(&wish.body(user.address, recipient)).await?;
     let last = step_ids(&quote).last().copied().context("there are steps")?;
     ensure!(last == "deposit", "the last step is {last}");
     let promise = stored(service, &quote).await?;
@@ -228,27 +228,27 @@ async fn cross(stand: &Stand, service: &Service, wish: &Wish) -> Result<Crossed>
     let (deposit, payout) = (terms.deposit.address.evm().unwrap(), terms.payout.address.evm().unwrap());
 
     let had = from.balance(user.address).await?;
-    let deposited = from.chain.balance(deposit, stand.depository).await?;
-    let before = destination_books(stand, wish, payout, recipient).await?;
+    let deposited = from.chain.balance(deposit, harness.depository).await?;
+    let before = destination_books(harness, wish, payout, recipient).await?;
     let (gas, _) = act(from.chain, &quote, &user).await?;
-    let status = stand.wait_for(request_id(&quote), "success").await?;
-    let after = destination_books(stand, wish, payout, recipient).await?;
+    let status = harness.wait_for(request_id(&quote), "success").await?;
+    let after = destination_books(harness, wish, payout, recipient).await?;
 
     // The user paid what was said, and the depository has it.
     let gas = if from.currency.is_zero() { gas } else { U256::ZERO };
     let spent = had - from.balance(user.address).await? - gas;
     assert_eq!(spent, amount(&quote["details"]["currencyIn"]["amount"]), "{wish:?}");
     assert_eq!(spent, figures.input.units());
-    let deposited = from.chain.balance(deposit, stand.depository).await? - deposited;
+    let deposited = from.chain.balance(deposit, harness.depository).await? - deposited;
     assert_eq!(deposited, figures.deposit.units(), "{wish:?}");
 
     // The wallets paid what was said and their gas; what came back to the treasury is for the caller to judge.
     let fill = to.chain.receipt(status["txHashes"][0].as_str().context("a fill")?.parse()?).await?;
     let fill_gas = U256::from(fill.gas_used) * U256::from(fill.effective_gas_price);
     let sum = |books: &Books, currency| -> U256 {
-        stand.fillers.iter().map(|filler| books[&(filler.address, currency)]).sum()
+        harness.fillers.iter().map(|filler| books[&(filler.address, currency)]).sum()
     };
-    let treasury = (stand.treasury.address, payout);
+    let treasury = (harness.treasury.address, payout);
     let native = sum(&before, Address::ZERO) - sum(&after, Address::ZERO) - fill_gas;
     let top_up = figures.top_up.unwrap_or_default().units();
     let paid = figures.paid.units();

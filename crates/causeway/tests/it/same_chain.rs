@@ -5,10 +5,10 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::audit::{audit, differences};
-use crate::sponsorship::micros;
-use crate::stand::{
-    Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away, transactions,
+use crate::harness::{
+    Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away, transactions,
 };
+use crate::sponsorship::micros;
 
 const BASE: u64 = 8453;
 
@@ -17,9 +17,9 @@ fn ether(thousandths: u64) -> U256 {
 }
 
 async fn swap_wrap_and_send(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let (usdc, weth) = (base.token("USDC").address, base.token("WETH").address);
     let native = Address::ZERO;
     for (from, to, value, operation) in [
@@ -30,22 +30,22 @@ async fn swap_wrap_and_send(engine: Engine) -> Result<()> {
         (usdc, usdc, U256::from(5_000_000u64), "send"),
     ] {
         let (user, recipient) = (base.fresh_user().await?, new_account().address);
-        let quote = stand.quote(&ask(user.address, recipient, (BASE, from), (BASE, to), value)).await?;
+        let quote = harness.quote(&ask(user.address, recipient, (BASE, from), (BASE, to), value)).await?;
         ensure!(quote["details"]["operation"] == operation, "{quote}");
         ensure!(quote.get("protocol").is_none(), "nothing is deposited");
-        ensure!(stand.status(request_id(&quote)).await?["status"] == "waiting");
+        ensure!(harness.status(request_id(&quote)).await?["status"] == "waiting");
         let hash = execute(base, &quote, &user).await?;
-        let status = stand.wait_for(request_id(&quote), "success").await?;
+        let status = harness.wait_for(request_id(&quote), "success").await?;
         ensure!(status["inTxHashes"] == json!([hash]) && status["txHashes"] == json!([hash]), "{status}");
         ensure!(base.balance(to, recipient).await? >= amount(&quote["details"]["currencyOut"]["minimumAmount"]));
     }
     // Unwrapping one's own is done by the token itself.
     let user = base.fresh_user().await?;
     base.send(user.private_key, weth, ether(50), alloy::primitives::hex!("d0e30db0").into()).await?;
-    let quote = stand.quote(&ask(user.address, user.address, (BASE, weth), (BASE, native), ether(50))).await?;
+    let quote = harness.quote(&ask(user.address, user.address, (BASE, weth), (BASE, native), ether(50))).await?;
     ensure!(quote["details"]["operation"] == "unwrap" && transactions(&quote)?.len() == 1, "{quote}");
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     ensure!(base.balance(weth, user.address).await?.is_zero());
     service.stop().await
 }
@@ -60,17 +60,17 @@ async fn what_a_user_does_alone_is_found_on_postgres() -> Result<()> {
     swap_wrap_and_send(Engine::Postgres).await
 }
 
-async fn balance_of(stand: &Stand, app: Address) -> Result<u64> {
-    let (code, body) = stand.get(&format!("/app-fees/{app:#x}/balances")).await?;
+async fn balance_of(harness: &Harness, app: Address) -> Result<u64> {
+    let (code, body) = harness.get(&format!("/app-fees/{app:#x}/balances")).await?;
     ensure!(code == 200, "{body}");
     Ok(body["amount"].as_str().unwrap_or_default().parse()?)
 }
 
 /// What users pay to apps goes to the treasury, and is the apps' once it is final: each time, once.
 async fn apps_earn(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let (usdc, weth, tail) = (base.token("USDC").address, base.token("WETH").address, base.token("TAIL").address);
     let native = Address::ZERO;
     let [first, second, third, fourth] = [(); 4].map(|()| new_account().address);
@@ -82,28 +82,28 @@ async fn apps_earn(engine: Engine) -> Result<()> {
     };
 
     let fees = json!([{"recipient": first, "fee": "50"}, {"recipient": second, "fee": "25"}]);
-    let swap = stand.quote(&with(usdc, native, U256::from(40_000_000u64), fees)).await?;
+    let swap = harness.quote(&with(usdc, native, U256::from(40_000_000u64), fees)).await?;
     execute(base, &swap, &user).await?;
-    stand.wait_for(request_id(&swap), "success").await?;
+    harness.wait_for(request_id(&swap), "success").await?;
     eventually("the apps have their shares", || async {
-        Ok((balance_of(&stand, first).await?, balance_of(&stand, second).await?) == (200_000, 100_000))
+        Ok((balance_of(&harness, first).await?, balance_of(&harness, second).await?) == (200_000, 100_000))
     })
     .await?;
 
     // Whoever does it twice pays twice.
-    let wrap = stand.quote(&with(native, weth, ether(100), json!([{"recipient": third, "fee": "100"}]))).await?;
+    let wrap = harness.quote(&with(native, weth, ether(100), json!([{"recipient": third, "fee": "100"}]))).await?;
     execute(base, &wrap, &user).await?;
     execute(base, &wrap, &user).await?;
     let worth = u64::try_from(micros(&wrap["fees"]["app"]["amountUsd"])?)?;
     // As if it had been exchanged, which costs a little.
     let earns = |times: u64| worth * times * 99 / 100..worth * times;
-    eventually("the app has both", || async { Ok(earns(2).contains(&balance_of(&stand, third).await?)) }).await?;
+    eventually("the app has both", || async { Ok(earns(2).contains(&balance_of(&harness, third).await?)) }).await?;
 
     // What only pools price is not charged for.
-    let sold = stand.quote(&with(tail, usdc, ether(100_000), json!([{"recipient": fourth, "fee": "100"}]))).await?;
+    let sold = harness.quote(&with(tail, usdc, ether(100_000), json!([{"recipient": fourth, "fee": "100"}]))).await?;
     ensure!(amount(&sold["fees"]["app"]["amount"]).is_zero(), "{}", sold["fees"]["app"]);
     service.stop().await?;
-    let (findings, content) = audit(&stand).await?;
+    let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:?}", differences(&findings));
     let checks = findings["checks"].as_array().cloned().unwrap_or_default();
     let booked = checks.iter().find(|check| check["check"].as_str().is_some_and(|what| what.contains("alone")));
@@ -125,9 +125,10 @@ async fn apps_earn_by_what_users_do_alone_on_postgres() -> Result<()> {
 #[tokio::test]
 async fn apps_earn_nothing_by_what_a_reorg_took_away() -> Result<()> {
     // Long enough for it to be taken away before it is final, however slow the machine.
-    let stand = Stand::alone(|config| config.chains.iter_mut().for_each(|chain| chain.finality_blocks = 50)).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness =
+        Harness::isolated(|config| config.chains.iter_mut().for_each(|chain| chain.finality_blocks = 50)).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let [gone, back] = [(); 2].map(|()| new_account().address);
     let user = base.fresh_user().await?;
     blocks_pass(base, 2).await?;
@@ -136,9 +137,9 @@ async fn apps_earn_nothing_by_what_a_reorg_took_away() -> Result<()> {
         let weth = base.token("WETH").address;
         let mut body = ask(user.address, user.address, (BASE, Address::ZERO), (BASE, weth), ether(100));
         body["appFees"] = json!([{"recipient": app, "fee": "100"}]);
-        let wrap = stand.quote(&body).await?;
+        let wrap = harness.quote(&body).await?;
         taken.push(execute(base, &wrap, &user).await?);
-        stand.wait_for(request_id(&wrap), "success").await?;
+        harness.wait_for(request_id(&wrap), "success").await?;
     }
     let again: Bytes = base.rpc("eth_getRawTransactionByHash", [taken[1]]).await?;
     let first: Bytes = base.rpc("eth_getRawTransactionByHash", [taken[0]]).await?;
@@ -147,13 +148,13 @@ async fn apps_earn_nothing_by_what_a_reorg_took_away() -> Result<()> {
     base.send(user.private_key, new_account().address, U256::from(1), Bytes::new()).await?;
     ensure!(base.rpc::<B256>("eth_sendRawTransaction", [first]).await.is_err(), "its nonce is used");
     base.rpc::<B256>("eth_sendRawTransaction", [again]).await?;
-    eventually("what came back is credited", || async { Ok(balance_of(&stand, back).await? > 0) }).await?;
-    let credited = balance_of(&stand, back).await?;
+    eventually("what came back is credited", || async { Ok(balance_of(&harness, back).await? > 0) }).await?;
+    let credited = balance_of(&harness, back).await?;
     blocks_pass(base, 10).await?;
-    stand.walked(base).await?;
-    ensure!((balance_of(&stand, gone).await?, balance_of(&stand, back).await?) == (0, credited));
+    harness.walked(base).await?;
+    ensure!((balance_of(&harness, gone).await?, balance_of(&harness, back).await?) == (0, credited));
     service.stop().await?;
-    let (findings, content) = audit(&stand).await?;
+    let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:?}", differences(&findings));
     Ok(())
 }
@@ -161,13 +162,13 @@ async fn apps_earn_nothing_by_what_a_reorg_took_away() -> Result<()> {
 /// The user's own revert is a failure; a stranger's, or a transaction that only carries the id, is nothing.
 #[tokio::test]
 async fn only_the_quoted_transaction_counts() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let (user, stranger) = (base.fresh_user().await?, base.fresh_user().await?);
     let body = ask(user.address, user.address, (BASE, usdc), (BASE, Address::ZERO), U256::from(30_000_000u64));
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let (id, swap) = (request_id(&quote), transactions(&quote)?.pop().expect("a step"));
 
     // Without the approval before it, it reverts: for the stranger first.
@@ -176,7 +177,7 @@ async fn only_the_quoted_transaction_counts() -> Result<()> {
     // Another amount under the same id, which succeeds.
     let mut other = body.clone();
     other["amount"] = json!("1000000");
-    let other: Value = stand.quote(&other).await?;
+    let other: Value = harness.quote(&other).await?;
     let mut forged = transactions(&other)?.pop().expect("a step").data.to_vec();
     let theirs = request_id(&other).parse::<alloy::primitives::B256>()?;
     let ours = id.parse::<alloy::primitives::B256>()?;
@@ -186,10 +187,10 @@ async fn only_the_quoted_transaction_counts() -> Result<()> {
     base.send(stranger.private_key, approve.to, approve.value, approve.data).await?;
     base.send(stranger.private_key, swap.to, swap.value, forged.into()).await?;
     blocks_pass(base, 5).await?;
-    ensure!(stand.status(id).await?["status"] == "waiting");
+    ensure!(harness.status(id).await?["status"] == "waiting");
 
     let hash = send(user.private_key).await?;
-    let status = stand.wait_for(id, "failure").await?;
+    let status = harness.wait_for(id, "failure").await?;
     ensure!(status["failReason"] == "TRANSACTION_REVERTED" && status["inTxHashes"] == json!([hash]), "{status}");
     service.stop().await
 }

@@ -13,12 +13,12 @@ use store::Store;
 use crate::audit::{audit, differences};
 use crate::fast_fill::count;
 use crate::funding::{balance, credited, tagged};
-use crate::keys;
-use crate::reorg::ends_before_it_is_final;
-use crate::stand::{
-    Engine, INVENTORY, Stand, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id,
+use crate::harness::{
+    Engine, Harness, INVENTORY, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id,
     take_away,
 };
+use crate::keys;
+use crate::reorg::ends_before_it_is_final;
 
 const ARBITRUM: u64 = 42161;
 const BASE: u64 = 8453;
@@ -34,38 +34,38 @@ struct Integrator {
 }
 
 impl Integrator {
-    async fn new(stand: &Stand) -> Result<Self> {
-        let (id, key) = keys::create(stand, &[])?;
-        let wallet = stand.chain("base").fresh_user().await?;
+    async fn new(harness: &Harness) -> Result<Self> {
+        let (id, key) = keys::create(harness, &[])?;
+        let wallet = harness.chain("base").fresh_user().await?;
         let (id, linked): (ApiKeyId, Address) = (id.parse()?, wallet.address);
-        let store = Store::open(&causeway::assemble::database(&stand.config)?)?;
+        let store = Store::open(&causeway::assemble::database(&harness.config)?)?;
         store.write(move |tx| store::keys::set_wallet(tx, id, linked)).await?;
         store.close().await;
         Ok(Self { key, wallet })
     }
 
-    async fn fund(&self, stand: &Stand, micros: u64) -> Result<()> {
-        let base = stand.chain("base");
+    async fn fund(&self, harness: &Harness, micros: u64) -> Result<()> {
+        let base = harness.chain("base");
         let usdc = base.token("USDC").address;
-        base.send(self.wallet.private_key, usdc, U256::ZERO, tagged(stand, micros, Address::ZERO)).await?;
-        credited(stand, self.wallet.address, &micros.to_string()).await?;
+        base.send(self.wallet.private_key, usdc, U256::ZERO, tagged(harness, micros, Address::ZERO)).await?;
+        credited(harness, self.wallet.address, &micros.to_string()).await?;
         Ok(())
     }
 
-    async fn ask(&self, stand: &Stand, body: &Value) -> Result<(u16, Value)> {
-        let client = &stand.client;
-        let response = client.post(stand.url("/quote/v2")).header("x-api-key", &self.key).json(body).send().await?;
+    async fn ask(&self, harness: &Harness, body: &Value) -> Result<(u16, Value)> {
+        let client = &harness.client;
+        let response = client.post(harness.url("/quote/v2")).header("x-api-key", &self.key).json(body).send().await?;
         Ok((response.status().as_u16(), response.json().await?))
     }
 
-    async fn quote(&self, stand: &Stand, body: &Value) -> Result<Value> {
-        let (code, answer) = self.ask(stand, body).await?;
+    async fn quote(&self, harness: &Harness, body: &Value) -> Result<Value> {
+        let (code, answer) = self.ask(harness, body).await?;
         ensure!(code == 200, "no quote: {answer}");
         Ok(answer)
     }
 
-    async fn balance(&self, stand: &Stand) -> Result<i64> {
-        let body = balance(stand, self.wallet.address).await?;
+    async fn balance(&self, harness: &Harness) -> Result<i64> {
+        let body = balance(harness, self.wallet.address).await?;
         Ok(body["amount"].as_str().context("amount")?.parse()?)
     }
 }
@@ -81,8 +81,8 @@ pub fn charged(quote: &Value, answer: i64) -> Result<i64> {
     Ok((units * answer + 99_999_999) / 100_000_000)
 }
 
-pub async fn still_gas(stand: &Stand) -> Result<()> {
-    for chain in &stand.devnet.chains {
+pub async fn still_gas(harness: &Harness) -> Result<()> {
+    for chain in &harness.devnet.chains {
         chain.set_base_fee(BASE_FEE);
         blocks_pass(chain, 3).await?;
     }
@@ -92,12 +92,12 @@ pub async fn still_gas(stand: &Stand) -> Result<()> {
 /// Which fees, up to which sum, and at which rate, as the body of a quote says it.
 #[tokio::test]
 async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdt, usdc) = (base.token("USDT").address, optimism.token("USDC").address);
-    let (rich, poor) = (Integrator::new(&stand).await?, Integrator::new(&stand).await?);
-    rich.fund(&stand, 10_000_000).await?;
+    let (rich, poor) = (Integrator::new(&harness).await?, Integrator::new(&harness).await?);
+    rich.fund(&harness, 10_000_000).await?;
     let user = new_account().address;
     let mut plain = ask(user, user, (BASE, usdt), (OPTIMISM, usdc), U256::from(100_000_000u64));
     plain["appFees"] = json!([{ "recipient": new_account().address, "fee": "20" }]);
@@ -107,7 +107,7 @@ async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
         body[member] = value;
         body
     };
-    eventually_sponsored(&stand, &rich, &plain).await?;
+    eventually_sponsored(&harness, &rich, &plain).await?;
     let all = ["execution", "swap", "relay", "app", "rent"];
     for (asked, selected) in [
         (json!(null), &all[..4]),
@@ -115,7 +115,7 @@ async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
         (json!(["relay"]), &all[2..3]),
         (json!(["app", "execution", "app"]), &["execution", "app"]),
     ] {
-        let quote = rich.quote(&stand, &with("sponsoredFeeComponents", asked)).await?;
+        let quote = rich.quote(&harness, &with("sponsoredFeeComponents", asked)).await?;
         let quoted = &quote["feeSponsorship"]["quoted"];
         ensure!(quoted["selectedComponents"] == json!(selected) && quoted["capHit"] == false, "{quoted}");
         let mut sum = 0;
@@ -129,11 +129,11 @@ async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
         }
         ensure!(sum > 0 && sum == micros(&quote["fees"]["subsidized"]["amountUsd"])?, "{quoted}");
     }
-    let capped = rich.quote(&stand, &with("maxSubsidizationAmount", json!("25000"))).await?;
+    let capped = rich.quote(&harness, &with("maxSubsidizationAmount", json!("25000"))).await?;
     let quoted = &capped["feeSponsorship"]["quoted"];
     ensure!(quoted["capHit"] == true && quoted["maxSubsidizationAmount"] == "25000", "{quoted}");
     ensure!(micros(&quoted["sponsoredTotal"]["amountUsd"])? == 25_000, "{quoted}");
-    let (code, refused) = rich.ask(&stand, &with("sponsoredFeeComponents", json!(["gas"]))).await?;
+    let (code, refused) = rich.ask(&harness, &with("sponsoredFeeComponents", json!(["gas"]))).await?;
     ensure!(code == 400 && refused["errorCode"] == "INVALID_PARAMETERS", "{refused}");
 
     // A rate holds from either end, and needs somebody who stands for it.
@@ -144,15 +144,15 @@ async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
     ] {
         let mut fixed = with("fixedRate", json!("1:0.9996"));
         fixed["tradeType"] = json!(trade);
-        let (code, refused) = poor.ask(&stand, &fixed).await?;
+        let (code, refused) = poor.ask(&harness, &fixed).await?;
         ensure!(code == 400 && refused["errorCode"] == "SPONSOR_BALANCE_TOO_LOW", "{trade}: {refused}");
-        let details = rich.quote(&stand, &fixed).await?["details"].clone();
+        let details = rich.quote(&harness, &fixed).await?["details"].clone();
         let figures = (&details["currencyIn"]["amount"], &details["currencyOut"]["amount"]);
         ensure!(figures == (&json!(input), &json!(output)) && details["isFixedRate"] == true, "{trade}: {details}");
     }
     let mut fixed = with("fixedRate", json!("1:1"));
     fixed["originCurrency"] = json!(Address::ZERO);
-    let (code, refused) = rich.ask(&stand, &fixed).await?;
+    let (code, refused) = rich.ask(&harness, &fixed).await?;
     ensure!(code == 400 && refused["errorCode"] == "UNSUPPORTED_CURRENCY", "{refused}");
     service.stop().await
 }
@@ -161,92 +161,92 @@ async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
 /// breaks even and earns.
 #[tokio::test]
 async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    still_gas(&stand).await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    still_gas(&harness).await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, usdt, there) = (base.token("USDC").address, base.token("USDT").address, optimism.token("USDC").address);
-    let integrator = Integrator::new(&stand).await?;
+    let integrator = Integrator::new(&harness).await?;
     let user = base.fresh_user().await?;
 
     // Without a balance the user pays, and no fixed rate is given.
     let mut body = ask(user.address, user.address, (BASE, usdc), (OPTIMISM, there), U256::from(100_000_000u64));
     body["subsidizeFees"] = json!(true);
-    let unpaid = integrator.quote(&stand, &body).await?;
+    let unpaid = integrator.quote(&harness, &body).await?;
     ensure!(unpaid["fees"]["subsidized"]["amount"] == "0", "{unpaid}");
     ensure!(unpaid["feeSponsorship"]["quoted"]["sponsoredTotal"]["amount"] == "0", "{unpaid}");
     body["fixedRate"] = json!("1:1");
-    let (code, refused) = integrator.ask(&stand, &body).await?;
+    let (code, refused) = integrator.ask(&harness, &body).await?;
     ensure!(code == 400 && refused["errorCode"] == "SPONSOR_BALANCE_TOO_LOW", "{refused}");
     body.as_object_mut().unwrap().remove("fixedRate");
 
-    integrator.fund(&stand, 10_000_000).await?;
+    integrator.fund(&harness, 10_000_000).await?;
     let mut expected = 10_000_000i64;
 
     // The sponsor pays all fees, the app's among them.
     let app = new_account().address;
     body["recipient"] = json!(new_account().address);
     body["appFees"] = json!([{ "recipient": app, "fee": "10" }]);
-    let quote = eventually_sponsored(&stand, &integrator, &body).await?;
+    let quote = eventually_sponsored(&harness, &integrator, &body).await?;
     ensure!(quote["details"]["currencyOut"]["amount"] == "100000000", "{quote}");
     ensure!(quote["details"]["expandedPriceImpact"]["sponsored"]["usd"] == quote["fees"]["subsidized"]["amountUsd"]);
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     expected -= micros(&quote["fees"]["subsidized"]["amountUsd"])?;
-    credited(&stand, app, "100000").await?;
-    credited(&stand, integrator.wallet.address, &expected.to_string()).await?;
+    credited(&harness, app, "100000").await?;
+    credited(&harness, integrator.wallet.address, &expected.to_string()).await?;
 
     // A fixed rate, at three prices of what is paid in.
     body.as_object_mut().unwrap().remove("appFees");
     body["originCurrency"] = json!(usdt);
     body["fixedRate"] = json!("1:0.9996");
     for (answer, sign) in [(99_940_000, -1), (99_960_000, 0), (100_000_000, 1)] {
-        stand.set_price(base, "USDT", answer).await?;
+        harness.set_price(base, "USDT", answer).await?;
         let recipient = new_account().address;
         body["recipient"] = json!(recipient);
-        let quote = integrator.quote(&stand, &body).await?;
+        let quote = integrator.quote(&harness, &body).await?;
         ensure!(quote["details"]["isFixedRate"] == true && quote["details"]["currencyOut"]["amount"] == "99960000");
         ensure!(quote["details"]["currencyOut"]["minimumAmount"] == "99960000", "{quote}");
         let drift = micros(&quote["details"]["fixedRateFee"]["usd"])?;
         ensure!(drift.signum() == sign, "{answer}: {}", quote["details"]);
         execute(base, &quote, &user).await?;
-        stand.wait_for(request_id(&quote), "success").await?;
+        harness.wait_for(request_id(&quote), "success").await?;
         ensure!(optimism.balance(there, recipient).await? == U256::from(99_960_000u64));
         expected += drift - charged(&quote, answer)?;
-        credited(&stand, integrator.wallet.address, &expected.to_string()).await?;
+        credited(&harness, integrator.wallet.address, &expected.to_string()).await?;
     }
-    let body = balance(&stand, integrator.wallet.address).await?;
+    let body = balance(&harness, integrator.wallet.address).await?;
     ensure!(body["availableBalanceUsd"] == body["totalBalanceUsd"], "nothing is set aside any more: {body}");
 
     // The deviation guard, at the quote and again at the fill. What goes back is paid out of the treasury.
     let inventory = U256::from(INVENTORY);
-    base.set_token_balance(usdt, stand.treasury.address, inventory).await?;
+    base.set_token_balance(usdt, harness.treasury.address, inventory).await?;
     let approve = |filler: &Account| (usdt, evm::calldata::approve(filler.address, inventory));
-    base.send_all(stand.treasury.private_key, stand.fillers.iter().map(approve).collect::<Vec<_>>()).await?;
-    stand.set_price(base, "USDT", 100_000_000).await?;
+    base.send_all(harness.treasury.private_key, harness.fillers.iter().map(approve).collect::<Vec<_>>()).await?;
+    harness.set_price(base, "USDT", 100_000_000).await?;
     let mut far = ask(user.address, user.address, (BASE, usdt), (OPTIMISM, there), U256::from(100_000_000u64));
     (far["subsidizeFees"], far["fixedRate"]) = (json!(true), json!("1:0.99"));
-    let quote = integrator.quote(&stand, &far).await?;
-    stand.set_price(base, "USDT", 90_000_000).await?;
-    let (code, refused) = integrator.ask(&stand, &far).await?;
+    let quote = integrator.quote(&harness, &far).await?;
+    harness.set_price(base, "USDT", 90_000_000).await?;
+    let (code, refused) = integrator.ask(&harness, &far).await?;
     ensure!(code == 400 && refused["errorCode"] == "INVALID_FIXED_RATE", "{refused}");
     execute(base, &quote, &user).await?;
-    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    let status = harness.wait_for(request_id(&quote), "refund").await?;
     ensure!(status["failReason"] == "SLIPPAGE", "{status}");
-    ensure!(integrator.balance(&stand).await? == expected);
+    ensure!(integrator.balance(&harness).await? == expected);
     service.stop().await?;
-    let (findings, content) = audit(&stand).await?;
+    let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:?}", differences(&findings));
     Ok(())
 }
 
 /// Quotes see a balance a moment after it is credited.
-async fn eventually_sponsored(stand: &Stand, integrator: &Integrator, body: &Value) -> Result<Value> {
+async fn eventually_sponsored(harness: &Harness, integrator: &Integrator, body: &Value) -> Result<Value> {
     eventually("quotes know of the balance", || async {
-        Ok(integrator.quote(stand, body).await?["fees"]["subsidized"]["amount"] != "0")
+        Ok(integrator.quote(harness, body).await?["fees"]["subsidized"]["amount"] != "0")
     })
     .await?;
-    integrator.quote(stand, body).await
+    integrator.quote(harness, body).await
 }
 
 /// Twenty deposits at once against a balance that covers one: one is filled, the others go back, and the balance never
@@ -254,26 +254,26 @@ async fn eventually_sponsored(stand: &Stand, integrator: &Integrator, body: &Val
 #[tokio::test]
 async fn a_balance_that_covers_one_pays_for_one() -> Result<()> {
     const MANY: usize = 20;
-    let stand = Stand::alone(|_| ()).await?;
-    let service = stand.serve().await?;
-    still_gas(&stand).await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    still_gas(&harness).await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, there) = (base.token("USDC").address, optimism.token("USDC").address);
-    let integrator = Integrator::new(&stand).await?;
-    integrator.fund(&stand, 150_000).await?;
+    let integrator = Integrator::new(&harness).await?;
+    integrator.fund(&harness, 150_000).await?;
     let user = base.fresh_user().await?;
     let mut body =
         ask(user.address, new_account().address, (BASE, usdc), (OPTIMISM, there), U256::from(100_000_000u64));
     // A tenth of a dollar more than the market gives, on each.
     (body["subsidizeFees"], body["fixedRate"]) = (json!(true), json!("1:1.001"));
-    let first = integrator.quote(&stand, &body).await?;
+    let first = integrator.quote(&harness, &body).await?;
     let cost = micros(&first["fees"]["subsidized"]["amountUsd"])? - micros(&first["details"]["fixedRateFee"]["usd"])?;
     ensure!((100_000..150_000).contains(&cost) && 2 * cost > 150_000, "{cost}");
-    let quotes = try_join_all((0..MANY).map(|_| integrator.quote(&stand, &body))).await?;
-    let approve = evm::calldata::approve(stand.depository, U256::MAX);
+    let quotes = try_join_all((0..MANY).map(|_| integrator.quote(&harness, &body))).await?;
+    let approve = evm::calldata::approve(harness.depository, U256::MAX);
     base.send(user.private_key, usdc, U256::ZERO, approve).await?;
     let deposits = quotes.iter().map(|quote| {
-        let items = crate::stand::transactions(quote).unwrap();
+        let items = crate::harness::transactions(quote).unwrap();
         let deposit = items.into_iter().next_back().unwrap();
         (deposit.to, deposit.data)
     });
@@ -282,22 +282,22 @@ async fn a_balance_that_covers_one_pays_for_one() -> Result<()> {
     for quote in &quotes {
         let request = request_id(quote);
         eventually("it ends", || async {
-            let status = stand.status(request).await?;
-            let left = integrator.balance(&stand).await?;
+            let status = harness.status(request).await?;
+            let left = integrator.balance(&harness).await?;
             ensure!(left >= 0, "the balance fell to {left}");
             Ok(status["status"] == "success" || status["status"] == "refund")
         })
         .await?;
-        let status = stand.status(request).await?;
+        let status = harness.status(request).await?;
         filled += usize::from(status["status"] == "success");
         ensure!(status["status"] == "success" || status["failReason"] == "SPONSOR_BALANCE_TOO_LOW", "{status}");
     }
     ensure!(filled == 1, "{filled} were filled");
-    credited(&stand, integrator.wallet.address, &(150_000 - cost).to_string()).await?;
+    credited(&harness, integrator.wallet.address, &(150_000 - cost).to_string()).await?;
     let recipient: Address = body["recipient"].as_str().unwrap().parse()?;
     ensure!(optimism.balance(there, recipient).await? == amount(&first["details"]["currencyOut"]["amount"]));
     service.stop().await?;
-    let (findings, content) = audit(&stand).await?;
+    let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:?}", differences(&findings));
     Ok(())
 }
@@ -306,44 +306,44 @@ async fn a_balance_that_covers_one_pays_for_one() -> Result<()> {
 /// loss, and the sponsor pays nothing for it. When a deposit comes after all, it pays what it said it would.
 #[tokio::test]
 async fn a_loss_is_not_the_sponsors_until_it_is_made_good() -> Result<()> {
-    let stand = Stand::alone(ends_before_it_is_final).await?;
-    let service = stand.serve().await?;
-    let integrator = Integrator::new(&stand).await?;
-    integrator.fund(&stand, 5_000_000).await?;
-    let (arbitrum, base) = (stand.chain("arbitrum"), stand.chain("base"));
+    let harness = Harness::isolated(ends_before_it_is_final).await?;
+    let service = harness.serve().await?;
+    let integrator = Integrator::new(&harness).await?;
+    integrator.fund(&harness, 5_000_000).await?;
+    let (arbitrum, base) = (harness.chain("arbitrum"), harness.chain("base"));
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
     blocks_pass(arbitrum, 2).await?;
     let value = U256::from(15_000_000_000_000_000u64);
     let mut body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
     body["subsidizeFees"] = json!(true);
-    let quote = eventually_sponsored(&stand, &integrator, &body).await?;
+    let quote = eventually_sponsored(&harness, &integrator, &body).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     take_away(arbitrum, deposit).await?;
 
-    let stand = &stand;
+    let harness = &harness;
     let is = |state: &'static str| async move {
-        Ok(operator(stand, "/operator/losses").await?.1["losses"][0]["state"] == state)
+        Ok(operator(harness, "/operator/losses").await?.1["losses"][0]["state"] == state)
     };
     let open_holds = || count(&service, "select count(*) from ledger_hold where state = 'open'");
     eventually("the deposit is missed", || is("missing")).await?;
     ensure!(open_holds().await? == 1);
     arbitrum.advance_time(std::time::Duration::from_secs(1_000)).await?;
     eventually("the loss is booked", || is("booked")).await?;
-    ensure!(open_holds().await? == 0 && integrator.balance(stand).await? == 5_000_000);
-    let (findings, content) = audit(stand).await?;
+    ensure!(open_holds().await? == 0 && integrator.balance(harness).await? == 5_000_000);
+    let (findings, content) = audit(harness).await?;
     ensure!(content, "{:?}", differences(&findings));
 
     let order: OrderId = quote["protocol"]["v2"]["orderId"].as_str().context("orderId")?.parse()?;
     let again = calldata::deposit_native(user.address, order);
-    arbitrum.send(user.private_key, stand.depository, value, again).await?;
+    arbitrum.send(user.private_key, harness.depository, value, again).await?;
     eventually("the loss is reversed", || is("recovered")).await?;
-    eventually("the sponsor pays", || async { Ok(integrator.balance(stand).await? < 5_000_000) }).await?;
-    let story = stand.trace(request_id(&quote)).await?["feeSponsorship"].take();
+    eventually("the sponsor pays", || async { Ok(integrator.balance(harness).await? < 5_000_000) }).await?;
+    let story = harness.trace(request_id(&quote)).await?["feeSponsorship"].take();
     let paid: i64 = story["actual"]["sponsorPayment"]["amount"].as_str().context("a payment")?.parse()?;
-    ensure!(paid > 0 && integrator.balance(stand).await? == 5_000_000 - paid, "{story}");
+    ensure!(paid > 0 && integrator.balance(harness).await? == 5_000_000 - paid, "{story}");
     ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
-    let (findings, content) = audit(stand).await?;
+    let (findings, content) = audit(harness).await?;
     ensure!(content, "{:?}", differences(&findings));
     service.stop().await
 }

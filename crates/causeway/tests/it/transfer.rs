@@ -6,33 +6,33 @@ use domain::ids::OrderId;
 use evm::calldata;
 use serde_json::json;
 
-use crate::stand::{Engine, Stand, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
 async fn native(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(100_000_000_000_000_000u64);
     let quote =
-        stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+        harness.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
     let id = request_id(&quote);
-    assert_eq!(stand.status(id).await?["status"], "waiting");
+    assert_eq!(harness.status(id).await?["status"], "waiting");
 
-    let held = base.balance(Address::ZERO, stand.depository).await?;
+    let held = base.balance(Address::ZERO, harness.depository).await?;
     let deposit = execute(base, &quote, &user).await?;
-    let status = stand.wait_for(id, "success").await?;
+    let status = harness.wait_for(id, "success").await?;
 
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, promised);
-    assert_eq!(base.balance(Address::ZERO, stand.depository).await?, held + value);
+    assert_eq!(base.balance(Address::ZERO, harness.depository).await?, held + value);
     assert_eq!(status["inTxHashes"], json!([deposit]));
     let fill = status["txHashes"][0].as_str().unwrap().parse()?;
     let receipt = optimism.receipt(fill).await?;
-    assert!(stand.fillers.iter().any(|filler| filler.address == receipt.from));
+    assert!(harness.fillers.iter().any(|filler| filler.address == receipt.from));
     // The fill names its order in the last bytes of its calldata.
     let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap();
     let sent: serde_json::Value = optimism.rpc("eth_getTransactionByHash", [fill]).await?;
@@ -45,70 +45,70 @@ async fn native(engine: Engine) -> Result<()> {
 }
 
 async fn usdc(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let value = U256::from(250_000_000u64);
-    let quote = stand.quote(&ask(user.address, recipient, (BASE, here), (OPTIMISM, there), value)).await?;
+    let quote = harness.quote(&ask(user.address, recipient, (BASE, here), (OPTIMISM, there), value)).await?;
     assert_eq!(quote["steps"].as_array().map(Vec::len), Some(2));
     assert_eq!(quote["steps"][0]["id"], "approve");
     assert_eq!(quote["steps"][1]["id"], "deposit");
 
     let had = base.balance(here, user.address).await?;
-    let inventory = optimism.balance(there, stand.treasury.address).await?;
+    let inventory = optimism.balance(there, harness.treasury.address).await?;
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
 
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     assert_eq!(optimism.balance(there, recipient).await?, promised);
     assert_eq!(base.balance(here, user.address).await?, had - value);
-    assert_eq!(optimism.balance(there, stand.treasury.address).await?, inventory - promised);
+    assert_eq!(optimism.balance(there, harness.treasury.address).await?, inventory - promised);
     service.stop().await
 }
 
 /// One transaction instead of two: a plain transfer that names its order behind the arguments.
 async fn implicit(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(40_000_000u64));
     body["explicitDeposit"] = json!(false);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     assert_eq!(quote["steps"].as_array().map(Vec::len), Some(1));
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     assert_eq!(optimism.balance(there, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
     service.stop().await
 }
 
 /// A deposit too small for the order goes back to the user, less the gas of sending it.
 async fn refund(engine: Engine) -> Result<()> {
-    let stand = Stand::new(engine).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let refund_to = new_account().address;
     let here = base.token("USDC").address;
-    let there = stand.chain("optimism").token("USDC").address;
+    let there = harness.chain("optimism").token("USDC").address;
     let value = U256::from(90_000_000u64);
     let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), value);
     body["refundTo"] = json!(refund_to);
     body["explicitDeposit"] = json!(false);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let order = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
     let half = value / U256::from(2);
-    let data = calldata::implicit_deposit(stand.depository, half, order);
+    let data = calldata::implicit_deposit(harness.depository, half, order);
     base.send(user.private_key, here, U256::ZERO, data).await?;
-    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    let status = harness.wait_for(request_id(&quote), "refund").await?;
     assert_eq!(status["failReason"], "DEPOSITED_AMOUNT_TOO_LOW_TO_FILL");
     assert_eq!(status["refundFailReason"], "N/A");
     let back = base.balance(here, refund_to).await?;
     assert!(back < half && back > half - U256::from(1_000_000u64), "{back} of {half}");
-    assert_eq!(stand.chain("optimism").balance(there, recipient).await?, U256::ZERO);
+    assert_eq!(harness.chain("optimism").balance(there, recipient).await?, U256::ZERO);
     service.stop().await
 }
 
@@ -138,17 +138,17 @@ on_both_engines! {
 /// A wallet that sends twice pays once: the second deposit comes back when it is final.
 #[tokio::test]
 async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(50_000_000_000_000_000u64);
     let quote =
-        stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+        harness.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
     let first = execute(base, &quote, &user).await?;
     let second = execute(base, &quote, &user).await?;
     let left = base.balance(Address::ZERO, user.address).await?;
-    let status = stand.wait_for(request_id(&quote), "success").await?;
+    let status = harness.wait_for(request_id(&quote), "success").await?;
     assert_eq!(status["inTxHashes"], json!([first]));
     eventually("the second deposit is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > left) })
         .await?;
@@ -161,7 +161,7 @@ async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
     let parent = request_id(&quote).parse()?;
     let children = service.solver.store.read(move |tx| store::requests::children(tx, parent)).await?;
     assert_eq!(children.len(), 1);
-    let child = stand.wait_for(&children[0].to_string(), "refund").await?;
+    let child = harness.wait_for(&children[0].to_string(), "refund").await?;
     assert_eq!((&child["failReason"], &child["inTxHashes"]), (&json!("DOUBLE_SPEND"), &json!([second])));
     assert_eq!(child["txHashes"].as_array().map(Vec::len), Some(1));
     service.stop().await
@@ -170,11 +170,11 @@ async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
 /// Money under an id nobody knows goes back to whom the deposit names, in the currency that came.
 #[tokio::test]
 async fn a_deposit_under_an_unknown_order_is_returned_to_its_depositor() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let (user, depositor) = (base.fresh_user().await?, new_account().address);
-    let (depository, usdc) = (stand.depository, base.token("USDC").address);
+    let (depository, usdc) = (harness.depository, base.token("USDC").address);
     let unknown = OrderId(B256::repeat_byte(0xee));
     let (wei, units) = (U256::from(10u64.pow(16)), U256::from(40_000_000u64));
     base.send(user.private_key, depository, wei, calldata::deposit_native(depositor, unknown)).await?;
@@ -192,18 +192,18 @@ async fn a_deposit_under_an_unknown_order_is_returned_to_its_depositor() -> Resu
 
 #[tokio::test]
 async fn twenty_transfers_at_once_all_arrive_to_the_unit() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let transfers = (0..20u64).map(|n| {
-        let stand = &stand;
+        let harness = &harness;
         async move {
             let (user, recipient) = (base.fresh_user().await?, new_account().address);
             let value = U256::from(10_000_000_000_000_000u64 + n);
             let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
-            let quote = stand.quote(&body).await?;
+            let quote = harness.quote(&body).await?;
             execute(base, &quote, &user).await?;
-            stand.wait_for(request_id(&quote), "success").await?;
+            harness.wait_for(request_id(&quote), "success").await?;
             let arrived = optimism.balance(Address::ZERO, recipient).await?;
             anyhow::ensure!(arrived == amount(&quote["details"]["currencyOut"]["amount"]), "{arrived}");
             Ok(())
@@ -218,18 +218,18 @@ async fn twenty_transfers_at_once_all_arrive_to_the_unit() -> Result<()> {
 /// Anyone may move nothing out of anyone's account: that is no deposit, and must not take the place of one.
 #[tokio::test]
 async fn a_transfer_of_nothing_under_a_victims_order_changes_nothing() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (victim, attacker, recipient) = (base.fresh_user().await?, base.fresh_user().await?, new_account().address);
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let body = ask(victim.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(30_000_000u64));
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     let order: B256 = quote["protocol"]["v2"]["orderId"].as_str().unwrap().parse()?;
-    let data = calldata::erc20_fill_from_treasury(victim.address, stand.depository, U256::ZERO, order);
+    let data = calldata::erc20_fill_from_treasury(victim.address, harness.depository, U256::ZERO, order);
     base.send(attacker.private_key, here, U256::ZERO, data).await?;
     execute(base, &quote, &victim).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     assert_eq!(optimism.balance(there, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
     service.stop().await
 }
@@ -237,21 +237,21 @@ async fn a_transfer_of_nothing_under_a_victims_order_changes_nothing() -> Result
 /// A recipient that refuses the money: the fill fails, and once that is final the user is refunded. Never both.
 #[tokio::test]
 async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient, refund_to) = (base.fresh_user().await?, new_account().address, new_account().address);
     // revert(0, 0)
     optimism.set_code(recipient, vec![0x5f, 0x5f, 0xfd].into()).await?;
     let value = U256::from(20_000_000_000_000_000u64);
     let mut body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
     body["refundTo"] = json!(refund_to);
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "refund").await?;
+    harness.wait_for(request_id(&quote), "refund").await?;
     // Paid by the router or directly, as the recipient was known to be a contract by then or not.
     let explained = || async {
-        let status = stand.status(request_id(&quote)).await?;
+        let status = harness.status(request_id(&quote)).await?;
         Ok(status["failReason"] == "TRANSFER_FAILED" || status["failReason"] == "MISSING_REVERT_DATA")
     };
     eventually("it is told why", explained).await?;
@@ -266,21 +266,21 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
 /// Where the caller fixes what arrives, exactly that arrives.
 #[tokio::test]
 async fn a_fixed_output_arrives_as_it_was_asked_for() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     for kind in ["EXACT_OUTPUT", "EXPECTED_OUTPUT"] {
         let (user, recipient) = (base.fresh_user().await?, new_account().address);
         let wanted = U256::from(100_000_000u64);
         let mut body = ask(user.address, recipient, (BASE, here), (OPTIMISM, there), wanted);
         body["tradeType"] = json!(kind);
-        let quote = stand.quote(&body).await?;
+        let quote = harness.quote(&body).await?;
         assert_eq!(amount(&quote["details"]["currencyOut"]["amount"]), wanted);
         assert_eq!(amount(&quote["details"]["currencyOut"]["minimumAmount"]) == wanted, kind == "EXACT_OUTPUT");
         let had = base.balance(here, user.address).await?;
         execute(base, &quote, &user).await?;
-        stand.wait_for(request_id(&quote), "success").await?;
+        harness.wait_for(request_id(&quote), "success").await?;
         assert_eq!(optimism.balance(there, recipient).await?, wanted);
         assert_eq!(had - base.balance(here, user.address).await?, amount(&quote["details"]["currencyIn"]["amount"]));
     }
@@ -290,21 +290,21 @@ async fn a_fixed_output_arrives_as_it_was_asked_for() -> Result<()> {
 /// A contract that takes money and no data is paid through the router.
 #[tokio::test]
 async fn a_contract_that_refuses_data_is_paid_all_the_same() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     // Reverts if there is calldata: calldatasize, jump past the revert when it is zero.
     optimism.set_code(recipient, vec![0x36, 0x15, 0x60, 0x07, 0x57, 0x5f, 0xfd, 0x5b, 0x00].into()).await?;
     let value = U256::from(20_000_000_000_000_000u64);
     let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
     // Quoted as wallets do, a few times while the user looks; by then the recipient is known.
-    stand.quote(&body).await?;
+    harness.quote(&body).await?;
     let known = || service.solver.accounts.is_contract(domain::ids::ChainId(OPTIMISM), recipient);
     eventually("the recipient is known", || async { Ok(known()) }).await?;
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     execute(base, &quote, &user).await?;
-    let status = stand.wait_for(request_id(&quote), "success").await?;
+    let status = harness.wait_for(request_id(&quote), "success").await?;
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
     let fill = optimism.receipt(status["txHashes"][0].as_str().unwrap().parse()?).await?;
     assert_eq!(fill.to, Some(optimism.contracts.router));
@@ -316,15 +316,15 @@ async fn a_contract_that_refuses_data_is_paid_all_the_same() -> Result<()> {
 async fn a_deposit_waits_for_its_confirmations() -> Result<()> {
     let change =
         |config: &mut causeway::config::Config| config.chains.iter_mut().for_each(|chain| chain.confirmations = 4);
-    let stand = Stand::with(Engine::Sqlite, change).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::with(Engine::Sqlite, change).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(20_000_000_000_000_000u64);
     let quote =
-        stand.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+        harness.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
     let deposit = base.receipt(execute(base, &quote, &user).await?).await?.block_number.unwrap();
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     assert!(base.block_number().await? >= deposit + 3, "filled before its confirmations");
     blocks_pass(optimism, 5).await?;
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
@@ -335,16 +335,16 @@ async fn a_deposit_waits_for_its_confirmations() -> Result<()> {
 #[tokio::test]
 async fn what_is_quoted_for_a_while_is_not_filled_after_it() -> Result<()> {
     const TTL: u64 = 15;
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let recipient = new_account().address;
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
     let user = base.fresh_user().await?;
     let value = U256::from(100_000_000_000_000_000u64);
     let mut body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
     body["ttl"] = json!(TTL);
     let quoted = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
-    let (late, in_time) = (stand.quote(&body).await?, stand.quote(&body).await?);
+    let (late, in_time) = (harness.quote(&body).await?, harness.quote(&body).await?);
     // The time that a fill is said to take is not held against it.
     let takes = in_time["details"]["timeEstimate"].as_u64().unwrap();
     let past = tokio::time::Instant::now() + std::time::Duration::from_secs(TTL + takes + 3);
@@ -354,9 +354,9 @@ async fn what_is_quoted_for_a_while_is_not_filled_after_it() -> Result<()> {
     assert!(amount(&block["timestamp"]) <= U256::from(quoted + TTL), "the machine is too slow to tell");
     tokio::time::sleep_until(past).await;
     execute(base, &late, &user).await?;
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
     for quote in [&late, &in_time] {
-        let status = stand.wait_for(request_id(quote), "refund").await?;
+        let status = harness.wait_for(request_id(quote), "refund").await?;
         assert_eq!(status["failReason"], "TTL_EXPIRED", "{status}");
     }
     assert!(optimism.balance(Address::ZERO, recipient).await?.is_zero());
@@ -371,9 +371,9 @@ async fn a_blocked_wallet_is_not_served() -> Result<()> {
         std::fs::write(config.folder.join("blocked.txt"), format!("{} # a thief\n", blocked.address)).unwrap();
         config.screening.blocked = Some("blocked.txt".into());
     };
-    let stand = Stand::with(Engine::Sqlite, list).await?;
-    let service = stand.serve().await?;
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+    let harness = Harness::with(Engine::Sqlite, list).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     base.fund(blocked.address).await?;
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let value = U256::from(20_000_000_000_000_000u64);
@@ -381,15 +381,15 @@ async fn a_blocked_wallet_is_not_served() -> Result<()> {
     for party in ["user", "recipient", "refundTo"] {
         let mut refused = body.clone();
         refused[party] = json!(blocked.address);
-        let (code, answer) = stand.post("/quote/v2", &refused).await?;
+        let (code, answer) = harness.post("/quote/v2", &refused).await?;
         assert_eq!((code, &answer["errorCode"]), (400, &json!("SANCTIONED_WALLET_ADDRESS")), "{party}");
     }
-    let quote = stand.quote(&body).await?;
+    let quote = harness.quote(&body).await?;
     execute(base, &quote, &blocked).await?;
     let left = base.balance(Address::ZERO, blocked.address).await?;
     // Long enough for it to be final and returned, if it were.
     blocks_pass(base, 20).await?;
-    assert_eq!(stand.status(request_id(&quote)).await?["status"], "waiting");
+    assert_eq!(harness.status(request_id(&quote)).await?["status"], "waiting");
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);
     assert_eq!(base.balance(Address::ZERO, blocked.address).await?, left);
     assert_eq!(base.balance(Address::ZERO, user.address).await?, U256::from(100u64) * U256::from(10u64.pow(18)));

@@ -13,77 +13,77 @@ use serde_json::{Value, json};
 use store::payouts::{self, State};
 use store::{StoreError, Tx};
 
+use crate::harness::{Engine, Harness, ask, blocks_pass, eventually, execute, new_account, operator, request_id};
 use crate::process::causeway;
 use crate::repayment;
-use crate::stand::{Engine, Stand, ask, blocks_pass, eventually, execute, new_account, operator, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 const VALUE: u64 = 60_000_000;
 
 /// A transfer that asks to be refunded, deposited; and who gets the money back.
-async fn deposited(stand: &Stand, user: &Account) -> Result<(Value, Address)> {
-    let (quote, refund_to) = quoted(stand, user).await?;
-    execute(stand.chain("base"), &quote, user).await?;
+async fn deposited(harness: &Harness, user: &Account) -> Result<(Value, Address)> {
+    let (quote, refund_to) = quoted(harness, user).await?;
+    execute(harness.chain("base"), &quote, user).await?;
     Ok((quote, refund_to))
 }
 
-async fn quoted(stand: &Stand, user: &Account) -> Result<(Value, Address)> {
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+async fn quoted(harness: &Harness, user: &Account) -> Result<(Value, Address)> {
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let refund_to = new_account().address;
     let mut body = ask(user.address, new_account().address, (BASE, here), (OPTIMISM, there), U256::from(VALUE));
     body["referrer"] = json!("debug-force-refund");
     body["refundTo"] = json!(refund_to);
-    Ok((stand.quote(&body).await?, refund_to))
+    Ok((harness.quote(&body).await?, refund_to))
 }
 
 /// What is left once everything has gone back: nothing, and the treasury has what was kept for gas.
-async fn nothing_stays(stand: &Stand, quote: &Value, refund_to: Address, had: U256) -> Result<()> {
-    let base = stand.chain("base");
+async fn nothing_stays(harness: &Harness, quote: &Value, refund_to: Address, had: U256) -> Result<()> {
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let back = base.balance(usdc, refund_to).await?;
     let value = U256::from(VALUE);
     ensure!(back < value && back > value - U256::from(1_000_000u64), "{back}");
     eventually("what was kept for gas is repaid", || async {
-        Ok(base.balance(usdc, stand.depository).await?.is_zero())
+        Ok(base.balance(usdc, harness.depository).await?.is_zero())
     })
     .await?;
-    ensure!(base.balance(usdc, stand.treasury.address).await? == had + value - back);
+    ensure!(base.balance(usdc, harness.treasury.address).await? == had + value - back);
     // Whatever would pay a second time has had every chance to.
     blocks_pass(base, 10).await?;
     ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
-    let status = stand.status(request_id(quote)).await?;
+    let status = harness.status(request_id(quote)).await?;
     ensure!(status["status"] == "refund" && status["failReason"] == "MANUAL_ADMIN_REFUND", "{status}");
     ensure!(status["txHashes"].as_array().is_some_and(|hashes| hashes.len() == 1), "{status}");
-    let audit = causeway().args(["audit", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    let audit = causeway().args(["audit", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
     ensure!(audit.status.success(), "{}", String::from_utf8_lossy(&audit.stdout));
     Ok(())
 }
 
 /// The refund is not for our own funds because of what `change` makes of the configuration.
 async fn goes_out_of_the_depository(engine: Engine, change: impl FnOnce(&mut Config), why: &str) -> Result<()> {
-    let stand = repayment::stand(engine, change).await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let harness = repayment::harness(engine, change).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let user = base.fresh_user().await?;
-    let had = base.balance(usdc, stand.treasury.address).await?;
-    let (quote, refund_to) = deposited(&stand, &user).await?;
+    let had = base.balance(usdc, harness.treasury.address).await?;
+    let (quote, refund_to) = deposited(&harness, &user).await?;
     let trace = format!("/requests/{}/trace", request_id(&quote));
     eventually("it is left to the depository", || async {
-        let (_, trace) = operator(&stand, &trace).await?;
+        let (_, trace) = operator(&harness, &trace).await?;
         let reason = trace["due"][0]["reason"].as_str().unwrap_or_default().to_owned();
         // It may be on its way already.
         Ok((reason.contains(why) && reason.contains("out of the depository")) || came_from_it(&trace))
     })
     .await?;
-    stand.wait_for(request_id(&quote), "refund").await?;
-    let (_, trace) = operator(&stand, &trace).await?;
+    harness.wait_for(request_id(&quote), "refund").await?;
+    let (_, trace) = operator(&harness, &trace).await?;
     ensure!(came_from_it(&trace), "{trace}");
     let payments = trace["payments"].as_array().cloned().unwrap_or_default();
     ensure!(payments.iter().all(|payment| payment["purpose"] == "payout"), "{trace}");
-    nothing_stays(&stand, &quote, refund_to, had).await?;
+    nothing_stays(&harness, &quote, refund_to, had).await?;
     service.stop().await
 }
 
@@ -136,16 +136,16 @@ async fn signed(service: &Service, usdc: Address) -> Result<Bytes> {
 /// ends all the same.
 #[tokio::test]
 async fn a_refund_that_somebody_else_brings_to_the_depository_ends_the_request() -> Result<()> {
-    let stand = repayment::stand(Engine::Sqlite, |_| ()).await?;
-    let base = stand.chain("base");
+    let harness = repayment::harness(Engine::Sqlite, |_| ()).await?;
+    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let user = base.fresh_user().await?;
-    let had = base.balance(usdc, stand.treasury.address).await?;
-    for filler in &stand.fillers {
+    let had = base.balance(usdc, harness.treasury.address).await?;
+    for filler in &harness.fillers {
         base.set_balance(filler.address, U256::ZERO).await?;
     }
-    let service = stand.serve().await?;
-    let (quote, refund_to) = deposited(&stand, &user).await?;
+    let service = harness.serve().await?;
+    let (quote, refund_to) = deposited(&harness, &user).await?;
     eventually("it is signed for", || async {
         Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Signed))
     })
@@ -153,14 +153,14 @@ async fn a_refund_that_somebody_else_brings_to_the_depository_ends_the_request()
     ensure!(base.balance(usdc, refund_to).await?.is_zero());
     let data = signed(&service, usdc).await?;
     let stranger = base.fresh_user().await?;
-    let sent = base.send(stranger.private_key, stand.depository, U256::ZERO, data).await?;
-    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    let sent = base.send(stranger.private_key, harness.depository, U256::ZERO, data).await?;
+    let status = harness.wait_for(request_id(&quote), "refund").await?;
     ensure!(status["txHashes"][0] == sent.transaction_hash.to_string(), "{status}");
     // With gas again, what is left is repaid, and nothing more is refunded.
-    for filler in &stand.fillers {
+    for filler in &harness.fillers {
         base.set_balance(filler.address, U256::from(10u64).pow(U256::from(19))).await?;
     }
-    nothing_stays(&stand, &quote, refund_to, had).await?;
+    nothing_stays(&harness, &quote, refund_to, had).await?;
     service.stop().await
 }
 
@@ -168,21 +168,21 @@ async fn a_refund_that_somebody_else_brings_to_the_depository_ends_the_request()
 /// refund: nothing is signed again, and a backup from before the deposit learns of it from ours, which failed.
 #[tokio::test]
 async fn a_refund_that_somebody_else_was_faster_with_is_not_signed_again() -> Result<()> {
-    let stand = Stand::alone(repayment::repaid).await?;
-    repayment::name_allocator(&stand).await?;
-    let (base, folder) = (stand.chain("base"), stand.folder.path());
+    let harness = Harness::isolated(repayment::repaid).await?;
+    repayment::name_allocator(&harness).await?;
+    let (base, folder) = (harness.chain("base"), harness.folder.path());
     let usdc = base.token("USDC").address;
     let user = base.fresh_user().await?;
-    let had = base.balance(usdc, stand.treasury.address).await?;
-    let service = stand.serve().await?;
-    let (quote, refund_to) = quoted(&stand, &user).await?;
+    let had = base.balance(usdc, harness.treasury.address).await?;
+    let service = harness.serve().await?;
+    let (quote, refund_to) = quoted(&harness, &user).await?;
     service.stop().await?;
     std::fs::copy(folder.join("causeway.db"), folder.join("backup.db"))?;
     // Without gas nothing is sent, until mining is in the test's hands.
-    for filler in &stand.fillers {
+    for filler in &harness.fillers {
         base.set_balance(filler.address, U256::ZERO).await?;
     }
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
     execute(base, &quote, &user).await?;
     eventually("it is signed for", || async {
         Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Signed))
@@ -190,7 +190,7 @@ async fn a_refund_that_somebody_else_was_faster_with_is_not_signed_again() -> Re
     .await?;
     let data = signed(&service, usdc).await?;
     base.pause_mining().await;
-    for filler in &stand.fillers {
+    for filler in &harness.fillers {
         base.set_balance(filler.address, U256::from(10u64).pow(U256::from(19))).await?;
     }
     base.mine(1).await?;
@@ -198,7 +198,7 @@ async fn a_refund_that_somebody_else_was_faster_with_is_not_signed_again() -> Re
         let pool: Value = base.rpc("txpool_content", ()).await?;
         let waiting = pool["pending"].as_object().into_iter().flatten();
         let mut waiting = waiting.flat_map(|(_, by_nonce)| by_nonce.as_object().into_iter().flatten());
-        let to = json!(stand.depository).to_string().to_lowercase();
+        let to = json!(harness.depository).to_string().to_lowercase();
         anyhow::Ok(waiting.any(|(_, tx)| tx["to"].to_string().to_lowercase() == to))
     };
     eventually("ours is sent", ours).await?;
@@ -206,15 +206,15 @@ async fn a_refund_that_somebody_else_was_faster_with_is_not_signed_again() -> Re
     base.rpc::<Value>("anvil_impersonateAccount", [stranger.address]).await?;
     let price = U256::from(200_000_000_000u64);
     let tx =
-        json!({"from": stranger.address, "to": stand.depository, "data": data, "gasPrice": price, "gas": "0x0f4240"});
+        json!({"from": stranger.address, "to": harness.depository, "data": data, "gasPrice": price, "gas": "0x0f4240"});
     let theirs: B256 = base.rpc("eth_sendTransaction", [tx]).await?;
     base.mine(1).await?;
     base.resume_mining().await;
-    let status = stand.wait_for(request_id(&quote), "refund").await?;
+    let status = harness.wait_for(request_id(&quote), "refund").await?;
     ensure!(status["txHashes"] == json!([theirs]), "{status}");
-    let trace = stand.trace(request_id(&quote)).await?;
+    let trace = harness.trace(request_id(&quote)).await?;
     ensure!(trace["payments"].as_array().is_some_and(|all| all.len() == 1), "ours was sent, and nothing more: {trace}");
-    nothing_stays(&stand, &quote, refund_to, had).await?;
+    nothing_stays(&harness, &quote, refund_to, had).await?;
     let refund = all_payouts(&service).await?.into_iter().find(|it| it.payout.recipient == refund_to);
     let refund = refund.context("the refund")?;
     let signatures = service.solver.store.read(move |tx| payouts::signatures(tx, refund.id)).await?;
@@ -222,8 +222,8 @@ async fn a_refund_that_somebody_else_was_faster_with_is_not_signed_again() -> Re
     service.stop().await?;
 
     restore(folder)?;
-    base.set_token_balance(usdc, stand.depository, U256::from(10 * VALUE)).await?;
-    not_paid_again(&stand, &quote, refund_to).await?.stop().await
+    base.set_token_balance(usdc, harness.depository, U256::from(10 * VALUE)).await?;
+    not_paid_again(&harness, &quote, refund_to).await?.stop().await
 }
 
 /// The database is the backup's again.
@@ -236,14 +236,14 @@ fn restore(folder: &Path) -> Result<()> {
 }
 
 /// After a restored backup: the chain says that the order was refunded, and it is neither filled nor refunded again.
-async fn not_paid_again(stand: &Stand, quote: &Value, refund_to: Address) -> Result<Service> {
-    let (base, optimism) = (stand.chain("base"), stand.chain("optimism"));
+async fn not_paid_again(harness: &Harness, quote: &Value, refund_to: Address) -> Result<Service> {
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let usdc = base.token("USDC").address;
     let back = base.balance(usdc, refund_to).await?;
-    let recovered = causeway().args(["recover", "--config"]).arg(stand.folder.path().join("dev.toml")).output()?;
+    let recovered = causeway().args(["recover", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
-    let service = stand.serve().await?;
-    ensure!(stand.status(request_id(quote)).await?["status"] == "refund");
+    let service = harness.serve().await?;
+    ensure!(harness.status(request_id(quote)).await?["status"] == "refund");
     blocks_pass(base, 15).await?;
     ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
     let recipient: Address = quote["details"]["recipient"].as_str().context("a recipient")?.parse()?;
@@ -258,23 +258,23 @@ async fn a_restored_backup_does_not_refund_again() -> Result<()> {
     let change = |config: &mut Config| {
         config.chains.iter_mut().for_each(|chain| chain.risk.refund_usd = "10".to_owned());
     };
-    let stand = repayment::stand(Engine::Sqlite, change).await?;
-    let (base, folder) = (stand.chain("base"), stand.folder.path());
+    let harness = repayment::harness(Engine::Sqlite, change).await?;
+    let (base, folder) = (harness.chain("base"), harness.folder.path());
     let usdc = base.token("USDC").address;
     let user = base.fresh_user().await?;
-    let service = stand.serve().await?;
-    let (quote, refund_to) = quoted(&stand, &user).await?;
+    let service = harness.serve().await?;
+    let (quote, refund_to) = quoted(&harness, &user).await?;
     service.stop().await?;
     std::fs::copy(folder.join("causeway.db"), folder.join("backup.db"))?;
 
-    let service = stand.serve().await?;
+    let service = harness.serve().await?;
     execute(base, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "refund").await?;
+    harness.wait_for(request_id(&quote), "refund").await?;
     service.stop().await?;
     restore(folder)?;
     // Money that is not owed, so that a second payout would have something to take.
-    base.set_token_balance(usdc, stand.depository, U256::from(10 * VALUE)).await?;
-    let service = not_paid_again(&stand, &quote, refund_to).await?;
+    base.set_token_balance(usdc, harness.depository, U256::from(10 * VALUE)).await?;
+    let service = not_paid_again(&harness, &quote, refund_to).await?;
     eventually("the book knows", || async {
         Ok(all_payouts(&service).await?.iter().any(|payout| payout.state == State::Executed))
     })

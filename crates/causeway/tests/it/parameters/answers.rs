@@ -5,11 +5,11 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{Desk, units, with};
-use crate::stand::Stand;
+use crate::harness::Harness;
 
 /// The answer with ids, times and what is this service's own replaced by names.
 fn shown(desk: &Desk, answer: &Value) -> Value {
-    let depository = desk.stand.depository.to_string().to_lowercase();
+    let depository = desk.harness.depository.to_string().to_lowercase();
     let mut answer = answer.clone();
     hide(&mut answer, &depository);
     answer
@@ -59,7 +59,7 @@ fn shape(value: &Value) -> Value {
 
 #[tokio::test]
 async fn answers_are_whole() -> Result<()> {
-    let mut desk = Desk::on(Stand::alone(|_| ()).await?).await?;
+    let mut desk = Desk::on(Harness::isolated(|_| ()).await?).await?;
     desk.user = Address::repeat_byte(0x11);
     let recipient = json!({ "recipient": Address::repeat_byte(0x22) });
     let ask = |from: &str, to: &str, amount: &str| with(&desk.ask(from, to, amount), recipient.clone());
@@ -89,9 +89,9 @@ async fn answers_are_whole() -> Result<()> {
         let quote = desk.quote(&body).await?;
         insta::assert_json_snapshot!(name, shown(&desk, &quote));
         // The old name says the same; a price says the same without the promise.
-        let (code, older) = desk.stand.post("/quote", &body).await?;
+        let (code, older) = desk.harness.post("/quote", &body).await?;
         ensure!(code == 200 && form(&older) == form(&quote), "{name}: {older}");
-        let (code, mut price) = desk.stand.post("/price", &body).await?;
+        let (code, mut price) = desk.harness.post("/price", &body).await?;
         ensure!(
             code == 200 && price.as_object().is_some_and(|it| it.keys().eq(["details", "fees"])),
             "{name}: {price}"
@@ -100,10 +100,10 @@ async fn answers_are_whole() -> Result<()> {
         price["details"]["userBalance"] = quote["details"]["userBalance"].clone();
         ensure!(price["details"] == quote["details"] && price["fees"] == quote["fees"], "{name}: {price}");
     }
-    let (_, price) = desk.stand.post("/price", &plain).await?;
+    let (_, price) = desk.harness.post("/price", &plain).await?;
     insta::assert_json_snapshot!("price", shown(&desk, &price));
     for path in ["/swap-sources", "/swap-sources?chainId=8453"] {
-        ensure!(desk.stand.get(path).await? == (200, json!({ "sources": ["uniswap-v3"] })), "{path}");
+        ensure!(desk.harness.get(path).await? == (200, json!({ "sources": ["uniswap-v3"] })), "{path}");
     }
     desk.close().await
 }

@@ -7,17 +7,17 @@ use causeway::service::Service;
 use serde_json::{Value, json};
 
 use super::{BASE, Desk, NATIVE, OPTIMISM, with};
-use crate::stand::{Engine, Stand, eventually, new_account};
+use crate::harness::{Engine, Harness, eventually, new_account};
 
 #[tokio::test]
 async fn every_party_is_screened() -> Result<()> {
     let thief = new_account().address;
-    let stand = Stand::with(Engine::Sqlite, |config| {
+    let harness = Harness::with(Engine::Sqlite, |config| {
         std::fs::write(config.folder.join("blocked.txt"), format!("{thief} # a thief\n")).unwrap();
         config.screening.blocked = Some("blocked.txt".into());
     })
     .await?;
-    let desk = Desk::on(stand).await?;
+    let desk = Desk::on(harness).await?;
     let innocent = new_account().address;
     for (changes, field) in [
         (json!({ "user": thief, "recipient": innocent }), "user"),
@@ -46,35 +46,36 @@ fn ask(origin: u64, destination: u64) -> Value {
 /// A wallet that was used elsewhere: its chain is not served before somebody has looked.
 #[tokio::test]
 async fn a_chain_that_is_not_served_is_said_to_be_disabled() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let filler = stand.fillers[0];
-    stand.chain("optimism").send(filler.private_key, filler.address, U256::ZERO, Bytes::new()).await?;
-    let service = Service::start(&stand.config, system_env()).await?;
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let filler = harness.fillers[0];
+    harness.chain("optimism").send(filler.private_key, filler.address, U256::ZERO, Bytes::new()).await?;
+    let service = Service::start(&harness.config, system_env()).await?;
     for (origin, destination, field) in [(BASE, OPTIMISM, "destinationChainId"), (OPTIMISM, BASE, "originChainId")] {
         let body = ask(origin, destination);
         eventually("base is served, optimism is not", || async {
-            let (code, answer) = stand.post("/quote/v2", &body).await?;
+            let (code, answer) = harness.post("/quote/v2", &body).await?;
             let message = answer["message"].as_str().unwrap_or_default();
             Ok(code == 400 && answer["errorCode"] == "CHAIN_DISABLED" && message.contains(field))
         })
         .await?;
     }
-    eventually("the others go on", || async { Ok(stand.post("/quote/v2", &ask(BASE, 42161)).await?.0 == 200) }).await?;
+    eventually("the others go on", || async { Ok(harness.post("/quote/v2", &ask(BASE, 42161)).await?.0 == 200) })
+        .await?;
     service.stop().await
 }
 
 /// A chain without a market: what we hold is transferred as it is, and nothing is traded there.
 #[tokio::test]
 async fn without_pools_there_is_no_route() -> Result<()> {
-    let stand = Stand::with(Engine::Sqlite, |config| {
+    let harness = Harness::with(Engine::Sqlite, |config| {
         for chain in &mut config.chains {
             chain.dex = None;
             chain.tokens.retain(|token| token.held);
         }
     })
     .await?;
-    let service = stand.serve().await?;
-    let base = stand.chain("base");
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
     let [tail, usdc, usdt] = ["TAIL", "USDC", "USDT"].map(|symbol| base.token(symbol).address);
     for (changes, error) in [
         (json!({ "originCurrency": tail }), "INVALID_INPUT_CURRENCY"),
@@ -84,10 +85,10 @@ async fn without_pools_there_is_no_route() -> Result<()> {
         (json!({ "destinationCurrency": usdt }), "INSUFFICIENT_LIQUIDITY"),
     ] {
         let body = with(&ask(BASE, OPTIMISM), changes);
-        let (code, answer) = stand.post("/quote/v2", &body).await?;
+        let (code, answer) = harness.post("/quote/v2", &body).await?;
         ensure!(code == 400 && answer["errorCode"] == error, "{code} {answer} for {body}");
     }
-    stand.quote(&with(&ask(BASE, OPTIMISM), json!({ "destinationCurrency": usdc }))).await?;
-    ensure!(stand.get("/swap-sources").await? == (200, json!({ "sources": [] })));
+    harness.quote(&with(&ask(BASE, OPTIMISM), json!({ "destinationCurrency": usdc }))).await?;
+    ensure!(harness.get("/swap-sources").await? == (200, json!({ "sources": [] })));
     service.stop().await
 }

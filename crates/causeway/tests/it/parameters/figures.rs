@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{BASE, Desk, OPTIMISM, micros, with};
 use crate::fuzz::Rng;
-use crate::stand::{Stand, eventually, new_account};
+use crate::harness::{Harness, eventually, new_account};
 
 const QUOTES: usize = 400;
 const CURRENCIES: [&str; 6] = ["ETH", "WETH", "USDC", "USDT", "DAI", "TAIL"];
@@ -115,7 +115,7 @@ fn random(desk: &Desk, rng: &mut Rng) -> Value {
 /// At prices that divide nothing evenly, with an inventory that rewards one direction and charges the other.
 #[tokio::test]
 async fn what_is_shown_adds_up() -> Result<()> {
-    let stand = Stand::alone(|config| {
+    let harness = Harness::isolated(|config| {
         config.fees.rebalance_bps = 10;
         for (chain, whole) in config.chains.iter_mut().zip([100_000_000, 1_000, 0]) {
             let usdc = chain.tokens.iter_mut().find(|token| token.symbol == "USDC").unwrap();
@@ -123,14 +123,14 @@ async fn what_is_shown_adds_up() -> Result<()> {
         }
     })
     .await?;
-    for chain in &stand.devnet.chains {
+    for chain in &harness.devnet.chains {
         for (symbol, answer) in
             [("ETH", 312_345_678_901), ("USDC", 99_970_123), ("USDT", 100_031_337), ("DAI", 99_999_999)]
         {
             chain.set_price(symbol, answer).await?;
         }
     }
-    let desk = Desk::on(stand).await?;
+    let desk = Desk::on(harness).await?;
     eventually("the prices are known", || async {
         let quote = desk.quote(&desk.ask("ETH", "ETH", "1000000000000000000")).await?;
         Ok(quote["details"]["currencyIn"]["amountUsd"] == "3123.456789")
@@ -153,7 +153,7 @@ async fn what_is_shown_adds_up() -> Result<()> {
     ensure!(quoted > QUOTES / 2 && rewarded > 0, "only {quoted} of {QUOTES} could be quoted, {rewarded} with a reward");
 
     // A feed that stands still takes its currency out of the market, and no other.
-    let optimism = desk.stand.chain("optimism");
+    let optimism = desk.harness.chain("optimism");
     optimism.freeze_price("USDC", 1).await?;
     eventually("the frozen feed is noticed", || async {
         let (code, answer) = desk.answer(&desk.plain()).await?;

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{BASE, Desk, NATIVE, micros, step_ids, units, with};
-use crate::stand::{amount, new_account};
+use crate::harness::{amount, new_account};
 
 #[tokio::test]
 async fn what_is_not_said_has_its_default() -> Result<()> {

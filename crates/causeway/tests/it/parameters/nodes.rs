@@ -7,14 +7,14 @@ use devnet::Fault;
 use serde_json::{Value, json};
 
 use super::{Desk, units, with};
-use crate::stand::{Stand, eventually};
+use crate::harness::{Harness, eventually};
 
 const MAX_AGE: Duration = Duration::from_secs(10);
 /// Less than a node that does not answer is waited for.
 const PROMPT: Duration = Duration::from_millis(900);
 
 fn all_nodes(desk: &Desk, fault: &Fault) {
-    for chain in &desk.stand.devnet.chains {
+    for chain in &desk.harness.devnet.chains {
         chain.faults.set(fault.clone());
     }
 }
@@ -53,14 +53,14 @@ async fn recovers(desk: &Desk) -> Result<()> {
 
 #[tokio::test]
 async fn quotes_go_on_without_nodes_for_a_while_and_come_back() -> Result<()> {
-    let stand = Stand::alone(|config| {
+    let harness = Harness::isolated(|config| {
         config.limits.market_max_age_secs = MAX_AGE.as_secs();
         config.limits.rpc_timeout_millis = 1_000;
         // Only the endpoint that can be told to misbehave.
         config.chains.iter_mut().for_each(|chain| drop(chain.endpoints.remove(0)));
     })
     .await?;
-    let desk = Desk::on(stand).await?;
+    let desk = Desk::on(harness).await?;
     let ether = units(1, 16);
     let call = json!([{ "to": desk.currency("WETH"), "value": ether, "data": "0xd0e30db0" }]);
     let calls = with(&desk.ask("USDC", "ETH", &ether), json!({ "tradeType": "EXACT_OUTPUT", "txs": call }));
@@ -88,7 +88,7 @@ async fn quotes_go_on_without_nodes_for_a_while_and_come_back() -> Result<()> {
             })
             .await?;
         }
-        let (_, answer) = desk.stand.post("/price", &desk.plain()).await?;
+        let (_, answer) = desk.harness.post("/price", &desk.plain()).await?;
         ensure!(answer["errorCode"] == "PRICE_FETCH_FAILED", "{answer}");
         recovers(&desk).await?;
         desk.quote(&calls).await?;

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::{Desk, micros, step_ids, units, with};
-use crate::stand::{amount, new_account};
+use crate::harness::{amount, new_account};
 
 #[tokio::test]
 async fn app_fees_are_shares_of_the_input() -> Result<()> {
@@ -59,7 +59,7 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
     let body = with(&desk.ask("USDC", "ETH", &ether), json!({ "tradeType": "EXACT_OUTPUT", "txs": [call] }));
     let quote = desk.quote(&body).await?;
     let output = &quote["protocol"]["v2"]["orderData"]["output"];
-    let router = desk.stand.chain("optimism").contracts.router.to_string().to_lowercase();
+    let router = desk.harness.chain("optimism").contracts.router.to_string().to_lowercase();
     ensure!(output["payments"][0]["recipient"] == router && output["calls"].as_array().unwrap().len() == 1, "{output}");
     ensure!(output["payments"][0]["minimumAmount"] == ether);
     // A value may be a number or hexadecimal, and is nothing where it is not said.

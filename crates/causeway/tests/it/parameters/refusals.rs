@@ -23,7 +23,7 @@ async fn what_is_required_is_missed_by_name() -> Result<()> {
 #[tokio::test]
 async fn a_user_who_cannot_be_refunded_says_who_can() -> Result<()> {
     let desk = Desk::open().await?;
-    for user in [json!(super::NATIVE), json!(desk.currency("USDC")), json!(desk.stand.treasury.address)] {
+    for user in [json!(super::NATIVE), json!(desk.currency("USDC")), json!(desk.harness.treasury.address)] {
         let body = with(&desk.plain(), json!({"user": user, "recipient": desk.user}));
         desk.refused(&body, 400, "INVALID_RECIPIENT", "user").await?;
         desk.quote(&with(&body, json!({"refundTo": desk.user}))).await?;
@@ -43,8 +43,8 @@ async fn a_bad_value_is_refused_by_name() -> Result<()> {
         ("recipient", json!({}), bad),
         ("recipient", json!(super::NATIVE), "INVALID_RECIPIENT"),
         ("recipient", json!(desk.currency("TAIL")), "INVALID_RECIPIENT"),
-        ("recipient", json!(desk.stand.depository), "INVALID_RECIPIENT"),
-        ("recipient", json!(desk.stand.treasury.address), "INVALID_RECIPIENT"),
+        ("recipient", json!(desk.harness.depository), "INVALID_RECIPIENT"),
+        ("recipient", json!(desk.harness.treasury.address), "INVALID_RECIPIENT"),
         ("originChainId", json!(1), "UNSUPPORTED_CHAIN"),
         ("originChainId", json!(8453.5), bad),
         ("destinationChainId", json!(1), "UNSUPPORTED_CHAIN"),

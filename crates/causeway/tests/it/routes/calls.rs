@@ -7,7 +7,7 @@ use evm::contracts::Erc20;
 use serde_json::{Value, json};
 
 use super::{Place, Wish, cross, nothing_is_left, out, place, serve};
-use crate::stand::{Engine, Stand, amount, new_account};
+use crate::harness::{Engine, Harness, amount, new_account};
 
 fn call(to: Address, value: U256, data: impl AsRef<[u8]>) -> Value {
     json!({"to": to, "value": value.to_string(), "data": format!("0x{}", hex::encode(data))})
@@ -19,13 +19,13 @@ fn transfer(token: Address, to: Address, amount: U256) -> Value {
 
 #[tokio::test]
 async fn gas_is_delivered_beside_the_output() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
     for (more, cents) in
         [(json!({"topupGas": true}), 200), (json!({"topupGas": true, "topupGasAmount": "7500000"}), 750)]
     {
-        let done = cross(&stand, &service, &Wish::exact_input(from, to, 10_000).with(more)).await?;
+        let done = cross(&harness, &service, &Wish::exact_input(from, to, 10_000).with(more)).await?;
         let native = Place { symbol: "ETH", currency: Address::ZERO, ..to };
         assert_eq!(native.balance(done.recipient).await?, native.worth(cents));
         assert_eq!(amount(&done.quote["details"]["currencyGasTopup"]["amount"]), native.worth(cents));
@@ -36,12 +36,12 @@ async fn gas_is_delivered_beside_the_output() -> Result<()> {
 /// Both may come out of native currency: the price of the trade and the top-up must not mix.
 #[tokio::test]
 async fn gas_is_delivered_beside_what_is_bought() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "TAIL"));
-    let native = place(&stand, "optimism", "ETH");
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "TAIL"));
+    let native = place(&harness, "optimism", "ETH");
     for wish in [Wish::exact_input(from, to, 20_000), Wish::output("EXACT_OUTPUT", from, to, 20_000)] {
-        let done = cross(&stand, &service, &wish.with(json!({"topupGas": true}))).await?;
+        let done = cross(&harness, &service, &wish.with(json!({"topupGas": true}))).await?;
         let payout = &done.stored.terms.as_ref().unwrap().payout.address;
         let rest = if payout.evm() == Some(Address::ZERO) { done.rest } else { U256::ZERO };
         assert_eq!(native.balance(done.recipient).await?, native.worth(200) + rest);
@@ -51,15 +51,15 @@ async fn gas_is_delivered_beside_what_is_bought() -> Result<()> {
 
 #[tokio::test]
 async fn calls_spend_native_output_and_the_rest_is_the_recipients() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "ETH"), place(&stand, "optimism", "ETH"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "ETH"), place(&harness, "optimism", "ETH"));
     let (weth, third) = (to.chain.contracts.weth, new_account().address);
     let spent = to.worth(6_000);
     let txs = json!([call(weth, spent, hex!("d0e30db0")), transfer(weth, third, spent)]);
     for wish in [Wish::exact_input(from, to, 10_000), Wish::output("EXACT_OUTPUT", from, to, 9_000)] {
         let had = to.chain.balance(weth, third).await?;
-        let done = cross(&stand, &service, &wish.with(json!({"txs": txs}))).await?;
+        let done = cross(&harness, &service, &wish.with(json!({"txs": txs}))).await?;
         assert_eq!(to.chain.balance(weth, third).await? - had, spent);
         assert_eq!(done.delivered, out(&done.quote) - spent);
     }
@@ -68,15 +68,15 @@ async fn calls_spend_native_output_and_the_rest_is_the_recipients() -> Result<()
 
 #[tokio::test]
 async fn calls_spend_tokens_and_the_rest_is_the_recipients() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
     let third = new_account().address;
     let spent = to.worth(6_000);
     let txs = json!([transfer(to.currency, third, spent)]);
     for wish in [Wish::exact_input(from, to, 10_000), Wish::output("EXACT_OUTPUT", from, to, 6_000)] {
         let had = to.balance(third).await?;
-        let done = cross(&stand, &service, &wish.with(json!({"txs": txs, "topupGas": true}))).await?;
+        let done = cross(&harness, &service, &wish.with(json!({"txs": txs, "topupGas": true}))).await?;
         assert_eq!(to.balance(third).await? - had, spent);
         assert_eq!(done.delivered, out(&done.quote) - spent);
     }
@@ -86,15 +86,15 @@ async fn calls_spend_tokens_and_the_rest_is_the_recipients() -> Result<()> {
 /// A wrapped token that is made logs no transfer, and yet the fill must count as one.
 #[tokio::test]
 async fn calls_spend_what_the_fill_has_wrapped() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "ETH"), place(&stand, "optimism", "WETH"));
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "ETH"), place(&harness, "optimism", "WETH"));
     let third = new_account().address;
     let spent = to.worth(6_000);
     let txs = json!([transfer(to.currency, third, spent)]);
     for wish in [Wish::exact_input(from, to, 10_000), Wish::output("EXACT_OUTPUT", from, to, 7_000)] {
         let had = to.balance(third).await?;
-        let done = cross(&stand, &service, &wish.with(json!({"txs": txs}))).await?;
+        let done = cross(&harness, &service, &wish.with(json!({"txs": txs}))).await?;
         assert!(done.stored.destination_swap.is_some());
         assert_eq!(to.balance(third).await? - had, spent);
         assert_eq!(done.delivered, out(&done.quote) - spent);
@@ -108,16 +108,16 @@ async fn calls_spend_what_the_fill_has_wrapped() -> Result<()> {
 
 #[tokio::test]
 async fn calls_spend_what_the_fill_has_bought() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
-    let (from, tail) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "TAIL"));
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
+    let (from, tail) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "TAIL"));
     let third = new_account().address;
     let spent = tail.worth(6_000);
     let txs = json!([transfer(tail.currency, third, spent)]);
     for wish in [Wish::exact_input(from, tail, 10_000), Wish::output("EXACT_OUTPUT", from, tail, 6_000)] {
         let exact = wish.trade == "EXACT_OUTPUT";
         let had = tail.balance(third).await?;
-        let done = cross(&stand, &service, &wish.with(json!({"txs": txs}))).await?;
+        let done = cross(&harness, &service, &wish.with(json!({"txs": txs}))).await?;
         assert_eq!(tail.balance(third).await? - had, spent);
         assert_eq!(done.delivered, out(&done.quote) - spent);
         assert_eq!(done.rest.is_zero(), !exact, "the headroom is the recipient's");
@@ -128,19 +128,19 @@ async fn calls_spend_what_the_fill_has_bought() -> Result<()> {
 /// The same where native currency is what is bought.
 #[tokio::test]
 async fn calls_spend_native_currency_that_the_fill_has_bought() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "ETH"));
-    for filler in &stand.fillers {
+    let (harness, _turn) = Harness::trading().await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "ETH"));
+    for filler in &harness.fillers {
         to.chain.set_balance(filler.address, to.worth(6_000)).await?;
     }
-    let service = serve(&stand).await?;
+    let service = serve(&harness).await?;
     let (weth, third) = (to.chain.contracts.weth, new_account().address);
     let spent = to.worth(20_000);
     let txs = json!([call(weth, spent, hex!("d0e30db0")), transfer(weth, third, spent)]);
     for wish in [Wish::exact_input(from, to, 30_000), Wish::output("EXACT_OUTPUT", from, to, 25_000)] {
         let exact = wish.trade == "EXACT_OUTPUT";
         let had = to.chain.balance(weth, third).await?;
-        let done = cross(&stand, &service, &wish.with(json!({"txs": txs}))).await?;
+        let done = cross(&harness, &service, &wish.with(json!({"txs": txs}))).await?;
         assert_eq!(to.chain.balance(weth, third).await? - had, spent);
         assert_eq!(done.delivered, out(&done.quote) - spent);
         assert_eq!(done.rest.is_zero(), !exact, "the headroom is the recipient's");
@@ -150,19 +150,19 @@ async fn calls_spend_native_currency_that_the_fill_has_bought() -> Result<()> {
 
 #[tokio::test]
 async fn calls_that_revert_are_refused_with_what_they_said() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
     let (user, target) = (from.holder(from.worth(100_000)).await?, new_account().address);
     // Reverts with the four bytes c0ffee01.
     to.chain.set_code(target, hex!("63c0ffee015f526004601cfd").into()).await?;
     let wish = Wish::exact_input(from, to, 10_000).with(json!({"txs": [call(target, U256::ZERO, [])]}));
-    let (code, answer) = stand.post("/quote/v2", &wish.body(user.address, user.address)).await?;
+    let (code, answer) = harness.post("/quote/v2", &wish.body(user.address, user.address)).await?;
     assert_eq!((code, &answer["errorCode"]), (400, &json!("DESTINATION_TX_FAILED")), "{answer}");
     assert_eq!(answer["errorData"], "0xc0ffee01");
     let tried = &answer["failedCallData"];
     assert_eq!(tried["to"], json!(to.chain.contracts.purse));
-    assert!(stand.fillers.iter().any(|filler| tried["from"] == json!(filler.address)));
+    assert!(harness.fillers.iter().any(|filler| tried["from"] == json!(filler.address)));
     assert!(tried["data"].as_str().unwrap().contains(&hex::encode(target)));
     nothing_is_left(to.chain).await?;
     service.stop().await
@@ -170,13 +170,13 @@ async fn calls_that_revert_are_refused_with_what_they_said() -> Result<()> {
 
 #[tokio::test]
 async fn shares_for_integrators_come_out_of_the_output_as_it_is_said() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
     let fees =
         json!([{"recipient": new_account().address, "fee": "100"}, {"recipient": new_account().address, "fee": "25"}]);
-    let plain = cross(&stand, &service, &Wish::exact_input(from, to, 40_000)).await?;
-    let shared = cross(&stand, &service, &Wish::exact_input(from, to, 40_000).with(json!({"appFees": fees}))).await?;
+    let plain = cross(&harness, &service, &Wish::exact_input(from, to, 40_000)).await?;
+    let shared = cross(&harness, &service, &Wish::exact_input(from, to, 40_000).with(json!({"appFees": fees}))).await?;
     let app = amount(&shared.quote["fees"]["app"]["amount"]);
     assert_eq!(app, from.worth(500));
     // Gas may be a little dearer or cheaper from block to block; the rest is the same.

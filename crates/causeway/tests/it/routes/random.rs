@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use super::{Place, Wish, act, nothing_is_left, out, place, seen, serve, stored};
-use crate::stand::{Stand, amount, new_account, request_id};
+use crate::harness::{Harness, amount, new_account, request_id};
 
 const TRANSFERS: usize = 208;
 /// Transfers that are worked on at once, of those whose pools are free.
@@ -41,10 +41,10 @@ impl Rng {
     }
 
     /// Worth a dollar to two thousand, and not a round number.
-    fn wish(&mut self, stand: &Stand) -> (Wish, bool, u64) {
+    fn wish(&mut self, harness: &Harness) -> (Wish, bool, u64) {
         loop {
-            let from = place(stand, self.of(&CHAINS), self.of(&SYMBOLS));
-            let to = place(stand, self.of(&CHAINS), self.of(&SYMBOLS));
+            let from = place(harness, self.of(&CHAINS), self.of(&SYMBOLS));
+            let to = place(harness, self.of(&CHAINS), self.of(&SYMBOLS));
             let (trade, to_self, cents) = (self.of(&TRADES), self.roll(4) == 0, 100 + self.roll(199_901));
             let here = from.chain.id == to.chain.id;
             // More pools than a trade may go through.
@@ -118,7 +118,7 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, U256>, key: K, amount: U256) {
 }
 
 struct Run<'a> {
-    stand: &'a Stand,
+    harness: &'a Harness,
     service: &'a Service,
     locks: &'a Locks,
     slots: &'a Semaphore,
@@ -150,7 +150,7 @@ impl Run<'_> {
             let chain = if *chain == from.chain.id { from.chain } else { to.chain };
             seen(self.service, chain, **block).await?;
         }
-        let quote = self.stand.quote(&wish.body(user.address, recipient)).await?;
+        let quote = self.harness.quote(&wish.body(user.address, recipient)).await?;
         let (gas, mined) = act(from.chain, &quote, &user).await?;
         let here = from.chain.id == to.chain.id;
         for (_, block) in held.iter_mut().filter(|((chain, _), _)| *chain == from.chain.id) {
@@ -201,7 +201,7 @@ impl Run<'_> {
         quote: &Value,
         held: &mut [((u64, Edge), MutexGuard<'_, u64>)],
     ) -> Result<String> {
-        let status = self.stand.wait_for(request_id(quote), "success").await?;
+        let status = self.harness.wait_for(request_id(quote), "success").await?;
         let fill = status["txHashes"][0].as_str().context("a fill")?.parse()?;
         let receipt = wish.to.chain.receipt(fill).await?;
         for (_, block) in held {
@@ -233,36 +233,36 @@ impl Run<'_> {
 const STOCK_CENTS: u64 = 100_000_000;
 
 /// The treasury holds all that it may pay out, so that every pair has its direct way.
-async fn stock(stand: &Stand) -> Result<()> {
+async fn stock(harness: &Harness) -> Result<()> {
     for chain in CHAINS {
-        let purse = stand.chain(chain).contracts.purse;
+        let purse = harness.chain(chain).contracts.purse;
         let mut calls = Vec::new();
         for symbol in ["WETH", "USDT", "DAI"] {
-            let place = place(stand, chain, symbol);
+            let place = place(harness, chain, symbol);
             let stock = place.worth(STOCK_CENTS);
-            place.chain.set_token_balance(place.currency, stand.treasury.address, stock).await?;
+            place.chain.set_token_balance(place.currency, harness.treasury.address, stock).await?;
             calls.push((place.currency, calldata::approve(purse, stock)));
-            for filler in &stand.fillers {
+            for filler in &harness.fillers {
                 let limit = Purse::setLimitCall { filler: filler.address, token: place.currency, amount: stock };
                 calls.push((place.currency, calldata::approve(filler.address, stock)));
                 calls.push((purse, limit.abi_encode().into()));
             }
         }
-        stand.chain(chain).send_all(stand.treasury.private_key, calls).await?;
-        for filler in &stand.fillers {
-            stand.chain(chain).set_balance(filler.address, place(stand, chain, "ETH").worth(STOCK_CENTS)).await?;
+        harness.chain(chain).send_all(harness.treasury.private_key, calls).await?;
+        for filler in &harness.fillers {
+            harness.chain(chain).set_balance(filler.address, place(harness, chain, "ETH").worth(STOCK_CENTS)).await?;
         }
     }
     Ok(())
 }
 
 /// Balances by chain and currency: of the depository, the treasury, and all wallets together.
-async fn books(stand: &Stand) -> Result<[BTreeMap<(u64, Address), U256>; 3]> {
+async fn books(harness: &Harness) -> Result<[BTreeMap<(u64, Address), U256>; 3]> {
     let mut books = [const { BTreeMap::new() }; 3];
-    for place in CHAINS.iter().flat_map(|chain| SYMBOLS.map(|symbol| place(stand, chain, symbol))) {
-        books[0].insert(place.key(), place.balance(stand.depository).await?);
-        books[1].insert(place.key(), place.balance(stand.treasury.address).await?);
-        for filler in &stand.fillers {
+    for place in CHAINS.iter().flat_map(|chain| SYMBOLS.map(|symbol| place(harness, chain, symbol))) {
+        books[0].insert(place.key(), place.balance(harness.depository).await?);
+        books[1].insert(place.key(), place.balance(harness.treasury.address).await?);
+        for filler in &harness.fillers {
             add(&mut books[2], place.key(), place.balance(filler.address).await?);
         }
     }
@@ -277,19 +277,19 @@ async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
         Err(_) => std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs(),
     };
     println!("CAUSEWAY_SEED={seed}");
-    let stand = Stand::alone(|_| ()).await?;
-    stock(&stand).await?;
-    let service = serve(&stand).await?;
-    super::caught_up(&stand, &service).await?;
-    let before = books(&stand).await?;
+    let harness = Harness::isolated(|_| ()).await?;
+    stock(&harness).await?;
+    let service = serve(&harness).await?;
+    super::caught_up(&harness, &service).await?;
+    let before = books(&harness).await?;
     println!("ready after {:?}", began.elapsed());
 
     let mut rng = Rng(seed);
-    let options: Vec<_> = (0..TRANSFERS).map(|_| rng.wish(&stand)).collect();
-    let chains = stand.devnet.chains.iter().map(|chain| chain.id);
+    let options: Vec<_> = (0..TRANSFERS).map(|_| rng.wish(&harness)).collect();
+    let chains = harness.devnet.chains.iter().map(|chain| chain.id);
     let locks = chains.flat_map(|chain| EDGES.map(|edge| ((chain, edge), Mutex::new(0)))).collect();
     let (slots, ledger) = (Semaphore::new(AT_ONCE), std::sync::Mutex::default());
-    let run = Run { stand: &stand, service: &service, locks: &locks, slots: &slots, ledger: &ledger };
+    let run = Run { harness: &harness, service: &service, locks: &locks, slots: &slots, ledger: &ledger };
     let transfers = options.iter().enumerate().map(|(n, (wish, to_self, cents))| {
         let run = &run;
         async move {
@@ -312,7 +312,7 @@ async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
     ensure!(done >= 200, "only {done} transfers");
 
     // Nothing was made and nothing was lost on the way.
-    let after = books(&stand).await?;
+    let after = books(&harness).await?;
     for key in before[0].keys() {
         let of = |sums: &BTreeMap<(u64, Address), U256>| sums.get(key).copied().unwrap_or_default();
         assert_eq!(of(&after[0]) - of(&before[0]), of(&deposited), "the depository's {key:?}");
@@ -325,7 +325,7 @@ async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
             assert_eq!(of(&after[1]) - of(&before[1]), of(&fees), "the treasury's {key:?}");
         }
     }
-    for chain in &stand.devnet.chains {
+    for chain in &harness.devnet.chains {
         nothing_is_left(chain).await?;
     }
     service.stop().await

@@ -15,7 +15,7 @@ use store::Tx;
 use store::records::{self, Direction, Record};
 
 use super::{Wish, act, caught_up, nothing_is_left, place, serve, stored};
-use crate::stand::{Engine, Stand, amount, eventually, new_account, request_id};
+use crate::harness::{Engine, Harness, amount, eventually, new_account, request_id};
 
 /// A contract that answers every call by reverting with these bytes.
 fn reverting(data: &[u8]) -> Bytes {
@@ -33,11 +33,11 @@ struct Ended {
 }
 
 /// Waits until the deposit is back and it is known why.
-async fn ended(stand: &Stand, service: &Service, wish: &Wish, quote: &Value, user: &Account) -> Result<Ended> {
-    stand.wait_for(request_id(quote), "refund").await?;
-    let explained = || async { Ok(!stand.status(request_id(quote)).await?["details"].is_null()) };
+async fn ended(harness: &Harness, service: &Service, wish: &Wish, quote: &Value, user: &Account) -> Result<Ended> {
+    harness.wait_for(request_id(quote), "refund").await?;
+    let explained = || async { Ok(!harness.status(request_id(quote)).await?["details"].is_null()) };
     eventually("the failure is explained", explained).await?;
-    let status = stand.status(request_id(quote)).await?;
+    let status = harness.status(request_id(quote)).await?;
     let id = request_id(quote).parse()?;
     let records = service.solver.store.read(move |tx| records::of_request(tx, id)).await?;
     let failed = records.into_iter().find(|record| record.direction == Direction::Out && !record.succeeded);
@@ -49,9 +49,9 @@ async fn ended(stand: &Stand, service: &Service, wish: &Wish, quote: &Value, use
 
 #[tokio::test]
 async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_callers() -> Result<()> {
-    let stand = Stand::new(Engine::Sqlite).await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
     let sentence = |text: &str| reverting(&Sentence::from(text).abi_encode());
     let table: [(Bytes, &str, &str); 6] = [
         (sentence("the shop is closed"), "EXECUTION_REVERTED", "the shop is closed"),
@@ -67,11 +67,11 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
         let txs = json!([{"to": target, "value": "0", "data": "0x"}]);
         let wish = Wish::exact_input(from, to, 10_000).with(json!({"txs": txs}));
         let user = from.holder(wish.amount).await?;
-        caught_up(&stand, &service).await?;
-        let quote = stand.quote(&wish.body(user.address, new_account().address)).await?;
+        caught_up(&harness, &service).await?;
+        let quote = harness.quote(&wish.body(user.address, new_account().address)).await?;
         to.chain.set_code(target, code).await?;
         act(from.chain, &quote, &user).await?;
-        let ended = ended(&stand, &service, &wish, &quote, &user).await?;
+        let ended = ended(&harness, &service, &wish, &quote, &user).await?;
         let Ended { status, failed, .. } = &ended;
         assert_eq!(status["failReason"], reason, "{status}");
         assert!(status["details"].as_str().unwrap().contains(details), "{status}");
@@ -84,14 +84,14 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
         assert!(kept >= burnt, "{kept} of {burnt}");
         let plain_refund = from.worth(100);
         assert!(kept - burnt < plain_refund, "{kept} and {burnt}: no more than the gas of a refund on top");
-        let trace = stand.trace(request_id(&quote)).await?;
+        let trace = harness.trace(request_id(&quote)).await?;
         let told = trace["events"].as_array().unwrap().iter().find(|event| event["rule"] == "failure-explained");
         assert_eq!(told.context("the trace tells")?["figures"]["reason"], reason);
         assert_eq!(trace["payments"][0]["failReason"], reason, "{trace}");
         forget(&service, request_id(&quote)).await?;
-        let again = || async { Ok(stand.status(request_id(&quote)).await?["failReason"] == reason) };
+        let again = || async { Ok(harness.status(request_id(&quote)).await?["failReason"] == reason) };
         eventually("what is found out after the end is told too", again).await?;
-        assert_eq!(stand.status(request_id(&quote)).await?["details"], status["details"]);
+        assert_eq!(harness.status(request_id(&quote)).await?["details"], status["details"]);
     }
     service.stop().await
 }
@@ -100,27 +100,27 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
 /// the refund is three times what was quoted; the rest is our loss.
 #[tokio::test]
 async fn what_failed_calls_cost_is_bounded_by_what_was_quoted() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"));
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
     let target = new_account().address;
     let txs = json!([{"to": target, "value": "0", "data": "0x"}]);
     let wish = Wish::exact_input(from, to, 10_000).with(json!({"txs": txs}));
     let user = from.holder(wish.amount).await?;
-    caught_up(&stand, &service).await?;
-    let quote = stand.quote(&wish.body(user.address, new_account().address)).await?;
+    caught_up(&harness, &service).await?;
+    let quote = harness.quote(&wish.body(user.address, new_account().address)).await?;
     // Jumps to itself until the gas is gone.
     to.chain.set_code(target, hex!("5b5f56").into()).await?;
     to.chain.pause_mining().await;
     act(from.chain, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "submitted").await?;
+    harness.wait_for(request_id(&quote), "submitted").await?;
     let snapshot = service.solver.market.latest(ChainId(to.chain.id)).context("a snapshot")?;
     let base_fee = u64::try_from(snapshot.base_fee)?;
     to.chain.set_base_fee(3 * base_fee);
     to.chain.mine(1).await?;
     to.chain.set_base_fee(base_fee);
     to.chain.resume_mining().await;
-    let ended = ended(&stand, &service, &wish, &quote, &user).await?;
+    let ended = ended(&harness, &service, &wish, &quote, &user).await?;
 
     // At the price both chains have: three thousand dollars.
     let micros = |wei: U256| wei * U256::from(3_000) / U256::from(10u64).pow(U256::from(12));
@@ -174,16 +174,16 @@ impl Ahead {
 /// No one sees these coming: what was true when the fill was decided is not when it is mined.
 #[tokio::test]
 async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
     let (from, usdc, tail) =
-        (place(&stand, "base", "USDC"), place(&stand, "optimism", "USDC"), place(&stand, "optimism", "TAIL"));
-    let weth = place(&stand, "optimism", "WETH");
+        (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"), place(&harness, "optimism", "TAIL"));
+    let weth = place(&harness, "optimism", "WETH");
     let there = usdc.chain;
-    let treasury = stand.treasury.address;
+    let treasury = harness.treasury.address;
     let by_treasury = |to: Address, data: Bytes| Ahead { from: treasury, to, data };
-    let approvals = stand.fillers.iter().map(|filler| calldata::approve(filler.address, U256::ZERO));
-    let limits = stand.fillers.iter().map(|filler| {
+    let approvals = harness.fillers.iter().map(|filler| calldata::approve(filler.address, U256::ZERO));
+    let limits = harness.fillers.iter().map(|filler| {
         let limit = Purse::setLimitCall { filler: filler.address, token: usdc.currency, amount: U256::ZERO };
         Bytes::from(limit.abi_encode())
     });
@@ -223,12 +223,12 @@ async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> 
     ];
     for (wish, ahead, reason, details) in table {
         let user = from.holder(wish.amount).await?;
-        caught_up(&stand, &service).await?;
-        let quote = stand.quote(&wish.body(user.address, new_account().address)).await?;
+        caught_up(&harness, &service).await?;
+        let quote = harness.quote(&wish.body(user.address, new_account().address)).await?;
         there.pause_mining().await;
         act(from.chain, &quote, &user).await?;
-        stand.wait_for(request_id(&quote), "submitted").await?;
-        let (_, older) = stand.get(&format!("/intents/status/v2?requestId={}", request_id(&quote))).await?;
+        harness.wait_for(request_id(&quote), "submitted").await?;
+        let (_, older) = harness.get(&format!("/intents/status/v2?requestId={}", request_id(&quote))).await?;
         assert_eq!(older["status"], "pending", "v2 has no word for it: {older}");
         assert_eq!((&older["failReason"], &older["details"]), (&json!("N/A"), &Value::Null));
         for ahead in ahead {
@@ -236,7 +236,7 @@ async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> 
         }
         there.mine(1).await?;
         there.resume_mining().await;
-        let ended = ended(&stand, &service, &wish, &quote, &user).await?;
+        let ended = ended(&harness, &service, &wish, &quote, &user).await?;
         assert_eq!(ended.status["failReason"], reason, "{}", ended.status);
         assert!(ended.status["details"].as_str().unwrap().contains(details), "{}", ended.status);
         assert!(wish.amount - ended.returned < from.worth(100), "only the gas of the refund comes off");

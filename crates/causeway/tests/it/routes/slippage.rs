@@ -9,7 +9,7 @@ use evm::swap::SwapRouter;
 use serde_json::{Value, json};
 
 use super::{Place, Wish, caught_up, nothing_is_left, out, place, serve};
-use crate::stand::{Stand, amount, eventually, new_account, request_id, transactions};
+use crate::harness::{Harness, amount, eventually, new_account, request_id, transactions};
 
 /// Somebody sells so much of a token for the wrapped one, or the other way round. Says what they got.
 async fn trade(from: Place, to: Place, sold: U256) -> Result<U256> {
@@ -44,21 +44,21 @@ async fn send_blindly(place: Place, from: alloy::primitives::Address, quote: &Va
 /// It costs the user gas and nothing else: no deposit is made, so nothing has to come back.
 #[tokio::test]
 async fn the_users_own_trade_reverts_beyond_the_tolerance() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
-    let here = |symbol| place(&stand, "base", symbol);
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
+    let here = |symbol| place(&harness, "base", symbol);
     let (tail, weth) = (here("TAIL"), here("WETH"));
     let options = [
-        Wish::exact_input(tail, place(&stand, "optimism", "USDC"), 10_000),
-        Wish::output("EXACT_OUTPUT", tail, place(&stand, "optimism", "USDC"), 10_000),
+        Wish::exact_input(tail, place(&harness, "optimism", "USDC"), 10_000),
+        Wish::output("EXACT_OUTPUT", tail, place(&harness, "optimism", "USDC"), 10_000),
         Wish::exact_input(tail, here("USDC"), 10_000),
         Wish::output("EXACT_OUTPUT", tail, here("USDC"), 10_000),
     ];
     let mut quotes = Vec::new();
-    caught_up(&stand, &service).await?;
+    caught_up(&harness, &service).await?;
     for wish in &options {
         let user = tail.holder(tail.worth(100_000)).await?;
-        let quote = stand.quote(&wish.body(user.address, user.address)).await?;
+        let quote = harness.quote(&wish.body(user.address, user.address)).await?;
         let approve = transactions(&quote)?.into_iter().next().context("an approval")?;
         tail.chain.send(user.private_key, approve.to, approve.value, approve.data).await?;
         quotes.push((user, quote));
@@ -71,47 +71,47 @@ async fn the_users_own_trade_reverts_beyond_the_tolerance() -> Result<()> {
         assert_eq!(tail.balance(user.address).await?, tail.worth(100_000));
     }
     nothing_is_left(tail.chain).await?;
-    assert_eq!(stand.status(request_id(&quotes[0].1)).await?["status"], "waiting");
+    assert_eq!(harness.status(request_id(&quotes[0].1)).await?["status"], "waiting");
     trade(weth, tail, got).await?;
     // Back where it was, less two fees: within the tolerance the same transaction goes through.
     let (user, quote) = &quotes[0];
     let receipt = send_blindly(tail, user.address, quote).await?;
     assert_eq!(receipt["status"], "0x1", "{receipt}");
-    stand.wait_for(request_id(quote), "success").await?;
-    let delivered = place(&stand, "optimism", "USDC").balance(user.address).await?;
+    harness.wait_for(request_id(quote), "success").await?;
+    let delivered = place(&harness, "optimism", "USDC").balance(user.address).await?;
     assert!(delivered >= amount(&quote["details"]["currencyOut"]["minimumAmount"]), "{delivered}");
     service.stop().await
 }
 
 #[tokio::test]
 async fn a_fill_whose_pool_moved_too_far_is_refunded_in_the_currency_of_the_deposit() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
-    let there = |symbol| place(&stand, "arbitrum", symbol);
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
+    let there = |symbol| place(&harness, "arbitrum", symbol);
     let (tail, weth) = (there("TAIL"), there("WETH"));
-    let (usdc, own_tail) = (place(&stand, "base", "USDC"), place(&stand, "base", "TAIL"));
+    let (usdc, own_tail) = (place(&harness, "base", "USDC"), place(&harness, "base", "TAIL"));
     let deposits = [
         (Wish::exact_input(usdc, tail, 20_000), usdc),
         (Wish::output("EXACT_OUTPUT", usdc, tail, 20_000), usdc),
         // What comes back is what reached the depository.
-        (Wish::exact_input(own_tail, tail, 20_000), place(&stand, "base", "ETH")),
+        (Wish::exact_input(own_tail, tail, 20_000), place(&harness, "base", "ETH")),
     ];
-    caught_up(&stand, &service).await?;
+    caught_up(&harness, &service).await?;
     let mut quotes = Vec::new();
     for (wish, returned) in &deposits {
         let user = wish.from.holder(wish.from.worth(100_000)).await?;
         let (recipient, refund_to) = (new_account().address, new_account().address);
         let mut body = wish.body(user.address, recipient);
         body["refundTo"] = json!(refund_to);
-        quotes.push((stand.quote(&body).await?, user, recipient, refund_to, wish.from, *returned));
+        quotes.push((harness.quote(&body).await?, user, recipient, refund_to, wish.from, *returned));
     }
     let got = trade(weth, tail, weth.worth(3_000_000)).await?;
-    let treasury = there("USDC").balance(stand.treasury.address).await?;
+    let treasury = there("USDC").balance(harness.treasury.address).await?;
     for (quote, user, _, _, from, _) in &quotes {
         super::act(from.chain, quote, user).await?;
     }
     for (quote, _, recipient, refund_to, _, returned) in &quotes {
-        let status = stand.wait_for(request_id(quote), "refund").await?;
+        let status = harness.wait_for(request_id(quote), "refund").await?;
         // Seen before the fill is sent or, where the pool moves later still, by its transaction.
         let reason = status["failReason"].as_str().unwrap_or_default();
         assert!(["SLIPPAGE", "TRANSACTION_REVERTED"].contains(&reason), "{status}");
@@ -124,7 +124,7 @@ async fn a_fill_whose_pool_moved_too_far_is_refunded_in_the_currency_of_the_depo
         let (deposited, back) = (amount(&refund["amount"]), returned.balance(*refund_to).await?);
         assert!(back < deposited && back > deposited - returned.worth(100), "{back} of {deposited}");
     }
-    assert_eq!(there("USDC").balance(stand.treasury.address).await?, treasury);
+    assert_eq!(there("USDC").balance(harness.treasury.address).await?, treasury);
     nothing_is_left(tail.chain).await?;
     trade(tail, weth, got).await?;
     service.stop().await
@@ -133,22 +133,22 @@ async fn a_fill_whose_pool_moved_too_far_is_refunded_in_the_currency_of_the_depo
 /// Within the tolerance less arrives than was quoted, and never less than the minimum.
 #[tokio::test]
 async fn a_pool_that_moved_a_little_brings_a_little_less() -> Result<()> {
-    let (stand, _turn) = Stand::trading().await?;
-    let service = serve(&stand).await?;
-    let (from, to) = (place(&stand, "base", "TAIL"), place(&stand, "optimism", "TAIL"));
+    let (harness, _turn) = Harness::trading().await?;
+    let service = serve(&harness).await?;
+    let (from, to) = (place(&harness, "base", "TAIL"), place(&harness, "optimism", "TAIL"));
     let user = from.holder(from.worth(100_000)).await?;
     let recipient = new_account().address;
-    caught_up(&stand, &service).await?;
-    let quote = stand.quote(&Wish::exact_input(from, to, 50_000).body(user.address, recipient)).await?;
-    let got = trade(from, place(&stand, "base", "WETH"), from.worth(40_000)).await?;
+    caught_up(&harness, &service).await?;
+    let quote = harness.quote(&Wish::exact_input(from, to, 50_000).body(user.address, recipient)).await?;
+    let got = trade(from, place(&harness, "base", "WETH"), from.worth(40_000)).await?;
     super::act(from.chain, &quote, &user).await?;
-    stand.wait_for(request_id(&quote), "success").await?;
+    harness.wait_for(request_id(&quote), "success").await?;
     let delivered = to.balance(recipient).await?;
     assert!(delivered < out(&quote), "{delivered}");
     assert!(delivered >= amount(&quote["details"]["currencyOut"]["minimumAmount"]), "{delivered}");
     for place in [from, to] {
         nothing_is_left(place.chain).await?;
     }
-    trade(place(&stand, "base", "WETH"), from, got).await?;
+    trade(place(&harness, "base", "WETH"), from, got).await?;
     service.stop().await
 }

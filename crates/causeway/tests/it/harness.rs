@@ -28,7 +28,7 @@ pub enum Engine {
 }
 
 /// Everything a service needs, with wallets nobody else uses. The service itself is started by the test.
-pub struct Stand {
+pub struct Harness {
     pub devnet: &'static Devnet,
     pub config: Config,
     pub fillers: Vec<Account>,
@@ -39,14 +39,14 @@ pub struct Stand {
     /// One for all calls: making one takes so long that many would hold up the service, which runs on the same thread.
     pub client: reqwest::Client,
     /// The last to go.
-    _alone: Option<Alone>,
+    _isolated: Option<IsolatedChains>,
 }
 
 /// Chains nobody else uses. They end with the stand; only their description is left to the end of the process, so that
 /// tests may hold on to it.
-pub struct Alone(&'static Devnet);
+pub struct IsolatedChains(&'static Devnet);
 
-impl Drop for Alone {
+impl Drop for IsolatedChains {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -55,7 +55,7 @@ impl Drop for Alone {
 /// What the treasury holds of a stablecoin with six decimals.
 pub const INVENTORY: u64 = 1_000_000_000_000;
 
-impl Stand {
+impl Harness {
     pub async fn new(engine: Engine) -> Result<Self> {
         Self::with(engine, |_| ()).await
     }
@@ -66,16 +66,16 @@ impl Stand {
     }
 
     /// On chains nobody else uses: for tests that disturb them, or that mind what others deposit.
-    pub async fn alone(change: impl FnOnce(&mut Config)) -> Result<Self> {
+    pub async fn isolated(change: impl FnOnce(&mut Config)) -> Result<Self> {
         let options = devnet::Options { block_time: Duration::from_millis(200), ..devnet::Options::default() };
-        let alone = Alone(Box::leak(Box::new(Devnet::start(options).await?)));
-        let devnet = alone.0;
-        let stand = Self { _alone: Some(alone), ..Self::on(devnet, Engine::Sqlite, change).await? };
+        let isolated = IsolatedChains(Box::leak(Box::new(Devnet::start(options).await?)));
+        let devnet = isolated.0;
+        let harness = Self { _isolated: Some(isolated), ..Self::on(devnet, Engine::Sqlite, change).await? };
         // A reorg takes back the funds that were given in the blocks it removes: these are to lie deeper.
         for chain in &devnet.chains {
             blocks_pass(chain, 8).await?;
         }
-        Ok(stand)
+        Ok(harness)
     }
 
     /// On chains whose pools move by this test's own trades alone, for as long as it keeps the turn.
@@ -135,7 +135,16 @@ impl Stand {
         local::write(&config, folder.path())?;
         let config = Config::load(&folder.path().join("dev.toml"))?;
         Store::migrate(&causeway::assemble::database(&config)?)?;
-        Ok(Self { devnet, config, fillers, treasury, depository, folder, client: reqwest::Client::new(), _alone: None })
+        Ok(Self {
+            devnet,
+            config,
+            fillers,
+            treasury,
+            depository,
+            folder,
+            client: reqwest::Client::new(),
+            _isolated: None,
+        })
     }
 
     pub fn chain(&self, name: &str) -> &'static Chain {
@@ -329,9 +338,9 @@ pub async fn take_away(chain: &Chain, tx: B256) -> Result<()> {
 }
 
 /// What only the operator may read.
-pub async fn operator(stand: &Stand, path: &str) -> Result<(u16, Value)> {
-    let client = &stand.client;
-    let response = client.get(stand.url(path)).bearer_auth(local::OPERATOR_TOKEN).send().await?;
+pub async fn operator(harness: &Harness, path: &str) -> Result<(u16, Value)> {
+    let client = &harness.client;
+    let response = client.get(harness.url(path)).bearer_auth(local::OPERATOR_TOKEN).send().await?;
     Ok((response.status().as_u16(), response.json().await?))
 }
 

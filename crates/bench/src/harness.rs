@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Blocks after which a transfer on the local chains is final, and some.
 const FINALITY: u64 = 16;
 
-pub struct Stand {
+pub struct Harness {
     pub service: Service,
     /// Of a key whose wallet has a balance.
     pub sponsor: KeyText,
@@ -30,7 +30,7 @@ pub struct Stand {
     _folder: TempDir,
 }
 
-impl Stand {
+impl Harness {
     /// Serves without rate limits. Its nodes are reached through the fault proxies alone, so that a delay there is a
     /// delay of every call it makes.
     pub async fn start(devnet: &Devnet, engine: Engine, postgres: Option<&Postgres>, parent: &Path) -> Result<Self> {
