@@ -23,7 +23,7 @@ pub enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a claim that is {state:?} cannot meet {event:?}")]
-pub struct Impossible {
+pub struct IllegalTransition {
     state: State,
     event: Event,
 }
@@ -41,8 +41,8 @@ impl State {
     }
 }
 
-pub fn step(state: State, event: Event) -> Result<State, Impossible> {
-    let impossible = Err(Impossible { state, event });
+pub fn step(state: State, event: Event) -> Result<State, IllegalTransition> {
+    let impossible = Err(IllegalTransition { state, event });
     match state {
         State::Asked => match event {
             Event::Signed | Event::Found => Ok(State::Pending),

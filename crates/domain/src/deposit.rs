@@ -33,13 +33,13 @@ pub enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a deposit that is {state:?} cannot meet {event:?}")]
-pub struct Impossible {
+pub struct IllegalTransition {
     state: State,
     event: Event,
 }
 
-pub fn step(state: State, event: Event) -> Result<State, Impossible> {
-    let impossible = Err(Impossible { state, event });
+pub fn step(state: State, event: Event) -> Result<State, IllegalTransition> {
+    let impossible = Err(IllegalTransition { state, event });
     match state {
         State::Seen => match event {
             Event::Confirmed => Ok(State::Confirmed),

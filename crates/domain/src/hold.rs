@@ -19,7 +19,7 @@ pub enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hold that is {state:?} cannot meet {event:?}")]
-pub struct Impossible {
+pub struct IllegalTransition {
     state: State,
     event: Event,
 }
@@ -36,13 +36,13 @@ impl State {
     }
 }
 
-pub fn step(state: State, event: Event) -> Result<State, Impossible> {
+pub fn step(state: State, event: Event) -> Result<State, IllegalTransition> {
     match (state, event) {
         (State::Open, Event::Change) => Ok(State::Open),
         (State::Open | State::Posted, Event::Post) => Ok(State::Posted),
         (State::Open | State::Voided, Event::Void) => Ok(State::Voided),
         (State::Posted, Event::Void | Event::Change) | (State::Voided, Event::Post | Event::Change) => {
-            Err(Impossible { state, event })
+            Err(IllegalTransition { state, event })
         }
     }
 }

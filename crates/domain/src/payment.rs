@@ -28,13 +28,13 @@ pub enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a payment that is {state:?} cannot meet {event:?}")]
-pub struct Impossible {
+pub struct IllegalTransition {
     state: State,
     event: Event,
 }
 
-pub fn step(state: State, event: Event) -> Result<State, Impossible> {
-    let impossible = Err(Impossible { state, event });
+pub fn step(state: State, event: Event) -> Result<State, IllegalTransition> {
+    let impossible = Err(IllegalTransition { state, event });
     match state {
         State::Decided => match event {
             Event::Sent => Ok(State::Sent),

@@ -118,22 +118,22 @@ impl Next {
         self
     }
 
-    const fn then(self) -> Result<Step, Impossible> {
+    const fn then(self) -> Result<Step, IllegalTransition> {
         Ok(Step::Move(self))
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a request that is {state:?} cannot meet {event:?}")]
-pub struct Impossible {
+pub struct IllegalTransition {
     pub state: State,
     pub event: Event,
 }
 
-pub fn step(state: State, event: Event) -> Result<Step, Impossible> {
+pub fn step(state: State, event: Event) -> Result<Step, IllegalTransition> {
     use Event::*;
     let done = Ok(Step::AlreadyDone);
-    let impossible = Err(Impossible { state, event });
+    let impossible = Err(IllegalTransition { state, event });
     let found = |refund| {
         let state = if refund { State::Refunded } else { State::Success };
         Next { withdraw_due: true, ..Step::to(state) }.then()

@@ -86,9 +86,9 @@ fn apply(request: &mut Request, next: &Next) {
 /// Spells out what is owed, to whom and where. None is owed where there is no deposit to return.
 fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, context: &PayContext) -> Result<Option<Due>, SolverError> {
     let quote = &request.quote;
-    let evm = |account: &domain::account::Account| account.evm().ok_or(SolverError::Broken("not an EVM account"));
+    let evm = |account: &domain::account::Account| account.evm().ok_or(SolverError::InvariantViolated("not an EVM account"));
     let fill = |amount| {
-        let terms = quote.terms.as_ref().ok_or(SolverError::Broken("a fill without an order"))?;
+        let terms = quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fill without an order"))?;
         Ok(Some(Due {
             purpose: Purpose::Fill,
             subject: request.order_id.0,
@@ -105,7 +105,7 @@ fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, context: &PayC
         request::Due::Fill { output } => fill(output),
         request::Due::FillAgain => {
             let amount = payments::last_amount(tx, Purpose::Fill, request.order_id.0)?;
-            fill(amount.ok_or(SolverError::Broken("a fill to repeat was never made"))?)
+            fill(amount.ok_or(SolverError::InvariantViolated("a fill to repeat was never made"))?)
         }
         request::Due::Refund => {
             let Some(deposit) = deposits::of_order(tx, request.order_id)? else { return Ok(None) };

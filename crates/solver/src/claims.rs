@@ -179,7 +179,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
         expires_at: context.now.plus(VALID),
     };
     if !claims::put(tx, &claim, State::Asked, context.now)? {
-        return Err(SolverError::Broken("two claims of one id").into());
+        return Err(SolverError::InvariantViolated("two claims of one id").into());
     }
     Ok(claim)
 }
@@ -209,7 +209,7 @@ fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<Paid
     set_state(tx, &stored, Event::Signed, context)?;
     match book::open_hold(tx, &hold(claim, 0), context.now)? {
         Opened::Now => {}
-        Opened::Already(_) => return Err(SolverError::Broken("a claim is set aside before it is signed for").into()),
+        Opened::Already(_) => return Err(SolverError::InvariantViolated("a claim is set aside before it is signed for").into()),
         Opened::TooLow(account) => {
             let decimals = context.balances().and_then(|handle| ledger::currency(&handle.chain)).map_or(6, |it| it.decimals);
             let available = whole(account.available(HoldKind::Claim), decimals)?.in_units(decimals)?;
@@ -239,7 +239,7 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
         chain: claim.chain,
         currency: claim.currency,
         recipient: claim.recipient,
-        amount: claim.amount.in_units(decimals.ok_or(SolverError::Broken("a claim of an unknown currency"))?)?,
+        amount: claim.amount.in_units(decimals.ok_or(SolverError::InvariantViolated("a claim of an unknown currency"))?)?,
         since: context.now,
     };
     match pay(tx, &due, None, context)? {
@@ -249,14 +249,14 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
             Ok(None)
         }
         Outcome::Settled | Outcome::Worthless(_) | Outcome::CannotFill(_) => {
-            Err(SolverError::Broken("a claim that was paid before it was signed for"))
+            Err(SolverError::InvariantViolated("a claim that was paid before it was signed for"))
         }
     }
 }
 
 /// The transaction that pays a claim.
 pub fn call(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<PaymentCall, SolverError> {
-    let stored = claims::find(tx, due.subject)?.ok_or(SolverError::Broken("a payment of no claim"))?;
+    let stored = claims::find(tx, due.subject)?.ok_or(SolverError::InvariantViolated("a payment of no claim"))?;
     let (claim, units) = (stored.claim, due.amount.units());
     Ok(PaymentCall {
         target: due.currency,
@@ -272,13 +272,13 @@ pub fn call(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<PaymentC
 /// The block of a claim's payment is final: what was set aside is spent or, where nothing was paid, free again. What we
 /// gave up ourselves is sent once more.
 pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayContext) -> Result<Vec<Paid>, SolverError> {
-    let stored = claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::Broken("a payment of no claim"))?;
+    let stored = claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::InvariantViolated("a payment of no claim"))?;
     let claim = &stored.claim;
     let open = book::open_hold_of(tx, HoldKind::Claim, claim.id)?;
     match state {
         PaymentState::Decided | PaymentState::Sent | PaymentState::Mined | PaymentState::Reverted => Ok(Vec::new()),
         PaymentState::Final => {
-            let hold = open.ok_or(SolverError::Broken("a claim that nothing stands for was paid"))?.hold;
+            let hold = open.ok_or(SolverError::InvariantViolated("a claim that nothing stands for was paid"))?.hold;
             let entry = Entry::new(Cause::Claim { hold: hold.id }, hold.wallet, hold.amount.negated(), hold.request)?;
             book::post_hold(tx, hold.id, &[entry], context.now)?;
             set_state(tx, &stored, Event::Paid, context)?;
@@ -302,7 +302,7 @@ pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayCon
 
 /// The chain shows a payment of a claim that this database does not know to be sent: it stands as if it had decided it.
 pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &PayContext) -> Result<(), SolverError> {
-    let currency = ledger::currency(&handle.chain).ok_or(SolverError::Broken("a claim where no balances are kept"))?;
+    let currency = ledger::currency(&handle.chain).ok_or(SolverError::InvariantViolated("a claim where no balances are kept"))?;
     let claim = Claim {
         id: shown.id,
         wallet: shown.account,
@@ -313,7 +313,7 @@ pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &P
         expires_at: context.now,
     };
     claims::put(tx, &claim, State::Asked, context.now)?;
-    let stored = claims::lock(tx, claim.id)?.ok_or(SolverError::Broken("a claim that is not kept"))?;
+    let stored = claims::lock(tx, claim.id)?.ok_or(SolverError::InvariantViolated("a claim that is not kept"))?;
     set_state(tx, &stored, Event::Found, context)?;
     let open = book::find_hold(tx, hold(&claim, 0).id)?;
     if open.is_none_or(|open| open.state != HoldState::Open) && stored.state != State::Success {

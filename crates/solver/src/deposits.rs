@@ -50,7 +50,7 @@ pub fn apply(
         Some(id) => Stored { id, state: State::Seen, deposit, refused: None },
         None => {
             let known = deposits::find(tx, deposit.chain, deposit.tx, deposit.ordinal)?;
-            let known = known.ok_or(SolverError::Broken("a deposit is there and is not"))?;
+            let known = known.ok_or(SolverError::InvariantViolated("a deposit is there and is not"))?;
             if known.deposit.block_hash == deposit.block_hash && known.state != State::Gone {
                 return Ok(Vec::new());
             }

@@ -80,7 +80,7 @@ async fn settle(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, id: SameChainId
 
 fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayContext) -> Result<(), SolverError> {
     let Some(request) = same_chain::unbooked(tx, id)? else { return Ok(()) };
-    let request = requests::find(tx, request)?.ok_or(SolverError::Broken("a transaction of no request"))?;
+    let request = requests::find(tx, request)?.ok_or(SolverError::InvariantViolated("a transaction of no request"))?;
     let quote = &request.quote;
     let currency = handle.chain.currency(&quote.ask.origin.address).filter(|it| handle.chain.is_fed(it));
     let Some(currency) = currency else {

@@ -15,13 +15,13 @@ pub enum SolverError {
     #[error(transparent)]
     NoQuorum(#[from] NoQuorum),
     #[error(transparent)]
-    Request(#[from] domain::request::Impossible),
+    Request(#[from] domain::request::IllegalTransition),
     #[error(transparent)]
-    Payment(#[from] domain::payment::Impossible),
+    Payment(#[from] domain::payment::IllegalTransition),
     #[error(transparent)]
-    Deposit(#[from] domain::deposit::Impossible),
+    Deposit(#[from] domain::deposit::IllegalTransition),
     #[error(transparent)]
-    Claim(#[from] domain::claim::Impossible),
+    Claim(#[from] domain::claim::IllegalTransition),
     #[error(transparent)]
     Entry(#[from] domain::ledger::NotAnEntry),
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub enum SolverError {
     )]
     TwoDatabases { chain: ChainId, tx: B256 },
     #[error("{0}")]
-    Broken(&'static str),
+    InvariantViolated(&'static str),
 }
 
 impl SolverError {
@@ -56,7 +56,7 @@ impl SolverError {
             | Self::OutOfRange(_)
             | Self::DeepFork { .. }
             | Self::TwoDatabases { .. }
-            | Self::Broken(_) => false,
+            | Self::InvariantViolated(_) => false,
         }
     }
 }

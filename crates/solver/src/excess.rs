@@ -40,7 +40,7 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     if amount.is_zero() || !filled || tied.state != State::Final {
         return Ok(Vec::new());
     }
-    let recipient = request.quote.refund_recipient().evm().ok_or(SolverError::Broken("not an EVM account"))?;
+    let recipient = request.quote.refund_recipient().evm().ok_or(SolverError::InvariantViolated("not an EVM account"))?;
     let figures = json!({ "excess": amount, "deposited": deposit.amount, "recipient": recipient });
     if context.screening.custodial.contains(&recipient) {
         note(tx, &request, "excess-kept-from-exchange", &figures, context)?;

@@ -212,7 +212,7 @@ fn fill_up(
         return Ok(Vec::new());
     }
     let lane = lanes.iter().find(|lane| lane.wallet == handle.treasury);
-    let lane = lane.ok_or(SolverError::Broken("the treasury has no lane"))?;
+    let lane = lane.ok_or(SolverError::InvariantViolated("the treasury has no lane"))?;
     let fees = snapshot.and_then(|snapshot| first_offer(handle, snapshot));
     let (top_ups, fees) = match (obstacle(handle, lane, seen), fees) {
         (None, Some(fees)) => (float.top_ups(&wanted, spare(tx, handle, seen, fees, wanted.len())?), fees),
@@ -286,7 +286,7 @@ fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, top_up: TopUp, fees: Fees, context
         amount: top_up.amount,
     };
     let stored = payments::insert(tx, &payment, fees, context.now)?;
-    stored.ok_or(SolverError::Broken("a nonce of the treasury was used twice"))
+    stored.ok_or(SolverError::InvariantViolated("a nonce of the treasury was used twice"))
 }
 
 /// Whether a payment takes native currency to one of our own wallets, and no more than that should have. Whatever else

@@ -175,7 +175,7 @@ async fn begin(
     for number in number.saturating_sub(KEPT_AT_START)..=number {
         kept.extend(handle.nodes.header(At::Number(number)).await?);
     }
-    let first = *kept.last().ok_or(SolverError::Broken("the start block is not known to any node"))?;
+    let first = *kept.last().ok_or(SolverError::InvariantViolated("the start block is not known to any node"))?;
     let keep = blocks_kept(handle);
     let unit = move |tx: &mut store::Tx<'_>| {
         for head in &kept {

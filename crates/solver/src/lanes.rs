@@ -137,12 +137,12 @@ fn note_sent(
 }
 
 fn sign(handle: &ChainHandle, lane: usize, stored: &Stored) -> Result<SignedTx, SolverError> {
-    let wallet = handle.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?;
+    let wallet = handle.wallet(lane).ok_or(SolverError::InvariantViolated("a lane without a wallet"))?;
     let payment = &stored.payment;
     if wallet.address != payment.wallet {
-        return Err(SolverError::Broken("a payment in another wallet's lane"));
+        return Err(SolverError::InvariantViolated("a payment in another wallet's lane"));
     }
-    let key = wallet.key.as_ref().ok_or(SolverError::Broken("a lane without its key"))?;
+    let key = wallet.key.as_ref().ok_or(SolverError::InvariantViolated("a lane without its key"))?;
     if stored.cancelled {
         return Ok(key.sign(&TxFields {
             chain: payment.chain,
@@ -157,7 +157,7 @@ fn sign(handle: &ChainHandle, lane: usize, stored: &Stored) -> Result<SignedTx, 
         }));
     }
     if handle.is_keeper(wallet.address) && !float::is_top_up(handle, payment) {
-        return Err(SolverError::Broken("the treasury signs top-ups of our wallets, and nothing else"));
+        return Err(SolverError::InvariantViolated("the treasury signs top-ups of our wallets, and nothing else"));
     }
     Ok(key.sign(&TxFields {
         chain: payment.chain,
@@ -174,7 +174,7 @@ fn sign(handle: &ChainHandle, lane: usize, stored: &Stored) -> Result<SignedTx, 
 /// At every block: whatever should have been mined and was not goes out again, in order; the head is offered more when
 /// it has waited too long.
 async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> Result<(), SolverError> {
-    let wallet = handle.wallet(lane).ok_or(SolverError::Broken("a lane without a wallet"))?.address;
+    let wallet = handle.wallet(lane).ok_or(SolverError::InvariantViolated("a lane without a wallet"))?.address;
     if !handle.has_unmined(wallet) {
         return Ok(());
     }

@@ -132,7 +132,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
     let amount = match due.purpose {
         Purpose::Fill | Purpose::Claim => due.amount,
         // The allocator gives its own to the lanes, and so does who fills up our wallets.
-        Purpose::Payout | Purpose::TopUp => return Err(SolverError::Broken("a payout or a top-up is never due")),
+        Purpose::Payout | Purpose::TopUp => return Err(SolverError::InvariantViolated("a payout or a top-up is never due")),
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
             let cost = refund_cost(handle, snapshot, due.currency)?;
             let wasted = match quote.filter(|_| due.purpose == Purpose::Refund) {
@@ -151,7 +151,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         Purpose::Refund | Purpose::Return | Purpose::Excess if amount.is_zero() => {
             return Ok(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund));
         }
-        Purpose::Fill | Purpose::Claim if amount.is_zero() => return Err(SolverError::Broken("a payment of nothing")),
+        Purpose::Fill | Purpose::Claim if amount.is_zero() => return Err(SolverError::InvariantViolated("a payment of nothing")),
         Purpose::Fill
         | Purpose::Refund
         | Purpose::Return
@@ -252,9 +252,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         amount,
     };
     let stored = payments::insert(tx, &payment, fees, context.now)?;
-    let stored = stored.ok_or(SolverError::Broken("a live payment without its settlement"))?;
+    let stored = stored.ok_or(SolverError::InvariantViolated("a live payment without its settlement"))?;
     if !settlements::take(tx, due.order, due.purpose, stored.id)? {
-        return Err(SolverError::Broken("an order was settled twice in one unit"));
+        return Err(SolverError::InvariantViolated("an order was settled twice in one unit"));
     }
     if due.purpose == Purpose::Fill {
         fast_fill::paid(tx, due, quote, context)?;

@@ -53,11 +53,11 @@ pub async fn recover(
     let head = handle.nodes.head().await?;
     let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
     let first = cursor.map(|cursor| cursor.number + 1).or(handle.settings.start_block);
-    let first = first.ok_or(SolverError::Broken("the database has never seen this chain: set `start_block`"))?;
+    let first = first.ok_or(SolverError::InvariantViolated("the database has never seen this chain: set `start_block`"))?;
     let mut report = Report::default();
     for number in first..=head.number {
         let block = handle.nodes.block_by_number(number, &handle.watch).await?;
-        let block = block.ok_or(SolverError::Broken("a block below the head is not known to any node"))?;
+        let block = block.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?;
         report.blocks += 1;
         // What the treasury sends owes nobody anything.
         for sent in block.sent.into_iter().filter(|sent| !handle.is_keeper(sent.from)) {
@@ -215,7 +215,7 @@ async fn is_used(handle: &ChainHandle, nonce: B256) -> Result<bool, SolverError>
     let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
     let answer = handle.nodes.call(handle.chain.depository, call.into(), At::Latest).await?;
     Depository::usedNoncesCall::abi_decode_returns(&answer)
-        .map_err(|_| SolverError::Broken("the depository does not say which nonces are used"))
+        .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
 }
 
 /// Which deposits a payout was for, the allocator's book reads from the depository itself. The order that one refunded

@@ -182,7 +182,7 @@ async fn look_at(
     }
     let block = handle.nodes.rescan_block(hash, &handle.watch).await?;
     let RescannedBlock { head, deposits, receipts } =
-        block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
+        block.ok_or(SolverError::InvariantViolated("a block with deposits is not known to any node"))?;
     // Noting again what is known changes nothing.
     apply_late_receipts(solver, handle, head, receipts.agreed).await?;
     let missed = unknown(solver, handle, deposits.agreed).await?;

@@ -51,7 +51,7 @@ pub async fn find(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block
     for tx in solver.store.read(quoted).await? {
         let receipt = handle.nodes.receipt(tx.hash).await?.filter(|receipt| receipt.block_hash == block.head.hash);
         // Announced before it was indexed; the block is read again.
-        let receipt = receipt.ok_or(SolverError::Broken("a transaction's receipt is not there yet"))?;
+        let receipt = receipt.ok_or(SolverError::InvariantViolated("a transaction's receipt is not there yet"))?;
         found.push(SameChainTx { success: receipt.success(), fee: Amount::new(receipt.fee()), tx });
     }
     Ok(found)

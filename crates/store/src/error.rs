@@ -67,7 +67,7 @@ pub enum StoreError {
     #[error("more than was set aside would leave by {0}")]
     HoldExceeded(String),
     #[error(transparent)]
-    Hold(#[from] domain::hold::Impossible),
+    Hold(#[from] domain::hold::IllegalTransition),
     #[error("sql: {0}")]
     Dialect(String),
 }

@@ -128,7 +128,7 @@ fn reserve(
     let mut keys = keys.to_vec();
     keys.sort_unstable();
     for key in &keys {
-        let held = vault::lock(tx, *key)?.ok_or(SolverError::Broken("a deposit left the book"))?;
+        let held = vault::lock(tx, *key)?.ok_or(SolverError::InvariantViolated("a deposit left the book"))?;
         let left = held.left();
         if !held.settled || left.is_zero() || held.deposit.currency != currency || held.deposit.chain != chain {
             return Ok(None);

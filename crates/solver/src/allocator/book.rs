@@ -71,7 +71,7 @@ async fn book(
     for (number, hash) in payout_chain.nodes.quorum_deposits(need, (first, end), &payout_chain.watch).await? {
         let block = payout_chain.nodes.quorum_block(need, hash, &payout_chain.watch).await?;
         if block.head.number != number {
-            return Err(SolverError::Broken("a block has another number than its logs say"));
+            return Err(SolverError::InvariantViolated("a block has another number than its logs say"));
         }
         let deposits = deposits(payout_chain, &block);
         // Booking a deposit twice changes nothing, so that a round may end anywhere.
@@ -95,7 +95,7 @@ async fn book(
     let unit = move |tx: &mut Tx<'_>| {
         // What went out is added up with the cursor, so that it is added once.
         if vault::cursor(tx, chain)?.is_some_and(|cursor| cursor.number + 1 != first) {
-            return Err(SolverError::Broken("two allocators write one book"));
+            return Err(SolverError::InvariantViolated("two allocators write one book"));
         }
         for (execution, tail) in &executed {
             take_out(tx, chain, execution, tail.as_ref(), treasury, now)?;

@@ -111,5 +111,5 @@ pub async fn is_used(payout_chain: &PayoutChain, nonce: B256, last: Head) -> Res
     let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
     let answer = payout_chain.nodes.quorum_call(payout_chain.quorum, payout_chain.depository(), call.into(), At::Hash(last.hash)).await?;
     Depository::usedNoncesCall::abi_decode_returns(&answer)
-        .map_err(|_| SolverError::Broken("the depository does not say which nonces are used"))
+        .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
 }

@@ -178,9 +178,9 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContex
     vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
     vault::set_returning(tx, payout.subject)?;
     let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, context.now)?;
-    let id: PayoutId = inserted.ok_or(SolverError::Broken("a deposit goes back twice"))?;
+    let id: PayoutId = inserted.ok_or(SolverError::InvariantViolated("a deposit goes back twice"))?;
     if !settlements::take_by_payout(tx, order, id)? {
-        return Err(SolverError::Broken("an order was settled twice in one unit"));
+        return Err(SolverError::InvariantViolated("an order was settled twice in one unit"));
     }
     dues::remove(tx, Purpose::Refund, order.0)?;
     let figures = json!({ "amount": payout.amount, "recipient": payout.recipient, "payout": id.0 });

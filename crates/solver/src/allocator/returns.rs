@@ -182,10 +182,10 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, now: domain::time::Timestamp) -> Re
     vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
     vault::set_returning(tx, payout.subject)?;
     let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, now)?;
-    let id = inserted.ok_or(SolverError::Broken("a deposit goes back twice"))?;
+    let id = inserted.ok_or(SolverError::InvariantViolated("a deposit goes back twice"))?;
     // Nobody returns it from our own funds as well.
     if !settlements::take_by_payout(tx, OrderId(held.deposit.return_key), id)? {
-        return Err(SolverError::Broken("a deposit that goes back out of the depository was returned already"));
+        return Err(SolverError::InvariantViolated("a deposit that goes back out of the depository was returned already"));
     }
     Ok(true)
 }

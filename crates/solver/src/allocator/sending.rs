@@ -154,7 +154,7 @@ fn pay(
         amount: Amount::ZERO,
     };
     let paid = payments::insert(tx, &payment, fees, context.now)?;
-    Ok(Some(paid.ok_or(SolverError::Broken("a payout is sent twice in one unit"))?))
+    Ok(Some(paid.ok_or(SolverError::InvariantViolated("a payout is sent twice in one unit"))?))
 }
 
 /// The order that a payout refunds, if it does.

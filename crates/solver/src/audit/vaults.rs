@@ -57,7 +57,7 @@ impl Audit<'_, '_> {
     ) -> Result<(), SolverError> {
         let rows = audit::deposits(self.tx, handle.id(), range, MOST)?;
         if i64::try_from(rows.len()).is_ok_and(|count| count == MOST) {
-            return Err(SolverError::Broken("more deposits in a few blocks than an audit can hold"));
+            return Err(SolverError::InvariantViolated("more deposits in a few blocks than an audit can hold"));
         }
         let mut rows: BTreeMap<(B256, u32), Deposit> =
             rows.into_iter().map(|row| ((row.tx, row.ordinal), row)).collect();
@@ -68,7 +68,7 @@ impl Audit<'_, '_> {
         check.compared += rows.len() as u64;
         for (_, hash) in self.wait(handle.nodes.blocks_with_deposits(range.0, range.1, &handle.watch))? {
             let block = self.wait(handle.nodes.block_by_hash(hash, &handle.watch))?;
-            let block = block.ok_or(SolverError::Broken("a block with deposits is not known to any node"))?;
+            let block = block.ok_or(SolverError::InvariantViolated("a block with deposits is not known to any node"))?;
             for seen in block.deposits.iter().filter(|seen| counts(handle, seen)) {
                 match rows.remove(&(seen.tx, seen.ordinal)) {
                     None => {
