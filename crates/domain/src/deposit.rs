@@ -100,7 +100,7 @@ pub enum Verdict {
     /// It is the order's deposit, but the order cannot be filled with it: the money goes back.
     Refund { reason: FailReason },
     /// It does not belong to the order, whose life goes on without it; a row of its own, to be returned.
-    Stranger { reason: FailReason },
+    Unrecognized { reason: FailReason },
 }
 
 /// Fills need time to be mined before the order's deadline.
@@ -118,24 +118,24 @@ const MOST_CAPPED_BPS: u16 = 10;
 const MOST_EXCESS_BPS: u16 = 10_000;
 
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
-    let stranger = |reason| Ok(Verdict::Stranger { reason });
+    let unrecognized = |reason| Ok(Verdict::Unrecognized { reason });
     let refund = |reason| Ok(Verdict::Refund { reason });
     // What names no order of ours was not matched to begin with.
-    let Some(terms) = &quote.terms else { return stranger(FailReason::OrphanedDepositRefund) };
+    let Some(terms) = &quote.terms else { return unrecognized(FailReason::OrphanedDepositRefund) };
     if deposit.chain != terms.deposit.chain {
-        return stranger(FailReason::DepositChainMismatch);
+        return unrecognized(FailReason::DepositChainMismatch);
     }
     if Some(deposit.currency) != terms.deposit.address.evm() {
-        return stranger(FailReason::OriginCurrencyMismatch);
+        return unrecognized(FailReason::OriginCurrencyMismatch);
     }
     if deposit.amount.is_zero() {
-        return stranger(FailReason::DepositedAmountTooLowToFill);
+        return unrecognized(FailReason::DepositedAmountTooLowToFill);
     }
     let quoted = quote.figures.deposit;
     let enough = quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))?;
     let from_user = [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.evm());
     if deposit.amount < enough && !from_user {
-        return stranger(FailReason::DepositedAmountTooLowToFill);
+        return unrecognized(FailReason::DepositedAmountTooLowToFill);
     }
     if let Some(reason) = too_late(quote, deposit.block_time) {
         return refund(reason);
@@ -267,17 +267,17 @@ mod tests {
             (
                 "another chain",
                 Facts { chain: ChainId(1), ..right.clone() },
-                Verdict::Stranger { reason: FailReason::DepositChainMismatch },
+                Verdict::Unrecognized { reason: FailReason::DepositChainMismatch },
             ),
             (
                 "another currency",
                 Facts { currency: stranger, ..right.clone() },
-                Verdict::Stranger { reason: FailReason::OriginCurrencyMismatch },
+                Verdict::Unrecognized { reason: FailReason::OriginCurrencyMismatch },
             ),
             (
                 "dust from a stranger",
                 Facts { amount: part(right.amount, 8_999), payer: stranger, sender: stranger, ..right.clone() },
-                Verdict::Stranger { reason: FailReason::DepositedAmountTooLowToFill },
+                Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill },
             ),
             (
                 "too little from the user",
@@ -343,7 +343,7 @@ mod tests {
             assert_eq!(judge(&quote, &deposit), Ok(refund), "{amount}");
         }
         deposit.amount = Amount::ZERO;
-        assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Stranger { .. })));
+        assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Unrecognized { .. })));
     }
 
     #[test]

@@ -573,7 +573,7 @@ mod tests {
             logs: Vec::new(),
         };
         assert_eq!(mined_in(head, &sent, true).fee, Some(Amount::new(sent.fee)));
-        let strangers = mined_in(head, &sent, false);
-        assert_eq!((strangers.tx, strangers.block_number, strangers.fee), (sent.hash, 7, None));
+        let count_unrecognized = mined_in(head, &sent, false);
+        assert_eq!((count_unrecognized.tx, count_unrecognized.block_number, count_unrecognized.fee), (sent.hash, 7, None));
     }
 }

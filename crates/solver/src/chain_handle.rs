@@ -17,7 +17,7 @@ use store::payments::Stored;
 use store::risk::Limits;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::announced::Announced;
+use crate::tx_hints::TxHints;
 use crate::fill_time::FillTime;
 
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ pub struct ChainHandle {
     /// A transaction of ours has failed, and somebody may want to know why.
     pub failed: Notify,
     /// What clients say they have sent here.
-    pub announced: Announced,
+    pub tx_hints: TxHints,
     refusing: ArcSwapOption<String>,
     /// By currency: what is on its way out or due, and may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
@@ -126,7 +126,7 @@ impl ChainHandle {
             watch,
             taken: watch::Sender::new(0),
             failed: Notify::new(),
-            announced: Announced::default(),
+            tx_hints: TxHints::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
             committed: ArcSwap::default(),
             unmined: ArcSwapOption::empty(),

@@ -136,10 +136,10 @@ pub fn confirm(
         Verdict::Fill { .. } | Verdict::Refund { .. } if ahead => {
             Event::DepositAccepted { output: request.quote.figures.paid }
         }
-        Verdict::Stranger { reason } if ahead && fast_fill::is_of_the_order(reason) => {
+        Verdict::Unrecognized { reason } if ahead && fast_fill::is_of_the_order(reason) => {
             Event::DepositAccepted { output: request.quote.figures.paid }
         }
-        Verdict::Stranger { reason } => return refuse(tx, stored, Some(request), reason, context),
+        Verdict::Unrecognized { reason } => return refuse(tx, stored, Some(request), reason, context),
         // A command, where such commands are taken: for trying out what a refund looks like.
         Verdict::Fill { .. } if context.forces_refund(&request.quote) => {
             Event::DepositRefused { reason: FailReason::ManualAdminRefund }

@@ -199,7 +199,7 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     let facts = Facts { chain: terms.deposit.chain, currency, amount, payer: user, sender: user, block_time: time };
     match deposit::judge(quote, &facts)? {
         Verdict::Fill { output } => Ok(Plan { amount, worth: worth(quote, terms, amount, context)?, output }),
-        Verdict::Refund { .. } | Verdict::Stranger { .. } => {
+        Verdict::Refund { .. } | Verdict::Unrecognized { .. } => {
             Err(FastFillError::Amount("a deposit of this would not be filled"))
         }
     }

@@ -6,7 +6,7 @@
 pub mod accounts;
 pub mod advance;
 pub mod allocator;
-pub mod announced;
+pub mod tx_hints;
 pub mod apply_block;
 pub mod audit;
 pub mod balances;

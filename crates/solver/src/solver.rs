@@ -117,7 +117,7 @@ impl Solver {
             tasks.spawn(crate::rescan::run(self.clone(), handle.clone(), stop.clone()));
             tasks.spawn(crate::earnings::run(self.clone(), handle.clone(), stop.clone()));
             tasks.spawn(crate::reverts::run(self.clone(), handle.clone(), stop.clone()));
-            tasks.spawn(crate::announced::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::tx_hints::run(self.clone(), handle.clone(), stop.clone()));
         }
         tasks.spawn(crate::quote::prune(self.clone(), stop.clone()));
     }
@@ -159,7 +159,7 @@ impl Solver {
     /// Takes note of a transaction that a client says it has sent, and returns at once.
     pub fn announce(&self, chain: ChainId, tx: B256) {
         if let Some(handle) = self.chains.get(&chain) {
-            handle.announced.note(tx);
+            handle.tx_hints.note(tx);
         }
     }
 

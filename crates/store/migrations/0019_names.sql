@@ -2,3 +2,4 @@
 alter table execution rename to same_chain_tx;
 alter table same_chain_tx rename column execution_id to same_chain_tx_id;
 alter table second_look rename to rescan;
+alter table vault_stranger rename to unrecognized_payout;

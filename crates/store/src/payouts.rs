@@ -319,9 +319,15 @@ pub fn promised(tx: &mut Tx<'_>, chain: ChainId, currency: Address, but: PayoutI
 }
 
 /// Something left a depository that we have not signed for.
-pub fn stranger(tx: &mut Tx<'_>, chain: ChainId, struct_hash: B256, hash: B256, block: u64) -> Result<(), StoreError> {
+pub fn unrecognized(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    struct_hash: B256,
+    hash: B256,
+    block: u64,
+) -> Result<(), StoreError> {
     tx.execute(
-        "insert into vault_stranger (chain_id, struct_hash, tx_hash, block_number) values ($1, $2, $3, $4)
+        "insert into unrecognized_payout (chain_id, struct_hash, tx_hash, block_number) values ($1, $2, $3, $4)
          on conflict do nothing",
         &[chain.0.try_into()?, struct_hash.into(), hash.into(), block.try_into()?],
     )?;
@@ -336,7 +342,7 @@ pub fn imported(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
     tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
 }
 
-pub fn strangers(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
-    let sql = "select count(*) from vault_stranger where chain_id = $1";
+pub fn count_unrecognized(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
+    let sql = "select count(*) from unrecognized_payout where chain_id = $1";
     tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
 }

@@ -5,7 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
-mod announced;
 mod app_balance;
 mod audit;
 mod catalogue;
@@ -34,4 +33,5 @@ mod routes;
 mod same_chain;
 mod sponsorship;
 mod transfer;
+mod tx_hints;
 mod vault_refund;

@@ -176,7 +176,7 @@ fn take_out(
         return Ok(());
     }
     error!(chain.id = %chain, tx = %execution.tx, "the depository paid out what this database has not signed for: nothing more is signed on chain {chain} until a person has looked");
-    payouts::stranger(tx, chain, execution.request, execution.tx, execution.block)?;
+    payouts::unrecognized(tx, chain, execution.request, execution.tx, execution.block)?;
     Ok(())
 }
 

@@ -132,7 +132,7 @@ pub async fn recipient(
         Err(why) => return Ok(Err(why)),
     };
     let paid_for_it = match &quote {
-        Some(quote) => !matches!(rules::judge(quote, &facts(deposit))?, Verdict::Stranger { .. }),
+        Some(quote) => !matches!(rules::judge(quote, &facts(deposit))?, Verdict::Unrecognized { .. }),
         None => false,
     };
     if !paid_for_it {

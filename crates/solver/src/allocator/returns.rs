@@ -103,7 +103,7 @@ async fn whose(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -
         return Ok(Whose::Nobodys);
     };
     Ok(match (rules::judge(&quote, &facts(deposit))?, settlement) {
-        (Verdict::Stranger { .. }, _) => Whose::Nobodys,
+        (Verdict::Unrecognized { .. }, _) => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, None) => {
@@ -126,7 +126,7 @@ async fn came_second(
 ) -> Result<bool, SolverError> {
     for other in solver.store.read(move |tx| vault::under(tx, order, MOST)).await? {
         let earlier = other.deposit.block_number < deposit.block_number;
-        if earlier && !matches!(rules::judge(quote, &facts(&other.deposit))?, Verdict::Stranger { .. }) {
+        if earlier && !matches!(rules::judge(quote, &facts(&other.deposit))?, Verdict::Unrecognized { .. }) {
             return Ok(true);
         }
     }

@@ -130,10 +130,10 @@ async fn check(
     let (id, chain, payout) = (stored.id, payout_chain.id(), &stored.payout);
     let read = move |tx: &mut Tx<'_>| {
         let parts = payouts::parts(tx, id)?;
-        Ok::<_, SolverError>((payouts::strangers(tx, chain)?, payouts::imported(tx, chain)?, parts))
+        Ok::<_, SolverError>((payouts::count_unrecognized(tx, chain)?, payouts::imported(tx, chain)?, parts))
     };
-    let (strangers, imported, parts) = solver.store.read(read).await?;
-    if strangers > 0 {
+    let (unrecognized, imported, parts) = solver.store.read(read).await?;
+    if unrecognized > 0 {
         return refused("the depository has paid out what this database has not signed for");
     }
     if imported > 0 {

@@ -60,10 +60,14 @@ async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
     // Nobody has heard of this one; an approval names nothing.
     index(&harness, BASE, B256::repeat_byte(0x77)).await?;
     for (quote, hashes) in &sent {
-        let isolated = quote["steps"].as_array().unwrap().iter().all(|step| step["id"] != "deposit");
+        let same_chain = quote["steps"].as_array().unwrap().iter().all(|step| step["id"] != "deposit");
         for &hash in hashes {
             for _ in 0..2 {
-                if isolated { single(&harness, BASE, hash, quote).await? } else { index(&harness, BASE, hash).await? }
+                if same_chain {
+                    single(&harness, BASE, hash, quote).await?
+                } else {
+                    index(&harness, BASE, hash).await?
+                }
             }
         }
     }

@@ -36,7 +36,7 @@ const RULE: &str = "announced";
 
 /// What waits to be looked up on one chain.
 #[derive(Debug, Default)]
-pub struct Announced {
+pub struct TxHints {
     waiting: Mutex<Waiting>,
     more: Notify,
 }
@@ -54,7 +54,7 @@ struct Announcement {
     due: Instant,
 }
 
-impl Announced {
+impl TxHints {
     /// Takes note and returns at once. Says whether it will be looked up.
     pub fn note(&self, tx: B256) -> bool {
         let mut waiting = self.waiting();
@@ -105,19 +105,19 @@ impl Announced {
 
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     loop {
-        for announcement in handle.announced.due(Instant::now()) {
+        for announcement in handle.tx_hints.due(Instant::now()) {
             match look_up(&solver, &handle, announcement.tx).await {
                 Ok(true) => {}
-                Ok(false) => handle.announced.again(announcement),
+                Ok(false) => handle.tx_hints.again(announcement),
                 Err(failure) => {
                     debug!(chain.id = %handle.id(), tx = %announcement.tx, error = %Chained(&failure), "cannot look up what was announced");
-                    handle.announced.again(announcement);
+                    handle.tx_hints.again(announcement);
                 }
             }
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = handle.announced.more.notified() => {}
+            () = handle.tx_hints.more.notified() => {}
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
@@ -180,16 +180,16 @@ mod tests {
 
     #[test]
     fn what_is_said_twice_is_looked_up_once_and_the_queue_is_bounded() {
-        let announced = Announced::default();
-        assert!(announced.note(hash(1)) && !announced.note(hash(1)));
+        let tx_hints = TxHints::default();
+        assert!(tx_hints.note(hash(1)) && !tx_hints.note(hash(1)));
         for number in 2..=MOST {
-            assert!(announced.note(hash(number)));
+            assert!(tx_hints.note(hash(number)));
         }
-        assert!(!announced.note(hash(MOST + 1)), "there is no room");
+        assert!(!tx_hints.note(hash(MOST + 1)), "there is no room");
         let now = Instant::now();
         let mut taken = 0;
         loop {
-            let due = announced.due(now);
+            let due = tx_hints.due(now);
             if due.is_empty() {
                 break;
             }
@@ -197,17 +197,17 @@ mod tests {
             taken += due.len();
         }
         assert_eq!(taken, MOST);
-        assert!(announced.note(hash(MOST + 1)));
+        assert!(tx_hints.note(hash(MOST + 1)));
     }
 
     #[test]
     fn what_nobody_knows_is_given_up() {
-        let announced = Announced::default();
-        announced.note(hash(1));
+        let tx_hints = TxHints::default();
+        tx_hints.note(hash(1));
         let mut looked_up = 0;
-        while let Some(it) = announced.due(Instant::now() + PAUSE * 10).pop() {
+        while let Some(it) = tx_hints.due(Instant::now() + PAUSE * 10).pop() {
             looked_up += 1;
-            announced.again(it);
+            tx_hints.again(it);
         }
         assert_eq!(looked_up, TRIES);
     }
