@@ -166,7 +166,7 @@ fn handle_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
             per_minute: dollars("risk.per_minute_usd", &chain.risk.per_minute_usd)?,
         },
         most_refund: dollars("risk.refund_usd", &chain.risk.refund_usd)?,
-        vault: caps(config, chain)?.into_iter().map(|(currency, cap)| (currency, cap.hour)).collect(),
+        depository_caps: caps(config, chain)?.into_iter().map(|(currency, cap)| (currency, cap.hour)).collect(),
         float: chain.float.as_ref().map(|float| float.amounts(chain.native.decimals)).transpose()?,
         lost_after_millis: i64::from(chain.risk.lost_after_secs).saturating_mul(1_000),
         bump_after: match chain.bump_after_millis {

@@ -5,7 +5,7 @@
 //! and holds it against the order, whose hash the deposit carries. Signatures leave as payments of the filler lanes.
 
 mod batches;
-mod book;
+mod ledger;
 mod evidence;
 pub mod identity;
 mod outcome;
@@ -119,7 +119,7 @@ impl Allocator {
     /// Everything there is to do on a chain now: the book first, since all else goes by it.
     pub async fn round(&self, solver: &Arc<Solver>, chain: ChainId) -> Result<(), SolverError> {
         let Some(payout_chain) = self.payout_chains.get(&chain) else { return Ok(()) };
-        let Some(last) = book::read(self, solver, payout_chain).await? else { return Ok(()) };
+        let Some(last) = ledger::read(self, solver, payout_chain).await? else { return Ok(()) };
         outcome::conclude(solver, payout_chain, last).await?;
         evidence::gather(self, solver, payout_chain).await?;
         // A database older than the chain may not know what was signed for, and must not promise it again.

@@ -518,7 +518,7 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, context: &PayContext) -> Result
         }
         (Outcome::NotNow(reason), _) => {
             keep(tx, &due, &reason, context)?;
-            if reason == Reason::NeedsPerson && !dues::is_left_to_vault(tx, due.purpose, due.subject)? {
+            if reason == Reason::NeedsPerson && !dues::is_left_to_depository(tx, due.purpose, due.subject)? {
                 error!(chain.id = %due.chain, request.id = %due.request, "a payment failed twice and waits for a person");
                 dues::park(tx, due.purpose, due.subject)?;
             }
@@ -573,7 +573,7 @@ mod tests {
             logs: Vec::new(),
         };
         assert_eq!(mined_in(head, &sent, true).fee, Some(Amount::new(sent.fee)));
-        let count_unrecognized = mined_in(head, &sent, false);
-        assert_eq!((count_unrecognized.tx, count_unrecognized.block_number, count_unrecognized.fee), (sent.hash, 7, None));
+        let foreign = mined_in(head, &sent, false);
+        assert_eq!((foreign.tx, foreign.block_number, foreign.fee), (sent.hash, 7, None));
     }
 }

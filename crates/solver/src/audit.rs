@@ -9,7 +9,7 @@ mod claims;
 mod ledger;
 mod losses;
 mod payments;
-mod vaults;
+mod depositories;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub fn run(
         let mut audit = Audit { tx, chains, nodes, progress, checks: Vec::new() };
         for handle in chains {
             let Some(at) = audit.stand(handle)? else { continue };
-            audit.vault(handle, at)?;
+            audit.depository(handle, at)?;
             audit.nonces(handle, at)?;
         }
         audit.payments()?;

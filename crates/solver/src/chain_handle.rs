@@ -35,7 +35,7 @@ pub struct Settings {
     /// The largest refund out of our own funds. What is worth more goes out of the depository, where that is possible.
     pub most_refund: UsdMicros,
     /// By currency, the most that the allocator pays out at a time. Empty where there is none.
-    pub vault: BTreeMap<Address, Amount>,
+    pub depository_caps: BTreeMap<Address, Amount>,
     /// What each filler should have of the native currency, where that is said.
     pub float: Option<Float>,
     /// How long a deposit that a reorg took away may stay away before its request fails.
@@ -197,8 +197,8 @@ impl ChainHandle {
     }
 
     /// Whether so much of a currency can be refunded out of the depository.
-    pub fn vault_pays(&self, currency: Address, amount: Amount) -> bool {
-        self.settings.vault.get(&currency).is_some_and(|most| amount <= *most)
+    pub fn depository_pays(&self, currency: Address, amount: Amount) -> bool {
+        self.settings.depository_caps.get(&currency).is_some_and(|most| amount <= *most)
     }
 
     pub fn id(&self) -> ChainId {

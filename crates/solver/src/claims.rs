@@ -19,7 +19,7 @@ use evm::ChainError;
 use evm::calldata::Claimed;
 use store::claims::{self, Claim, Stored};
 use store::dues::Due;
-use store::ledger::{self as book, Opened};
+use store::ledger::{self as app_ledger, Opened};
 use store::payments::{Purpose, Stored as Paid};
 use store::{StoreError, Tx, dues, payments};
 use tracing::{info, warn};
@@ -145,7 +145,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
         return Err(ClaimError::Recipient);
     }
     is_served(wish.wallet, wish.recipient, context)?;
-    let available = book::account(tx, wish.wallet)?.available(HoldKind::Claim).min(LARGEST);
+    let available = app_ledger::account(tx, wish.wallet)?.available(HoldKind::Claim).min(LARGEST);
     let amount = match wish.amount {
         None => whole(available, currency.decimals)?,
         Some(amount) => UsdcMicros::of(amount, currency.decimals)
@@ -207,7 +207,7 @@ fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<Paid
     let claim = &stored.claim;
     is_served(claim.wallet, claim.recipient, context)?;
     set_state(tx, &stored, Event::Signed, context)?;
-    match book::open_hold(tx, &hold(claim, 0), context.now)? {
+    match app_ledger::open_hold(tx, &hold(claim, 0), context.now)? {
         Opened::Now => {}
         Opened::Already(_) => return Err(SolverError::InvariantViolated("a claim is set aside before it is signed for").into()),
         Opened::TooLow(account) => {
@@ -274,13 +274,13 @@ pub fn call(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<PaymentC
 pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayContext) -> Result<Vec<Paid>, SolverError> {
     let stored = claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::InvariantViolated("a payment of no claim"))?;
     let claim = &stored.claim;
-    let open = book::open_hold_of(tx, HoldKind::Claim, claim.id)?;
+    let open = app_ledger::open_hold_of(tx, HoldKind::Claim, claim.id)?;
     match state {
         PaymentState::Decided | PaymentState::Sent | PaymentState::Mined | PaymentState::Reverted => Ok(Vec::new()),
         PaymentState::Final => {
             let hold = open.ok_or(SolverError::InvariantViolated("a claim that nothing stands for was paid"))?.hold;
             let entry = Entry::new(Cause::Claim { hold: hold.id }, hold.wallet, hold.amount.negated(), hold.request)?;
-            book::post_hold(tx, hold.id, &[entry], context.now)?;
+            app_ledger::post_hold(tx, hold.id, &[entry], context.now)?;
             set_state(tx, &stored, Event::Paid, context)?;
             info!(wallet = %claim.wallet, claim = %claim.id, micros = claim.amount.0, "a claim is paid");
             Ok(Vec::new())
@@ -291,7 +291,7 @@ pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayCon
                 return Ok(send(tx, claim, context)?.into_iter().collect());
             }
             if let Some(open) = open {
-                book::void_hold(tx, open.hold.id, context.now)?;
+                app_ledger::void_hold(tx, open.hold.id, context.now)?;
             }
             set_state(tx, &stored, Event::Failed, context)?;
             warn!(wallet = %claim.wallet, claim = %claim.id, "a claim could not be paid, its balance has it back");
@@ -315,10 +315,10 @@ pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &P
     claims::put(tx, &claim, State::Asked, context.now)?;
     let stored = claims::lock(tx, claim.id)?.ok_or(SolverError::InvariantViolated("a claim that is not kept"))?;
     set_state(tx, &stored, Event::Found, context)?;
-    let open = book::find_hold(tx, hold(&claim, 0).id)?;
+    let open = app_ledger::find_hold(tx, hold(&claim, 0).id)?;
     if open.is_none_or(|open| open.state != HoldState::Open) && stored.state != State::Success {
-        let attempt = book::next_attempt(tx, HoldKind::Claim, claim.id)?;
-        book::impose_hold(tx, &hold(&claim, attempt), context.now)?;
+        let attempt = app_ledger::next_attempt(tx, HoldKind::Claim, claim.id)?;
+        app_ledger::impose_hold(tx, &hold(&claim, attempt), context.now)?;
     }
     dues::remove(tx, Purpose::Claim, claim.id)?;
     Ok(())

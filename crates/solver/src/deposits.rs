@@ -15,7 +15,7 @@ use store::dues::Due;
 use store::payments::{Payment, Purpose, Stored as Paid};
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, payouts, records, requests, settlements, vault};
+use store::{Tx, deposits, payouts, records, requests, settlements, depository_ledger};
 use tracing::error;
 
 use crate::advance::advance;
@@ -216,7 +216,7 @@ pub fn return_to_depositor(
     if payouts::imported(tx, deposit.chain)? > 0 {
         return Ok(Vec::new());
     }
-    if vault::goes_back(tx, key)? {
+    if depository_ledger::goes_back(tx, key)? {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         return Ok(Vec::new());
     }

@@ -15,7 +15,7 @@ use domain::outcome::Outcome;
 use domain::pair::Pair;
 use market::Snapshot;
 use store::same_chain::SameChainId;
-use store::{Tx, blocks, ledger as book, requests, same_chain};
+use store::{Tx, blocks, ledger as app_ledger, requests, same_chain};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -98,7 +98,7 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayC
     // Accounts are taken in the order of their addresses.
     entries.sort_by_key(Entry::wallet);
     for entry in &entries {
-        book::post(tx, entry, context.now)?;
+        app_ledger::post(tx, entry, context.now)?;
     }
     Ok(same_chain::book(tx, id, outcome.as_ref())?)
 }

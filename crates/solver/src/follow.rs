@@ -135,7 +135,7 @@ pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool,
             return Ok(false);
         }
     }
-    if handle.settings.vault.is_empty() {
+    if handle.settings.depository_caps.is_empty() {
         // Nobody signs here any more: what was left to the depository waits for our own funds again.
         solver.store.write(move |tx| dues::take_back(tx, chain)).await?;
     }

@@ -13,7 +13,7 @@ use evm::{Funding, Head, SeenReceipt};
 use market::Snapshot;
 use metrics::counter;
 use store::receipts::{self, Receipt, ReceiptId, State};
-use store::{Tx, ledger as book};
+use store::{Tx, ledger as app_ledger};
 use tracing::{info, warn};
 
 use crate::error::SolverError;
@@ -74,7 +74,7 @@ pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: ReceiptId, context: &Pa
         Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
     };
     let entry = Entry::new(Cause::Funding { receipt: id.0 }, account, credit, None)?;
-    book::post(tx, &entry, context.now)?;
+    app_ledger::post(tx, &entry, context.now)?;
     receipts::credited(tx, id, credit, priced_at, context.now)?;
     info!(wallet = %account, tx = %receipt.tx, credited = credit.0, "funded an app balance");
     Ok(())

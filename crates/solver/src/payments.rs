@@ -161,7 +161,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         | Purpose::Payout => {}
     }
     if matches!(due.purpose, Purpose::Refund | Purpose::Excess)
-        && handle.vault_pays(due.currency, due.amount)
+        && handle.depository_pays(due.currency, due.amount)
         && quote.is_some_and(|quote| worth(quote, handle, due.currency, due.amount) > handle.settings.most_refund)
     {
         return not_now(Reason::TooLarge);
@@ -293,15 +293,15 @@ fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayC
 /// Keeps what cannot be paid now, with the reason. A refund that our own funds are not for is left to the depository,
 /// which pays it once the deposit is final.
 pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<(), SolverError> {
-    if !is_for_the_vault(tx, due, reason, context)? {
+    if !is_for_the_depository(tx, due, reason, context)? {
         return Ok(dues::put(tx, due, &reason.to_string(), context.now)?);
     }
     dues::put(tx, due, &format!("{reason}: it goes out of the depository once its deposit is final"), context.now)?;
-    Ok(dues::leave_to_vault(tx, due.purpose, due.subject)?)
+    Ok(dues::leave_to_depository(tx, due.purpose, due.subject)?)
 }
 
-fn is_for_the_vault(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<bool, SolverError> {
-    let pays = context.on(due.chain).is_some_and(|(handle, _)| handle.vault_pays(due.currency, due.amount));
+fn is_for_the_depository(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<bool, SolverError> {
+    let pays = context.on(due.chain).is_some_and(|(handle, _)| handle.depository_pays(due.currency, due.amount));
     if due.purpose != Purpose::Refund || !pays {
         return Ok(false);
     }

@@ -4,8 +4,8 @@ use alloy_primitives::{Address, B256};
 use domain::ids::{ChainId, OrderId};
 use domain::money::Amount;
 
+use crate::depository_ledger::amount;
 use crate::payments::Purpose;
-use crate::vault::amount;
 use crate::{Row, StoreError, Tx, Value};
 
 /// A deposit as the database has it, with what an audit compares.
@@ -110,7 +110,7 @@ pub fn settled_twice(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, u64)>, 
 pub fn settled_by_nothing(tx: &mut Tx<'_>, most: i64) -> Result<Vec<OrderId>, StoreError> {
     let sql = "select s.order_id from settlement s where not exists (select 1 from payment p
          where p.payment_id = s.payment_id and p.order_id = s.order_id and p.state <> 'void')
-         and not exists (select 1 from payout o join vault_settlement v on v.deposit_key = o.subject
+         and not exists (select 1 from payout o join depository_settlement v on v.deposit_key = o.subject
          where o.payout_id = s.payout_id and v.order_id = s.order_id) limit $1";
     tx.rows(sql, &[Value::Int(most)])?.iter().map(|row| row.order_id(0)).collect()
 }
@@ -147,7 +147,7 @@ pub struct Promise {
 
 /// Booked deposits behind a key, in the order of their keys.
 pub fn promises(tx: &mut Tx<'_>, after: B256, most: i64) -> Result<Vec<Promise>, StoreError> {
-    let sql = "select deposit_key, amount, reimbursed, refunded, claimed from vault_deposit where deposit_key > $1
+    let sql = "select deposit_key, amount, reimbursed, refunded, claimed from depository_deposit where deposit_key > $1
          order by deposit_key limit $2";
     tx.rows(sql, &[after.into(), Value::Int(most)])?
         .iter()

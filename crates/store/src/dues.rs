@@ -80,20 +80,23 @@ pub fn park(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), Stor
 }
 
 /// It is not for our own funds: it goes out of the depository.
-pub fn leave_to_vault(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
+pub fn leave_to_depository(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
     let args = [purpose.as_str().into(), subject.into()];
-    tx.execute("update due set vault = 1, parked = 0 where purpose = $1 and subject = $2", &args)?;
+    tx.execute("update due set from_depository = 1, parked = 0 where purpose = $1 and subject = $2", &args)?;
     Ok(())
 }
 
-pub fn is_left_to_vault(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<bool, StoreError> {
+pub fn is_left_to_depository(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<bool, StoreError> {
     let args = [purpose.as_str().into(), subject.into()];
-    Ok(tx.row("select due_id from due where purpose = $1 and subject = $2 and vault = 1", &args)?.is_some())
+    Ok(tx.row("select due_id from due where purpose = $1 and subject = $2 and from_depository = 1", &args)?.is_some())
 }
 
 /// Nobody signs for the depository of this chain any more.
 pub fn take_back(tx: &mut Tx<'_>, chain: ChainId) -> Result<(), StoreError> {
-    tx.execute("update due set vault = 0 where chain_id = $1 and vault = 1", &[chain.0.try_into()?])?;
+    tx.execute(
+        "update due set from_depository = 0 where chain_id = $1 and from_depository = 1",
+        &[chain.0.try_into()?],
+    )?;
     Ok(())
 }
 
@@ -106,17 +109,20 @@ pub fn explain(tx: &mut Tx<'_>, purpose: Purpose, subject: B256, reason: &str) -
 
 /// What is owed on a chain out of our own funds, by currency; bounded, and more than that is not going to be promised anyway.
 pub fn amounts(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<(Address, Amount)>, StoreError> {
-    tx.rows("select currency, amount from due where chain_id = $1 and vault = 0 limit 10000", &[chain.0.try_into()?])?
-        .iter()
-        .map(|row| Ok((row.address(0)?, row.amount(1)?)))
-        .collect()
+    tx.rows(
+        "select currency, amount from due where chain_id = $1 and from_depository = 0 limit 10000",
+        &[chain.0.try_into()?],
+    )?
+    .iter()
+    .map(|row| Ok((row.address(0)?, row.amount(1)?)))
+    .collect()
 }
 
 /// What waits for our own funds on a chain: fills before refunds, claims last, longest untried first.
 pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreError> {
     tx.rows(
         "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at
-         from due where chain_id = $1 and parked = 0 and vault = 0
+         from due where chain_id = $1 and parked = 0 and from_depository = 0
          order by case purpose when 'fill' then 0 when 'refund' then 1 when 'claim' then 3 else 2 end, updated_at, due_id limit $2",
         &[chain.0.try_into()?, Value::Int(most)],
     )?

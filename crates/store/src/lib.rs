@@ -9,6 +9,7 @@ pub mod chain_states;
 pub mod claims;
 mod columns;
 pub mod contracts;
+pub mod depository_ledger;
 pub mod deposits;
 mod dialect;
 pub mod dues;
@@ -42,7 +43,6 @@ pub mod top_ups;
 pub mod trace;
 mod tx;
 mod value;
-pub mod vault;
 pub mod wallet_links;
 
 pub use dialect::Dialect;

@@ -6,7 +6,7 @@ use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::vault::{amount, word};
+use crate::depository_ledger::{amount, word};
 use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,7 +16,7 @@ use evm::contracts::Erc20;
 use serde_json::{Value, json};
 use solver::allocator::identity;
 use store::payouts::{self, Kind, Payout, State};
-use store::{StoreError, Tx, vault};
+use store::{StoreError, Tx, depository_ledger};
 
 use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 use crate::process::causeway;
@@ -268,7 +268,7 @@ async fn fills_through_the_router_are_proven_too() -> Result<()> {
     };
     let repaid = eventually("everything is repaid", empty).await;
     let refused = |tx: &mut Tx<'_>| {
-        let rows = tx.rows("select refusal from vault_deposit where refusal is not null", &[])?;
+        let rows = tx.rows("select refusal from depository_deposit where refusal is not null", &[])?;
         rows.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, StoreError>>()
     };
     repaid.with_context(|| format!("{:?}", futures::executor::block_on(service.solver.store.read(refused))))?;
@@ -328,7 +328,7 @@ async fn forged_rows_are_refused() -> Result<()> {
     })
     .await?;
     let reasons = |tx: &mut Tx<'_>| {
-        let rows = tx.rows("select refusal from vault_deposit where settled = 2 order by block_number", &[])?;
+        let rows = tx.rows("select refusal from depository_deposit where settled = 2 order by block_number", &[])?;
         rows.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, StoreError>>()
     };
     eventually("the others are refused", || async { Ok(service.solver.store.read(reasons).await?.len() == 3) }).await?;
@@ -341,9 +341,10 @@ async fn forged_rows_are_refused() -> Result<()> {
     // A payout to somebody else, as if the allocator itself had decided on it.
     let thief = new_account().address;
     let steal = move |tx: &mut Tx<'_>| {
-        let key = tx.row("select deposit_key from vault_deposit where settled = 2 limit 1", &[])?.unwrap().b256(0)?;
-        let held = vault::lock(tx, key)?.unwrap();
-        vault::promise(tx, &held, held.deposit.amount, Amount::ZERO)?;
+        let key =
+            tx.row("select deposit_key from depository_deposit where settled = 2 limit 1", &[])?.unwrap().b256(0)?;
+        let held = depository_ledger::lock(tx, key)?.unwrap();
+        depository_ledger::promise(tx, &held, held.deposit.amount, Amount::ZERO)?;
         let payout = forged(&held, thief);
         payouts::insert(tx, &payout, &[(key, payout.amount)], State::Intended, outside_now())?;
         Ok::<_, StoreError>(())
@@ -364,7 +365,7 @@ fn outside_now() -> domain::time::Timestamp {
     (system_env().clock)()
 }
 
-fn forged(held: &vault::Held, thief: Address) -> Payout {
+fn forged(held: &depository_ledger::Held, thief: Address) -> Payout {
     let subject = identity::batch_key(&[held.deposit.key]);
     Payout {
         nonce: identity::nonce(Kind::Batch, subject),
@@ -390,21 +391,25 @@ async fn the_database_itself_refuses_to_promise_too_much() -> Result<()> {
     let user = harness.chain("base").fresh_user().await?;
     transfer(&harness, &user, "ETH", ETHER / 100).await?;
     eventually("it is booked as settled", || async {
-        let held = service.solver.store.read(|tx| vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)).await?;
+        let held = service
+            .solver
+            .store
+            .read(|tx| depository_ledger::reimbursable(tx, ChainId(BASE), Address::ZERO, 10))
+            .await?;
         Ok(held.len() == 1)
     })
     .await?;
     let promise = |tx: &mut Tx<'_>| {
-        let held = vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)?.remove(0);
+        let held = depository_ledger::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)?.remove(0);
         let more = Amount::new(held.deposit.amount.units() + U256::from(1));
-        vault::promise(tx, &held, more, Amount::ZERO)
+        depository_ledger::promise(tx, &held, more, Amount::ZERO)
     };
     ensure!(service.solver.store.write(promise).await.is_err());
     // Nor is what may be promised paid to anybody but the treasury, whatever the row says.
     let thief = new_account().address;
     let steal = move |tx: &mut Tx<'_>| {
-        let held = vault::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)?.remove(0);
-        vault::promise(tx, &held, held.deposit.amount, Amount::ZERO)?;
+        let held = depository_ledger::reimbursable(tx, ChainId(BASE), Address::ZERO, 10)?.remove(0);
+        depository_ledger::promise(tx, &held, held.deposit.amount, Amount::ZERO)?;
         let payout = forged(&held, thief);
         let id = payouts::insert(tx, &payout, &[(held.deposit.key, payout.amount)], State::Intended, outside_now())?;
         // Not even if it looks as if that had been decided before a crash.
@@ -456,7 +461,7 @@ async fn caps_hold_back_what_is_too_much() -> Result<()> {
     base.set_balance(whale.address, much + U256::from(ETHER)).await?;
     let stray = calldata::deposit_native(whale.address, domain::ids::OrderId(B256::repeat_byte(0xdd)));
     base.send(whale.private_key, harness.depository, much, stray).await?;
-    let refusals = || service.solver.store.read(|tx| vault::refusals(tx, ChainId(BASE)));
+    let refusals = || service.solver.store.read(|tx| depository_ledger::refusals(tx, ChainId(BASE)));
     eventually("it is left to a person", || async { Ok(refusals().await? == 1) }).await?;
     transfer(&harness, &user, "ETH", ETHER / 100).await?;
     eventually("the rest is repaid", || async { Ok(held(&harness, Address::ZERO).await? == much) }).await?;
@@ -477,7 +482,7 @@ async fn nodes_that_disagree_get_no_signature() -> Result<()> {
         transfer(&harness, &user, "ETH", ETHER / 100).await?;
         blocks_pass(base, 20).await?;
         // The book stands still: that is what keeps anything from being signed.
-        let book = service.solver.store.read(|tx| vault::cursor(tx, ChainId(BASE))).await?;
+        let book = service.solver.store.read(|tx| depository_ledger::cursor(tx, ChainId(BASE))).await?;
         let height = base.block_number().await?;
         ensure!(book.is_none_or(|book| book.number + 15 < height), "{book:?} at {height}");
         ensure!(held(&harness, Address::ZERO).await? == U256::from(ETHER / 100));

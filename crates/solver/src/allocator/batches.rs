@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256};
 use domain::money::Amount;
 use domain::time::Timestamp;
 use store::payouts::{self, Kind, Payout, State};
-use store::vault::{self, Held};
+use store::depository_ledger::{self, Held};
 use store::{StoreError, Tx};
 use tracing::{info, warn};
 
@@ -51,7 +51,7 @@ async fn batch(
                 Kind::Refund | Kind::Excess => room = room.saturating_sub(open.payout.amount),
             }
         }
-        let held = if waiting { Vec::new() } else { vault::reimbursable(tx, chain, currency, LARGEST)? };
+        let held = if waiting { Vec::new() } else { depository_ledger::reimbursable(tx, chain, currency, LARGEST)? };
         Ok::<_, SolverError>((held, room))
     };
     let (held, room) = solver.store.read(read).await?;
@@ -128,12 +128,12 @@ fn reserve(
     let mut keys = keys.to_vec();
     keys.sort_unstable();
     for key in &keys {
-        let held = vault::lock(tx, *key)?.ok_or(SolverError::InvariantViolated("a deposit left the book"))?;
+        let held = depository_ledger::lock(tx, *key)?.ok_or(SolverError::InvariantViolated("a deposit left the ledger"))?;
         let left = held.left();
         if !held.settled || left.is_zero() || held.deposit.currency != currency || held.deposit.chain != chain {
             return Ok(None);
         }
-        vault::promise(tx, &held, left, Amount::ZERO)?;
+        depository_ledger::promise(tx, &held, left, Amount::ZERO)?;
         sum = sum.checked_add(left)?;
         parts.push((*key, left));
     }

@@ -14,10 +14,10 @@ use domain::time::Timestamp;
 use evm::topics::CALL_MADE;
 use evm::{AgreedTx, SentTx};
 use store::Tx;
-use store::vault::{self, Deposit, Ending, Settlement};
+use store::depository_ledger::{self, Deposit, Ending, Settlement};
 use tracing::{debug, error, info};
 
-use super::{Allocator, PayoutChain, MOST, book, identity};
+use super::{Allocator, PayoutChain, MOST, ledger, identity};
 use crate::error::{Chained, SolverError};
 use crate::solver::Solver;
 
@@ -37,8 +37,8 @@ const SET_ASIDE_MILLIS: i64 = 3_600_000;
 pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
     let chain = payout_chain.id();
     let before = Timestamp::from_millis(solver.now().millis().saturating_sub(SET_ASIDE_MILLIS));
-    solver.store.write(move |tx| vault::rescan_range(tx, chain, before)).await?;
-    for claim in solver.store.read(move |tx| vault::claims(tx, chain, MOST)).await? {
+    solver.store.write(move |tx| depository_ledger::rescan_range(tx, chain, before)).await?;
+    for claim in solver.store.read(move |tx| depository_ledger::claims(tx, chain, MOST)).await? {
         let deposit = claim.held.deposit;
         let settlement = Settlement {
             key: identity::settlement_key(deposit.key, claim.order),
@@ -61,15 +61,15 @@ pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &
         let now = solver.now();
         let unit = move |tx: &mut Tx<'_>| {
             let bad = match proof {
-                Proof::Good if vault::settle(tx, &settlement, now)? => {
-                    vault::set_settled(tx, settlement.deposit)?;
+                Proof::Good if depository_ledger::settle(tx, &settlement, now)? => {
+                    depository_ledger::set_settled(tx, settlement.deposit)?;
                     return Ok::<_, SolverError>(None);
                 }
                 Proof::Good => "the order, the deposit or the transaction already counts for something else",
                 Proof::Bad(why) => why,
                 Proof::NotFinal => return Ok(None),
             };
-            vault::refuse(tx, settlement.deposit, bad, now)?;
+            depository_ledger::refuse(tx, settlement.deposit, bad, now)?;
             Ok(Some(bad))
         };
         match solver.store.write(unit).await? {
@@ -102,10 +102,10 @@ pub async fn prove(
     let order = match settlement.ending {
         Ending::Fill | Ending::Refund => {
             let id = settlement.order;
-            let quote = solver.store.read(move |tx| vault::quote_of(tx, id)).await?;
+            let quote = solver.store.read(move |tx| depository_ledger::quote_of(tx, id)).await?;
             quote.and_then(|quote| quote.order())
         }
-        Ending::Return | Ending::Vault => None,
+        Ending::Return | Ending::Depository => None,
     };
     Ok(judge(solver, payout_chain, deposit, settlement, order.as_ref(), &seen).map_or_else(Proof::Bad, |()| Proof::Good))
 }
@@ -117,7 +117,7 @@ pub async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> Result<b
         return Ok(false);
     }
     let block = payout_chain.nodes.quorum_block(payout_chain.quorum, deposit.block_hash, &payout_chain.watch).await?;
-    Ok(book::deposits(payout_chain, &block).contains(deposit))
+    Ok(ledger::deposits(payout_chain, &block).contains(deposit))
 }
 
 fn judge(
@@ -140,7 +140,7 @@ fn judge(
             refund(order, deposit, &payout_chain.handle.chain.name, seen)
         }
         Ending::Return => give_back(payout_chain, deposit, settlement.order, chain, seen),
-        Ending::Vault => Err("a return out of the depository is proven by its nonce"),
+        Ending::Depository => Err("a return out of the depository is proven by its nonce"),
     }
 }
 

@@ -12,7 +12,7 @@ use metrics::counter;
 use serde_json::json;
 use store::payments::Purpose;
 use store::payouts::{self, Kind, State, Stored};
-use store::{Tx, payments, records, vault};
+use store::{Tx, payments, records, depository_ledger};
 use tracing::{error, info, warn};
 
 use super::sending::concerned;
@@ -90,9 +90,9 @@ fn executed(
     payouts::expire(tx, stored.id)?;
     payouts::set_state(tx, stored.id, State::Executed, None, context.now)?;
     if payout.kind == Kind::Refund
-        && let Some(held) = vault::lock(tx, payout.subject)?
+        && let Some(held) = depository_ledger::lock(tx, payout.subject)?
     {
-        vault::set_returned(tx, &held.deposit)?;
+        depository_ledger::set_returned(tx, &held.deposit)?;
     }
     info!(chain.id = %payout.chain, payout = stored.id.0, amount = %payout.amount, "the depository has paid out");
     counter!("causeway_payouts_total", "chain" => payout.chain.to_string()).increment(1);

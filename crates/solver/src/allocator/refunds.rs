@@ -15,7 +15,7 @@ use domain::request::State as RequestState;
 use serde_json::json;
 use store::payments::Purpose;
 use store::payouts::{self, Kind, Payout, PayoutId, State};
-use store::vault::{self, Deposit, Ending, Held, Settlement};
+use store::depository_ledger::{self, Deposit, Ending, Held, Settlement};
 use store::{Tx, deposits, dues, events, requests, settlements};
 use tracing::{error, info};
 
@@ -27,7 +27,7 @@ use crate::solver::{PayContext, Solver};
 
 pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
     let chain = payout_chain.id();
-    for held in solver.store.read(move |tx| vault::refundable(tx, chain, MOST)).await? {
+    for held in solver.store.read(move |tx| depository_ledger::refundable(tx, chain, MOST)).await? {
         let Some(order) = held.deposit.order else { continue };
         let why = match plan(allocator, solver, payout_chain, &held, order).await? {
             Plan::Pay(payout) => {
@@ -47,7 +47,7 @@ pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &
         let unit = move |tx: &mut Tx<'_>| {
             let reason = format!("it is not paid out of the depository: {why}");
             dues::explain(tx, Purpose::Refund, order.0, &reason)?;
-            vault::refuse(tx, key, why, now)
+            depository_ledger::refuse(tx, key, why, now)
         };
         solver.store.write(unit).await?;
     }
@@ -109,7 +109,7 @@ async fn wasted_on(
 ) -> Result<Option<Amount>, SolverError> {
     let (chain, context) = (payout_chain.id(), solver.context());
     let unit = move |tx: &mut Tx<'_>| {
-        let (Some(quote), Some((handle, Some(snapshot)))) = (vault::quote_of(tx, order)?, context.on(chain)) else {
+        let (Some(quote), Some((handle, Some(snapshot)))) = (depository_ledger::quote_of(tx, order)?, context.on(chain)) else {
             return Ok(None);
         };
         wasted(tx, order, (handle, snapshot), currency, &quote, &context)
@@ -125,7 +125,7 @@ pub async fn recipient(
     deposit: &Deposit,
     id: OrderId,
 ) -> Result<Result<Address, &'static str>, SolverError> {
-    let quote = solver.store.read(move |tx| vault::quote_of(tx, id)).await?;
+    let quote = solver.store.read(move |tx| depository_ledger::quote_of(tx, id)).await?;
     let order = quote.as_ref().and_then(Quote::order);
     let order = match evidence::belongs(solver, deposit, id, order.as_ref()) {
         Ok(order) => order,
@@ -153,7 +153,7 @@ fn named(order: &Order, deposit: &Deposit, chain: &str) -> Result<Address, &'sta
 /// How the deposit of an order that is refunded out of the depository is settled: its nonce stands for the transaction.
 pub fn settlement(deposit: &Deposit, order: OrderId) -> Settlement {
     let (key, tx) = (identity::settlement_key(deposit.key, order), identity::nonce(Kind::Refund, deposit.key));
-    Settlement { key, order, deposit: deposit.key, ending: Ending::Vault, chain: deposit.chain, tx }
+    Settlement { key, order, deposit: deposit.key, ending: Ending::Depository, chain: deposit.chain, tx }
 }
 
 /// Takes the order and the deposit, or neither.
@@ -163,20 +163,20 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContex
         return Ok(false);
     }
     let open = matches!(request.state, RequestState::Refunding | RequestState::Refunded);
-    if !open || !dues::is_left_to_vault(tx, Purpose::Refund, order.0)? {
+    if !open || !dues::is_left_to_depository(tx, Purpose::Refund, order.0)? {
         return Ok(false);
     }
-    let Some(held) = vault::lock(tx, payout.subject)? else { return Ok(false) };
+    let Some(held) = depository_ledger::lock(tx, payout.subject)? else { return Ok(false) };
     let tied = deposits::of_order(tx, order)?.is_some_and(|tied| {
         (tied.deposit.chain, tied.deposit.tx, tied.deposit.ordinal)
             == (held.deposit.chain, held.deposit.tx, held.deposit.ordinal)
     });
     let taken = settlements::outcome(tx, order)?.is_some();
-    if !tied || taken || held.settled || !vault::settle(tx, &settlement(&held.deposit, order), context.now)? {
+    if !tied || taken || held.settled || !depository_ledger::settle(tx, &settlement(&held.deposit, order), context.now)? {
         return Ok(false);
     }
-    vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
-    vault::set_returning(tx, payout.subject)?;
+    depository_ledger::promise(tx, &held, Amount::ZERO, payout.amount)?;
+    depository_ledger::set_returning(tx, payout.subject)?;
     let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, context.now)?;
     let id: PayoutId = inserted.ok_or(SolverError::InvariantViolated("a deposit goes back twice"))?;
     if !settlements::take_by_payout(tx, order, id)? {

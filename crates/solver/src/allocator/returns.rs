@@ -8,18 +8,18 @@ use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::quote::Quote;
 use store::payouts::{self, Kind, Payout, State};
-use store::vault::{self, Deposit, Held};
+use store::depository_ledger::{self, Deposit, Held};
 use store::{Tx, settlements};
 use tracing::{error, info};
 
-use super::{Allocator, PayoutChain, MOST, book, evidence, identity};
+use super::{Allocator, PayoutChain, MOST, ledger, evidence, identity};
 use crate::error::SolverError;
 use crate::payments::refund_cost;
 use crate::solver::Solver;
 
 pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
     let chain = payout_chain.id();
-    for held in solver.store.read(move |tx| vault::unreturned(tx, chain, MOST)).await? {
+    for held in solver.store.read(move |tx| depository_ledger::unreturned(tx, chain, MOST)).await? {
         let Some(&cap) = payout_chain.caps.get(&held.deposit.currency) else { continue };
         let why = match plan(allocator, solver, payout_chain, &held).await? {
             // Anyone can deposit as much as they like under no order: it must not stand in the way of the rest.
@@ -36,14 +36,14 @@ pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &
             }
             Plan::Later(why) => {
                 let (key, now) = (held.deposit.key, solver.now());
-                solver.store.write(move |tx| vault::postpone(tx, key, why, now)).await?;
+                solver.store.write(move |tx| depository_ledger::postpone(tx, key, why, now)).await?;
                 continue;
             }
             Plan::Refuse(why) => why,
         };
         error!(chain.id = %chain, tx = %held.deposit.tx, "a deposit waits for a person to return it: {why}");
         let (key, now) = (held.deposit.key, solver.now());
-        solver.store.write(move |tx| vault::refuse(tx, key, why, now)).await?;
+        solver.store.write(move |tx| depository_ledger::refuse(tx, key, why, now)).await?;
     }
     Ok(())
 }
@@ -97,7 +97,7 @@ pub async fn is_nobodys(allocator: &Allocator, solver: &Arc<Solver>, deposit: &D
 async fn whose(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverError> {
     let Some(order) = deposit.order else { return Ok(Whose::Nobodys) };
     let read =
-        move |tx: &mut Tx<'_>| Ok::<_, SolverError>((vault::quote_of(tx, order)?, vault::settlement_for(tx, order)?));
+        move |tx: &mut Tx<'_>| Ok::<_, SolverError>((depository_ledger::quote_of(tx, order)?, depository_ledger::settlement_for(tx, order)?));
     let (quote, settlement) = solver.store.read(read).await?;
     let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
         return Ok(Whose::Nobodys);
@@ -124,7 +124,7 @@ async fn came_second(
     order: OrderId,
     quote: &Quote,
 ) -> Result<bool, SolverError> {
-    for other in solver.store.read(move |tx| vault::under(tx, order, MOST)).await? {
+    for other in solver.store.read(move |tx| depository_ledger::under(tx, order, MOST)).await? {
         let earlier = other.deposit.block_number < deposit.block_number;
         if earlier && !matches!(rules::judge(quote, &facts(&other.deposit))?, Verdict::Unrecognized { .. }) {
             return Ok(true);
@@ -174,13 +174,13 @@ pub fn payout(deposit: &Deposit, amount: Amount) -> Payout {
 }
 
 fn reserve(tx: &mut Tx<'_>, payout: &Payout, now: domain::time::Timestamp) -> Result<bool, SolverError> {
-    let Some(held) = vault::lock(tx, payout.subject)? else { return Ok(false) };
+    let Some(held) = depository_ledger::lock(tx, payout.subject)? else { return Ok(false) };
     // The row that excludes every other ending of this deposit.
-    if held.settled || !vault::settle(tx, &book::returned(&held.deposit, payout.nonce), now)? {
+    if held.settled || !depository_ledger::settle(tx, &ledger::returned(&held.deposit, payout.nonce), now)? {
         return Ok(false);
     }
-    vault::promise(tx, &held, Amount::ZERO, payout.amount)?;
-    vault::set_returning(tx, payout.subject)?;
+    depository_ledger::promise(tx, &held, Amount::ZERO, payout.amount)?;
+    depository_ledger::set_returning(tx, payout.subject)?;
     let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, now)?;
     let id = inserted.ok_or(SolverError::InvariantViolated("a deposit goes back twice"))?;
     // Nobody returns it from our own funds as well.

@@ -14,7 +14,7 @@ use store::payers::Payers;
 use store::payments::{Payment, Purpose};
 use store::payouts::{self, Kind, Signature, State, Stored};
 use store::requests::Request;
-use store::{Tx, deposits, lanes, payers, payments, requests, vault};
+use store::{Tx, deposits, lanes, payers, payments, requests, depository_ledger};
 use tracing::{debug, warn};
 
 use super::outcome::MOST_VOIDS;
@@ -163,7 +163,7 @@ fn refunded(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<OrderId>, SolverE
         return Ok(None);
     }
     let (held, settlement) =
-        (vault::find(tx, stored.payout.subject)?, vault::settlement_of(tx, stored.payout.subject)?);
+        (depository_ledger::find(tx, stored.payout.subject)?, depository_ledger::settlement_of(tx, stored.payout.subject)?);
     let settled = held.zip(settlement).filter(|(held, settlement)| settlement.order.0 != held.deposit.return_key);
     Ok(settled.map(|(_, settlement)| settlement.order))
 }
@@ -177,7 +177,7 @@ pub fn concerned(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<Request>, So
     if let Some(order) = refunded(tx, stored)? {
         return Ok(requests::lock_order(tx, order)?);
     }
-    let Some(held) = vault::find(tx, stored.payout.subject)? else { return Ok(None) };
+    let Some(held) = depository_ledger::find(tx, stored.payout.subject)? else { return Ok(None) };
     let deposit = deposits::find(tx, held.deposit.chain, held.deposit.tx, held.deposit.ordinal)?;
     match deposit {
         Some(deposit) => Ok(requests::lock(tx, children::id(&deposit))?),

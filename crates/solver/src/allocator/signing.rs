@@ -11,7 +11,7 @@ use domain::money::Amount;
 use evm::contracts::{Call, CallRequest, Depository, Erc20};
 use evm::{At, Head};
 use store::payouts::{self, Kind, Payout, PayoutId, Signature, State, Stored};
-use store::vault::{self, Ending};
+use store::depository_ledger::{self, Ending};
 use store::{StoreError, Tx, settlements};
 use tracing::{error, info};
 
@@ -180,9 +180,9 @@ async fn check_part(
     part: Amount,
 ) -> Result<(), Stop> {
     let payout = &stored.payout;
-    let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>((vault::find(tx, key)?, vault::settlement_of(tx, key)?));
+    let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>((depository_ledger::find(tx, key)?, depository_ledger::settlement_of(tx, key)?));
     let (Some(held), settlement) = solver.store.read(read).await? else {
-        return refused("one of its deposits is not in the book");
+        return refused("one of its deposits is not in the ledger");
     };
     let deposit = &held.deposit;
     if deposit.chain != payout.chain || deposit.currency != payout.currency {
@@ -190,11 +190,11 @@ async fn check_part(
     }
     let promised = if payout.kind == Kind::Batch { held.reimbursed } else { held.refunded };
     if promised != part {
-        return refused("the book promises another part of one of its deposits");
+        return refused("the ledger promises another part of one of its deposits");
     }
     let Some(settlement) = settlement else { return refused("one of its deposits is not settled") };
     match (payout.kind, settlement.ending) {
-        (Kind::Batch, Ending::Vault) => {
+        (Kind::Batch, Ending::Depository) => {
             // What was kept for gas, once the rest has gone back.
             if !is_used(payout_chain, identity::nonce(Kind::Refund, key), last).await? {
                 return refused("one of its deposits has not gone back yet");
@@ -207,7 +207,7 @@ async fn check_part(
                 Proof::Bad(why) => refused(why),
             };
         }
-        (Kind::Refund, Ending::Vault) if settlement.order.0 != deposit.return_key => {
+        (Kind::Refund, Ending::Depository) if settlement.order.0 != deposit.return_key => {
             let order = settlement.order;
             if solver.store.read(move |tx| settlements::payout(tx, order)).await? != Some(stored.id) {
                 return refused("the order it refunds ends by something else");
@@ -219,12 +219,12 @@ async fn check_part(
             }
         }
         // One that an order was filled or refunded for is that order's, whatever the rows say.
-        (Kind::Refund, Ending::Vault) if payout.recipient == deposit.depositor => {
+        (Kind::Refund, Ending::Depository) if payout.recipient == deposit.depositor => {
             if !returns::is_nobodys(allocator, solver, deposit).await? {
                 return refused("a deposit that pays for an order does not go back");
             }
         }
-        (Kind::Refund, Ending::Vault) => return refused("a deposit goes back to whom it names only"),
+        (Kind::Refund, Ending::Depository) => return refused("a deposit goes back to whom it names only"),
         (Kind::Refund | Kind::Excess, _) => return refused("a deposit that was settled does not go back"),
     }
     if is_there(payout_chain, deposit).await? { Ok(()) } else { refused("a deposit is not on the chain") }
@@ -235,7 +235,7 @@ async fn solvent(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head, s
     let (id, payout) = (stored.id, &stored.payout);
     let (chain, currency) = (payout_chain.id(), payout.currency);
     let read = move |tx: &mut Tx<'_>| {
-        Ok::<_, SolverError>((vault::total(tx, chain, currency)?, payouts::promised(tx, chain, currency, id)?))
+        Ok::<_, SolverError>((depository_ledger::total(tx, chain, currency)?, payouts::promised(tx, chain, currency, id)?))
     };
     let (total, promised) = solver.store.read(read).await?;
     let balance = if currency.is_zero() {

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use futures::stream;
 use store::audit::{self, Payment};
 use store::payments::Purpose;
-use store::{blocks, claims, lanes, vault};
+use store::{blocks, claims, lanes, depository_ledger};
 
 use super::{Audit, Check};
 use crate::error::SolverError;
@@ -135,7 +135,7 @@ impl Audit<'_, '_> {
             return Ok(wrong);
         }
         let quote = match payment.purpose {
-            Purpose::Fill => vault::quote_of(self.tx, payment.order)?,
+            Purpose::Fill => depository_ledger::quote_of(self.tx, payment.order)?,
             Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => {
                 None
             }

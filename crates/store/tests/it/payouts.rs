@@ -4,9 +4,9 @@ use alloy_primitives::{Address, B256, U256};
 use domain::ids::{ChainId, OrderId};
 use domain::money::Amount;
 use domain::time::Timestamp;
+use store::depository_ledger::{self, Deposit, Ending, Settlement};
 use store::payments::{PaymentId, Purpose};
 use store::payouts::{self, Kind, Payout, PayoutId, Signature, State};
-use store::vault::{self, Deposit, Ending, Settlement};
 use store::{Store, StoreError, Tx, deposits, settlements};
 
 use crate::database::Database;
@@ -58,8 +58,8 @@ async fn booked(database: &Database) -> anyhow::Result<Store> {
     let store = database.open().await?;
     // Amounts of unlike lengths as numbers: bytes compare as they should only at full width.
     write(&store, |tx| {
-        vault::insert(tx, &deposit(1, 1_000))?;
-        vault::insert(tx, &deposit(2, 70))
+        depository_ledger::insert(tx, &deposit(1, 1_000))?;
+        depository_ledger::insert(tx, &deposit(2, 70))
     })
     .await?;
     Ok(store)
@@ -69,8 +69,8 @@ async fn no_more_is_promised_than_came_in(database: Database) -> anyhow::Result<
     let store = booked(&database).await?;
     let promise = |n: u8, reimburse: u64, refund: u64| {
         write(&store, move |tx| {
-            let held = vault::lock(tx, B256::repeat_byte(n))?.unwrap();
-            vault::promise(tx, &held, amount(reimburse), amount(refund))
+            let held = depository_ledger::lock(tx, B256::repeat_byte(n))?.unwrap();
+            depository_ledger::promise(tx, &held, amount(reimburse), amount(refund))
         })
     };
     assert!(promise(1, 900, 101).await.is_err());
@@ -79,7 +79,7 @@ async fn no_more_is_promised_than_came_in(database: Database) -> anyhow::Result<
     assert!(promise(1, 0, 101).await.is_err());
     promise(1, 0, 100).await?;
     assert!(promise(1, 1, 0).await.is_err());
-    let held = write(&store, |tx| vault::find(tx, B256::repeat_byte(1))).await?.unwrap();
+    let held = write(&store, |tx| depository_ledger::find(tx, B256::repeat_byte(1))).await?.unwrap();
     assert_eq!((held.reimbursed, held.refunded, held.left()), (amount(900), amount(100), Amount::ZERO));
     Ok(())
 }
@@ -137,7 +137,7 @@ async fn an_order_a_deposit_and_a_transaction_settle_once(database: Database) ->
             chain: CHAIN,
             tx: B256::repeat_byte(tx_hash),
         };
-        write(&store, move |tx| vault::settle(tx, &settlement, NOW))
+        write(&store, move |tx| depository_ledger::settle(tx, &settlement, NOW))
     };
     assert!(settle(1, 1, 1, 1).await?);
     for (what, n, order, deposit, tx) in
@@ -151,8 +151,8 @@ async fn an_order_a_deposit_and_a_transaction_settle_once(database: Database) ->
 
 async fn totals_count_a_deposit_once(database: Database) -> anyhow::Result<()> {
     let store = booked(&database).await?;
-    assert!(!write(&store, |tx| vault::insert(tx, &deposit(1, 1_000))).await?);
-    let total = write(&store, |tx| vault::total(tx, CHAIN, Address::ZERO)).await?;
+    assert!(!write(&store, |tx| depository_ledger::insert(tx, &deposit(1, 1_000))).await?);
+    let total = write(&store, |tx| depository_ledger::total(tx, CHAIN, Address::ZERO)).await?;
     assert_eq!((total.deposited, total.executed), (amount(1_070), Amount::ZERO));
     Ok(())
 }
@@ -188,11 +188,15 @@ async fn a_return_that_is_undecided_lets_others_have_their_turn(database: Databa
         Ok(())
     })
     .await?;
-    let first = || write(&store, |tx| Ok(vault::unreturned(tx, CHAIN, 1)?.first().map(|held| held.deposit.key)));
+    let first =
+        || write(&store, |tx| Ok(depository_ledger::unreturned(tx, CHAIN, 1)?.first().map(|held| held.deposit.key)));
     assert_eq!(first().await?, Some(B256::repeat_byte(1)));
-    write(&store, |tx| vault::postpone(tx, B256::repeat_byte(1), "undecided", NOW)).await?;
+    write(&store, |tx| depository_ledger::postpone(tx, B256::repeat_byte(1), "undecided", NOW)).await?;
     assert_eq!(first().await?, Some(B256::repeat_byte(2)));
-    write(&store, |tx| vault::postpone(tx, B256::repeat_byte(2), "undecided", Timestamp::from_millis(2_000))).await?;
+    write(&store, |tx| {
+        depository_ledger::postpone(tx, B256::repeat_byte(2), "undecided", Timestamp::from_millis(2_000))
+    })
+    .await?;
     assert_eq!(first().await?, Some(B256::repeat_byte(1)), "the one not looked at for longest");
     Ok(())
 }

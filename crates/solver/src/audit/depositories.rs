@@ -25,7 +25,7 @@ const BACK: u64 = 512;
 type Sums = BTreeMap<Address, Amount>;
 
 impl Audit<'_, '_> {
-    pub(super) fn vault(&mut self, handle: &ChainHandle, at: Head) -> Result<(), SolverError> {
+    pub(super) fn depository(&mut self, handle: &ChainHandle, at: Head) -> Result<(), SolverError> {
         let name = &handle.chain.name;
         let mut deposits = Check::new(name, "deposits are those on the chain");
         let mut executions = Check::new(name, "what left the depository was signed for");

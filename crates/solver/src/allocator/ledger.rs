@@ -10,7 +10,7 @@ use evm::contracts::{Depository, Erc20};
 use evm::{Block, Execution, Head, SeenDeposit};
 use store::blocks::Cursor;
 use store::payouts::{self, Kind, Payout, State};
-use store::vault::{self, Deposit, Ending, Settlement};
+use store::depository_ledger::{self, Deposit, Ending, Settlement};
 use store::{Tx, settlements};
 use tracing::error;
 
@@ -28,7 +28,7 @@ const RANGES: usize = 50;
 /// Brings the book up to the last final block, and says which that is. None while it is still catching up.
 pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<Option<Head>, SolverError> {
     let (chain, last) = (payout_chain.id(), payout_chain.last_final().await?);
-    let cursor = solver.store.read(move |tx| vault::cursor(tx, chain)).await?;
+    let cursor = solver.store.read(move |tx| depository_ledger::cursor(tx, chain)).await?;
     let mut next = match cursor {
         Some(cursor) => {
             let there = payout_chain.nodes.quorum_number(payout_chain.quorum, cursor.number).await?;
@@ -46,7 +46,7 @@ pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &Pa
             return Ok((next == last.number + 1).then_some(last));
         }
         let end = last.number.min(next.saturating_add(LONGEST - 1));
-        book(allocator, solver, payout_chain, (next, end)).await?;
+        read_range(allocator, solver, payout_chain, (next, end)).await?;
         next = end + 1;
     }
     Ok((next == last.number + 1).then_some(last))
@@ -55,12 +55,12 @@ pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &Pa
 /// Where an empty book begins: below the first deposit anyone knows of.
 async fn begin(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<u64, SolverError> {
     let chain = payout_chain.id();
-    let known = solver.store.read(move |tx| vault::first_deposit(tx, chain)).await?;
+    let known = solver.store.read(move |tx| depository_ledger::first_deposit(tx, chain)).await?;
     let configured = payout_chain.handle.settings.start_block.map(|block| block + 1);
     Ok([known, configured].into_iter().flatten().min().unwrap_or(last.number).min(last.number))
 }
 
-async fn book(
+async fn read_range(
     allocator: &Allocator,
     solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
@@ -77,7 +77,7 @@ async fn book(
         // Booking a deposit twice changes nothing, so that a round may end anywhere.
         let unit = move |tx: &mut Tx<'_>| {
             for deposit in &deposits {
-                vault::insert(tx, deposit)?;
+                depository_ledger::insert(tx, deposit)?;
             }
             Ok::<_, SolverError>(())
         };
@@ -94,13 +94,13 @@ async fn book(
     let cursor = Cursor { number: head.number, hash: head.hash };
     let unit = move |tx: &mut Tx<'_>| {
         // What went out is added up with the cursor, so that it is added once.
-        if vault::cursor(tx, chain)?.is_some_and(|cursor| cursor.number + 1 != first) {
-            return Err(SolverError::InvariantViolated("two allocators write one book"));
+        if depository_ledger::cursor(tx, chain)?.is_some_and(|cursor| cursor.number + 1 != first) {
+            return Err(SolverError::InvariantViolated("two allocators write one ledger"));
         }
         for (execution, tail) in &executed {
             take_out(tx, chain, execution, tail.as_ref(), treasury, now)?;
         }
-        Ok(vault::set_cursor(tx, chain, cursor)?)
+        Ok(depository_ledger::set_cursor(tx, chain, cursor)?)
     };
     solver.store.write(unit).await
 }
@@ -163,9 +163,9 @@ fn take_out(
 ) -> Result<(), SolverError> {
     let paid = Paid::of(execution);
     if let Some(paid) = paid {
-        let total = vault::total(tx, chain, paid.currency)?;
+        let total = depository_ledger::total(tx, chain, paid.currency)?;
         let executed = total.executed.checked_add(paid.amount)?;
-        vault::set_total(tx, chain, paid.currency, vault::Total { executed, ..total })?;
+        depository_ledger::set_total(tx, chain, paid.currency, depository_ledger::Total { executed, ..total })?;
     }
     if let Some(id) = payouts::of_request(tx, execution.request)? {
         return Ok(payouts::set_tx(tx, id, execution.tx)?);
@@ -209,7 +209,7 @@ fn adopt(
     let (mut parts, mut sum) = (Vec::new(), Amount::ZERO);
     let mut held = Vec::new();
     for key in keys {
-        let Some(deposit) = vault::lock(tx, *key)? else { return Ok(false) };
+        let Some(deposit) = depository_ledger::lock(tx, *key)? else { return Ok(false) };
         let same = deposit.deposit.chain == chain && deposit.deposit.currency == paid.currency;
         let part = if kind == Kind::Batch { deposit.left() } else { paid.amount };
         if !same || part > deposit.left() {
@@ -235,20 +235,20 @@ fn adopt(
     payouts::set_tx(tx, id, executed_by)?;
     for (deposit, part) in held {
         match kind {
-            Kind::Batch => vault::promise(tx, &deposit, part, Amount::ZERO)?,
+            Kind::Batch => depository_ledger::promise(tx, &deposit, part, Amount::ZERO)?,
             Kind::Refund | Kind::Excess => {
-                vault::promise(tx, &deposit, Amount::ZERO, part)?;
+                depository_ledger::promise(tx, &deposit, Amount::ZERO, part)?;
                 let order = order.filter(|order| deposit.deposit.order == Some(*order));
                 let settlement = match order {
                     Some(order) => refunds::settlement(&deposit.deposit, order),
                     None => returned(&deposit.deposit, named.nonce),
                 };
-                vault::settle(tx, &settlement, now)?;
+                depository_ledger::settle(tx, &settlement, now)?;
                 settlements::impose_by_payout(tx, settlement.order, id)?;
-                vault::set_returned(tx, &deposit.deposit)?;
+                depository_ledger::set_returned(tx, &deposit.deposit)?;
             }
         }
-        vault::set_settled(tx, deposit.deposit.key)?;
+        depository_ledger::set_settled(tx, deposit.deposit.key)?;
     }
     Ok(true)
 }
@@ -257,7 +257,7 @@ fn adopt(
 pub fn returned(deposit: &Deposit, nonce: B256) -> Settlement {
     let order = OrderId(deposit.return_key);
     let key = identity::settlement_key(deposit.key, order);
-    Settlement { key, order, deposit: deposit.key, ending: Ending::Vault, chain: deposit.chain, tx: nonce }
+    Settlement { key, order, deposit: deposit.key, ending: Ending::Depository, chain: deposit.chain, tx: nonce }
 }
 
 /// One of the two call shapes there are.

@@ -54,7 +54,7 @@ pub enum Ending {
     /// Of a deposit that paid for no order, from our own funds.
     Return,
     /// The same, out of the depository.
-    Vault,
+    Depository,
 }
 
 impl Ending {
@@ -63,7 +63,7 @@ impl Ending {
             Self::Fill => "fill",
             Self::Refund => "refund",
             Self::Return => "return",
-            Self::Vault => "vault",
+            Self::Depository => "vault",
         }
     }
 
@@ -72,7 +72,7 @@ impl Ending {
             "fill" => Ok(Self::Fill),
             "refund" => Ok(Self::Refund),
             "return" => Ok(Self::Return),
-            "vault" => Ok(Self::Vault),
+            "vault" => Ok(Self::Depository),
             _ => Err(unknown(index, "an ending")),
         }
     }
@@ -103,7 +103,7 @@ macro_rules! columns {
     () => {
         "v.deposit_key, v.chain_id, v.tx_hash, v.ordinal, v.block_number, v.block_hash, v.block_time, v.order_id, \
          v.return_key, v.depositor, v.payer, v.sender, v.currency, v.amount, v.reimbursed, v.refunded, v.settled \
-         from vault_deposit v"
+         from depository_deposit v"
     };
 }
 
@@ -132,13 +132,13 @@ fn from_row(row: &Row) -> Result<Held, StoreError> {
 }
 
 pub fn cursor(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<Cursor>, StoreError> {
-    let row = tx.row("select number, hash from vault_cursor where chain_id = $1", &[chain.0.try_into()?])?;
+    let row = tx.row("select number, hash from depository_cursor where chain_id = $1", &[chain.0.try_into()?])?;
     row.map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? })).transpose()
 }
 
 pub fn set_cursor(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreError> {
     tx.execute(
-        "insert into vault_cursor (chain_id, number, hash) values ($1, $2, $3)
+        "insert into depository_cursor (chain_id, number, hash) values ($1, $2, $3)
          on conflict (chain_id) do update set number = excluded.number, hash = excluded.hash",
         &[chain.0.try_into()?, to.number.try_into()?, to.hash.into()],
     )?;
@@ -154,7 +154,7 @@ pub fn first_deposit(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, Sto
 /// Books a deposit. `false` means that it is in the book.
 pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<bool, StoreError> {
     let row = tx.row(
-        "insert into vault_deposit (deposit_key, chain_id, tx_hash, ordinal, block_number, block_hash, block_time,
+        "insert into depository_deposit (deposit_key, chain_id, tx_hash, ordinal, block_number, block_hash, block_time,
          order_id, return_key, depositor, payer, sender, currency, amount, reimbursed, refunded, claimed)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $15)
          on conflict do nothing returning deposit_key",
@@ -193,7 +193,7 @@ pub struct Total {
 
 pub fn total(tx: &mut Tx<'_>, chain: ChainId, currency: Address) -> Result<Total, StoreError> {
     let row = tx.row(
-        "select deposited, executed from vault_total where chain_id = $1 and currency = $2",
+        "select deposited, executed from depository_total where chain_id = $1 and currency = $2",
         &[chain.0.try_into()?, currency.into()],
     )?;
     row.map_or(Ok(Total::default()), |row| Ok(Total { deposited: amount(&row, 0)?, executed: amount(&row, 1)? }))
@@ -201,7 +201,7 @@ pub fn total(tx: &mut Tx<'_>, chain: ChainId, currency: Address) -> Result<Total
 
 pub fn set_total(tx: &mut Tx<'_>, chain: ChainId, currency: Address, total: Total) -> Result<(), StoreError> {
     tx.execute(
-        "insert into vault_total (chain_id, currency, deposited, executed) values ($1, $2, $3, $4)
+        "insert into depository_total (chain_id, currency, deposited, executed) values ($1, $2, $3, $4)
          on conflict (chain_id, currency) do update set deposited = excluded.deposited, executed = excluded.executed",
         &[chain.0.try_into()?, currency.into(), word(total.deposited), word(total.executed)],
     )?;
@@ -231,7 +231,7 @@ pub struct Claim {
 
 /// Deposits whose order, or whose return, has a final payment.
 pub fn claims(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Claim>, StoreError> {
-    let sql = "select s.order_id, p.purpose, p.chain_id, p.tx_hash, v.deposit_key from vault_deposit v
+    let sql = "select s.order_id, p.purpose, p.chain_id, p.tx_hash, v.deposit_key from depository_deposit v
          join deposit d on d.chain_id = v.chain_id and d.tx_hash = v.tx_hash and d.ordinal = v.ordinal
          left join deposit_use u on u.deposit_id = d.deposit_id
          join settlement s on s.order_id = coalesce(u.order_id, v.return_key)
@@ -276,7 +276,7 @@ pub fn refundable(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held
         columns!(),
         " join deposit d on d.chain_id = v.chain_id and d.tx_hash = v.tx_hash and d.ordinal = v.ordinal
          join deposit_use u on u.deposit_id = d.deposit_id and u.input = 0 and u.order_id = v.order_id
-         join due q on q.purpose = 'refund' and q.subject = u.order_id and q.vault = 1
+         join due q on q.purpose = 'refund' and q.subject = u.order_id and q.from_depository = 1
          where v.chain_id = $1 and v.settled = 0
          and not exists (select 1 from settlement s where s.order_id = u.order_id)
          order by coalesce(v.refused_at, 0), v.block_number limit $2"
@@ -287,7 +287,7 @@ pub fn refundable(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held
 /// It is not decided yet: others have their turn before it is looked at again.
 pub fn postpone(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "update vault_deposit set refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
+        "update depository_deposit set refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
         &[key.into(), why.into(), now.into()],
     )?;
     Ok(())
@@ -314,7 +314,7 @@ pub fn reimbursable(tx: &mut Tx<'_>, chain: ChainId, currency: Address, most: i6
 /// Notes how a deposit was settled. `false` means that the deposit, the order or the transaction is taken.
 pub fn settle(tx: &mut Tx<'_>, settlement: &Settlement, now: Timestamp) -> Result<bool, StoreError> {
     let row = tx.row(
-        "insert into vault_settlement (settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash, at)
+        "insert into depository_settlement (settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash, at)
          values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning settlement_key",
         &[
             settlement.key.into(),
@@ -332,7 +332,7 @@ pub fn settle(tx: &mut Tx<'_>, settlement: &Settlement, now: Timestamp) -> Resul
 /// Whether a deposit has gone back, or goes back, out of the depository: then nobody else returns it.
 pub fn goes_back(tx: &mut Tx<'_>, return_key: B256) -> Result<bool, StoreError> {
     let row = tx.row(
-        "select v.deposit_key from vault_deposit v left join vault_settlement s on s.deposit_key = v.deposit_key
+        "select v.deposit_key from depository_deposit v left join depository_settlement s on s.deposit_key = v.deposit_key
          where v.return_key = $1 and (v.settled = 3 or s.outcome = 'vault' or exists
          (select 1 from payout_deposit p where p.deposit_key = v.deposit_key and p.kind = 1))",
         &[return_key.into()],
@@ -342,14 +342,14 @@ pub fn goes_back(tx: &mut Tx<'_>, return_key: B256) -> Result<bool, StoreError> 
 
 /// How a deposit was settled.
 pub fn settlement_of(tx: &mut Tx<'_>, deposit: B256) -> Result<Option<Settlement>, StoreError> {
-    let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from vault_settlement
+    let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from depository_settlement
                where deposit_key = $1";
     tx.row(sql, &[deposit.into()])?.as_ref().map(settlement).transpose()
 }
 
 /// How an order was settled.
 pub fn settlement_for(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Settlement>, StoreError> {
-    let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from vault_settlement
+    let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from depository_settlement
                where order_id = $1";
     tx.row(sql, &[order.into()])?.as_ref().map(settlement).transpose()
 }
@@ -367,7 +367,7 @@ fn settlement(row: &Row) -> Result<Settlement, StoreError> {
 
 /// It goes back out of the depository.
 pub fn set_returning(tx: &mut Tx<'_>, key: B256) -> Result<(), StoreError> {
-    tx.execute("update vault_deposit set settled = 3 where deposit_key = $1", &[key.into()])?;
+    tx.execute("update depository_deposit set settled = 3 where deposit_key = $1", &[key.into()])?;
     Ok(())
 }
 
@@ -383,14 +383,14 @@ pub fn set_returned(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<(), StoreError
 
 /// It may be reimbursed from now on.
 pub fn set_settled(tx: &mut Tx<'_>, key: B256) -> Result<(), StoreError> {
-    tx.execute("update vault_deposit set settled = 1, refusal = null where deposit_key = $1", &[key.into()])?;
+    tx.execute("update depository_deposit set settled = 1, refusal = null where deposit_key = $1", &[key.into()])?;
     Ok(())
 }
 
 /// No proof was good enough: it is set aside.
 pub fn refuse(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "update vault_deposit set settled = 2, refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
+        "update depository_deposit set settled = 2, refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
         &[key.into(), why.into(), now.into()],
     )?;
     Ok(())
@@ -399,14 +399,14 @@ pub fn refuse(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(
 /// Takes up again what was set aside before a moment.
 pub fn rescan_range(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "update vault_deposit set settled = 0 where chain_id = $1 and settled = 2 and refused_at < $2",
+        "update depository_deposit set settled = 0 where chain_id = $1 and settled = 2 and refused_at < $2",
         &[chain.0.try_into()?, before.into()],
     )?;
     Ok(())
 }
 
 pub fn refusals(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
-    let sql = "select count(*) from vault_deposit where chain_id = $1 and settled = 2";
+    let sql = "select count(*) from depository_deposit where chain_id = $1 and settled = 2";
     tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
 }
 
@@ -415,7 +415,7 @@ pub fn promise(tx: &mut Tx<'_>, held: &Held, reimburse: Amount, refund: Amount) 
     let add = |a: Amount, b: Amount| a.checked_add(b).map_err(|_| StoreError::OutOfRange("a promise"));
     let (reimbursed, refunded) = (add(held.reimbursed, reimburse)?, add(held.refunded, refund)?);
     tx.execute(
-        "update vault_deposit set reimbursed = $2, refunded = $3, claimed = $4 where deposit_key = $1",
+        "update depository_deposit set reimbursed = $2, refunded = $3, claimed = $4 where deposit_key = $1",
         &[held.deposit.key.into(), word(reimbursed), word(refunded), word(add(reimbursed, refunded)?)],
     )?;
     Ok(())
