@@ -6,8 +6,8 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
-use store::receipts::{self, ReceiptId, Stored};
 use store::risk;
+use store::treasury_transfers::{self, Stored, TreasuryTransferId};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
@@ -119,22 +119,22 @@ pub struct ReceiptBody {
 
 impl From<Stored> for ReceiptBody {
     fn from(stored: Stored) -> Self {
-        let receipt = stored.receipt;
+        let transfer = stored.transfer;
         Self {
             id: stored.id.0,
-            chain_id: receipt.chain.0,
-            tx_hash: receipt.tx.to_string(),
-            block: receipt.block_number,
-            sender: format!("{:#x}", receipt.sender),
-            currency: format!("{:#x}", receipt.currency),
-            amount: receipt.amount.to_string(),
-            reason: receipt.account.err().unwrap_or_default(),
+            chain_id: transfer.chain.0,
+            tx_hash: transfer.tx.to_string(),
+            block: transfer.block_number,
+            sender: format!("{:#x}", transfer.sender),
+            currency: format!("{:#x}", transfer.currency),
+            amount: transfer.amount.to_string(),
+            reason: transfer.account.err().unwrap_or_default(),
         }
     }
 }
 
 /// Receipts shown at once.
-const MOST_RECEIPTS: i64 = 100;
+const MAX_TRANSFERS: i64 = 100;
 
 /// Lists final transfers to the treasury that a person has to look at, newest first.
 #[utoipa::path(
@@ -151,7 +151,7 @@ pub async fn receipts(
     app: State<App>,
     ApiQuery(query): ApiQuery<ReceiptsQuery>,
 ) -> ApiResult<ReceiptsResponse> {
-    let before = query.before.map(ReceiptId);
-    let found = app.solver.store.read(move |tx| receipts::unattributed(tx, before, MOST_RECEIPTS)).await?;
+    let before = query.before.map(TreasuryTransferId);
+    let found = app.solver.store.read(move |tx| treasury_transfers::unattributed(tx, before, MAX_TRANSFERS)).await?;
     Ok(Json(ReceiptsResponse { receipts: found.into_iter().map(ReceiptBody::from).collect() }))
 }

@@ -100,7 +100,7 @@ pub enum Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// A transfer to the treasury that names an account, final on its chain.
-    Funding { receipt: i64 },
+    Funding { transfer: i64 },
     /// One recipient's share of the app fees of a transfer. `place` is its place among the recipients.
     AppFee { payment: i64, place: u32 },
     /// The same of what a user did alone on one chain.
@@ -133,7 +133,7 @@ impl Cause {
     /// The id of its entry.
     pub fn id(self) -> String {
         match self {
-            Self::Funding { receipt } => format!("topup:{receipt}"),
+            Self::Funding { transfer } => format!("topup:{transfer}"),
             Self::AppFee { payment, place } => format!("app-fee:{payment}/{place}"),
             Self::SameChainFee { execution, place } => format!("alone-fee:{execution}/{place}"),
             Self::Sponsorship { payment } => format!("sponsorship:{payment}"),
@@ -400,7 +400,7 @@ mod tests {
 
     fn causes() -> Vec<Cause> {
         vec![
-            Cause::Funding { receipt: 1 },
+            Cause::Funding { transfer: 1 },
             Cause::AppFee { payment: 1, place: 0 },
             Cause::AppFee { payment: 1, place: 1 },
             Cause::SameChainFee { execution: 1, place: 0 },
@@ -439,7 +439,7 @@ mod tests {
             assert!(!fits(cause, 0));
             assert!(!fits(cause, LARGEST.0 + 1) && !fits(cause, i64::MIN));
         }
-        assert!(fits(Cause::Funding { receipt: 1 }, 1) && !fits(Cause::Funding { receipt: 1 }, -1));
+        assert!(fits(Cause::Funding { transfer: 1 }, 1) && !fits(Cause::Funding { transfer: 1 }, -1));
         assert!(fits(Cause::Sponsorship { payment: 1 }, -1) && !fits(Cause::Sponsorship { payment: 1 }, 1));
         assert!(fits(Cause::FixedRate { payment: 1 }, -1) && fits(Cause::FixedRate { payment: 1 }, 1));
     }

@@ -82,7 +82,7 @@ impl fmt::Display for Unattributed {
 
 /// A transfer to the treasury.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenReceipt {
+pub struct SeenTreasuryTransfer {
     pub tx: B256,
     /// Which transfer of its transaction to the treasury, from zero.
     pub ordinal: u32,
@@ -114,12 +114,12 @@ impl Funding {
 
     /// What reached the treasury in a block. `succeeded` are those of its native transfers that did; the logs may hold
     /// others than transfers to it.
-    pub(crate) fn receipts(
+    pub(crate) fn treasury_transfers(
         &self,
         transactions: &[Tx],
         succeeded: &BTreeSet<B256>,
         logs: &[Log],
-    ) -> Result<Vec<SeenReceipt>, Contradiction> {
+    ) -> Result<Vec<SeenTreasuryTransfer>, Contradiction> {
         let by_hash: HashMap<B256, usize> = transactions.iter().enumerate().map(|(at, tx)| (tx.hash, at)).collect();
         let mut by_tx: BTreeMap<usize, BTreeMap<u64, Transfer>> = BTreeMap::new();
         for log in logs {
@@ -163,11 +163,19 @@ impl Funding {
         Some(Transfer { token: log.address(), from, amount: U256::from_be_slice(data) })
     }
 
-    fn of_transaction(&self, tx: &Tx, transfers: &BTreeMap<u64, Transfer>) -> Vec<SeenReceipt> {
+    fn of_transaction(&self, tx: &Tx, transfers: &BTreeMap<u64, Transfer>) -> Vec<SeenTreasuryTransfer> {
         if transfers.is_empty() {
             let (sender, currency, amount) = (tx.from, Address::ZERO, tx.value);
             let account = self.native_account(tx);
-            return vec![SeenReceipt { tx: tx.hash, ordinal: 0, log_index: None, sender, currency, amount, account }];
+            return vec![SeenTreasuryTransfer {
+                tx: tx.hash,
+                ordinal: 0,
+                log_index: None,
+                sender,
+                currency,
+                amount,
+                account,
+            }];
         }
         let mut seen = Vec::new();
         for (ordinal, (&log_index, transfer)) in (0..).zip(transfers) {
@@ -176,7 +184,7 @@ impl Funding {
             // row only where somebody seems to have meant it.
             let real = self.here && self.tokens.contains(&transfer.token) && !transfer.amount.is_zero();
             if real || is_tagged(&tx.input) {
-                seen.push(SeenReceipt {
+                seen.push(SeenTreasuryTransfer {
                     tx: tx.hash,
                     ordinal,
                     log_index: Some(log_index),

@@ -30,7 +30,7 @@ pub mod watcher;
 
 pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};
-pub use funding::{Funding, SeenReceipt};
+pub use funding::{Funding, SeenTreasuryTransfer};
 pub use node::EndpointHealth;
 pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
 pub use quorum::{AgreedTx, Execution, NoQuorum};

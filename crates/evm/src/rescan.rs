@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::errors::{ChainError, Refusal};
 use crate::extract::SeenDeposit;
-use crate::funding::SeenReceipt;
+use crate::funding::SeenTreasuryTransfer;
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::rpc::Head;
@@ -28,7 +28,7 @@ pub struct BlockSummary {
     pub block: B256,
     pub tx: B256,
     pub deposits: usize,
-    pub receipts: usize,
+    pub treasury_transfers: usize,
 }
 
 /// What endpoints show of something: those things that enough of them show alike, and the others.
@@ -43,10 +43,10 @@ pub struct Shown<T> {
 pub struct RescannedBlock {
     pub head: Head,
     pub deposits: Shown<SeenDeposit>,
-    pub receipts: Shown<SeenReceipt>,
+    pub treasury_transfers: Shown<SeenTreasuryTransfer>,
 }
 
-/// By block number, block hash and transaction: deposits and receipts.
+/// By block number, block hash and transaction: deposits and treasury transfers.
 type Counts = BTreeMap<(u64, B256, B256), (usize, usize)>;
 
 impl Nodes {
@@ -71,9 +71,9 @@ impl Nodes {
             match answer {
                 Ok(counts) => {
                     answers += 1;
-                    for (place, (deposits, receipts)) in counts {
+                    for (place, (deposits, treasury_transfers)) in counts {
                         let known = most.entry(place).or_default();
-                        *known = (deposits.max(known.0), receipts.max(known.1));
+                        *known = (deposits.max(known.0), treasury_transfers.max(known.1));
                     }
                 }
                 Err(error) => failed = Some(error),
@@ -82,12 +82,12 @@ impl Nodes {
         match failed {
             Some(error) if answers < self.len().min(2) => Err(error),
             _ => {
-                let summary = |((number, block, tx), (deposits, receipts))| BlockSummary {
+                let summary = |((number, block, tx), (deposits, treasury_transfers))| BlockSummary {
                     number,
                     block,
                     tx,
                     deposits,
-                    receipts,
+                    treasury_transfers,
                 };
                 Ok(most.into_iter().map(summary).collect())
             }
@@ -118,10 +118,11 @@ fn agreed(blocks: Vec<Block>, need: usize) -> Option<RescannedBlock> {
     let common = |head: &&Head| heads.iter().filter(|other| other == head).count();
     let head = *heads.iter().max_by_key(common)?;
     let blocks = blocks.into_iter().filter(|block| block.head == head);
-    let (deposits, receipts): (Vec<_>, Vec<_>) = blocks.map(|block| (block.deposits, block.receipts)).unzip();
+    let (deposits, treasury_transfers): (Vec<_>, Vec<_>) =
+        blocks.map(|block| (block.deposits, block.treasury_transfers)).unzip();
     let deposits = shown(deposits, need, |deposit| (deposit.tx, deposit.ordinal));
-    let receipts = shown(receipts, need, |receipt| (receipt.tx, receipt.ordinal));
-    Some(RescannedBlock { head, deposits, receipts })
+    let treasury_transfers = shown(treasury_transfers, need, |seen| (seen.tx, seen.ordinal));
+    Some(RescannedBlock { head, deposits, treasury_transfers })
 }
 
 /// In the order in which they are first shown. An endpoint has one say about each place, however often it repeats itself.
@@ -147,18 +148,18 @@ fn shown<T: PartialEq>(answers: Vec<Vec<T>>, need: usize, place: fn(&T) -> (B256
 }
 
 /// Every native deposit and every transfer to the depository is one deposit; the depository's events of the latter are
-/// not deposits of their own. What we sent to the treasury ourselves is no receipt.
+/// not deposits of their own. What we sent to the treasury ourselves is no transfer to count.
 async fn count(node: &Node, first: u64, last: u64, watch: &Watch) -> Result<Counts, ChainError> {
     let mut counts = Counts::new();
     let each = |log: &Log, is_transfer: bool| {
         let to_depository = log.topics().get(2) == Some(&watch.depository.into_word());
         let deposit = is_transfer && to_depository || log.topic0() == Some(&watch.topics.native_deposit);
-        let receipt = watch.funding.as_ref().is_some_and(|funding| is_transfer && funding.counts(log));
+        let transfer = watch.funding.as_ref().is_some_and(|funding| is_transfer && funding.counts(log));
         if let (true, Some(number), Some(block), Some(tx)) =
-            (deposit || receipt, log.block_number, log.block_hash, log.transaction_hash)
+            (deposit || transfer, log.block_number, log.block_hash, log.transaction_hash)
         {
             let known = counts.entry((number, block, tx)).or_default();
-            *known = (known.0 + usize::from(deposit), known.1 + usize::from(receipt));
+            *known = (known.0 + usize::from(deposit), known.1 + usize::from(transfer));
         }
     };
     scan(node, first, last, watch, each).await?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::errors::ChainError;
 use crate::extract::{Contradiction, SeenDeposit, extract};
-use crate::funding::{Funding, SeenReceipt};
+use crate::funding::{Funding, SeenTreasuryTransfer};
 use crate::node::{BLOCK_RECEIPTS, Node};
 use crate::rpc::{FullBlock, Head, Receipt, ReceiptName, Tx};
 use crate::steps::Entry;
@@ -65,7 +65,7 @@ pub struct Block {
     /// In the order of the block.
     pub named: Vec<NamedTx>,
     /// What reached the treasury, in the order of the block.
-    pub receipts: Vec<SeenReceipt>,
+    pub treasury_transfers: Vec<SeenTreasuryTransfer>,
 }
 
 /// A transaction that seems to name a request. Whether there is such a request, and whether this is what it asked for,
@@ -162,15 +162,15 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     events.append(&mut transfers);
     let contradiction = |Contradiction(reason)| inconsistent(node, "eth_getLogs", hash, reason);
     let mut deposits = extract(watch, &block.transactions, &events).map_err(contradiction)?;
-    let receipts = match &watch.funding {
-        Some(funding) => funding.receipts(&block.transactions, &funded, &events).map_err(contradiction)?,
+    let treasury_transfers = match &watch.funding {
+        Some(funding) => funding.treasury_transfers(&block.transactions, &funded, &events).map_err(contradiction)?,
         None => Vec::new(),
     };
     for deposit in &mut deposits {
         deposit.fee = sent.iter().find(|sent| sent.hash == deposit.tx).map(|sent| sent.fee);
     }
     let named = named(&block, watch);
-    let block = Block { head: block.head(), deposits, sent, named, receipts };
+    let block = Block { head: block.head(), deposits, sent, named, treasury_transfers };
     Ok(Some(Read { block, doubtful }))
 }
 

@@ -15,17 +15,17 @@ use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
-use evm::{Block, Head, SeenDeposit, SeenReceipt, SentTx};
+use evm::{Block, Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
 use metrics::counter;
 use serde::Serialize;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{Mined, PaymentId, Purpose, Stored};
-use store::receipts::ReceiptId;
+use store::treasury_transfers::TreasuryTransferId;
 use store::records::{Direction, Record};
 use store::requests::Request;
 use store::{
-    Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, receipts, records, requests, risk, settlements,
+    Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, treasury_transfers, records, requests, risk, settlements,
 };
 use tracing::{error, warn};
 
@@ -66,8 +66,8 @@ enum BlockEvent {
     /// The order was paid out, and its deposit has stayed away.
     Loss(OrderId),
     /// Something reached the treasury.
-    Receipt(SeenReceipt),
-    ReceiptFinal(ReceiptId),
+    TreasuryTransfer(SeenTreasuryTransfer),
+    TreasuryTransferFinal(TreasuryTransferId),
 }
 
 /// Takes in a block. Doing it twice is harmless.
@@ -88,7 +88,7 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
     }
     let executed = same_chain::find(solver, handle, block).await?;
     apply_all(solver, handle, block.head, executed.into_iter().map(BlockEvent::Executed).collect()).await?;
-    apply_all(solver, handle, block.head, block.receipts.iter().cloned().map(BlockEvent::Receipt).collect()).await?;
+    apply_all(solver, handle, block.head, block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer).collect()).await?;
     let (chain, number) = (handle.id(), block.head.number);
     let (finality, window) = (handle.settings.finality, handle.settings.window);
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(handle.settings.lost_after_millis));
@@ -106,7 +106,7 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
                 if let Some(time) = blocks::time_of(tx, chain, last)? {
                     ripe.extend(losses::ripe(tx, chain, time, BATCH)?.into_iter().map(BlockEvent::Loss));
                 }
-                ripe.extend(receipts::ripe(tx, chain, last, BATCH)?.into_iter().map(BlockEvent::ReceiptFinal));
+                ripe.extend(treasury_transfers::ripe(tx, chain, last, BATCH)?.into_iter().map(BlockEvent::TreasuryTransferFinal));
             }
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
             ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(BlockEvent::Lost));
@@ -137,13 +137,13 @@ pub async fn apply_late(
 }
 
 /// The same for what reached the treasury.
-pub async fn apply_late_receipts(
+pub async fn apply_late_treasury_transfers(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     head: Head,
-    receipts: Vec<SeenReceipt>,
+    treasury_transfers: Vec<SeenTreasuryTransfer>,
 ) -> Result<(), SolverError> {
-    apply_all(solver, handle, head, receipts.into_iter().map(BlockEvent::Receipt).collect()).await
+    apply_all(solver, handle, head, treasury_transfers.into_iter().map(BlockEvent::TreasuryTransfer).collect()).await
 }
 
 /// Tries what is due without waiting for the next block.
@@ -295,8 +295,8 @@ fn apply(
             Some(stored) => finalise(tx, &stored, context),
             None => Ok(Vec::new()),
         },
-        BlockEvent::Receipt(seen) => crate::funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
-        BlockEvent::ReceiptFinal(id) => crate::funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
+        BlockEvent::TreasuryTransfer(seen) => crate::funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
+        BlockEvent::TreasuryTransferFinal(id) => crate::funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
             // Filled ahead of its deposit, it has another reason to wait.

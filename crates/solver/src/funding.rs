@@ -9,10 +9,10 @@ use alloy::primitives::Address;
 use domain::catalog::Chain;
 use domain::ledger::{self, Cause, Entry, LARGEST, UsdcMicros};
 use domain::money::{Amount, Price};
-use evm::{Funding, Head, SeenReceipt};
+use evm::{Funding, Head, SeenTreasuryTransfer};
 use market::Snapshot;
 use metrics::counter;
-use store::receipts::{self, Receipt, ReceiptId, State};
+use store::treasury_transfers::{self, TreasuryTransfer, TreasuryTransferId, State};
 use store::{Tx, ledger as app_ledger};
 use tracing::{info, warn};
 
@@ -35,8 +35,8 @@ pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: V
 }
 
 /// Notes what a block shows. Reading the same block again changes nothing.
-pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenReceipt, context: &PayContext) -> Result<(), SolverError> {
-    let receipt = Receipt {
+pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenTreasuryTransfer, context: &PayContext) -> Result<(), SolverError> {
+    let transfer = TreasuryTransfer {
         chain: handle.id(),
         tx: seen.tx,
         ordinal: seen.ordinal,
@@ -48,35 +48,35 @@ pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenRecei
         amount: Amount::new(seen.amount),
         account: seen.account.map_err(|reason| reason.to_string()),
     };
-    Ok(receipts::put(tx, &receipt, context.now)?)
+    Ok(treasury_transfers::put(tx, &transfer, context.now)?)
 }
 
 /// The block of a transfer is final: it is credited, or it is for a person to look at. Without a price it waits.
-pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: ReceiptId, context: &PayContext) -> Result<(), SolverError> {
-    let Some(stored) = receipts::get(tx, id)?.filter(|stored| stored.state == State::Seen) else { return Ok(()) };
-    let receipt = &stored.receipt;
+pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: TreasuryTransferId, context: &PayContext) -> Result<(), SolverError> {
+    let Some(stored) = treasury_transfers::get(tx, id)?.filter(|stored| stored.state == State::Seen) else { return Ok(()) };
+    let transfer = &stored.transfer;
     let set_aside = |tx: &mut Tx<'_>, reason: &str| {
-        warn!(chain.id = %receipt.chain, tx = %receipt.tx, reason, "money reached the treasury that is nobody's");
-        counter!("causeway_unattributed_receipts_total", "chain" => receipt.chain.to_string()).increment(1);
-        receipts::set_aside(tx, id, reason, context.now)
+        warn!(chain.id = %transfer.chain, tx = %transfer.tx, reason, "money reached the treasury that is nobody's");
+        counter!("causeway_unattributed_receipts_total", "chain" => transfer.chain.to_string()).increment(1);
+        treasury_transfers::set_aside(tx, id, reason, context.now)
     };
-    let account = match &receipt.account {
+    let account = match &transfer.account {
         Ok(account) => *account,
         Err(reason) => return Ok(set_aside(tx, reason)?),
     };
-    if [account, receipt.sender].iter().any(|who| context.screening.blocked.contains(who)) {
+    if [account, transfer.sender].iter().any(|who| context.screening.blocked.contains(who)) {
         return Ok(set_aside(tx, "blocked-wallet")?);
     }
-    let snapshot = context.on(receipt.chain).and_then(|(_, snapshot)| snapshot);
-    let (credit, priced_at) = match worth(handle, receipt, snapshot)? {
+    let snapshot = context.on(transfer.chain).and_then(|(_, snapshot)| snapshot);
+    let (credit, priced_at) = match worth(handle, transfer, snapshot)? {
         Worth::Micros(credit, priced_at) => (credit, priced_at),
         Worth::Unknown => return Ok(()),
         Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
     };
-    let entry = Entry::new(Cause::Funding { receipt: id.0 }, account, credit, None)?;
+    let entry = Entry::new(Cause::Funding { transfer: id.0 }, account, credit, None)?;
     app_ledger::post(tx, &entry, context.now)?;
-    receipts::credited(tx, id, credit, priced_at, context.now)?;
-    info!(wallet = %account, tx = %receipt.tx, credited = credit.0, "funded an app balance");
+    treasury_transfers::credited(tx, id, credit, priced_at, context.now)?;
+    info!(wallet = %account, tx = %transfer.tx, credited = credit.0, "funded an app balance");
     Ok(())
 }
 
@@ -90,9 +90,9 @@ enum Worth {
 }
 
 /// USDC is what it is. Native currency is converted at the feeds' prices, rounded down.
-fn worth(handle: &ChainHandle, receipt: &Receipt, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
+fn worth(handle: &ChainHandle, transfer: &TreasuryTransfer, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
     let Some(currency) = ledger::currency(&handle.chain) else { return Ok(Worth::OutOfRange) };
-    let (usdc, priced_at) = if receipt.currency.is_zero() {
+    let (usdc, priced_at) = if transfer.currency.is_zero() {
         let Some(snapshot) = snapshot.filter(|snapshot| snapshot.check_age().is_ok()) else {
             return Ok(Worth::Unknown);
         };
@@ -100,9 +100,9 @@ fn worth(handle: &ChainHandle, receipt: &Receipt, snapshot: Option<&Snapshot>) -
         let token = currency.address.evm().unwrap_or_default();
         let (Some(native), Some(usdc)) = (priced(Address::ZERO), priced(token)) else { return Ok(Worth::Unknown) };
         let rate = Price::exchange((native, handle.chain.native.decimals), (usdc, currency.decimals))?;
-        (receipt.amount.mul_floor(rate), snapshot.block)
+        (transfer.amount.mul_floor(rate), snapshot.block)
     } else {
-        (Ok(receipt.amount), receipt.block_number)
+        (Ok(transfer.amount), transfer.block_number)
     };
     let credit = usdc.and_then(|usdc| UsdcMicros::of(usdc, currency.decimals)).ok();
     let credit = credit.filter(|credit| (1..=LARGEST.0).contains(&credit.0));

@@ -13,11 +13,11 @@ use alloy::primitives::B256;
 use domain::deposit::State;
 use evm::{At, BlockSummary, RescannedBlock, SeenDeposit};
 use metrics::{counter, gauge};
-use store::{blocks, deposits, receipts};
+use store::{blocks, deposits, treasury_transfers};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use crate::apply_block::{apply_late, apply_late_receipts};
+use crate::apply_block::{apply_late, apply_late_treasury_transfers};
 use crate::deposits::counts;
 use crate::error::{Chained, SolverError};
 use crate::follow::lag;
@@ -164,7 +164,7 @@ async fn look_at(
         let mut more = false;
         for summary in &summaries {
             more |= deposits::count_in(tx, chain, summary.tx)? < summary.deposits as u64;
-            more |= receipts::count_in(tx, chain, summary.tx)? < summary.receipts as u64;
+            more |= treasury_transfers::count_in(tx, chain, summary.tx)? < summary.treasury_transfers as u64;
         }
         Ok::<_, SolverError>((more, blocks::hash_of(tx, chain, number)?))
     };
@@ -181,10 +181,10 @@ async fn look_at(
         return Ok(Scan::Clear);
     }
     let block = handle.nodes.rescan_block(hash, &handle.watch).await?;
-    let RescannedBlock { head, deposits, receipts } =
+    let RescannedBlock { head, deposits, treasury_transfers } =
         block.ok_or(SolverError::InvariantViolated("a block with deposits is not known to any node"))?;
     // Noting again what is known changes nothing.
-    apply_late_receipts(solver, handle, head, receipts.agreed).await?;
+    apply_late_treasury_transfers(solver, handle, head, treasury_transfers.agreed).await?;
     let missed = unknown(solver, handle, deposits.agreed).await?;
     if !missed.is_empty() {
         for seen in &missed {
@@ -197,8 +197,8 @@ async fn look_at(
     let mut doubtful = !unknown(solver, handle, deposits.doubtful).await?.is_empty();
     let read = move |tx: &mut store::Tx<'_>| {
         let mut unknown = false;
-        for seen in &receipts.doubtful {
-            unknown |= receipts::count_in(tx, chain, seen.tx)? <= u64::from(seen.ordinal);
+        for seen in &treasury_transfers.doubtful {
+            unknown |= treasury_transfers::count_in(tx, chain, seen.tx)? <= u64::from(seen.ordinal);
         }
         Ok::<_, SolverError>(unknown)
     };

@@ -8,3 +8,5 @@ alter table vault_deposit rename to depository_deposit;
 alter table vault_settlement rename to depository_settlement;
 alter table vault_total rename to depository_total;
 alter table due rename column vault to from_depository;
+alter table receipt rename to treasury_transfer;
+alter table treasury_transfer rename column receipt_id to treasury_transfer_id;

@@ -32,8 +32,8 @@ fn tagged(amount: u64, account: Address) -> Vec<u8> {
     calldata::erc20_fill(SOLVER, U256::from(amount), tag(account)).to_vec()
 }
 
-fn seen(funding: &Funding, tx: Tx, logs: &[Log]) -> Vec<SeenReceipt> {
-    funding.receipts(&[tx], &[TX].into(), logs).unwrap()
+fn seen(funding: &Funding, tx: Tx, logs: &[Log]) -> Vec<SeenTreasuryTransfer> {
+    funding.treasury_transfers(&[tx], &[TX].into(), logs).unwrap()
 }
 
 fn account(tx: Tx, logs: &[Log]) -> Result<Address, Unattributed> {
@@ -70,13 +70,13 @@ fn the_published_vectors_hold() {
         });
         let tx = Tx { hash: TX, from: sender, to: Some(to), nonce: 0, value, input };
         let logs: Vec<Log> = moved.into_iter().collect();
-        let receipts = funding.receipts(&[tx], &[TX].into(), &logs).unwrap();
-        let credited: Vec<_> = receipts.iter().filter_map(|seen| Some((seen.account.ok()?, seen))).collect();
+        let treasury_transfers = funding.treasury_transfers(&[tx], &[TX].into(), &logs).unwrap();
+        let credited: Vec<_> = treasury_transfers.iter().filter_map(|seen| Some((seen.account.ok()?, seen))).collect();
         if case["credited"].is_null() {
             assert!(credited.is_empty(), "{name}: {credited:?}");
             continue;
         }
-        let [(account, receipt)] = credited[..] else { panic!("{name}: {receipts:?}") };
+        let [(account, receipt)] = credited[..] else { panic!("{name}: {treasury_transfers:?}") };
         assert_eq!(account, address(&case["credited"]), "{name}");
         assert_eq!(receipt.amount.to_string(), case["amount"].as_str().unwrap(), "{name}");
         let currency = if case["currency"] == "native" { Address::ZERO } else { address(&case["currency"]) };
@@ -216,7 +216,7 @@ fn rows_are_not_to_be_had_for_nothing() {
     assert_eq!(seen(&funding(), tx(OTHER_TOKEN, 0, Vec::new()), &spam), []);
     let many: Vec<Log> = (0..400).map(|index| log(TOKEN, PAYER, SOLVER, 1, index)).collect();
     assert_eq!(seen(&funding(), tx(TOKEN, 0, Vec::new()), &many).len(), MOST_UNATTRIBUTED);
-    let failed = funding().receipts(&[tx(SOLVER, 5, tag(ACCOUNT).to_vec())], &BTreeSet::new(), &[]);
+    let failed = funding().treasury_transfers(&[tx(SOLVER, 5, tag(ACCOUNT).to_vec())], &BTreeSet::new(), &[]);
     assert_eq!(failed, Ok(Vec::new()), "a native transfer that failed brought nothing");
 }
 

@@ -4,7 +4,7 @@ use alloy::primitives::U256;
 use domain::ledger::{Cause, Entry, UsdcMicros};
 use store::outcomes;
 use store::payments::PaymentId;
-use store::receipts::{self, ReceiptId, Stored};
+use store::treasury_transfers::{self, TreasuryTransferId, Stored};
 use store::same_chain::{self, SameChainId};
 use store::{audit, ledger};
 
@@ -37,9 +37,9 @@ impl Audit<'_, '_> {
     /// Whether what was credited reached the treasury, as the chain shows it, and was credited once.
     pub(super) fn fundings(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "credited funding is on its chain and in the ledger");
-        let mut after = ReceiptId(0);
+        let mut after = TreasuryTransferId(0);
         loop {
-            let page = receipts::credited_after(self.tx, after, PAGE)?;
+            let page = treasury_transfers::credited_after(self.tx, after, PAGE)?;
             let Some(last) = page.last().map(|stored| stored.id) else { break };
             for stored in page {
                 check.compared += 1;
@@ -52,19 +52,19 @@ impl Audit<'_, '_> {
     }
 
     fn funding(&mut self, check: &mut Check, stored: &Stored) -> Result<(), SolverError> {
-        let (receipt, credited) = (&stored.receipt, stored.credited.unwrap_or_default());
+        let (receipt, credited) = (&stored.transfer, stored.credited.unwrap_or_default());
         let entry = receipt
             .account
             .as_ref()
             .ok()
-            .and_then(|account| Entry::new(Cause::Funding { receipt: stored.id.0 }, *account, credited, None).ok());
+            .and_then(|account| Entry::new(Cause::Funding { transfer: stored.id.0 }, *account, credited, None).ok());
         match entry {
             Some(entry) => self.is_written(check, &entry)?,
             None => check.differs(format!("transfer {} is credited to nobody", receipt.tx)),
         }
         let Some(handle) = self.handle(receipt.chain) else { return Ok(()) };
         let block = self.wait(handle.nodes.block_by_hash(receipt.block_hash, &handle.watch))?;
-        let shown = block.into_iter().flat_map(|block| block.receipts);
+        let shown = block.into_iter().flat_map(|block| block.treasury_transfers);
         let mut same = shown.filter(|seen| (seen.tx, seen.ordinal) == (receipt.tx, receipt.ordinal));
         let units: U256 = receipt.amount.units();
         let seen = same.find(|seen| (seen.amount, seen.currency) == (units, receipt.currency));

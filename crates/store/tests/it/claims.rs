@@ -41,7 +41,7 @@ fn hold(claim: &Claim) -> Hold {
 }
 
 async fn fund(store: &Store, delta: i64) -> Result<bool, StoreError> {
-    let entry = Entry::new(Cause::Funding { receipt: 1 }, WALLET, UsdcMicros(delta), None).unwrap();
+    let entry = Entry::new(Cause::Funding { transfer: 1 }, WALLET, UsdcMicros(delta), None).unwrap();
     store.write(move |tx| ledger::post(tx, &entry, NOW)).await
 }
 

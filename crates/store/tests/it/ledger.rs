@@ -79,7 +79,7 @@ async fn other_content_under_the_same_cause_is_an_error(database: Database) -> a
     let store = database.open().await?;
     fund(&store, 1, 100).await?;
     assert!(matches!(fund(&store, 1, 101).await, Err(StoreError::EntryDiffers(id)) if id == "topup:1"));
-    let elsewhere = entry(Cause::Funding { receipt: 1 }, Address::ZERO, 100);
+    let elsewhere = entry(Cause::Funding { transfer: 1 }, Address::ZERO, 100);
     let elsewhere = write(&store, move |tx| ledger::post(tx, &elsewhere, NOW)).await;
     assert!(matches!(elsewhere, Err(StoreError::EntryDiffers(_))));
     assert_eq!(open(&store, hold(HoldKind::Claim, 1, 10)).await?, Opened::Now);
@@ -262,7 +262,7 @@ async fn perform(store: &Store, model: &mut Model, number: usize, act: Act) -> a
     let cause = i64::try_from(number)?;
     let post = |entry: Entry| write(store, move |tx| ledger::post(tx, &entry, NOW));
     let moved = match act {
-        Act::Fund { wallet, amount } => Some((Cause::Funding { receipt: cause }, wallet, amount)),
+        Act::Fund { wallet, amount } => Some((Cause::Funding { transfer: cause }, wallet, amount)),
         Act::AppFee { wallet, amount } => Some((Cause::AppFee { payment: cause, place: 0 }, wallet, amount)),
         Act::Shortage { wallet, amount } => Some((Cause::FastFillShortage { deposit: cause }, wallet, -amount)),
         Act::Open { .. } | Act::Change { .. } | Act::Post { .. } | Act::Void { .. } | Act::Again { .. } => None,

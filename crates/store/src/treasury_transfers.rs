@@ -10,7 +10,7 @@ use crate::columns::unknown;
 use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ReceiptId(pub i64);
+pub struct TreasuryTransferId(pub i64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -38,7 +38,7 @@ impl State {
 
 /// A transfer in the block it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct TreasuryTransfer {
     pub chain: ChainId,
     pub tx: B256,
     /// Its place among the transfers of its transaction to the treasury.
@@ -56,16 +56,16 @@ pub struct Receipt {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    pub id: ReceiptId,
+    pub id: TreasuryTransferId,
     pub state: State,
-    pub receipt: Receipt,
+    pub transfer: TreasuryTransfer,
     pub credited: Option<UsdcMicros>,
 }
 
 macro_rules! columns {
     () => {
-        "receipt_id, state, chain_id, tx_hash, ordinal, log_index, block_number, block_hash, sender, currency, amount, \
-         account, reason, credited from receipt "
+        "treasury_transfer_id, state, chain_id, tx_hash, ordinal, log_index, block_number, block_hash, sender, currency, amount, \
+         account, reason, credited from treasury_transfer "
     };
 }
 
@@ -77,9 +77,9 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
         None => Err(row.text(12)?.to_owned()),
     };
     Ok(Stored {
-        id: ReceiptId(row.int(0)?),
+        id: TreasuryTransferId(row.int(0)?),
         state,
-        receipt: Receipt {
+        transfer: TreasuryTransfer {
             chain: ChainId(row.uint(2)?),
             tx: row.b256(3)?,
             ordinal: row.u32(4)?,
@@ -97,82 +97,82 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
 
 /// Stores a transfer as its block shows it. One that stood in another block stands in this one now; one that was credited
 /// stays as it is.
-pub fn put(tx: &mut Tx<'_>, receipt: &Receipt, now: Timestamp) -> Result<(), StoreError> {
-    let log_index = receipt.log_index.map(Value::try_from).transpose()?;
+pub fn put(tx: &mut Tx<'_>, transfer: &TreasuryTransfer, now: Timestamp) -> Result<(), StoreError> {
+    let log_index = transfer.log_index.map(Value::try_from).transpose()?;
     tx.execute(
-        "insert into receipt (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, sender, currency, amount,
+        "insert into treasury_transfer (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, sender, currency, amount,
          account, reason, state, seen_at, updated_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'seen', $12, $12)
          on conflict (chain_id, tx_hash, ordinal) do update set log_index = excluded.log_index,
          block_number = excluded.block_number, block_hash = excluded.block_hash, sender = excluded.sender,
          currency = excluded.currency, amount = excluded.amount, account = excluded.account, reason = excluded.reason,
          state = 'seen', updated_at = excluded.updated_at
-         where receipt.state in ('seen', 'gone')",
+         where treasury_transfer.state in ('seen', 'gone')",
         &[
-            receipt.chain.0.try_into()?,
-            receipt.tx.into(),
-            receipt.ordinal.into(),
+            transfer.chain.0.try_into()?,
+            transfer.tx.into(),
+            transfer.ordinal.into(),
             log_index.unwrap_or(Value::Null),
-            receipt.block_number.try_into()?,
-            receipt.block_hash.into(),
-            receipt.sender.into(),
-            receipt.currency.into(),
-            receipt.amount.to_string().into(),
-            receipt.account.as_ref().ok().copied().into(),
-            receipt.account.as_ref().err().map(String::as_str).into(),
+            transfer.block_number.try_into()?,
+            transfer.block_hash.into(),
+            transfer.sender.into(),
+            transfer.currency.into(),
+            transfer.amount.to_string().into(),
+            transfer.account.as_ref().ok().copied().into(),
+            transfer.account.as_ref().err().map(String::as_str).into(),
             now.millis().into(),
         ],
     )?;
     Ok(())
 }
 
-pub fn get(tx: &mut Tx<'_>, id: ReceiptId) -> Result<Option<Stored>, StoreError> {
-    let sql = concat!("select ", columns!(), "where receipt_id = $1 {for_update}");
+pub fn get(tx: &mut Tx<'_>, id: TreasuryTransferId) -> Result<Option<Stored>, StoreError> {
+    let sql = concat!("select ", columns!(), "where treasury_transfer_id = $1 {for_update}");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
 /// How many transfers of a transaction are known.
 pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, StoreError> {
     let row = tx.row(
-        "select count(*) from receipt where chain_id = $1 and tx_hash = $2 and state <> 'gone'",
+        "select count(*) from treasury_transfer where chain_id = $1 and tx_hash = $2 and state <> 'gone'",
         &[chain.0.try_into()?, hash.into()],
     )?;
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
 /// Transfers at or below a block of which nothing has become yet, oldest first.
-pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Vec<ReceiptId>, StoreError> {
+pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Vec<TreasuryTransferId>, StoreError> {
     tx.rows(
-        "select receipt_id from receipt where chain_id = $1 and state = 'seen' and block_number <= $2
-         order by block_number, receipt_id limit $3",
+        "select treasury_transfer_id from treasury_transfer where chain_id = $1 and state = 'seen' and block_number <= $2
+         order by block_number, treasury_transfer_id limit $3",
         &[chain.0.try_into()?, up_to.try_into()?, Value::Int(most)],
     )?
     .iter()
-    .map(|row| row.int(0).map(ReceiptId))
+    .map(|row| row.int(0).map(TreasuryTransferId))
     .collect()
 }
 
 /// Credited, at the price of a block.
 pub fn credited(
     tx: &mut Tx<'_>,
-    id: ReceiptId,
+    id: TreasuryTransferId,
     credit: UsdcMicros,
     priced_at: u64,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "update receipt set state = 'credited', credited = $2, priced_at = $3, updated_at = $4
-         where receipt_id = $1 and state = 'seen'",
+        "update treasury_transfer set state = 'credited', credited = $2, priced_at = $3, updated_at = $4
+         where treasury_transfer_id = $1 and state = 'seen'",
         &[id.0.into(), credit.0.into(), priced_at.try_into()?, now.millis().into()],
     )?;
     Ok(())
 }
 
 /// Nobody's, for this reason.
-pub fn set_aside(tx: &mut Tx<'_>, id: ReceiptId, reason: &str, now: Timestamp) -> Result<(), StoreError> {
+pub fn set_aside(tx: &mut Tx<'_>, id: TreasuryTransferId, reason: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "update receipt set state = 'unattributed', account = null, reason = $2, updated_at = $3
-         where receipt_id = $1 and state = 'seen'",
+        "update treasury_transfer set state = 'unattributed', account = null, reason = $2, updated_at = $3
+         where treasury_transfer_id = $1 and state = 'seen'",
         &[id.0.into(), reason.into(), now.millis().into()],
     )?;
     Ok(())
@@ -181,31 +181,34 @@ pub fn set_aside(tx: &mut Tx<'_>, id: ReceiptId, reason: &str, now: Timestamp) -
 /// A reorg took the blocks above this one away. `false` means that something final was among them, which is left.
 pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64, now: Timestamp) -> Result<bool, StoreError> {
     tx.execute(
-        "update receipt set state = 'gone', updated_at = $3
+        "update treasury_transfer set state = 'gone', updated_at = $3
          where chain_id = $1 and block_number > $2 and state = 'seen'",
         &[chain.0.try_into()?, block.try_into()?, now.millis().into()],
     )?;
     let kept = tx.row(
-        "select receipt_id from receipt where chain_id = $1 and block_number > $2 and state <> 'gone' limit 1",
+        "select treasury_transfer_id from treasury_transfer where chain_id = $1 and block_number > $2 and state <> 'gone' limit 1",
         &[chain.0.try_into()?, block.try_into()?],
     )?;
     Ok(kept.is_none())
 }
 
 /// What waits for a person, newest first, before one of them where it is given.
-pub fn unattributed(tx: &mut Tx<'_>, before: Option<ReceiptId>, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn unattributed(tx: &mut Tx<'_>, before: Option<TreasuryTransferId>, most: i64) -> Result<Vec<Stored>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
-        "where state = 'unattributed' and receipt_id < $1 order by receipt_id desc limit $2"
+        "where state = 'unattributed' and treasury_transfer_id < $1 order by treasury_transfer_id desc limit $2"
     );
     let before = before.map_or(i64::MAX, |id| id.0);
     tx.rows(sql, &[before.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
 /// Credited transfers behind one, in order.
-pub fn credited_after(tx: &mut Tx<'_>, after: ReceiptId, most: i64) -> Result<Vec<Stored>, StoreError> {
-    let sql =
-        concat!("select ", columns!(), "where state = 'credited' and receipt_id > $1 order by receipt_id limit $2");
+pub fn credited_after(tx: &mut Tx<'_>, after: TreasuryTransferId, most: i64) -> Result<Vec<Stored>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        "where state = 'credited' and treasury_transfer_id > $1 order by treasury_transfer_id limit $2"
+    );
     tx.rows(sql, &[after.0.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
