@@ -54,7 +54,7 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
     let catalog = Arc::new(catalog(config)?);
     let orders = signers::orders(config, role)?;
     let fillers = signers::fillers(config, role)?;
-    let keeper = signers::keeper(config, role)?;
+    let treasury_lane = signers::treasury_lane(config, role)?;
     let market = Arc::new(Market::new(catalog.chains().iter().map(|chain| chain.id)));
     let (mut chains, mut watchlists) = (BTreeMap::new(), Vec::new());
     for (settings, chain) in config.chains.iter().zip(catalog.chains()) {
@@ -69,7 +69,7 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
             treasury,
             sources,
             &fillers,
-            keeper.as_ref(),
+            treasury_lane.as_ref(),
         );
         watchlists.push((nodes, watchlist(config, settings, handle.addresses()).with_context(in_chain)?));
         chains.insert(chain.id, Arc::new(handle));
@@ -167,7 +167,7 @@ fn handle_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
         },
         most_refund: dollars("risk.refund_usd", &chain.risk.refund_usd)?,
         depository_caps: caps(config, chain)?.into_iter().map(|(currency, cap)| (currency, cap.hour)).collect(),
-        float: chain.float.as_ref().map(|float| float.amounts(chain.native.decimals)).transpose()?,
+        gas_levels: chain.gas_refill.as_ref().map(|levels| levels.amounts(chain.native.decimals)).transpose()?,
         lost_after_millis: i64::from(chain.risk.lost_after_secs).saturating_mul(1_000),
         bump_after: match chain.bump_after_millis {
             Some(millis) => Duration::from_millis(millis),

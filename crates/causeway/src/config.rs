@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 mod allocator;
-mod float;
+mod gas_refill;
 mod keys;
 mod secret;
 
 pub use allocator::{AllocatorConfig, CapConfig};
-pub use float::FloatConfig;
+pub use gas_refill::GasRefillConfig;
 pub use keys::KeysConfig;
 pub use secret::{Secret, Source, Text};
 
@@ -227,7 +227,8 @@ pub struct ChainConfig {
     pub gas: GasConfig,
     /// What each filler should have of the native currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub float: Option<FloatConfig>,
+    #[serde(alias = "float")]
+    pub gas_refill: Option<GasRefillConfig>,
     pub public: PublicConfig,
     pub contracts: ContractsConfig,
     /// The Uniswap V3 whose pools tokens are traded on.
@@ -498,8 +499,8 @@ impl ChainConfig {
         ensure!(!self.endpoints.is_empty(), "endpoints: at least one is needed");
         ensure!(self.confirmations > 0, "confirmations: must be at least 1");
         ensure!(self.block_time_millis > 0, "block_time_millis: must be more than zero");
-        if let Some(float) = &self.float {
-            float.amounts(self.native.decimals)?;
+        if let Some(gas_refill) = &self.gas_refill {
+            gas_refill.amounts(self.native.decimals)?;
         }
         for token in &self.tokens {
             let priced = token.feed.is_some() || !token.held;

@@ -143,7 +143,7 @@ fn chain(chain: &Chain) -> ChainConfig {
         tiers: Vec::new(),
         risk: RiskConfig::default(),
         gas: GasConfig::default(),
-        float: None,
+        gas_refill: None,
         public: PublicConfig {
             http_rpc_url: chain.rpc_url.clone(),
             ws_rpc_url: Some(chain.ws_url.clone()),

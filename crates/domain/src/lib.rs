@@ -11,7 +11,7 @@ pub mod digits;
 pub mod fail;
 pub mod fees;
 pub mod fixed_rate;
-pub mod float;
+pub mod gas_refill;
 pub mod hold;
 pub mod ids;
 pub mod json;

@@ -169,7 +169,7 @@ pub fn committed(tx: &mut Tx<'_>, handle: &ChainHandle, block: u64) -> Result<Co
     let mut outstanding = payments::outstanding(tx, chain, block)?;
     let wallets = outstanding.iter().map(|payment| payment.wallet).collect();
     // What the treasury sends to our wallets is not promised to anybody.
-    outstanding.retain(|payment| !handle.is_keeper(payment.wallet));
+    outstanding.retain(|payment| !handle.is_treasury_lane(payment.wallet));
     let tokens = outstanding.iter().filter(|payment| !payment.currency.is_zero());
     let tokens = tokens.map(|payment| (payment.currency, payment.amount));
     // Native currency also goes along with tokens.
@@ -317,7 +317,7 @@ fn apply(
 fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
     let chain = handle.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
-        if handle.is_keeper(sent.from) {
+        if handle.is_treasury_lane(sent.from) {
             // Ours go behind what is sent by hand.
             lanes::raise_nonce(tx, chain, sent.from, sent.nonce.saturating_add(1))?;
             return Ok(Vec::new());
@@ -331,7 +331,7 @@ fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, conte
     };
     let request = requests::lock(tx, stored.payment.request)?;
     let ours = is_attempt(&stored, sent);
-    if !ours && !handle.is_keeper(sent.from) {
+    if !ours && !handle.is_treasury_lane(sent.from) {
         foreign(tx, handle, sent)?;
     }
     // A token that returns `false` leaves a successful receipt and moves nothing. Anything that did move was paid: a
@@ -366,7 +366,7 @@ fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, conte
         Purpose::Refund => Event::RefundMined,
         // Of a deposit that has become a request of its own.
         Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
-        Purpose::Return | Purpose::Claim | Purpose::TopUp | Purpose::Payout => return Ok(Vec::new()),
+        Purpose::Return | Purpose::Claim | Purpose::Refill | Purpose::Payout => return Ok(Vec::new()),
         Purpose::Excess => {
             excess::returned(tx, &request, sent.hash, stored.payment.amount, context)?;
             return Ok(Vec::new());
@@ -457,7 +457,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<Ve
                 excess::give_back(tx, stored.payment.order, context)
             }
             Purpose::Claim => crate::claims::ended(tx, stored, state, context),
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => Ok(Vec::new()),
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Refill | Purpose::Payout => Ok(Vec::new()),
         };
     }
     settlements::free(tx, stored.payment.order, stored.id)?;
@@ -471,7 +471,7 @@ fn finalise(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<Ve
         // The allocator finds out by itself, from the depository's nonces.
         Purpose::Payout => return Ok(Vec::new()),
         // Whoever asked asks again.
-        Purpose::TopUp => return Ok(Vec::new()),
+        Purpose::Refill => return Ok(Vec::new()),
         Purpose::Return => {
             crate::deposits::return_again(tx, &stored.payment)?;
             return Ok(Vec::new());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::catalog::Chain;
-use domain::float::Float;
+use domain::gas_refill::GasLevels;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
 use evm::steps::Entry;
@@ -37,7 +37,7 @@ pub struct Settings {
     /// By currency, the most that the allocator pays out at a time. Empty where there is none.
     pub depository_caps: BTreeMap<Address, Amount>,
     /// What each filler should have of the native currency, where that is said.
-    pub float: Option<Float>,
+    pub gas_levels: Option<GasLevels>,
     /// How long a deposit that a reorg took away may stay away before its request fails.
     pub lost_after_millis: i64,
     /// How long the head of a lane may stay unmined before it is offered more.
@@ -73,7 +73,7 @@ pub struct ChainHandle {
     pub treasury: Address,
     pub wallets: Vec<Wallet>,
     /// The treasury's own, where its key is here and it is no filler itself: it fills the others up and pays nobody else.
-    keeper: Option<Wallet>,
+    treasury_lane: Option<Wallet>,
     pub watch: Watch,
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
@@ -96,7 +96,7 @@ pub fn entry(chain: &Chain) -> Entry {
 }
 
 impl ChainHandle {
-    /// `sources` is from where the operator fills the treasury up; with `keeper` the treasury fills up the fillers.
+    /// `sources` is from where the operator fills the treasury up; with `treasury_lane` the treasury fills up the fillers.
     #[allow(clippy::too_many_arguments, reason = "each is a thing of its own, and there is one caller")]
     pub fn new(
         chain: Chain,
@@ -105,15 +105,15 @@ impl ChainHandle {
         treasury: Address,
         sources: &[Address],
         payers: &[Payer],
-        keeper: Option<&LocalSigner>,
+        treasury_lane: Option<&LocalSigner>,
     ) -> Self {
         let wallet =
             |payer: &Payer| Wallet { address: payer.address, key: payer.key.clone(), inbox: Default::default() };
         let wallets: Vec<_> = payers.iter().map(wallet).collect();
         let addresses: Vec<_> = wallets.iter().map(|wallet| wallet.address).collect();
-        let keeper = keeper.filter(|_| !addresses.contains(&treasury));
-        let keeper = keeper.map(|key| wallet(&Payer { address: treasury, key: Some(key.clone()) }));
-        let watch = Watch::new(chain.depository, wallets.iter().chain(&keeper).map(|wallet| wallet.address));
+        let treasury_lane = treasury_lane.filter(|_| !addresses.contains(&treasury));
+        let treasury_lane = treasury_lane.map(|key| wallet(&Payer { address: treasury, key: Some(key.clone()) }));
+        let watch = Watch::new(chain.depository, wallets.iter().chain(&treasury_lane).map(|wallet| wallet.address));
         let funding = crate::funding::watched(&chain, treasury, sources, addresses);
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         Self {
@@ -122,7 +122,7 @@ impl ChainHandle {
             settings,
             treasury,
             wallets,
-            keeper,
+            treasury_lane,
             watch,
             taken: watch::Sender::new(0),
             failed: Notify::new(),
@@ -150,7 +150,7 @@ impl ChainHandle {
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Wallet> {
-        self.wallets.iter().chain(&self.keeper)
+        self.wallets.iter().chain(&self.treasury_lane)
     }
 
     /// The wallet of a lane, in the order of the inboxes.
@@ -159,7 +159,7 @@ impl ChainHandle {
     }
 
     /// Whether it is the treasury, and that is used by hand as well: whatever it sends that is not ours is nobody's fault.
-    pub fn is_keeper(&self, who: Address) -> bool {
+    pub fn is_treasury_lane(&self, who: Address) -> bool {
         who == self.treasury && !self.addresses().contains(&who)
     }
 
@@ -169,7 +169,7 @@ impl ChainHandle {
     }
 
     /// The wallets that the treasury fills up.
-    pub fn floating(&self) -> impl Iterator<Item = Address> {
+    pub fn refilled_wallets(&self) -> impl Iterator<Item = Address> {
         let treasury = self.treasury;
         self.wallets.iter().map(|wallet| wallet.address).filter(move |wallet| *wallet != treasury)
     }

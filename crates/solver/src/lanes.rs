@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 
 use crate::advance::advance;
 use crate::error::{Chained, SolverError};
-use crate::float;
+use crate::gas_refill;
 use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
@@ -156,7 +156,7 @@ fn sign(handle: &ChainHandle, lane: usize, stored: &Stored) -> Result<SignedTx, 
             max_priority_fee: stored.fees.max_tip.into(),
         }));
     }
-    if handle.is_keeper(wallet.address) && !float::is_top_up(handle, payment) {
+    if handle.is_treasury_lane(wallet.address) && !gas_refill::is_refill(handle, payment) {
         return Err(SolverError::InvariantViolated("the treasury signs top-ups of our wallets, and nothing else"));
     }
     Ok(key.sign(&TxFields {

@@ -20,7 +20,7 @@ pub mod excess;
 pub mod fast_fill;
 pub mod fees;
 pub mod fill_time;
-pub mod float;
+pub mod gas_refill;
 pub mod follow;
 pub mod forks;
 pub mod payment_call;

@@ -86,7 +86,7 @@ impl fmt::Display for Reason {
 pub const fn most_voids(purpose: Purpose) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim => 2,
-        Purpose::Return | Purpose::TopUp | Purpose::Payout => 1,
+        Purpose::Return | Purpose::Refill | Purpose::Payout => 1,
     }
 }
 
@@ -132,7 +132,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
     let amount = match due.purpose {
         Purpose::Fill | Purpose::Claim => due.amount,
         // The allocator gives its own to the lanes, and so does who fills up our wallets.
-        Purpose::Payout | Purpose::TopUp => return Err(SolverError::InvariantViolated("a payout or a top-up is never due")),
+        Purpose::Payout | Purpose::Refill => return Err(SolverError::InvariantViolated("a payout or a top-up is never due")),
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
             let cost = refund_cost(handle, snapshot, due.currency)?;
             let wasted = match quote.filter(|_| due.purpose == Purpose::Refund) {
@@ -157,7 +157,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         | Purpose::Return
         | Purpose::Excess
         | Purpose::Claim
-        | Purpose::TopUp
+        | Purpose::Refill
         | Purpose::Payout => {}
     }
     if matches!(due.purpose, Purpose::Refund | Purpose::Excess)
@@ -199,7 +199,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
     let filled = filled.map(|quote| (quote, swap.as_ref()));
     let call = match due.purpose {
         Purpose::Claim => Some(claims::call(tx, due, handle)?),
-        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::TopUp | Purpose::Payout => {
+        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Refill | Purpose::Payout => {
             PaymentCall::of(due, amount, handle, to_contract, filled)
         }
     };
@@ -221,7 +221,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
     // Whatever is paid back leaves the wallet enough gas for the fills it may still have to send.
     let reserve = match due.purpose {
         Purpose::Fill => 0,
-        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => {
+        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout => {
             handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit)
         }
     };
@@ -271,7 +271,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
 const fn room(purpose: Purpose, window: u64) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund => window,
-        Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => window / 2,
+        Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout => window / 2,
     }
 }
 

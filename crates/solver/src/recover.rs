@@ -60,7 +60,7 @@ pub async fn recover(
         let block = block.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?;
         report.blocks += 1;
         // What the treasury sends owes nobody anything.
-        for sent in block.sent.into_iter().filter(|sent| !handle.is_keeper(sent.from)) {
+        for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from)) {
             let (context, head, handle) = (solver.context(), block.head, handle.clone());
             let payout = payout(handle.chain.depository, &sent);
             // What failed may have failed because somebody else had executed it.

@@ -97,7 +97,7 @@ fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHan
         | Purpose::Return
         | Purpose::Excess
         | Purpose::Claim
-        | Purpose::TopUp
+        | Purpose::Refill
         | Purpose::Payout => bare,
     }
 }
@@ -119,7 +119,7 @@ fn tell(
     let tellable = match failed.payment {
         Some((Purpose::Fill, _)) | None => over && request.fail_reason == Some(FailReason::TransactionReverted),
         Some((
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout,
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout,
             _,
         )) => false,
     };

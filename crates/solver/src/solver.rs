@@ -113,7 +113,7 @@ impl Solver {
             }
             tasks.spawn(crate::follow::run(self.clone(), handle.clone(), stop.clone()));
             tasks.spawn(crate::fees::run(self.clone(), handle.clone(), stop.clone()));
-            tasks.spawn(crate::float::run(self.clone(), handle.clone(), stop.clone()));
+            tasks.spawn(crate::gas_refill::run(self.clone(), handle.clone(), stop.clone()));
             tasks.spawn(crate::rescan::run(self.clone(), handle.clone(), stop.clone()));
             tasks.spawn(crate::earnings::run(self.clone(), handle.clone(), stop.clone()));
             tasks.spawn(crate::reverts::run(self.clone(), handle.clone(), stop.clone()));

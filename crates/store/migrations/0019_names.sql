@@ -10,3 +10,4 @@ alter table vault_total rename to depository_total;
 alter table due rename column vault to from_depository;
 alter table receipt rename to treasury_transfer;
 alter table treasury_transfer rename column receipt_id to treasury_transfer_id;
+alter table top_up rename to gas_refill;

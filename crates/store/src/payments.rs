@@ -23,7 +23,7 @@ pub enum Purpose {
     /// What a filled order's deposit held beyond what the order is for; its subject is the deposit.
     Excess,
     /// Native currency from the treasury to one of our own wallets; its subject is its own name.
-    TopUp,
+    Refill,
     /// An app balance, or a part of it, to its owner; its subject is the claim.
     Claim,
     /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. Nothing of ours moves
@@ -38,7 +38,7 @@ impl Purpose {
             Self::Refund => "refund",
             Self::Return => "return",
             Self::Excess => "excess",
-            Self::TopUp => "topup",
+            Self::Refill => "topup",
             Self::Claim => "claim",
             Self::Payout => "payout",
         }
@@ -50,7 +50,7 @@ impl Purpose {
             "refund" => Ok(Self::Refund),
             "return" => Ok(Self::Return),
             "excess" => Ok(Self::Excess),
-            "topup" => Ok(Self::TopUp),
+            "topup" => Ok(Self::Refill),
             "claim" => Ok(Self::Claim),
             "payout" => Ok(Self::Payout),
             _ => Err(unknown(index, "a purpose")),

@@ -31,12 +31,12 @@ pub fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
 }
 
 /// The treasury's, where it fills up the fillers. It is with the worker.
-pub fn keeper(config: &Config, role: Role) -> Result<Option<LocalSigner>> {
+pub fn treasury_lane(config: &Config, role: Role) -> Result<Option<LocalSigner>> {
     let Some(source) = config.solver.treasury_key.as_ref().filter(|_| role.pays()) else { return Ok(None) };
-    let keeper = key(config, source).context("solver.treasury_key")?;
-    let right = keeper.address() == config.solver.treasury;
-    ensure!(right, "solver.treasury_key: it is the key of {}, which is not solver.treasury", keeper.address());
-    Ok(Some(keeper))
+    let treasury_lane = key(config, source).context("solver.treasury_key")?;
+    let right = treasury_lane.address() == config.solver.treasury;
+    ensure!(right, "solver.treasury_key: it is the key of {}, which is not solver.treasury", treasury_lane.address());
+    Ok(Some(treasury_lane))
 }
 
 /// With the key where it is needed, which must be that of the address if one is given; else by the address alone.

@@ -245,7 +245,7 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, handle: &ChainH
         let symbol = &handle.chain.native.symbol;
         if balance < U256::from(10u64).pow(U256::from(15)) {
             findings.fail(format!("wallet {wallet} has {shown} {symbol}"), "send it native currency for gas and fills");
-        } else if handle.settings.float.is_some_and(|float| float.is_low(Amount::new(balance))) {
+        } else if handle.settings.gas_levels.is_some_and(|levels| levels.is_low(Amount::new(balance))) {
             findings.warn(format!("wallet {wallet} has only {shown} {symbol}"), "`causeway topup` fills it up");
         } else {
             findings.ok(format!("wallet {wallet} has {shown} {symbol}"));

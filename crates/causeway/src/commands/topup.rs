@@ -44,7 +44,7 @@ fn any(chains: &[Value], is_so: impl Fn(&Value) -> bool) -> bool {
 fn show(chains: &[Value]) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if chains.is_empty() {
-        println!("no chain says what its wallets should have: set `chains.float` in the configuration");
+        println!("no chain says what its wallets should have: set `chains.gas_refill` in the configuration");
     }
     for chain in chains {
         let symbol = text(&chain["symbol"]);

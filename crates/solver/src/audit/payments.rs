@@ -136,7 +136,7 @@ impl Audit<'_, '_> {
         }
         let quote = match payment.purpose {
             Purpose::Fill => depository_ledger::quote_of(self.tx, payment.order)?,
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::TopUp | Purpose::Payout => {
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout => {
                 None
             }
         };
@@ -157,7 +157,7 @@ impl Audit<'_, '_> {
     pub(super) fn nonces(&mut self, handle: &ChainHandle, at: Head) -> Result<(), SolverError> {
         let mut check = Check::new(&handle.chain.name, "every nonce of our wallets belongs to a payment");
         // The treasury's own are used by hand as well.
-        for lane in lanes::all(self.tx, handle.id())?.into_iter().filter(|lane| !handle.is_keeper(lane.wallet)) {
+        for lane in lanes::all(self.tx, handle.id())?.into_iter().filter(|lane| !handle.is_treasury_lane(lane.wallet)) {
             check.compared += 1;
             let wallet: Address = lane.wallet;
             let known = audit::nonces(self.tx, handle.id(), wallet, at.number)?;

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use alloy::primitives::{Address, B256, U256};
 use anyhow::{Context, Result, ensure};
-use causeway::config::{Config, FloatConfig, Source};
+use causeway::config::{Config, GasRefillConfig, Source};
 use causeway::local::OPERATOR_TOKEN;
 use causeway::service::Service;
 use devnet::Chain;
@@ -26,10 +26,10 @@ fn ether(tenths: u64) -> U256 {
 }
 
 /// On base, wallets should have two ether and not fall below one.
-fn floating(config: &mut Config) {
+fn with_gas_refill(config: &mut Config) {
     for chain in &mut config.chains {
         chain.finality_blocks = 3;
-        chain.float = (chain.id == BASE).then(|| FloatConfig { target: "2".to_owned(), low: "1".to_owned() });
+        chain.gas_refill = (chain.id == BASE).then(|| GasRefillConfig { target: "2".to_owned(), low: "1".to_owned() });
     }
 }
 
@@ -78,7 +78,7 @@ async fn count(service: &Service) -> Result<u64> {
 
 async fn final_by_now(service: &Service) -> Result<()> {
     let chain = domain::ids::ChainId(BASE);
-    let under_way = || service.solver.store.read(move |tx| payments::under_way(tx, chain, Purpose::TopUp, 10));
+    let under_way = || service.solver.store.read(move |tx| payments::under_way(tx, chain, Purpose::Refill, 10));
     eventually("top-ups are final", || async { Ok(under_way().await?.is_empty()) }).await
 }
 
@@ -89,7 +89,7 @@ async fn audited(harness: &Harness) -> Result<()> {
 }
 
 async fn fills_up(engine: Engine) -> Result<()> {
-    let harness = with_key(Harness::with(engine, floating).await?)?;
+    let harness = with_key(Harness::with(engine, with_gas_refill).await?)?;
     let base = harness.chain("base");
     let [low, other] = [harness.fillers[0].address, harness.fillers[1].address];
     base.set_balance(low, ether(5)).await?;
@@ -97,7 +97,7 @@ async fn fills_up(engine: Engine) -> Result<()> {
 
     let doctor = run(&harness, &["doctor"]).await?;
     ensure!(said(&doctor).contains("`causeway topup` fills it up"), "{doctor:?}");
-    let metric = |value: u8| format!("causeway_float_low{{chain=\"{BASE}\",wallet=\"{low}\"}} {value}");
+    let metric = |value: u8| format!("causeway_wallet_gas_low{{chain=\"{BASE}\",wallet=\"{low}\"}} {value}");
     let tells = async |value| {
         Ok(harness.client.get(harness.url("/metrics")).send().await?.text().await?.contains(&metric(value)))
     };
@@ -162,7 +162,7 @@ async fn waits_for(harness: &Harness, wallet: Address, why: &str) -> Result<()> 
 /// what the treasury does not have is not either.
 #[tokio::test]
 async fn a_top_up_waits_for_what_is_sent_by_hand_for_the_key_and_for_funds() -> Result<()> {
-    let harness = Harness::isolated(floating).await?;
+    let harness = Harness::isolated(with_gas_refill).await?;
     let base = harness.chain("base");
     let low = harness.fillers[0].address;
     base.set_balance(low, ether(5)).await?;
@@ -192,7 +192,7 @@ async fn a_top_up_waits_for_what_is_sent_by_hand_for_the_key_and_for_funds() -> 
 /// should have.
 #[tokio::test]
 async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
-    let harness = with_key(Harness::with(Engine::Sqlite, floating).await?)?;
+    let harness = with_key(Harness::with(Engine::Sqlite, with_gas_refill).await?)?;
     let base = harness.chain("base");
     let service = harness.serve().await?;
     let (treasury, ours, stranger) = (harness.treasury.address, harness.fillers[0].address, new_account().address);
@@ -215,7 +215,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
         currency: Address::ZERO,
         amount: Amount::new(ether(tenths)),
     };
-    let cases = [(Purpose::TopUp, stranger, 1), (Purpose::Fill, ours, 1), (Purpose::TopUp, ours, 21)];
+    let cases = [(Purpose::Refill, stranger, 1), (Purpose::Fill, ours, 1), (Purpose::Refill, ours, 21)];
     for ((purpose, target, tenths), n) in cases.into_iter().zip(1..) {
         let payment = forged(purpose, target, tenths, n);
         let had = has(base, target).await?;
@@ -242,7 +242,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
 /// The treasury may be a filler itself: its lane sends top-ups like everything else, and it gets none.
 #[tokio::test]
 async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
-    let mut harness = with_key(Harness::with(Engine::Sqlite, floating).await?)?;
+    let mut harness = with_key(Harness::with(Engine::Sqlite, with_gas_refill).await?)?;
     let base = harness.chain("base");
     // A filler's nonces are all its own: nothing that was sent by hand before counts.
     let used: U256 = base.rpc("eth_getTransactionCount", (harness.treasury.address, "latest")).await?;
@@ -272,7 +272,7 @@ async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
 #[tokio::test]
 async fn dying_with_a_top_up_fills_up_once() -> Result<()> {
     for point in ["payment.signed", "payment.sent"] {
-        let harness = with_key(Harness::isolated(floating).await?)?;
+        let harness = with_key(Harness::isolated(with_gas_refill).await?)?;
         let base = harness.chain("base");
         let low = harness.fillers[0].address;
         base.set_balance(low, ether(5)).await?;
@@ -299,7 +299,7 @@ async fn dying_with_a_top_up_fills_up_once() -> Result<()> {
 #[tokio::test]
 async fn a_top_up_is_paid_by_whoever_is_the_worker() -> Result<()> {
     let (harness, _turn) = Harness::unhurried(|config| {
-        floating(config);
+        with_gas_refill(config);
         config.instances.lease_millis = LEASE_MILLIS;
     })
     .await?;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, U256, keccak256};
-use domain::float::{Float, TopUp};
+use domain::gas_refill::{GasLevels, Refill};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use evm::{At, NonceTag, calldata};
 use metrics::gauge;
 use store::lanes::Lane;
 use store::payments::{Fees, Payment, Purpose, Stored, UnderWay};
-use store::top_ups::{self, Wish};
+use store::gas_refills::{self, RefillWish};
 use store::{Tx, lanes, payments};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -49,7 +49,7 @@ pub struct Holding {
     /// What it takes to fill it up, where that is worth a transaction.
     pub lacks: Option<Amount>,
     /// Asked for, and not paid yet.
-    pub wish: Option<Wish>,
+    pub wish: Option<RefillWish>,
     /// Paid, and not final yet.
     pub under_way: Option<UnderWay>,
 }
@@ -58,27 +58,27 @@ pub struct Holding {
 pub async fn report(solver: &Solver) -> Result<Vec<Report>, SolverError> {
     let mut reports = Vec::new();
     for handle in solver.chains.values() {
-        if let Some(float) = handle.settings.float {
-            reports.push(report_on(solver, handle, float).await?);
+        if let Some(levels) = handle.settings.gas_levels {
+            reports.push(report_on(solver, handle, levels).await?);
         }
     }
     Ok(reports)
 }
 
-async fn report_on(solver: &Solver, handle: &ChainHandle, float: Float) -> Result<Report, SolverError> {
+async fn report_on(solver: &Solver, handle: &ChainHandle, levels: GasLevels) -> Result<Report, SolverError> {
     let chain = handle.id();
     let read = move |tx: &mut Tx<'_>| {
-        let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
-        Ok::<_, SolverError>((top_ups::on(tx, chain, MOST)?, under_way))
+        let under_way = payments::under_way(tx, chain, Purpose::Refill, MOST)?;
+        Ok::<_, SolverError>((gas_refills::on(tx, chain, MOST)?, under_way))
     };
     let (options, under_way) = solver.store.read(read).await?;
     let mut wallets = Vec::new();
-    for wallet in handle.floating() {
+    for wallet in handle.refilled_wallets() {
         let has = Amount::new(handle.nodes.balance(wallet, At::Latest).await?);
         wallets.push(Holding {
             wallet,
             has,
-            lacks: float.lacks(has),
+            lacks: levels.lacks(has),
             wish: options.iter().find(|wish| wish.wallet == wallet).cloned(),
             under_way: under_way.iter().find(|payment| payment.recipient == wallet).cloned(),
         });
@@ -101,7 +101,7 @@ pub async fn ask(solver: &Solver) -> Result<(), SolverError> {
     }
     let now = solver.now();
     let unit =
-        move |tx: &mut Tx<'_>| lacking.iter().try_for_each(|(chain, wallet)| top_ups::ask(tx, *chain, *wallet, now));
+        move |tx: &mut Tx<'_>| lacking.iter().try_for_each(|(chain, wallet)| gas_refills::ask(tx, *chain, *wallet, now));
     solver.store.write(unit).await?;
     // Should the word get lost, the worker looks by itself soon.
     if let Err(error) = solver.store.wake().await {
@@ -112,12 +112,12 @@ pub async fn ask(solver: &Solver) -> Result<(), SolverError> {
 
 /// The worker's part: says by metrics which wallets run low, and pays what was asked for.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
-    let Some(float) = handle.settings.float else { return };
+    let Some(levels) = handle.settings.gas_levels else { return };
     let mut woken = solver.store.woken();
     let mut low = BTreeSet::new();
     loop {
-        tell(&solver, &handle, float, &mut low);
-        if let Err(error) = serve(&solver, &handle, float).await {
+        tell(&solver, &handle, levels, &mut low);
+        if let Err(error) = serve(&solver, &handle, levels).await {
             warn!(chain.id = %handle.id(), error = %Chained(&error), "wallets could not be filled up and will be later");
         }
         tokio::select! {
@@ -129,13 +129,13 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
 }
 
 /// The log says it once for each wallet, the metric for as long as it lasts.
-fn tell(solver: &Solver, handle: &ChainHandle, float: Float, told: &mut BTreeSet<Address>) {
+fn tell(solver: &Solver, handle: &ChainHandle, levels: GasLevels, told: &mut BTreeSet<Address>) {
     let Some(snapshot) = solver.market.latest(handle.id()) else { return };
-    for wallet in handle.floating() {
+    for wallet in handle.refilled_wallets() {
         let Some(&has) = snapshot.native.get(&wallet) else { continue };
-        let low = float.is_low(has);
+        let low = levels.is_low(has);
         let labels = [("chain", handle.id().to_string()), ("wallet", wallet.to_string())];
-        gauge!("causeway_float_low", &labels).set(if low { 1 } else { 0 });
+        gauge!("causeway_wallet_gas_low", &labels).set(if low { 1 } else { 0 });
         if !low {
             told.remove(&wallet);
         } else if told.insert(wallet) {
@@ -155,13 +155,13 @@ struct Seen {
     pending: u64,
 }
 
-async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, float: Float) -> Result<(), SolverError> {
+async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, levels: GasLevels) -> Result<(), SolverError> {
     let chain = handle.id();
-    if solver.store.read(move |tx| top_ups::on(tx, chain, MOST)).await?.is_empty() {
+    if solver.store.read(move |tx| gas_refills::on(tx, chain, MOST)).await?.is_empty() {
         return Ok(());
     }
     let mut wallets = Vec::new();
-    for wallet in handle.floating() {
+    for wallet in handle.refilled_wallets() {
         wallets.push((wallet, Amount::new(handle.nodes.balance(wallet, At::Latest).await?)));
     }
     let seen = Seen {
@@ -171,7 +171,7 @@ async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, float: Float) ->
         pending: handle.nodes.nonce(handle.treasury, NonceTag::Pending).await?,
     };
     let context = solver.context();
-    let unit = move |tx: &mut Tx<'_>| fill_up(tx, chain, float, &seen, &context);
+    let unit = move |tx: &mut Tx<'_>| fill_up(tx, chain, levels, &seen, &context);
     let paid = solver.store.write(unit).await?;
     for stored in &paid {
         let Payment { recipient, amount, .. } = &stored.payment;
@@ -185,27 +185,27 @@ async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, float: Float) ->
 fn fill_up(
     tx: &mut Tx<'_>,
     chain: ChainId,
-    float: Float,
+    levels: GasLevels,
     seen: &Seen,
     context: &PayContext,
 ) -> Result<Vec<Stored>, SolverError> {
     let Some((handle, snapshot)) = context.on(chain) else { return Ok(Vec::new()) };
     lanes::register(tx, chain, handle.treasury)?;
     let lanes = lanes::lock(tx, chain)?;
-    let under_way = payments::under_way(tx, chain, Purpose::TopUp, MOST)?;
+    let under_way = payments::under_way(tx, chain, Purpose::Refill, MOST)?;
     let mut wanted = Vec::new();
-    for wish in top_ups::on(tx, chain, MOST)? {
+    for wish in gas_refills::on(tx, chain, MOST)? {
         let has = seen.wallets.iter().find(|(wallet, _)| *wallet == wish.wallet).map(|(_, has)| *has);
         let served = under_way.iter().any(|payment| payment.recipient == wish.wallet);
-        match has.filter(|has| !served && float.lacks(*has).is_some()) {
+        match has.filter(|has| !served && levels.lacks(*has).is_some()) {
             Some(_) if context.now.millis().saturating_sub(wish.since.millis()) > FORGOTTEN_AFTER_MILLIS => {
                 let why = wish.reason.as_deref().unwrap_or("nobody looked");
                 warn!(chain.id = %chain, wallet = %wish.wallet, why, "a wallet was not filled up in time; ask again");
-                top_ups::remove(tx, chain, wish.wallet)?;
+                gas_refills::remove(tx, chain, wish.wallet)?;
             }
             Some(has) => wanted.push((wish.wallet, has)),
             // It is on its way, or not needed any more.
-            None => top_ups::remove(tx, chain, wish.wallet)?,
+            None => gas_refills::remove(tx, chain, wish.wallet)?,
         }
     }
     if wanted.is_empty() {
@@ -214,23 +214,23 @@ fn fill_up(
     let lane = lanes.iter().find(|lane| lane.wallet == handle.treasury);
     let lane = lane.ok_or(SolverError::InvariantViolated("the treasury has no lane"))?;
     let fees = snapshot.and_then(|snapshot| first_offer(handle, snapshot));
-    let (top_ups, fees) = match (obstacle(handle, lane, seen), fees) {
-        (None, Some(fees)) => (float.top_ups(&wanted, spare(tx, handle, seen, fees, wanted.len())?), fees),
+    let (refills, fees) = match (obstacle(handle, lane, seen), fees) {
+        (None, Some(fees)) => (levels.refills(&wanted, spare(tx, handle, seen, fees, wanted.len())?), fees),
         (why, _) => {
             let why = why.unwrap_or("what gas costs is not known, or is above the cap");
-            wanted.iter().try_for_each(|(wallet, _)| top_ups::explain(tx, chain, *wallet, why))?;
+            wanted.iter().try_for_each(|(wallet, _)| gas_refills::explain(tx, chain, *wallet, why))?;
             return Ok(Vec::new());
         }
     };
     for (wallet, _) in &wanted {
-        match top_ups.iter().any(|top_up| top_up.wallet == *wallet) {
-            true => top_ups::remove(tx, chain, *wallet)?,
-            false => top_ups::explain(tx, chain, *wallet, "the treasury does not have enough native currency")?,
+        match refills.iter().any(|refill| refill.wallet == *wallet) {
+            true => gas_refills::remove(tx, chain, *wallet)?,
+            false => gas_refills::explain(tx, chain, *wallet, "the treasury does not have enough native currency")?,
         }
     }
     // By hand, the treasury may have been used since.
     lanes::raise_nonce(tx, chain, handle.treasury, seen.used)?;
-    top_ups.iter().map(|top_up| pay(tx, handle, *top_up, fees, context)).collect()
+    refills.iter().map(|refill| pay(tx, handle, *refill, fees, context)).collect()
 }
 
 /// Why the treasury sends nothing now. Its key may also be used by hand, in its own time: nobody's nonce is taken.
@@ -242,7 +242,7 @@ fn obstacle(handle: &ChainHandle, lane: &Lane, seen: &Seen) -> Option<&'static s
         Some("`solver.treasury_key` is not configured where the worker runs")
     } else if lane.quarantined.is_some() || lane.unmined >= handle.settings.window / 2 {
         Some("the treasury's lane is full or quarantined")
-    } else if handle.is_keeper(handle.treasury) && seen.pending > seen.used.max(lane.next_nonce) {
+    } else if handle.is_treasury_lane(handle.treasury) && seen.pending > seen.used.max(lane.next_nonce) {
         Some("the treasury has transactions of somebody else's on their way; wait until they are mined")
     } else if free {
         Some("the chain took back a transaction of the treasury; send one by hand under its next nonce")
@@ -265,25 +265,25 @@ fn spare(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &Seen, fees: Fees, count: 
     Ok(seen.treasury.saturating_sub(Amount::new(out)))
 }
 
-fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, top_up: TopUp, fees: Fees, context: &PayContext) -> Result<Stored, SolverError> {
+fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, refill: Refill, fees: Fees, context: &PayContext) -> Result<Stored, SolverError> {
     let chain = handle.id();
     let nonce = lanes::take_nonce(tx, chain, handle.treasury)?;
     let name = name(chain, handle.treasury, nonce);
     let payment = Payment {
-        purpose: Purpose::TopUp,
+        purpose: Purpose::Refill,
         subject: name,
         request: RequestId(B256::ZERO),
         order: OrderId(name),
         chain,
         wallet: handle.treasury,
         nonce,
-        target: top_up.wallet,
-        value: top_up.amount,
+        target: refill.wallet,
+        value: refill.amount,
         data: calldata::native_fill(name),
         gas: handle.chain.fill_gas.native_limit,
-        recipient: top_up.wallet,
+        recipient: refill.wallet,
         currency: Address::ZERO,
-        amount: top_up.amount,
+        amount: refill.amount,
     };
     let stored = payments::insert(tx, &payment, fees, context.now)?;
     stored.ok_or(SolverError::InvariantViolated("a nonce of the treasury was used twice"))
@@ -291,9 +291,9 @@ fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, top_up: TopUp, fees: Fees, context
 
 /// Whether a payment takes native currency to one of our own wallets, and no more than that should have. Whatever else
 /// stands in the database, the treasury's key signs nothing but this.
-pub fn is_top_up(handle: &ChainHandle, payment: &Payment) -> bool {
-    let most = handle.settings.float.map_or(Amount::ZERO, |float| float.target);
-    payment.purpose == Purpose::TopUp && handle.floating().any(|wallet| wallet == payment.target) && payment.value <= most
+pub fn is_refill(handle: &ChainHandle, payment: &Payment) -> bool {
+    let most = handle.settings.gas_levels.map_or(Amount::ZERO, |levels| levels.target);
+    payment.purpose == Purpose::Refill && handle.refilled_wallets().any(|wallet| wallet == payment.target) && payment.value <= most
 }
 
 /// A nonce is used once, so this names one top-up.

@@ -2,28 +2,28 @@
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
-use domain::float::Float;
+use domain::gas_refill::GasLevels;
 use domain::money::Amount;
 use serde::{Deserialize, Serialize};
 
 /// In whole units of the native currency, as decimal text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FloatConfig {
+pub struct GasRefillConfig {
     /// What `causeway topup` fills each filler up to.
     pub target: String,
     /// Below this, `doctor` and the metrics warn.
     pub low: String,
 }
 
-impl FloatConfig {
-    pub fn amounts(&self, decimals: u8) -> Result<Float> {
-        let float = Float {
-            target: amount(&self.target, decimals).context("float.target")?,
-            low: amount(&self.low, decimals).context("float.low")?,
+impl GasRefillConfig {
+    pub fn amounts(&self, decimals: u8) -> Result<GasLevels> {
+        let levels = GasLevels {
+            target: amount(&self.target, decimals).context("gas_refill.target")?,
+            low: amount(&self.low, decimals).context("gas_refill.low")?,
         };
-        ensure!(float.low <= float.target, "float.low: must not be more than the target");
-        Ok(float)
+        ensure!(levels.low <= levels.target, "gas_refill.low: must not be more than the target");
+        Ok(levels)
     }
 }
 
@@ -49,8 +49,8 @@ mod tests {
         for bad in ["", ".5", "1.2345", "-1", "1e3", "1 ", "1.2.3", "1234567890123"] {
             assert!(amount(bad, 3).is_err(), "{bad}");
         }
-        let float = |target: &str, low: &str| FloatConfig { target: target.to_owned(), low: low.to_owned() };
-        assert!(float("1", "0.5").amounts(18).is_ok());
-        assert!(float("1", "1.5").amounts(18).is_err());
+        let levels = |target: &str, low: &str| GasRefillConfig { target: target.to_owned(), low: low.to_owned() };
+        assert!(levels("1", "0.5").amounts(18).is_ok());
+        assert!(levels("1", "1.5").amounts(18).is_err());
     }
 }

@@ -6,13 +6,13 @@ use crate::money::{Amount, Ratio};
 
 /// What a wallet should have, and what it should not fall below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Float {
+pub struct GasLevels {
     pub target: Amount,
     pub low: Amount,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TopUp {
+pub struct Refill {
     pub wallet: Address,
     pub has: Amount,
     pub amount: Amount,
@@ -21,7 +21,7 @@ pub struct TopUp {
 /// What is less than this share of the target away from it is not worth a transaction.
 const LEAST_BPS: u16 = 500;
 
-impl Float {
+impl GasLevels {
     pub fn is_low(&self, has: Amount) -> bool {
         has < self.low
     }
@@ -33,9 +33,10 @@ impl Float {
     }
 
     /// What each wallet lacks, the poorest first, as far as `spare` reaches: a wallet is filled up or left as it is.
-    pub fn top_ups(&self, wallets: &[(Address, Amount)], spare: Amount) -> Vec<TopUp> {
-        let lacking = wallets.iter().filter_map(|&(wallet, has)| Some(TopUp { wallet, has, amount: self.lacks(has)? }));
-        let mut lacking: Vec<TopUp> = lacking.collect();
+    pub fn refills(&self, wallets: &[(Address, Amount)], spare: Amount) -> Vec<Refill> {
+        let lacking =
+            wallets.iter().filter_map(|&(wallet, has)| Some(Refill { wallet, has, amount: self.lacks(has)? }));
+        let mut lacking: Vec<Refill> = lacking.collect();
         lacking.sort_by_key(|lacking| (lacking.has, lacking.wallet));
         let mut spare = spare;
         lacking.retain(|lacking| match spare.checked_sub(lacking.amount) {
@@ -64,13 +65,13 @@ mod tests {
         Address::repeat_byte(n)
     }
 
-    const FLOAT: fn() -> Float = || Float { target: of(100), low: of(20) };
+    const LEVELS: fn() -> GasLevels = || GasLevels { target: of(100), low: of(20) };
 
     #[test]
     fn the_poorest_are_filled_up_first_as_far_as_it_reaches() {
         let wallets = [(wallet(1), of(90)), (wallet(2), of(10)), (wallet(3), of(50)), (wallet(4), of(100))];
         let amounts = |spare| -> Vec<(Address, Amount)> {
-            FLOAT().top_ups(&wallets, of(spare)).iter().map(|it| (it.wallet, it.amount)).collect()
+            LEVELS().refills(&wallets, of(spare)).iter().map(|it| (it.wallet, it.amount)).collect()
         };
         assert_eq!(amounts(1_000), [(wallet(2), of(90)), (wallet(3), of(50)), (wallet(1), of(10))]);
         assert_eq!(amounts(140), [(wallet(2), of(90)), (wallet(3), of(50))]);
@@ -81,16 +82,16 @@ mod tests {
 
     #[test]
     fn next_to_nothing_is_not_worth_a_transaction() {
-        assert_eq!(FLOAT().top_ups(&[(wallet(1), of(96))], of(1_000)), []);
-        assert_eq!(FLOAT().top_ups(&[(wallet(1), of(95))], of(1_000)).len(), 1);
-        assert!(FLOAT().is_low(of(19)) && !FLOAT().is_low(of(20)));
+        assert_eq!(LEVELS().refills(&[(wallet(1), of(96))], of(1_000)), []);
+        assert_eq!(LEVELS().refills(&[(wallet(1), of(95))], of(1_000)).len(), 1);
+        assert!(LEVELS().is_low(of(19)) && !LEVELS().is_low(of(20)));
     }
 
     proptest! {
         #[test]
         fn no_more_is_given_than_can_be_spared(balances in proptest::collection::vec(0u64..200, 0..10), spare in 0u64..500) {
             let wallets: Vec<_> = balances.iter().zip(1u8..).map(|(has, n)| (wallet(n), of(*has))).collect();
-            let given = FLOAT().top_ups(&wallets, of(spare));
+            let given = LEVELS().refills(&wallets, of(spare));
             let sum = given.iter().fold(U256::ZERO, |sum, it| sum + it.amount.units());
             prop_assert!(sum <= U256::from(spare));
             prop_assert!(given.iter().all(|it| it.has.checked_add(it.amount) == Ok(of(100))));
