@@ -8,7 +8,7 @@ const contracts = [
   "Depository",
   "Router",
   "ApprovalProxy",
-  "Purse",
+  "SpendLimiter",
   "Usdc",
   "Usdt",
   "Dai",

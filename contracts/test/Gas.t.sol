@@ -4,7 +4,7 @@ pragma solidity =0.8.37;
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {DeployPermit2} from "permit2-test/DeployPermit2.sol";
 import {ApprovalProxy} from "../src/ApprovalProxy.sol";
-import {Purse} from "../src/Purse.sol";
+import {SpendLimiter} from "../src/SpendLimiter.sol";
 import {Router} from "../src/Router.sol";
 import {Usdc} from "../src/devnet/Usdc.sol";
 import {IApprovalProxy} from "../src/interfaces/IApprovalProxy.sol";
@@ -25,7 +25,7 @@ contract GasTest is DepositoryFixture {
 
     Router internal router;
     ApprovalProxy internal proxy;
-    Purse internal purse;
+    SpendLimiter internal spendLimiter;
     Usdc internal usdc;
     address internal permit2;
     address internal relayer = makeAddr("relayer");
@@ -47,7 +47,7 @@ contract GasTest is DepositoryFixture {
         vm.prank(address(router));
         usdc.transfer(treasury, 1000e6 - 1);
         vm.deal(address(router), 0);
-        purse = new Purse(address(router));
+        spendLimiter = new SpendLimiter(address(router));
     }
 
     function depositCalls() internal view returns (Call3Value[] memory calls) {
@@ -250,15 +250,15 @@ contract GasTest is DepositoryFixture {
     }
 
     /// @dev Fills, as the filler sends them: the order id follows, and the router is empty, as every flow leaves it.
-    function test_purse() public {
+    function test_spendLimiter() public {
         vm.prank(address(router));
         usdc.transfer(treasury, 1);
         vm.startPrank(treasury);
-        usdc.approve(address(purse), 1000e6);
-        purse.setLimit(relayer, address(usdc), 1000e6);
-        vm.snapshotGasLastCall("Purse", "setLimit, first");
-        purse.setLimit(relayer, address(usdc), 2000e6);
-        vm.snapshotGasLastCall("Purse", "setLimit");
+        usdc.approve(address(spendLimiter), 1000e6);
+        spendLimiter.setLimit(relayer, address(usdc), 1000e6);
+        vm.snapshotGasLastCall("SpendLimiter", "setLimit, first");
+        spendLimiter.setLimit(relayer, address(usdc), 2000e6);
+        vm.snapshotGasLastCall("SpendLimiter", "setLimit");
         vm.stopPrank();
         vm.deal(relayer, 10 ether);
 
@@ -268,10 +268,10 @@ contract GasTest is DepositoryFixture {
             calls.then(address(router), 0, abi.encodeCall(IRouter.cleanupNative, (0.001 ether, user, "")))
         );
         vm.startPrank(relayer);
-        (bool delivered,) = address(purse).call(delivery);
-        vm.snapshotGasLastCall("Purse", "spend, token delivered");
-        (bool toppedUp,) = address(purse).call{value: 0.001 ether}(withTopUp);
-        vm.snapshotGasLastCall("Purse", "spend, token delivered with native");
+        (bool delivered,) = address(spendLimiter).call(delivery);
+        vm.snapshotGasLastCall("SpendLimiter", "spend, token delivered");
+        (bool toppedUp,) = address(spendLimiter).call{value: 0.001 ether}(withTopUp);
+        vm.snapshotGasLastCall("SpendLimiter", "spend, token delivered with native");
         vm.stopPrank();
         assertTrue(delivered && toppedUp);
         assertEq(usdc.balanceOf(user), 1200e6);
@@ -280,7 +280,7 @@ contract GasTest is DepositoryFixture {
 
     function fill(Call3Value[] memory calls) internal view returns (bytes memory) {
         return abi.encodePacked(
-            abi.encodeCall(purse.spend, (treasury, address(usdc), 100e6, calls, relayer, address(0), "")), id
+            abi.encodeCall(spendLimiter.spend, (treasury, address(usdc), 100e6, calls, relayer, address(0), "")), id
         );
     }
 }

@@ -351,7 +351,8 @@ pub struct ContractsConfig {
     pub multicall3: Address,
     /// Where fillers spend the treasury's tokens through the router. Without it they only transfer them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub purse: Option<Address>,
+    #[serde(alias = "purse")]
+    pub spend_limiter: Option<Address>,
     /// Where a rollup says what a transaction's data costs, if it charges for data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gas_oracle: Option<Address>,

@@ -156,7 +156,7 @@ fn chain(chain: &Chain) -> ChainConfig {
             router: chain.contracts.router,
             approval_proxy: chain.contracts.approval_proxy,
             multicall3: chain.contracts.multicall3,
-            purse: Some(chain.contracts.purse),
+            spend_limiter: Some(chain.contracts.spend_limiter),
             gas_oracle: chain.contracts.gas_oracle,
         },
         dex: Some(DexConfig {

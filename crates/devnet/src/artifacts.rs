@@ -28,7 +28,7 @@ ours! {
     DEPOSITORY = "Depository",
     ROUTER = "Router",
     APPROVAL_PROXY = "ApprovalProxy",
-    PURSE = "Purse",
+    SPEND_LIMITER = "SpendLimiter",
     USDC = "Usdc",
     USDT = "Usdt",
     DAI = "Dai",

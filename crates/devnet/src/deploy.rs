@@ -34,7 +34,7 @@ sol! {
         function setGuardian(address guardian) external;
     }
 
-    interface Purse {
+    interface SpendLimiter {
         function setLimit(address filler, address token, uint256 amount) external;
     }
 
@@ -56,7 +56,7 @@ pub struct Contracts {
     pub depository: Address,
     pub router: Address,
     pub approval_proxy: Address,
-    pub purse: Address,
+    pub spend_limiter: Address,
     pub multicall3: Address,
     pub permit2: Address,
     pub weth: Address,
@@ -134,7 +134,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
         artifacts::creation(artifacts::APPROVAL_PROXY)?,
         (keys.owner.address, router, artifacts::PERMIT2).abi_encode(),
     )?;
-    let purse = stage.create(deployer, artifacts::creation(artifacts::PURSE)?, router.abi_encode())?;
+    let spend_limiter = stage.create(deployer, artifacts::creation(artifacts::SPEND_LIMITER)?, router.abi_encode())?;
     stage.call(&keys.owner, depository, &Guarded::setGuardianCall { guardian: keys.guardian.address })?;
 
     let feed = |stage: &mut Stage<'_>, description: &str, answer: i64| -> Result<Address> {
@@ -169,7 +169,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
         tokens.push(Token { symbol: symbol.into(), name: name.into(), address, decimals, feed });
     }
     let dex = uniswap::deploy(&mut stage, deployer, weth, third_party)?;
-    fund(&mut stage, keys, &tokens, purse)?;
+    fund(&mut stage, keys, &tokens, spend_limiter)?;
     let gas_oracle = match chain_id {
         crate::BASE | crate::OPTIMISM => {
             set_code(artifacts::GAS_ORACLE, &artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?).await?;
@@ -197,7 +197,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
         depository,
         router,
         approval_proxy,
-        purse,
+        spend_limiter,
         multicall3: artifacts::MULTICALL3,
         permit2: artifacts::PERMIT2,
         weth,
@@ -219,8 +219,8 @@ fn funds(keys: &Keys) -> impl Iterator<Item = (Address, U256)> {
 }
 
 /// Tokens for the users and the solver, and what each filler may draw from the treasury: itself, and as much again
-/// through the purse.
-fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token], purse: Address) -> Result<()> {
+/// through the spend limiter.
+fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token], spend_limiter: Address) -> Result<()> {
     let fillers = u64::try_from(keys.fillers.len())?;
     for token in tokens {
         let (for_treasury, per_filler, per_user) = match token.symbol.as_str() {
@@ -245,12 +245,16 @@ fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token], purse: Address) ->
         stage.call(
             treasury,
             token.address,
-            &Erc20::approveCall { spender: purse, value: amount(per_filler * fillers) },
+            &Erc20::approveCall { spender: spend_limiter, value: amount(per_filler * fillers) },
         )?;
         for filler in &keys.fillers {
             let (filler, value) = (filler.address, amount(per_filler));
             stage.call(treasury, token.address, &Erc20::approveCall { spender: filler, value })?;
-            stage.call(treasury, purse, &Purse::setLimitCall { filler, token: token.address, amount: value })?;
+            stage.call(
+                treasury,
+                spend_limiter,
+                &SpendLimiter::setLimitCall { filler, token: token.address, amount: value },
+            )?;
         }
     }
     Ok(())

@@ -88,7 +88,7 @@ pub struct Chain {
     pub approval_proxy: Address,
     pub multicall3: Address,
     /// Where fillers spend the treasury's tokens through the router; without it they only transfer them.
-    pub purse: Option<Address>,
+    pub spend_limiter: Option<Address>,
     pub dex: Option<Dex>,
     pub block_time_millis: u64,
     /// Blocks that must stand on a deposit, its own included, before we pay against it.

@@ -190,7 +190,7 @@ const TABLE: &[(Words, FailReason)] = {
         (Part("incorrectvalue"), R::IncorrectPayment),
         (Part("zerosellamount"), R::ZeroSellAmount),
         (Part("invalidsender"), R::InvalidSender),
-        // Ours: the purse.
+        // Ours: the spend limiter.
         (Whole("limitexceeded"), R::SolverCapacityExceeded),
         (Whole("notarrived"), R::TransferFromFailed),
     ]

@@ -104,7 +104,7 @@ sol! {
     }
 
     /// Ours alone: a filler spends a treasury's tokens through the router, up to a limit.
-    interface Purse {
+    interface SpendLimiter {
         function spend(
             address treasury,
             address token,
@@ -183,9 +183,9 @@ mod tests {
             (Router::cleanupNativeViaCallCall::SELECTOR, hex!("5d1fe6a2")),
             (ApprovalProxy::transferAndMulticallCall::SELECTOR, hex!("f9e4bab4")),
             // Not public: as the contract's own test has them.
-            (Purse::spendCall::SELECTOR, hex!("6bfad608")),
-            (Purse::setLimitCall::SELECTOR, hex!("21d4e316")),
-            (Purse::limitCall::SELECTOR, hex!("5b6cbc5d")),
+            (SpendLimiter::spendCall::SELECTOR, hex!("6bfad608")),
+            (SpendLimiter::setLimitCall::SELECTOR, hex!("21d4e316")),
+            (SpendLimiter::limitCall::SELECTOR, hex!("5b6cbc5d")),
             (Multicall3::aggregate3Call::SELECTOR, hex!("82ad56cb")),
             (PriceFeed::latestRoundDataCall::SELECTOR, hex!("feaf968c")),
         ];

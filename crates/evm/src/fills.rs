@@ -1,6 +1,6 @@
 //! Fills that are more than one transfer: with a trade on the destination, a gas top-up, or the user's own calls.
 //!
-//! A filler sends native funds to the router, or has tokens of the treasury spent through the purse. All calldata ends
+//! A filler sends native funds to the router, or has tokens of the treasury spent through the spend limiter. All calldata ends
 //! with the order id. Plain transfers are in `calldata`.
 
 use alloy::primitives::{Address, Bytes, U256};
@@ -8,14 +8,14 @@ use alloy::sol_types::SolCall;
 use domain::ids::OrderId;
 
 use crate::contracts::Erc20;
-use crate::routed::{Calls, Ends, FromPurse, Message, Part};
+use crate::routed::{Calls, Ends, FromSpendLimiter, Message, Part};
 use crate::swap::Trade;
 
 /// What a fill is paid from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Funds {
     Native(U256),
-    Purse(FromPurse),
+    SpendLimiter(FromSpendLimiter),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,9 @@ impl Fill<'_> {
         let metadata = Bytes::new();
         let message = match &self.funds {
             Funds::Native(amount) => self.calls().with_native(amount.saturating_add(self.top_up), ends, metadata),
-            Funds::Purse(purse) => self.calls().with_purse(purse, self.top_up, ends, metadata),
+            Funds::SpendLimiter(spend_limiter) => {
+                self.calls().with_spend_limiter(spend_limiter, self.top_up, ends, metadata)
+            }
         };
         message.naming(order.0)
     }
@@ -79,8 +81,8 @@ impl Fill<'_> {
             // The trade has paid the recipient.
             (Some(_), _) => (),
             (None, Funds::Native(amount)) => calls.pay_native(self.recipient, Part::Exactly(*amount)),
-            (None, Funds::Purse(purse)) => {
-                calls.pay_token(purse.token, self.recipient, Part::Exactly(purse.amount));
+            (None, Funds::SpendLimiter(spend_limiter)) => {
+                calls.pay_token(spend_limiter.token, self.recipient, Part::Exactly(spend_limiter.amount));
             }
         }
     }
@@ -103,7 +105,7 @@ impl Fill<'_> {
         match (&self.trade, &self.funds) {
             (Some(trade), _) => trade.token_out(),
             (None, Funds::Native(_)) => None,
-            (None, Funds::Purse(purse)) => Some(purse.token),
+            (None, Funds::SpendLimiter(spend_limiter)) => Some(spend_limiter.token),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::contracts::Depository;
 
 /// Errors whose names and arguments we can show. Ours first, then what tokens and exchanges are built from.
 const NAMED: &[&str] = &[
-    // Purse, router, approval proxy.
+    // Spend limiter, router, approval proxy.
     "LimitExceeded(address,uint256,uint256)",
     "NotArrived(address,uint256,uint256)",
     "RouterCannotSpend()",
@@ -137,14 +137,15 @@ mod tests {
     use domain::revert::Deed;
 
     use super::*;
-    use crate::contracts::Purse;
+    use crate::contracts::SpendLimiter;
 
     #[test]
     fn sentences_panics_and_names_are_read() {
         let sentence = Sentence::from("Too little received").abi_encode();
         assert_eq!(decode(&sentence), Revert::Said("Too little received".to_owned()));
         assert_eq!(decode(&Panic::from(0x11).abi_encode()), Revert::Panic(0x11));
-        let limit = Purse::LimitExceeded { token: Default::default(), amount: U256::from(7), remaining: U256::from(5) };
+        let limit =
+            SpendLimiter::LimitExceeded { token: Default::default(), amount: U256::from(7), remaining: U256::from(5) };
         let read = decode(&limit.abi_encode());
         assert_eq!(read.to_string(), "LimitExceeded(0x0000000000000000000000000000000000000000, 7, 5)");
         assert_eq!(read.reason(Deed::Calls), FailReason::SolverCapacityExceeded);

@@ -1,5 +1,5 @@
 //! Lists of calls for our router, and the three ways to have them run: with native value, with a user's tokens
-//! through the approval proxy, with a treasury's tokens through the purse.
+//! through the approval proxy, with a treasury's tokens through the spend limiter.
 //!
 //! The router reads an amount of zero as all it holds. Here all is said in words and an amount of zero is no call, so
 //! that a fee or a top-up of nothing cannot empty the router.
@@ -7,7 +7,7 @@
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 
-use crate::contracts::{ApprovalProxy, Call3Value, Purse, Router};
+use crate::contracts::{ApprovalProxy, Call3Value, Router, SpendLimiter};
 
 /// What a wallet sends, a user's or ours, or what the router is to call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,24 +132,30 @@ impl Calls {
     }
 
     /// Run with tokens of a treasury that lets the sender spend them, and native value of the sender.
-    pub fn with_purse(self, purse: &FromPurse, value: U256, ends: Ends, metadata: Bytes) -> Message {
-        let call = Purse::spendCall {
-            treasury: purse.treasury,
-            token: purse.token,
-            amount: purse.amount,
+    pub fn with_spend_limiter(
+        self,
+        spend_limiter: &FromSpendLimiter,
+        value: U256,
+        ends: Ends,
+        metadata: Bytes,
+    ) -> Message {
+        let call = SpendLimiter::spendCall {
+            treasury: spend_limiter.treasury,
+            token: spend_limiter.token,
+            amount: spend_limiter.amount,
             calls: self.list,
             refundTo: ends.refund_to,
             nftRecipient: ends.nft_recipient,
             metadata,
         };
-        Message { to: purse.purse, value, data: call.abi_encode().into() }
+        Message { to: spend_limiter.spend_limiter, value, data: call.abi_encode().into() }
     }
 }
 
 /// Tokens of a treasury, and the contract through which a filler spends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FromPurse {
-    pub purse: Address,
+pub struct FromSpendLimiter {
+    pub spend_limiter: Address,
     pub treasury: Address,
     pub token: Address,
     pub amount: U256,

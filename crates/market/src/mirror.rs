@@ -302,7 +302,7 @@ mod tests {
             treasury: Address::ZERO,
             wallets: Vec::new(),
             tokens: Vec::new(),
-            purse: None,
+            spend_limiter: None,
             gas_oracle: None,
             tip: 0,
             max_age: PAUSE,

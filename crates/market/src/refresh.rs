@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
-use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, Purse};
+use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, SpendLimiter};
 use evm::{At, ChainError, Head, Nodes};
 use tracing::{debug, warn};
 
@@ -34,7 +34,7 @@ pub struct Watchlist {
     pub wallets: Vec<Address>,
     pub tokens: Vec<Address>,
     /// Through which wallets spend the treasury's tokens beside their allowances, if there is one.
-    pub purse: Option<Address>,
+    pub spend_limiter: Option<Address>,
     /// Where the chain says what data costs, if it charges for data.
     pub gas_oracle: Option<Address>,
     /// Wei per unit of gas, on top of the base fee.
@@ -152,12 +152,12 @@ impl Plan {
                 let allowance = Erc20::allowanceCall { owner: watchlist.treasury, spender: wallet };
                 calls.push((token, allowance.abi_encode().into()));
             }
-            if let Some(purse) = watchlist.purse {
-                let allowance = Erc20::allowanceCall { owner: watchlist.treasury, spender: purse };
+            if let Some(spend_limiter) = watchlist.spend_limiter {
+                let allowance = Erc20::allowanceCall { owner: watchlist.treasury, spender: spend_limiter };
                 calls.push((token, allowance.abi_encode().into()));
                 for &filler in &watchlist.wallets {
-                    let limit = Purse::limitCall { treasury: watchlist.treasury, filler, token };
-                    calls.push((purse, limit.abi_encode().into()));
+                    let limit = SpendLimiter::limitCall { treasury: watchlist.treasury, filler, token };
+                    calls.push((spend_limiter, limit.abi_encode().into()));
                 }
             }
         }
@@ -192,8 +192,8 @@ impl Plan {
             let treasury = amount(&next());
             let allowances = watchlist.wallets.iter().map(|&wallet| (wallet, amount(&next()))).collect();
             let mut funds = TokenFunds { treasury, allowances, ..TokenFunds::default() };
-            if watchlist.purse.is_some() {
-                funds.purse = amount(&next());
+            if watchlist.spend_limiter.is_some() {
+                funds.spend_limiter = amount(&next());
                 funds.limits = watchlist.wallets.iter().map(|&wallet| (wallet, amount(&next()))).collect();
             }
             tokens.insert(token, funds);

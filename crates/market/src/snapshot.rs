@@ -42,8 +42,8 @@ pub struct Quoted {
 pub struct TokenFunds {
     pub treasury: Amount,
     pub allowances: BTreeMap<Address, Amount>,
-    /// What the purse may take from the treasury, and how much of that each wallet may spend.
-    pub purse: Amount,
+    /// What the spend limiter may take from the treasury, and how much of that each wallet may spend.
+    pub spend_limiter: Amount,
     pub limits: BTreeMap<Address, Amount>,
 }
 
@@ -148,11 +148,11 @@ impl Snapshot {
         funds.treasury.min(widest)
     }
 
-    /// The same for tokens that are spent through the purse.
-    pub fn payable_through_purse(&self, token: Address) -> Amount {
+    /// The same for tokens that are spent through the spend limiter.
+    pub fn payable_through_spend_limiter(&self, token: Address) -> Amount {
         let Some(funds) = self.tokens.get(&token) else { return Amount::ZERO };
         let widest = funds.limits.values().max().copied().unwrap_or_default();
-        funds.treasury.min(funds.purse).min(widest)
+        funds.treasury.min(funds.spend_limiter).min(widest)
     }
 
     /// All that the solver holds of a currency.

@@ -189,7 +189,7 @@ impl ChainHandle {
         let chain = &self.chain;
         let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
         contracts.contains(&who)
-            || chain.purse == Some(who)
+            || chain.spend_limiter == Some(who)
             || chain.dex.is_some_and(|dex| dex.swap_router == who)
             || who == self.treasury
             || chain.token(who).is_some()
@@ -215,12 +215,12 @@ impl ChainHandle {
     }
 
     /// The most that one more payment can pay out: what the snapshot shows, less gas for a full window and what is
-    /// already on its way. Tokens that are routed are spent through the purse.
+    /// already on its way. Tokens that are routed are spent through the spend limiter.
     pub fn payable(&self, currency: Address, snapshot: &Snapshot, routed: bool) -> Amount {
         let reserve = self.chain.fill_gas.native_limit.saturating_mul(self.settings.window);
         let committed = self.committed.load().get(&currency).copied().unwrap_or_default();
         let payable = snapshot.payable(currency, reserve);
-        let payable = if routed && !currency.is_zero() { snapshot.payable_through_purse(currency) } else { payable };
+        let payable = if routed && !currency.is_zero() { snapshot.payable_through_spend_limiter(currency) } else { payable };
         payable.saturating_sub(committed)
     }
 

@@ -265,7 +265,7 @@ pub fn call(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<PaymentC
         gas: handle.chain.fill_gas.erc20_limit,
         currency: due.currency,
         amount: due.amount,
-        through_purse: false,
+        through_spend_limiter: false,
     })
 }
 

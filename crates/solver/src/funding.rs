@@ -23,7 +23,7 @@ use crate::solver::PayContext;
 /// What to look for on a chain. `sources` is from where the operator fills the treasury up.
 pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: Vec<Address>) -> Funding {
     let contracts = [chain.depository, chain.router, chain.approval_proxy, treasury];
-    let ours = wallets.into_iter().chain(contracts).chain(chain.purse).chain(chain.dex.map(|dex| dex.swap_router));
+    let ours = wallets.into_iter().chain(contracts).chain(chain.spend_limiter).chain(chain.dex.map(|dex| dex.swap_router));
     let currency = ledger::currency(chain);
     Funding {
         solver: treasury,

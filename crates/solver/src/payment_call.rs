@@ -7,7 +7,7 @@ use domain::money::{Amount, OutOfRange, Ratio};
 use domain::quote::{Bound, Quote, Swap, QuoteOptions};
 use evm::calldata;
 use evm::fills::{Fill, Funds};
-use evm::routed::{FromPurse, Message};
+use evm::routed::{FromSpendLimiter, Message};
 use evm::swap::{self, Trade};
 use store::dues::Due;
 
@@ -23,8 +23,8 @@ pub struct PaymentCall {
     /// What leaves our inventory.
     pub currency: Address,
     pub amount: Amount,
-    /// The tokens are spent through the purse, by the wallet's limit there.
-    pub through_purse: bool,
+    /// The tokens are spent through the spend limiter, by the wallet's limit there.
+    pub through_spend_limiter: bool,
 }
 
 impl PaymentCall {
@@ -44,7 +44,7 @@ impl PaymentCall {
 
     fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool) -> Self {
         let (id, gas, currency) = (due.order.0, handle.chain.fill_gas, due.currency);
-        let call = |target, value, data, gas| Self { target, value, data, gas, currency, amount, through_purse: false };
+        let call = |target, value, data, gas| Self { target, value, data, gas, currency, amount, through_spend_limiter: false };
         if !currency.is_zero() {
             let data = calldata::erc20_fill_from_treasury(handle.treasury, due.recipient, amount.units(), id);
             return call(currency, Amount::ZERO, data, gas.erc20_limit);
@@ -63,9 +63,9 @@ impl PaymentCall {
         let (funds, native) = if currency.is_zero() {
             (Funds::Native(amount.units()), amount)
         } else {
-            let purse = chain.purse?;
-            let funds = FromPurse { purse, treasury: handle.treasury, token: currency, amount: amount.units() };
-            (Funds::Purse(funds), Amount::ZERO)
+            let spend_limiter = chain.spend_limiter?;
+            let funds = FromSpendLimiter { spend_limiter, treasury: handle.treasury, token: currency, amount: amount.units() };
+            (Funds::SpendLimiter(funds), Amount::ZERO)
         };
         let trade = match swap {
             None => None,
@@ -101,7 +101,7 @@ impl PaymentCall {
             gas: gas_limit(chain, quote),
             currency,
             amount,
-            through_purse: !currency.is_zero(),
+            through_spend_limiter: !currency.is_zero(),
         })
     }
 }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn the_calldata_of_a_fill_is_not_underestimated() {
         let address = Address::repeat_byte;
-        let purse = FromPurse { purse: address(1), treasury: address(2), token: address(3), amount: U256::MAX };
+        let spend_limiter = FromSpendLimiter { spend_limiter: address(1), treasury: address(2), token: address(3), amount: U256::MAX };
         let gas = FillGas {
             native_limit: 0,
             erc20_limit: 0,
@@ -212,7 +212,7 @@ mod tests {
                 });
                 let fill = Fill {
                     router: address(8),
-                    funds: if native_in { Funds::Native(U256::MAX >> 1) } else { Funds::Purse(purse) },
+                    funds: if native_in { Funds::Native(U256::MAX >> 1) } else { Funds::SpendLimiter(spend_limiter) },
                     trade,
                     recipient: address(10),
                     top_up: U256::from(1),

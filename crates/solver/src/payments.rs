@@ -69,7 +69,7 @@ impl fmt::Display for Reason {
             Self::Refusing(why) => f.write_str(why),
             Self::NoMarket => f.write_str("the chain's prices and balances are not known"),
             Self::NoContract => {
-                f.write_str("the chain has no purse or no dex configured, which this payment goes through")
+                f.write_str("the chain has no spend limiter or no dex configured, which this payment goes through")
             }
             Self::FeesTooHigh => f.write_str("gas costs more than the configured cap"),
             Self::LanesFull => f.write_str("every lane is full or quarantined"),
@@ -403,15 +403,15 @@ pub(crate) fn can_pay(
     let Some(funds) = snapshot.tokens.get(&call.currency) else { return false };
     let same = |payment: &&Outstanding| payment.currency == call.currency;
     let treasury_out = sum(&mut outstanding.iter().filter(same).map(|payment| payment.amount.units()));
-    // A wallet's allowance and its limit at the purse are two purses: what one has out does not burden the other.
-    let same_way = |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == call.through_purse;
+    // A wallet's allowance and its limit at the spend limiter are two limits: what one has out does not burden the other.
+    let same_way = |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == call.through_spend_limiter;
     let wallet_out = sum(&mut of_wallet().filter(same_way).map(|payment| payment.amount.units()));
-    let purse_out = sum(&mut outstanding.iter().filter(same_way).map(|payment| payment.amount.units()));
+    let limiter_out = sum(&mut outstanding.iter().filter(same_way).map(|payment| payment.amount.units()));
     let need = call.amount.units();
     let enough = |has: Amount, out: U256| has.units() >= need.saturating_add(out);
-    let allowed = if call.through_purse {
+    let allowed = if call.through_spend_limiter {
         let limit = funds.limits.get(&wallet).copied().unwrap_or_default();
-        enough(limit, wallet_out) && enough(funds.purse, purse_out)
+        enough(limit, wallet_out) && enough(funds.spend_limiter, limiter_out)
     } else {
         enough(funds.allowances.get(&wallet).copied().unwrap_or_default(), wallet_out)
     };
@@ -456,7 +456,7 @@ mod tests {
                 TokenFunds {
                     treasury: amount(treasury),
                     allowances: [(WALLET, amount(allowance)), (OTHER, amount(allowance))].into(),
-                    purse: amount(allowance),
+                    spend_limiter: amount(allowance),
                     limits: [(WALLET, amount(allowance))].into(),
                 },
             )]
@@ -469,7 +469,7 @@ mod tests {
     fn call(currency: Address, units: u64) -> PaymentCall {
         let value = if currency.is_zero() { amount(units) } else { Amount::ZERO };
         let (target, data) = (currency, Bytes::new());
-        PaymentCall { target, value, data, gas: 5, currency, amount: amount(units), through_purse: false }
+        PaymentCall { target, value, data, gas: 5, currency, amount: amount(units), through_spend_limiter: false }
     }
 
     fn out(wallet: Address, currency: Address, units: u64) -> Outstanding {
@@ -510,9 +510,9 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_through_the_purse_needs_the_wallets_limit_there() {
-        let purse = Address::repeat_byte(0xf0);
-        let routed = PaymentCall { target: purse, through_purse: true, ..call(TOKEN, 100) };
+    fn a_payment_through_the_spend_limiter_needs_the_wallets_limit_there() {
+        let spend_limiter = Address::repeat_byte(0xf0);
+        let routed = PaymentCall { target: spend_limiter, through_spend_limiter: true, ..call(TOKEN, 100) };
         assert!(can_pay(WALLET, &routed, FEES, 0, &snapshot(50, 100, 100), &[]));
         assert!(!can_pay(OTHER, &routed, FEES, 0, &snapshot(50, 100, 100), &[]), "no limit");
         assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(50, 100, 99), &[]), "not enough of it");
@@ -520,8 +520,8 @@ mod tests {
         let direct = [out(WALLET, TOKEN, 50)];
         assert!(can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 150, 100), &direct));
         assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 149, 100), &direct));
-        let through = [Outstanding { target: purse, ..out(OTHER, TOKEN, 1) }];
-        assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 500, 100), &through), "the purse is promised");
+        let through = [Outstanding { target: spend_limiter, ..out(OTHER, TOKEN, 1) }];
+        assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 500, 100), &through), "the spend limiter is promised");
         assert!(can_pay(WALLET, &call(TOKEN, 100), FEES, 0, &snapshot(100, 500, 100), &through));
     }
 

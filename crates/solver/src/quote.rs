@@ -47,7 +47,7 @@ pub enum QuoteError {
     #[error("originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that")]
     OriginSwapsDisabled,
     #[error("chain {chain} has no contract through which tokens could be routed")]
-    NoPurse { chain: ChainId },
+    NoSpendLimiter { chain: ChainId },
     #[error("txs: the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
     #[error("txs: the fill needs {needed} gas or more, which is more than txsGasLimit or we allow")]
@@ -185,7 +185,7 @@ impl Solver {
         };
         let swap = draft.quote.destination_swap.as_ref();
         let call = PaymentCall::of(&due, due.amount, handle, false, Some((&draft.quote, swap)));
-        let call = call.ok_or(QuoteError::NoPurse { chain: terms.payout.chain })?;
+        let call = call.ok_or(QuoteError::NoSpendLimiter { chain: terms.payout.chain })?;
         let from = handle.richest(self.market.latest(handle.id()).as_deref());
         let attempt = evm::Attempt {
             from,

@@ -14,7 +14,7 @@ use domain::payment::State;
 use domain::quote::Quote;
 use domain::request::Event;
 use evm::calldata::Claimed;
-use evm::contracts::{Depository, Erc20, Purse};
+use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
 use evm::{At, Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Payment, PaymentId, Purpose, Stored};
@@ -323,15 +323,15 @@ fn quoted(quote: &Quote) -> Option<(Address, Address, Amount)> {
 
 /// What a transaction of ours paid, and to whom: its value, or what the token call says.
 fn paid(target: Address, router: Address, sent: &SentTx) -> (Address, Address, Amount) {
-    if !sent.value.is_zero() && !sent.input.starts_with(&Purse::spendCall::SELECTOR) {
+    if !sent.value.is_zero() && !sent.input.starts_with(&SpendLimiter::spendCall::SELECTOR) {
         let through = (target == router).then(|| native_paid(router, sent)).flatten();
         let (to, amount) = through.unwrap_or((target, sent.value));
         return (Address::ZERO, to, Amount::new(amount));
     }
     let arguments = sent.input.get(4..).unwrap_or_default();
-    if sent.input.starts_with(&Purse::spendCall::SELECTOR) {
+    if sent.input.starts_with(&SpendLimiter::spendCall::SELECTOR) {
         // Whom it paid is between its calls and its order, which is not here any more.
-        let spent = Purse::spendCall::abi_decode_raw(arguments);
+        let spent = SpendLimiter::spendCall::abi_decode_raw(arguments);
         return spent.map_or((target, Address::ZERO, Amount::ZERO), |call| {
             (call.token, call.refundTo, Amount::new(call.amount))
         });

@@ -114,7 +114,7 @@ impl Solver {
         let RouteInputs { destination, there, .. } = inputs;
         let Some(handle) = self.chains.get(&destination.chain.id) else { return Vec::new() };
         let to = address(destination.currency);
-        let legs = destination.chain.held().filter(|currency| currency.native || destination.chain.purse.is_some());
+        let legs = destination.chain.held().filter(|currency| currency.native || destination.chain.spend_limiter.is_some());
         let legs =
             legs.filter_map(|currency| Some(Leg::traded(currency, there.exchange(address(currency), to)?)));
         most(legs, |leg| {
@@ -172,8 +172,8 @@ impl Solver {
         let paid = address(payout.currency);
         let options = &ask.options;
         let routed = payout.market.is_some() || options.top_up.is_some() || !options.calls.is_empty();
-        if routed && !paid.is_zero() && destination.chain.purse.is_none() {
-            return Err(QuoteError::NoPurse { chain: destination.chain.id });
+        if routed && !paid.is_zero() && destination.chain.spend_limiter.is_none() {
+            return Err(QuoteError::NoSpendLimiter { chain: destination.chain.id });
         }
         let gas = destination.chain.fill_gas;
         let (units, bytes) = if routed {

@@ -8,7 +8,7 @@ use alloy::sol_types::SolCall;
 use anyhow::{Result, bail};
 use domain::catalog::Currency;
 use domain::money::Amount;
-use evm::contracts::{Depository, Erc20, PriceFeed, Purse};
+use evm::contracts::{Depository, Erc20, PriceFeed, SpendLimiter};
 use evm::{At, NonceTag};
 use solver::allocator::Allocator;
 use solver::{ChainHandle, Solver};
@@ -153,7 +153,7 @@ async fn check_contracts(findings: &mut Findings, handle: &ChainHandle) {
         ("approval proxy", chain.approval_proxy),
         ("multicall3", chain.multicall3),
     ];
-    let optional = [("purse", chain.purse), ("swap router", chain.dex.map(|dex| dex.swap_router))];
+    let optional = [("spend limiter", chain.spend_limiter), ("swap router", chain.dex.map(|dex| dex.swap_router))];
     let optional = optional.into_iter().filter_map(|(name, address)| Some((name, address?)));
     let tokens = chain.tokens.iter().map(|token| (token.symbol.as_str(), token.address.evm().unwrap_or_default()));
     for (name, address) in contracts.into_iter().chain(optional).chain(tokens).collect::<Vec<_>>() {
@@ -285,20 +285,26 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, handle: &ChainH
                 let what = format!("wallet {wallet} may not move the treasury's {}", token.symbol);
                 findings.warn(what, "approve it from the treasury for as much as it may have under way");
             }
-            if let Some(purse) = handle.chain.purse {
-                check_limit(findings, handle, purse, wallet, token).await;
+            if let Some(spend_limiter) = handle.chain.spend_limiter {
+                check_limit(findings, handle, spend_limiter, wallet, token).await;
             }
         }
     }
 }
 
-/// What a wallet may still spend through the purse: it runs down with every fill that goes that way.
-async fn check_limit(findings: &mut Findings, handle: &ChainHandle, purse: Address, filler: Address, token: &Currency) {
+/// What a wallet may still spend through the spend limiter: it runs down with every fill that goes that way.
+async fn check_limit(
+    findings: &mut Findings,
+    handle: &ChainHandle,
+    spend_limiter: Address,
+    filler: Address,
+    token: &Currency,
+) {
     let Some(address) = token.address.evm() else { return };
-    let call = Purse::limitCall { treasury: handle.treasury, filler, token: address }.abi_encode();
-    let answer = handle.nodes.call(purse, call.into(), At::Latest).await.unwrap_or_default();
+    let call = SpendLimiter::limitCall { treasury: handle.treasury, filler, token: address }.abi_encode();
+    let answer = handle.nodes.call(spend_limiter, call.into(), At::Latest).await.unwrap_or_default();
     if answer.len() != 32 || U256::from_be_slice(&answer).is_zero() {
-        let what = format!("wallet {filler} may not spend the treasury's {} through the purse", token.symbol);
+        let what = format!("wallet {filler} may not spend the treasury's {} through the spend limiter", token.symbol);
         findings
             .warn(what, "set its limit there from the treasury; swaps, calls and gas top-ups in it wait until then");
     }

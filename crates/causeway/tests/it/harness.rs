@@ -12,7 +12,7 @@ use causeway::local::{self, Local};
 use causeway::service::Service;
 use devnet::{Account, Chain, Devnet, Postgres};
 use evm::calldata;
-use evm::contracts::Purse;
+use evm::contracts::SpendLimiter;
 use serde_json::{Value, json};
 use store::Store;
 use tempfile::TempDir;
@@ -363,13 +363,13 @@ async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<
     chain.set_balance(treasury.address, ether(10)).await?;
     let usdc = chain.token("USDC").address;
     chain.set_token_balance(usdc, treasury.address, U256::from(INVENTORY)).await?;
-    let (purse, inventory) = (chain.contracts.purse, U256::from(INVENTORY));
-    let mut calls = vec![(usdc, calldata::approve(purse, inventory))];
+    let (spend_limiter, inventory) = (chain.contracts.spend_limiter, U256::from(INVENTORY));
+    let mut calls = vec![(usdc, calldata::approve(spend_limiter, inventory))];
     for filler in fillers {
         chain.set_balance(filler.address, ether(50)).await?;
-        let limit = Purse::setLimitCall { filler: filler.address, token: usdc, amount: inventory };
+        let limit = SpendLimiter::setLimitCall { filler: filler.address, token: usdc, amount: inventory };
         calls.push((usdc, calldata::approve(filler.address, inventory)));
-        calls.push((purse, limit.abi_encode().into()));
+        calls.push((spend_limiter, limit.abi_encode().into()));
     }
     chain.send_all(treasury.private_key, calls).await?;
     Ok(())

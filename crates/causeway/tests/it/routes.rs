@@ -190,7 +190,7 @@ async fn stored(service: &Service, quote: &Value) -> Result<Quote> {
 /// Between transactions the contracts that tokens pass through hold nothing.
 async fn nothing_is_left(chain: &Chain) -> Result<()> {
     let contracts = &chain.contracts;
-    let holders = [contracts.router, contracts.approval_proxy, contracts.purse, contracts.swap_router];
+    let holders = [contracts.router, contracts.approval_proxy, contracts.spend_limiter, contracts.swap_router];
     let currencies = chain.tokens.iter().map(|token| token.address).chain([Address::ZERO]);
     let pairs = currencies.flat_map(|currency| holders.map(|who| (who, currency)));
     for ((who, currency), left) in balances(chain, pairs).await? {

@@ -84,7 +84,7 @@ async fn three_chains_have_the_same_addresses() {
         assert!(head > chain.start_block);
         let guardian = chain.read(chain.contracts.depository, &guardianCall {}).await.unwrap();
         assert_eq!(guardian, devnet.keys.guardian.address);
-        for place in [chain.contracts.approval_proxy, chain.contracts.purse] {
+        for place in [chain.contracts.approval_proxy, chain.contracts.spend_limiter] {
             assert_eq!(chain.read(place, &ROUTERCall {}).await.unwrap(), chain.contracts.router);
         }
         let id = chain.read(chain.contracts.multicall3, &getChainIdCall {}).await.unwrap();
@@ -130,12 +130,12 @@ async fn everyone_has_funds() {
                 let allowed = chain.read(token, &call).await.unwrap();
                 assert!(allowed > U256::ZERO && allowed < inventory, "{symbol}");
                 let limit = limitCall { treasury, filler: filler.address, token };
-                let limit = chain.read(chain.contracts.purse, &limit).await.unwrap();
+                let limit = chain.read(chain.contracts.spend_limiter, &limit).await.unwrap();
                 assert_eq!(limit, allowed, "{symbol}");
                 limits += limit;
                 assert!(chain.balance(Address::ZERO, filler.address).await.unwrap() > ether(10));
             }
-            let call = allowanceCall { owner: treasury, spender: chain.contracts.purse };
+            let call = allowanceCall { owner: treasury, spender: chain.contracts.spend_limiter };
             assert_eq!(chain.read(token, &call).await.unwrap(), limits, "{symbol}");
         }
     }
@@ -204,16 +204,17 @@ async fn deposits_carry_the_public_topics() {
 
 /// Tokens of the treasury and native of the filler in one transaction, which names its order.
 #[tokio::test]
-async fn a_filler_pays_through_the_purse() {
+async fn a_filler_pays_through_the_spend_limiter() {
     let chain = Devnet::shared().await.chain("arbitrum");
     let (treasury, filler) = (chain.fresh_user().await.unwrap(), chain.fresh_user().await.unwrap());
-    let (purse, router, usdc) = (chain.contracts.purse, chain.contracts.router, chain.token("USDC").address);
+    let (spend_limiter, router, usdc) =
+        (chain.contracts.spend_limiter, chain.contracts.router, chain.token("USDC").address);
     let (limit, amount, top_up) = (dollars(500), dollars(200), U256::from(1_000_000));
-    let approve = approveCall { spender: purse, value: limit };
+    let approve = approveCall { spender: spend_limiter, value: limit };
     let set_limit = setLimitCall { filler: filler.address, token: usdc, amount: limit };
-    let calls = [(usdc, approve.abi_encode().into()), (purse, set_limit.abi_encode().into())];
+    let calls = [(usdc, approve.abi_encode().into()), (spend_limiter, set_limit.abi_encode().into())];
     let receipts = chain.send_all(treasury.private_key, calls).await.unwrap();
-    assert_eq!(receipts.iter().map(|r| r.to).collect::<Vec<_>>(), [Some(usdc), Some(purse)]);
+    assert_eq!(receipts.iter().map(|r| r.to).collect::<Vec<_>>(), [Some(usdc), Some(spend_limiter)]);
 
     let recipient = Address::repeat_byte(0x57);
     let tokens = cleanupErc20sCall {
@@ -241,15 +242,15 @@ async fn a_filler_pays_through_the_purse() {
         };
         Bytes::from([call.abi_encode(), vec![7; 32]].concat())
     };
-    chain.send(filler.private_key, purse, top_up, spend(amount)).await.unwrap();
+    chain.send(filler.private_key, spend_limiter, top_up, spend(amount)).await.unwrap();
     assert_eq!(chain.balance(usdc, recipient).await.unwrap(), amount);
     assert_eq!(chain.balance(Address::ZERO, recipient).await.unwrap(), top_up);
     let left = limitCall { treasury: treasury.address, filler: filler.address, token: usdc };
-    assert_eq!(chain.read(purse, &left).await.unwrap(), limit - amount);
+    assert_eq!(chain.read(spend_limiter, &left).await.unwrap(), limit - amount);
     // Others may not, and the filler no more than is left.
     let stranger = chain.fresh_user().await.unwrap();
-    assert!(chain.send(stranger.private_key, purse, top_up, spend(amount)).await.is_err());
-    assert!(chain.send(filler.private_key, purse, top_up, spend(limit)).await.is_err());
+    assert!(chain.send(stranger.private_key, spend_limiter, top_up, spend(amount)).await.is_err());
+    assert!(chain.send(filler.private_key, spend_limiter, top_up, spend(limit)).await.is_err());
     assert_eq!(chain.balance(usdc, router).await.unwrap(), U256::ZERO);
 }
 

@@ -208,7 +208,7 @@ impl Desk {
     /// Whatever stays in a contract on the way belongs to the next caller.
     pub async fn assert_nothing_is_left(&self) {
         let contracts = &self.chain.contracts;
-        for place in [contracts.router, contracts.approval_proxy, contracts.purse, contracts.swap_router] {
+        for place in [contracts.router, contracts.approval_proxy, contracts.spend_limiter, contracts.swap_router] {
             for currency in self.chain.tokens.iter().map(|token| token.address).chain([NATIVE]) {
                 assert_eq!(self.balance(currency, place).await, U256::ZERO, "of {currency} at {place}");
             }

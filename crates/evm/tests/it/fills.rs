@@ -4,9 +4,9 @@ use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
 use devnet::Devnet;
 use evm::SentTx;
-use evm::contracts::{Erc20, Purse};
+use evm::contracts::{Erc20, SpendLimiter};
 use evm::fills::{Fill, Funds};
-use evm::routed::{FromPurse, Message};
+use evm::routed::{FromSpendLimiter, Message};
 use evm::swap::Wrapped;
 
 use crate::desk::{Desk, NATIVE, units};
@@ -39,12 +39,12 @@ impl Story {
     }
 
     /// Lets the sender spend so much of the treasury.
-    async fn purse(&self, symbol: &str, amount: U256) -> FromPurse {
+    async fn spend_limiter(&self, symbol: &str, amount: U256) -> FromSpendLimiter {
         let (chain, treasury) = (self.desk.chain, &Devnet::shared().await.keys.treasury);
-        let (purse, token) = (chain.contracts.purse, self.desk.token(symbol));
-        let limit = Purse::setLimitCall { filler: self.desk.sender.address, token, amount };
-        chain.call(treasury.private_key, purse, &limit).await.unwrap();
-        FromPurse { purse, treasury: treasury.address, token, amount }
+        let (spend_limiter, token) = (chain.contracts.spend_limiter, self.desk.token(symbol));
+        let limit = SpendLimiter::setLimitCall { filler: self.desk.sender.address, token, amount };
+        chain.call(treasury.private_key, spend_limiter, &limit).await.unwrap();
+        FromSpendLimiter { spend_limiter, treasury: treasury.address, token, amount }
     }
 
     async fn send(&self, fill: &Fill<'_>) -> SentTx {
@@ -153,13 +153,13 @@ async fn calls_after_a_trade_of_native_funds() {
 #[tokio::test]
 async fn tokens_of_the_treasury_with_a_top_up() {
     let story = Story::new().await;
-    let purse = story.purse("USDT", units(40, 6)).await;
-    let before = story.desk.balance(purse.token, purse.treasury).await;
-    let fill = Fill { top_up: TOP_UP, ..story.fill(Funds::Purse(purse)) };
+    let spend_limiter = story.spend_limiter("USDT", units(40, 6)).await;
+    let before = story.desk.balance(spend_limiter.token, spend_limiter.treasury).await;
+    let fill = Fill { top_up: TOP_UP, ..story.fill(Funds::SpendLimiter(spend_limiter)) };
     let sent = story.send(&fill).await;
-    story.assert_paid(&sent, purse.token, units(40, 6)).await;
+    story.assert_paid(&sent, spend_limiter.token, units(40, 6)).await;
     story.assert_paid(&sent, NATIVE, TOP_UP).await;
-    assert_eq!(story.desk.balance(purse.token, purse.treasury).await, before - units(40, 6));
+    assert_eq!(story.desk.balance(spend_limiter.token, spend_limiter.treasury).await, before - units(40, 6));
     let error = story.desk.try_send(&fill.message(story.desk.order)).await.unwrap_err();
     assert!(error.contains("revert"), "the limit is used up: {error}");
 }
@@ -169,7 +169,7 @@ async fn tokens_sold_for_the_native_currency_are_paid_apart_from_the_top_up() {
     let story = Story::new().await;
     let (route, input) = (story.desk.route(&["USDC", "ETH"], &[500]), units(600, 6));
     let (trade, output) = story.desk.sell(&route, input).await;
-    let funds = Funds::Purse(story.purse("USDC", input).await);
+    let funds = Funds::SpendLimiter(story.spend_limiter("USDC", input).await);
     let sent = story.send(&Fill { trade: Some(trade), top_up: TOP_UP, ..story.fill(funds) }).await;
     story.assert_paid(&sent, NATIVE, output + TOP_UP).await;
 }
@@ -179,10 +179,10 @@ async fn an_exact_native_output_from_tokens_returns_the_rest() {
     let story = Story::new().await;
     let (route, output) = (story.desk.route(&["USDT", "USDC", "ETH"], &[100, 500]), units(1, 17));
     let (trade, input) = story.desk.buy(&route, output).await;
-    let purse = story.purse("USDT", trade.most_input()).await;
-    let sent = story.send(&Fill { trade: Some(trade), ..story.fill(Funds::Purse(purse)) }).await;
+    let spend_limiter = story.spend_limiter("USDT", trade.most_input()).await;
+    let sent = story.send(&Fill { trade: Some(trade), ..story.fill(Funds::SpendLimiter(spend_limiter)) }).await;
     story.assert_paid(&sent, NATIVE, output).await;
-    assert_eq!(story.rest(purse.token).await, trade.most_input() - input);
+    assert_eq!(story.rest(spend_limiter.token).await, trade.most_input() - input);
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn tokens_sold_for_a_token() {
     let story = Story::new().await;
     let (route, input) = (story.desk.route(&["USDC", "WETH", "TAIL"], &[500, 3000]), units(30, 6));
     let (trade, output) = story.desk.sell(&route, input).await;
-    let funds = Funds::Purse(story.purse("USDC", input).await);
+    let funds = Funds::SpendLimiter(story.spend_limiter("USDC", input).await);
     let sent = story.send(&Fill { trade: Some(trade), ..story.fill(funds) }).await;
     story.assert_paid(&sent, story.desk.token("TAIL"), output).await;
 }
@@ -198,12 +198,13 @@ async fn tokens_sold_for_a_token() {
 #[tokio::test]
 async fn calls_spend_tokens_of_the_treasury() {
     let story = Story::new().await;
-    let (purse, third) = (story.purse("USDC", units(50, 6)).await, story.desk.stranger());
-    let calls = [transfer(purse.token, third, units(20, 6))];
-    let sent = story.send(&Fill { calls: &calls, top_up: TOP_UP, ..story.fill(Funds::Purse(purse)) }).await;
-    assert_eq!(story.paid(&sent, purse.token, story.desk.chain.contracts.router), units(50, 6));
-    assert_eq!(story.desk.balance(purse.token, third).await, units(20, 6));
-    story.assert_paid(&sent, purse.token, units(30, 6)).await;
+    let (spend_limiter, third) = (story.spend_limiter("USDC", units(50, 6)).await, story.desk.stranger());
+    let calls = [transfer(spend_limiter.token, third, units(20, 6))];
+    let sent =
+        story.send(&Fill { calls: &calls, top_up: TOP_UP, ..story.fill(Funds::SpendLimiter(spend_limiter)) }).await;
+    assert_eq!(story.paid(&sent, spend_limiter.token, story.desk.chain.contracts.router), units(50, 6));
+    assert_eq!(story.desk.balance(spend_limiter.token, third).await, units(20, 6));
+    story.assert_paid(&sent, spend_limiter.token, units(30, 6)).await;
     story.assert_paid(&sent, NATIVE, TOP_UP).await;
 }
 
@@ -212,11 +213,12 @@ async fn calls_after_a_trade_of_tokens_find_native_value() {
     let story = Story::new().await;
     let (route, output) = (story.desk.route(&["USDC", "ETH"], &[500]), units(1, 17));
     let (trade, input) = story.desk.buy(&route, output).await;
-    let (purse, third) = (story.purse("USDC", trade.most_input()).await, story.desk.stranger());
+    let (spend_limiter, third) = (story.spend_limiter("USDC", trade.most_input()).await, story.desk.stranger());
     let calls = [Message { to: third, value: units(4, 16), data: Bytes::new() }];
-    let sent = story.send(&Fill { trade: Some(trade), calls: &calls, ..story.fill(Funds::Purse(purse)) }).await;
+    let sent =
+        story.send(&Fill { trade: Some(trade), calls: &calls, ..story.fill(Funds::SpendLimiter(spend_limiter)) }).await;
     assert_eq!(story.paid(&sent, NATIVE, story.desk.chain.contracts.router), output);
     assert_eq!(story.desk.balance(NATIVE, third).await, units(4, 16));
     assert_eq!(story.desk.balance(NATIVE, story.recipient).await, units(6, 16));
-    assert_eq!(story.rest(purse.token).await, trade.most_input() - input);
+    assert_eq!(story.rest(spend_limiter.token).await, trade.most_input() - input);
 }

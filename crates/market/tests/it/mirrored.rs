@@ -41,7 +41,7 @@ pub fn watchlist(chain: &Chain) -> Watchlist {
         treasury: Address::repeat_byte(1),
         wallets: vec![],
         tokens: vec![],
-        purse: None,
+        spend_limiter: None,
         gas_oracle: None,
         tip: 0,
         max_age: PATIENCE,

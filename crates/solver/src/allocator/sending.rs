@@ -126,7 +126,7 @@ fn pay(
         gas,
         currency: Address::ZERO,
         amount: Amount::ZERO,
-        through_purse: false,
+        through_spend_limiter: false,
     };
     let reserve = handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit);
     let Payers { lanes, outstanding, .. } = payers::lock(tx, chain, snapshot.block)?;

@@ -161,7 +161,7 @@ async fn calls_that_revert_are_refused_with_what_they_said() -> Result<()> {
     assert_eq!((code, &answer["errorCode"]), (400, &json!("DESTINATION_TX_FAILED")), "{answer}");
     assert_eq!(answer["errorData"], "0xc0ffee01");
     let tried = &answer["failedCallData"];
-    assert_eq!(tried["to"], json!(to.chain.contracts.purse));
+    assert_eq!(tried["to"], json!(to.chain.contracts.spend_limiter));
     assert!(harness.fillers.iter().any(|filler| tried["from"] == json!(filler.address)));
     assert!(tried["data"].as_str().unwrap().contains(&hex::encode(target)));
     nothing_is_left(to.chain).await?;

@@ -10,7 +10,7 @@ use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
 use causeway::service::Service;
 use evm::calldata;
-use evm::contracts::Purse;
+use evm::contracts::SpendLimiter;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
@@ -235,17 +235,17 @@ const STOCK_CENTS: u64 = 100_000_000;
 /// The treasury holds all that it may pay out, so that every pair has its direct way.
 async fn stock(harness: &Harness) -> Result<()> {
     for chain in CHAINS {
-        let purse = harness.chain(chain).contracts.purse;
+        let spend_limiter = harness.chain(chain).contracts.spend_limiter;
         let mut calls = Vec::new();
         for symbol in ["WETH", "USDT", "DAI"] {
             let place = place(harness, chain, symbol);
             let stock = place.worth(STOCK_CENTS);
             place.chain.set_token_balance(place.currency, harness.treasury.address, stock).await?;
-            calls.push((place.currency, calldata::approve(purse, stock)));
+            calls.push((place.currency, calldata::approve(spend_limiter, stock)));
             for filler in &harness.fillers {
-                let limit = Purse::setLimitCall { filler: filler.address, token: place.currency, amount: stock };
+                let limit = SpendLimiter::setLimitCall { filler: filler.address, token: place.currency, amount: stock };
                 calls.push((place.currency, calldata::approve(filler.address, stock)));
-                calls.push((purse, limit.abi_encode().into()));
+                calls.push((spend_limiter, limit.abi_encode().into()));
             }
         }
         harness.chain(chain).send_all(harness.treasury.private_key, calls).await?;

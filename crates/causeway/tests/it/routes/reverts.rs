@@ -8,7 +8,7 @@ use causeway::service::Service;
 use devnet::{Account, Chain};
 use domain::ids::{ChainId, RequestId};
 use evm::calldata;
-use evm::contracts::Purse;
+use evm::contracts::SpendLimiter;
 use evm::swap::SwapRouter;
 use serde_json::{Value, json};
 use store::Tx;
@@ -77,7 +77,7 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
         assert!(status["details"].as_str().unwrap().contains(details), "{status}");
         let failure = failed.failure.as_ref().unwrap();
         assert_eq!((failure.reason.as_str(), &json!(failure.details)), (reason, &status["details"]));
-        assert_eq!((failed.target, failed.chain.0), (Some(to.chain.contracts.purse), to.chain.id));
+        assert_eq!((failed.target, failed.chain.0), (Some(to.chain.contracts.spend_limiter), to.chain.id));
         // What the failed fill burnt comes off, at the price both chains have: three thousand dollars.
         let burnt = failed.fee.unwrap().units() * U256::from(3_000) / U256::from(10u64).pow(U256::from(12));
         let kept = wish.amount - ended.returned;
@@ -184,7 +184,7 @@ async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> 
     let by_treasury = |to: Address, data: Bytes| Ahead { from: treasury, to, data };
     let approvals = harness.fillers.iter().map(|filler| calldata::approve(filler.address, U256::ZERO));
     let limits = harness.fillers.iter().map(|filler| {
-        let limit = Purse::setLimitCall { filler: filler.address, token: usdc.currency, amount: U256::ZERO };
+        let limit = SpendLimiter::setLimitCall { filler: filler.address, token: usdc.currency, amount: U256::ZERO };
         Bytes::from(limit.abi_encode())
     });
     let mover = weth.holder(weth.worth(100_000_000)).await?;
@@ -208,9 +208,9 @@ async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> 
             "Too little received",
         ),
         (
-            // Gas beside the tokens goes through the purse, whatever the pools are like.
+            // Gas beside the tokens goes through the spend limiter, whatever the pools are like.
             Wish::exact_input(from, usdc, 10_000).with(json!({"topupGas": true})),
-            limits.map(|data| by_treasury(there.contracts.purse, data)).collect(),
+            limits.map(|data| by_treasury(there.contracts.spend_limiter, data)).collect(),
             "SOLVER_CAPACITY_EXCEEDED",
             "LimitExceeded(",
         ),

@@ -4,21 +4,21 @@ pragma solidity =0.8.37;
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {Test} from "forge-std/Test.sol";
-import {Purse} from "../src/Purse.sol";
+import {SpendLimiter} from "../src/SpendLimiter.sol";
 import {Router} from "../src/Router.sol";
 import {Usdt} from "../src/devnet/Usdt.sol";
-import {IPurse} from "../src/interfaces/IPurse.sol";
+import {ISpendLimiter} from "../src/interfaces/ISpendLimiter.sol";
 import {Call3Value, CallResult, IRouter} from "../src/interfaces/IRouter.sol";
 import {Calls, Intruder, TestExchange, TestNft} from "./utils/Actors.sol";
 import {FalseToken, FeeToken, HookToken, IdleToken, TestToken} from "./utils/HostileTokens.sol";
 
-contract PurseTest is Test {
+contract SpendLimiterTest is Test {
     using Calls for Call3Value[];
 
     uint256 internal constant HELD = type(uint128).max;
 
     Router internal router = new Router();
-    Purse internal purse = new Purse(address(router));
+    SpendLimiter internal spendLimiter = new SpendLimiter(address(router));
     TestToken internal token = new TestToken();
     TestToken internal other = new TestToken();
     TestExchange internal exchange = new TestExchange();
@@ -38,12 +38,12 @@ contract PurseTest is Test {
     function fund(address account, TestToken currency, uint256 approved) internal {
         currency.mint(account, HELD);
         vm.prank(account);
-        currency.approve(address(purse), approved);
+        currency.approve(address(spendLimiter), approved);
     }
 
     function setLimit(address by, address currency, uint256 amount) internal {
         vm.prank(treasury);
-        purse.setLimit(by, currency, amount);
+        spendLimiter.setLimit(by, currency, amount);
     }
 
     function deliver(address currency, uint256 amount) internal view returns (Call3Value[] memory) {
@@ -56,7 +56,7 @@ contract PurseTest is Test {
 
     /// @dev The plainest spend, by whoever is pranked.
     function spend(address currency, uint256 amount) internal {
-        purse.spend(treasury, currency, amount, deliver(currency, amount), filler, address(0), "");
+        spendLimiter.spend(treasury, currency, amount, deliver(currency, amount), filler, address(0), "");
     }
 
     function spendData(address from, uint256 amount, Call3Value[] memory calls)
@@ -64,11 +64,11 @@ contract PurseTest is Test {
         view
         returns (bytes memory)
     {
-        return abi.encodeCall(IPurse.spend, (from, address(token), amount, calls, thief, thief, ""));
+        return abi.encodeCall(ISpendLimiter.spend, (from, address(token), amount, calls, thief, thief, ""));
     }
 
     function limitExceeded(uint256 amount, uint256 remaining) internal view returns (bytes memory) {
-        return abi.encodeWithSelector(IPurse.LimitExceeded.selector, address(token), amount, remaining);
+        return abi.encodeWithSelector(ISpendLimiter.LimitExceeded.selector, address(token), amount, remaining);
     }
 
     function notArrived(address currency, uint256 expected, uint256 balance)
@@ -76,11 +76,11 @@ contract PurseTest is Test {
         pure
         returns (bytes memory)
     {
-        return abi.encodeWithSelector(IPurse.NotArrived.selector, currency, expected, balance);
+        return abi.encodeWithSelector(ISpendLimiter.NotArrived.selector, currency, expected, balance);
     }
 
     function assertNothingStays() internal view {
-        address[2] memory places = [address(router), address(purse)];
+        address[2] memory places = [address(router), address(spendLimiter)];
         for (uint256 i = 0; i < places.length; ++i) {
             assertEq(places[i].balance, 0);
             assertEq(token.balanceOf(places[i]), 0);
@@ -90,15 +90,15 @@ contract PurseTest is Test {
 
     /// @dev Ours alone: nobody else publishes this contract.
     function test_selectors_are_the_ones_the_services_use() public pure {
-        assertEq(IPurse.spend.selector, bytes4(0x6bfad608));
-        assertEq(IPurse.setLimit.selector, bytes4(0x21d4e316));
-        assertEq(IPurse.limit.selector, bytes4(0x5b6cbc5d));
+        assertEq(ISpendLimiter.spend.selector, bytes4(0x6bfad608));
+        assertEq(ISpendLimiter.setLimit.selector, bytes4(0x21d4e316));
+        assertEq(ISpendLimiter.limit.selector, bytes4(0x5b6cbc5d));
     }
 
     function test_construction_refuses_a_zero_router() public {
-        vm.expectRevert(IPurse.AddressCannotBeZero.selector);
-        new Purse(address(0));
-        assertEq(purse.ROUTER(), address(router));
+        vm.expectRevert(ISpendLimiter.AddressCannotBeZero.selector);
+        new SpendLimiter(address(0));
+        assertEq(spendLimiter.ROUTER(), address(router));
     }
 
     // ---- limits ----
@@ -113,22 +113,22 @@ contract PurseTest is Test {
     ) public {
         vm.assume(by != address(router) && else_ != owner && else_ != by && else_ != currency);
         vm.startPrank(owner);
-        vm.expectEmit(address(purse));
-        emit IPurse.LimitSet(owner, by, currency, first);
-        purse.setLimit(by, currency, first);
-        assertEq(purse.limit(owner, by, currency), first);
-        purse.setLimit(by, currency, second);
+        vm.expectEmit(address(spendLimiter));
+        emit ISpendLimiter.LimitSet(owner, by, currency, first);
+        spendLimiter.setLimit(by, currency, first);
+        assertEq(spendLimiter.limit(owner, by, currency), first);
+        spendLimiter.setLimit(by, currency, second);
         vm.stopPrank();
-        assertEq(purse.limit(owner, by, currency), second);
-        assertEq(purse.limit(else_, by, currency), 0);
-        assertEq(purse.limit(owner, else_, currency), 0);
-        assertEq(purse.limit(owner, by, else_), 0);
+        assertEq(spendLimiter.limit(owner, by, currency), second);
+        assertEq(spendLimiter.limit(else_, by, currency), 0);
+        assertEq(spendLimiter.limit(owner, else_, currency), 0);
+        assertEq(spendLimiter.limit(owner, by, else_), 0);
     }
 
     function test_the_router_gets_no_limit() public {
         vm.prank(treasury);
-        vm.expectRevert(IPurse.RouterCannotSpend.selector);
-        purse.setLimit(address(router), address(token), 1);
+        vm.expectRevert(ISpendLimiter.RouterCannotSpend.selector);
+        spendLimiter.setLimit(address(router), address(token), 1);
     }
 
     function testFuzz_every_spend_counts_against_the_limit(uint128 granted, uint128 first, uint128 second)
@@ -142,13 +142,13 @@ contract PurseTest is Test {
         vm.startPrank(filler);
         spend(address(token), first);
         uint256 remaining = granted - first;
-        assertEq(purse.limit(treasury, filler, address(token)), remaining);
+        assertEq(spendLimiter.limit(treasury, filler, address(token)), remaining);
         bool within = second <= remaining;
         if (!within) vm.expectRevert(limitExceeded(second, remaining));
-        purse.spend(treasury, address(token), second, calls, filler, address(0), "");
+        spendLimiter.spend(treasury, address(token), second, calls, filler, address(0), "");
         vm.stopPrank();
         assertEq(token.balanceOf(recipient), first + (within ? uint256(second) : 0));
-        assertEq(purse.limit(treasury, filler, address(token)), within ? remaining - second : remaining);
+        assertEq(spendLimiter.limit(treasury, filler, address(token)), within ? remaining - second : remaining);
         assertNothingStays();
     }
 
@@ -156,7 +156,7 @@ contract PurseTest is Test {
         setLimit(filler, address(token), type(uint256).max);
         vm.prank(filler);
         spend(address(token), 5);
-        assertEq(purse.limit(treasury, filler, address(token)), type(uint256).max - 5);
+        assertEq(spendLimiter.limit(treasury, filler, address(token)), type(uint256).max - 5);
     }
 
     function test_a_limit_can_be_taken_back() public {
@@ -164,7 +164,7 @@ contract PurseTest is Test {
         setLimit(filler, address(token), 0);
         vm.prank(filler);
         vm.expectRevert(limitExceeded(1, 0));
-        purse.spend(treasury, address(token), 1, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(token), 1, new Call3Value[](0), filler, address(0), "");
     }
 
     function test_a_spend_that_fails_leaves_the_limit() public {
@@ -173,15 +173,15 @@ contract PurseTest is Test {
             Calls.one(address(exchange), 0, abi.encodeCall(TestExchange.swap, (token, other, 0, 1)));
         vm.prank(filler);
         vm.expectRevert(TestExchange.TooLittle.selector);
-        purse.spend(treasury, address(token), 10, calls, filler, address(0), "");
-        assertEq(purse.limit(treasury, filler, address(token)), 10);
+        spendLimiter.spend(treasury, address(token), 10, calls, filler, address(0), "");
+        assertEq(spendLimiter.limit(treasury, filler, address(token)), 10);
         assertEq(token.balanceOf(treasury), HELD);
     }
 
     /// @dev The approval bounds all fillers together.
     function test_the_approval_bounds_what_the_limits_allow() public {
         vm.prank(treasury);
-        token.approve(address(purse), 10);
+        token.approve(address(spendLimiter), 10);
         setLimit(filler, address(token), 10);
         setLimit(thief, address(token), 10);
         vm.prank(filler);
@@ -189,7 +189,7 @@ contract PurseTest is Test {
         Call3Value[] memory calls = steal(address(token));
         vm.prank(thief);
         vm.expectRevert();
-        purse.spend(treasury, address(token), 5, calls, thief, thief, "");
+        spendLimiter.spend(treasury, address(token), 5, calls, thief, thief, "");
         assertEq(token.balanceOf(treasury), HELD - 6);
     }
 
@@ -202,12 +202,12 @@ contract PurseTest is Test {
         bytes memory data = spendData(treasury, amount, steal(address(token)));
         vm.prank(by);
         vm.expectRevert(limitExceeded(amount, 0));
-        (bool success,) = address(purse).call(data);
+        (bool success,) = address(spendLimiter).call(data);
         assertTrue(success);
         assertEq(token.balanceOf(treasury), HELD);
     }
 
-    /// @dev Both have approved the purse; only one has let the filler spend.
+    /// @dev Both have approved the spendLimiter; only one has let the filler spend.
     function testFuzz_a_limit_serves_one_treasury(uint128 amount) public {
         amount = uint128(bound(amount, 1, HELD));
         address second = makeAddr("second treasury");
@@ -216,8 +216,8 @@ contract PurseTest is Test {
         Call3Value[] memory calls = deliver(address(token), amount);
         vm.startPrank(filler);
         vm.expectRevert(limitExceeded(amount, 0));
-        purse.spend(second, address(token), amount, calls, filler, address(0), "");
-        purse.spend(treasury, address(token), amount, calls, filler, address(0), "");
+        spendLimiter.spend(second, address(token), amount, calls, filler, address(0), "");
+        spendLimiter.spend(treasury, address(token), amount, calls, filler, address(0), "");
         vm.stopPrank();
         assertEq(token.balanceOf(second), HELD);
         assertEq(token.balanceOf(treasury), HELD - amount);
@@ -228,30 +228,30 @@ contract PurseTest is Test {
         setLimit(filler, address(other), 10);
         vm.prank(filler);
         vm.expectRevert(limitExceeded(1, 0));
-        purse.spend(treasury, address(token), 1, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(token), 1, new Call3Value[](0), filler, address(0), "");
     }
 
     /// @dev The treasury itself spends only what it has let itself spend.
     function test_an_approval_alone_serves_nobody() public {
         vm.prank(treasury);
         vm.expectRevert(limitExceeded(1, 0));
-        purse.spend(treasury, address(token), 1, new Call3Value[](0), treasury, address(0), "");
+        spendLimiter.spend(treasury, address(token), 1, new Call3Value[](0), treasury, address(0), "");
     }
 
     function test_calls_reach_neither_the_treasury_nor_the_purse() public {
         setLimit(filler, address(token), 10);
         bytes[4] memory attempts = [
             abi.encodeCall(IERC20.transferFrom, (treasury, thief, 1)),
-            abi.encodeCall(IERC20.transferFrom, (address(purse), thief, 1)),
+            abi.encodeCall(IERC20.transferFrom, (address(spendLimiter), thief, 1)),
             spendData(treasury, 1, steal(address(token))),
             spendData(treasury, 0, new Call3Value[](0))
         ];
         for (uint256 i = 0; i < attempts.length; ++i) {
-            address target = i < 2 ? address(token) : address(purse);
+            address target = i < 2 ? address(token) : address(spendLimiter);
             Call3Value[] memory calls = Calls.one(target, 0, attempts[i]).then(recipient, 0, "");
             calls[0].allowFailure = true;
             vm.prank(filler);
-            CallResult[] memory results = purse.spend(treasury, address(0), 0, calls, filler, address(0), "");
+            CallResult[] memory results = spendLimiter.spend(treasury, address(0), 0, calls, filler, address(0), "");
             assertFalse(results[0].success);
             assertTrue(results[1].success);
             vm.prank(thief);
@@ -259,7 +259,7 @@ contract PurseTest is Test {
             assertFalse(results[0].success);
         }
         assertEq(token.balanceOf(treasury), HELD);
-        assertEq(purse.limit(treasury, filler, address(token)), 10);
+        assertEq(spendLimiter.limit(treasury, filler, address(token)), 10);
     }
 
     /// @dev Anyone may make the router a treasury. It has nothing to spend, and a move to itself brings nothing.
@@ -268,14 +268,14 @@ contract PurseTest is Test {
         token.mint(address(router), amount);
         vm.startPrank(thief);
         router.multicall(
-            Calls.one(address(token), 0, abi.encodeCall(IERC20.approve, (address(purse), amount)))
-                .then(address(purse), 0, abi.encodeCall(IPurse.setLimit, (thief, address(token), amount))),
+            Calls.one(address(token), 0, abi.encodeCall(IERC20.approve, (address(spendLimiter), amount)))
+                .then(address(spendLimiter), 0, abi.encodeCall(ISpendLimiter.setLimit, (thief, address(token), amount))),
             thief,
             thief,
             ""
         );
         vm.expectRevert(notArrived(address(token), 2 * uint256(amount), amount));
-        purse.spend(address(router), address(token), amount, new Call3Value[](0), thief, thief, "");
+        spendLimiter.spend(address(router), address(token), amount, new Call3Value[](0), thief, thief, "");
         vm.stopPrank();
     }
 
@@ -308,14 +308,14 @@ contract PurseTest is Test {
         emit IRouter.SolverCallExecuted(address(router), calls[0].callData, 0);
         vm.prank(filler);
         CallResult[] memory results =
-            purse.spend(treasury, address(token), amount, calls, filler, address(0), abi.encode(metadata));
+            spendLimiter.spend(treasury, address(token), amount, calls, filler, address(0), abi.encode(metadata));
         assertEq(results.length, 1);
         assertTrue(results[0].success);
         assertEq(token.balanceOf(recipient), amount);
         assertEq(token.balanceOf(treasury), HELD - amount);
         assertEq(token.balanceOf(address(router)), stray);
-        assertEq(purse.limit(treasury, filler, address(token)), 0);
-        assertEq(token.allowance(treasury, address(purse)), HELD - amount);
+        assertEq(spendLimiter.limit(treasury, filler, address(token)), 0);
+        assertEq(token.allowance(treasury, address(spendLimiter)), HELD - amount);
     }
 
     function testFuzz_spend_delivers_with_a_native_top_up(uint128 amount, uint96 value, uint96 topUp) public {
@@ -330,7 +330,7 @@ contract PurseTest is Test {
         vm.expectEmit(address(router));
         emit IRouter.SolverNativeTransfer(recipient, topUp);
         vm.prank(filler);
-        purse.spend{value: value}(treasury, address(token), amount, calls, refundTo, address(0), "");
+        spendLimiter.spend{value: value}(treasury, address(token), amount, calls, refundTo, address(0), "");
         assertEq(token.balanceOf(recipient), amount);
         assertEq(recipient.balance, topUp);
         assertEq(refundTo.balance, value - topUp);
@@ -349,7 +349,7 @@ contract PurseTest is Test {
         calls = calls.then(address(router), 0, Calls.cleanup(address(other), recipient, 0));
         calls = calls.then(address(router), 0, Calls.cleanup(address(token), recipient, 0));
         vm.prank(filler);
-        purse.spend(treasury, address(token), amount, calls, recipient, address(0), "");
+        spendLimiter.spend(treasury, address(token), amount, calls, recipient, address(0), "");
         assertEq(other.balanceOf(recipient), used);
         assertEq(token.balanceOf(recipient), amount - used);
         assertEq(token.balanceOf(address(exchange)), used);
@@ -364,7 +364,7 @@ contract PurseTest is Test {
             Calls.one(address(token), 0, abi.encodeCall(IERC20.approve, (address(exchange), amount)));
         calls = calls.then(address(exchange), 0, abi.encodeCall(TestExchange.sell, (token, amount)));
         vm.prank(filler);
-        purse.spend{value: value}(treasury, address(token), amount, calls, recipient, address(0), "");
+        spendLimiter.spend{value: value}(treasury, address(token), amount, calls, recipient, address(0), "");
         assertEq(recipient.balance, uint256(amount) + value);
         assertNothingStays();
     }
@@ -373,14 +373,14 @@ contract PurseTest is Test {
         amount = uint128(bound(amount, 1, HELD));
         setLimit(filler, address(token), amount);
         bytes memory data = abi.encodeCall(
-            IPurse.spend,
+            ISpendLimiter.spend,
             (treasury, address(token), amount, deliver(address(token), amount), filler, address(0), "")
         );
         vm.prank(filler);
-        (bool success,) = address(purse).call(abi.encodePacked(data, tail, id));
+        (bool success,) = address(spendLimiter).call(abi.encodePacked(data, tail, id));
         assertTrue(success);
         assertEq(token.balanceOf(recipient), amount);
-        assertEq(purse.limit(treasury, filler, address(token)), 0);
+        assertEq(spendLimiter.limit(treasury, filler, address(token)), 0);
     }
 
     function testFuzz_nothing_spent_is_a_multicall(address by, address from, address currency, uint96 value)
@@ -391,7 +391,7 @@ contract PurseTest is Test {
         vm.deal(by, value);
         uint256 before = recipient.balance;
         vm.prank(by);
-        purse.spend{value: value}(
+        spendLimiter.spend{value: value}(
             from, currency, 0, Calls.one(recipient, value, ""), recipient, address(0), ""
         );
         assertEq(recipient.balance, before + value);
@@ -402,19 +402,19 @@ contract PurseTest is Test {
         TestNft nft = new TestNft();
         Call3Value[] memory calls =
             Calls.one(address(nft), 0, abi.encodeCall(TestNft.safeMint, (address(router), 7)));
-        purse.spend(treasury, address(token), 0, calls, filler, recipient, "");
+        spendLimiter.spend(treasury, address(token), 0, calls, filler, recipient, "");
         assertEq(nft.ownerOf(7), recipient);
         calls = Calls.one(address(nft), 0, abi.encodeCall(TestNft.safeMint, (address(router), 8)));
         vm.expectRevert();
-        purse.spend(treasury, address(token), 0, calls, filler, address(purse), "");
+        spendLimiter.spend(treasury, address(token), 0, calls, filler, address(spendLimiter), "");
     }
 
     function test_a_token_without_answers_is_moved() public {
         Usdt usdt = new Usdt(address(this));
         usdt.mint(treasury, 100);
         vm.startPrank(treasury);
-        usdt.approve(address(purse), 100);
-        purse.setLimit(filler, address(usdt), 100);
+        usdt.approve(address(spendLimiter), 100);
+        spendLimiter.setLimit(filler, address(usdt), 100);
         vm.stopPrank();
         vm.prank(filler);
         spend(address(usdt), 100);
@@ -426,29 +426,29 @@ contract PurseTest is Test {
     function test_a_zero_refund_recipient_is_refused() public {
         setLimit(filler, address(token), 1);
         vm.startPrank(filler);
-        vm.expectRevert(IPurse.RefundToCannotBeZero.selector);
-        purse.spend(treasury, address(token), 1, new Call3Value[](0), address(0), address(0), "");
-        vm.expectRevert(IPurse.RefundToCannotBeZero.selector);
-        purse.spend(treasury, address(token), 0, new Call3Value[](0), address(0), address(0), "");
+        vm.expectRevert(ISpendLimiter.RefundToCannotBeZero.selector);
+        spendLimiter.spend(treasury, address(token), 1, new Call3Value[](0), address(0), address(0), "");
+        vm.expectRevert(ISpendLimiter.RefundToCannotBeZero.selector);
+        spendLimiter.spend(treasury, address(token), 0, new Call3Value[](0), address(0), address(0), "");
         vm.stopPrank();
     }
 
     function test_native_never_stays_in_the_purse() public {
         vm.startPrank(filler);
-        vm.expectRevert(abi.encodeWithSelector(IRouter.NativeTransferFailed.selector, address(purse), 1));
-        purse.spend{value: 1}(
-            treasury, address(token), 0, new Call3Value[](0), address(purse), address(0), ""
+        vm.expectRevert(abi.encodeWithSelector(IRouter.NativeTransferFailed.selector, address(spendLimiter), 1));
+        spendLimiter.spend{value: 1}(
+            treasury, address(token), 0, new Call3Value[](0), address(spendLimiter), address(0), ""
         );
-        (bool success,) = address(purse).call{value: 1}("");
+        (bool success,) = address(spendLimiter).call{value: 1}("");
         assertFalse(success);
         vm.stopPrank();
     }
 
-    /// @dev The purse does not look after tokens once they are in the router: the calls must.
+    /// @dev The spendLimiter does not look after tokens once they are in the router: the calls must.
     function test_tokens_left_in_the_router_belong_to_the_next_caller() public {
         setLimit(filler, address(token), 10);
         vm.prank(filler);
-        purse.spend(treasury, address(token), 10, deliver(address(token), 7), filler, address(0), "");
+        spendLimiter.spend(treasury, address(token), 10, deliver(address(token), 7), filler, address(0), "");
         assertEq(token.balanceOf(address(router)), 3);
         vm.prank(thief);
         router.multicall(steal(address(token)), thief, thief, "");
@@ -460,8 +460,8 @@ contract PurseTest is Test {
     function arm(TestToken currency) internal {
         currency.mint(treasury, 100);
         vm.startPrank(treasury);
-        currency.approve(address(purse), 100);
-        purse.setLimit(filler, address(currency), 100);
+        currency.approve(address(spendLimiter), 100);
+        spendLimiter.setLimit(filler, address(currency), 100);
         vm.stopPrank();
     }
 
@@ -470,9 +470,9 @@ contract PurseTest is Test {
         arm(fee);
         vm.prank(filler);
         vm.expectRevert(notArrived(address(fee), 100, 90));
-        purse.spend(treasury, address(fee), 100, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(fee), 100, new Call3Value[](0), filler, address(0), "");
         assertEq(fee.balanceOf(treasury), 100);
-        assertEq(purse.limit(treasury, filler, address(fee)), 100);
+        assertEq(spendLimiter.limit(treasury, filler, address(fee)), 100);
     }
 
     /// @dev What strayed into the router does not make up for it.
@@ -484,9 +484,9 @@ contract PurseTest is Test {
         idle.mint(address(router), 100);
         vm.startPrank(filler);
         vm.expectRevert(notArrived(address(idle), 200, 100));
-        purse.spend(treasury, address(idle), 100, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(idle), 100, new Call3Value[](0), filler, address(0), "");
         vm.expectRevert();
-        purse.spend(treasury, address(no), 100, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(no), 100, new Call3Value[](0), filler, address(0), "");
         vm.stopPrank();
     }
 
@@ -494,7 +494,7 @@ contract PurseTest is Test {
         setLimit(filler, address(0xdead), 1);
         vm.prank(filler);
         vm.expectRevert();
-        purse.spend(treasury, address(0xdead), 1, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(0xdead), 1, new Call3Value[](0), filler, address(0), "");
     }
 
     /// @dev Anyone can register a receiver hook for the router with tokens that have such hooks.
@@ -508,7 +508,7 @@ contract PurseTest is Test {
         );
         vm.prank(filler);
         vm.expectRevert(notArrived(address(hook), 100, 0));
-        purse.spend(treasury, address(hook), 100, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(hook), 100, new Call3Value[](0), filler, address(0), "");
     }
 
     function test_more_than_was_asked_for_is_refused() public {
@@ -517,7 +517,7 @@ contract PurseTest is Test {
         hook.arm(address(hook), abi.encodeCall(TestToken.mint, (address(router), 1)), true);
         vm.prank(filler);
         vm.expectRevert(notArrived(address(hook), 100, 101));
-        purse.spend(treasury, address(hook), 100, new Call3Value[](0), filler, address(0), "");
+        spendLimiter.spend(treasury, address(hook), 100, new Call3Value[](0), filler, address(0), "");
     }
 
     // ---- reentrancy ----
@@ -526,7 +526,7 @@ contract PurseTest is Test {
         HookToken hook = new HookToken();
         arm(hook);
         setLimit(address(hook), address(token), 5);
-        hook.arm(address(purse), spendData(treasury, 5, steal(address(token))), late);
+        hook.arm(address(spendLimiter), spendData(treasury, 5, steal(address(token))), late);
         vm.prank(filler);
         spend(address(hook), 100);
         assertFalse(hook.lastSuccess());
@@ -540,17 +540,17 @@ contract PurseTest is Test {
         Intruder intruder = new Intruder();
         setLimit(filler, address(token), 10);
         setLimit(address(intruder), address(token), 10);
-        intruder.arm(address(purse), spendData(treasury, 10, steal(address(token))));
+        intruder.arm(address(spendLimiter), spendData(treasury, 10, steal(address(token))));
         Call3Value[] memory calls = deliver(address(token), 10);
         if (!paid) calls = calls.then(address(intruder), 0, abi.encodeCall(Intruder.poke, ()));
         address refundTo = paid ? address(intruder) : filler;
         vm.prank(filler);
-        purse.spend{value: 1}(treasury, address(token), 10, calls, refundTo, address(0), "");
+        spendLimiter.spend{value: 1}(treasury, address(token), 10, calls, refundTo, address(0), "");
         assertTrue(intruder.tried());
         assertFalse(intruder.entered());
         assertEq(bytes4(intruder.answer()), ReentrancyGuardTransient.ReentrancyGuardReentrantCall.selector);
         assertEq(token.balanceOf(treasury), HELD - 10);
-        assertEq(purse.limit(treasury, address(intruder), address(token)), 10);
+        assertEq(spendLimiter.limit(treasury, address(intruder), address(token)), 10);
         assertNothingStays();
     }
 
@@ -562,7 +562,7 @@ contract PurseTest is Test {
         Call3Value[] memory calls = Calls.one(address(intruder), 0, abi.encodeCall(Intruder.poke, ()))
             .then(address(router), 0, Calls.cleanup(address(token), recipient, 10));
         vm.prank(filler);
-        purse.spend(treasury, address(token), 10, calls, filler, address(0), "");
+        spendLimiter.spend(treasury, address(token), 10, calls, filler, address(0), "");
         assertTrue(intruder.tried());
         assertFalse(intruder.entered());
         assertEq(token.balanceOf(recipient), 10);

@@ -3,14 +3,14 @@ pragma solidity =0.8.37;
 
 import {Call3Value, CallResult} from "./IRouter.sol";
 
-/// @title Purse
+/// @title SpendLimiter
 /// @notice Lets a filler spend tokens of a treasury through the router, up to a limit, in one transaction. The
 /// treasury approves this contract, which moves tokens to the router and nowhere else, and sets what each filler may
 /// spend of each token. So a leaked filler key takes at most its limits, and the calls of a fill, which run as the
 /// router, reach neither the treasury nor this contract.
 /// @dev It has no owner and keeps nothing but limits; any number of treasuries may use it. What is sent here by
 /// mistake stays here.
-interface IPurse {
+interface ISpendLimiter {
     /// @notice `treasury` lets `filler` spend `amount` of `token` from now on.
     event LimitSet(address indexed treasury, address indexed filler, address indexed token, uint256 amount);
 

@@ -4,17 +4,17 @@ pragma solidity =0.8.37;
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
-import {IPurse} from "./interfaces/IPurse.sol";
+import {ISpendLimiter} from "./interfaces/ISpendLimiter.sol";
 import {Call3Value, CallResult, IRouter} from "./interfaces/IRouter.sol";
 
-/// @notice See `IPurse`.
-contract Purse is IPurse, ReentrancyGuardTransient {
+/// @notice See `ISpendLimiter`.
+contract SpendLimiter is ISpendLimiter, ReentrancyGuardTransient {
     using SafeERC20 for IERC20;
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc ISpendLimiter
     address public immutable ROUTER;
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc ISpendLimiter
     mapping(address treasury => mapping(address filler => mapping(address token => uint256 remaining))) public
         limit;
 
@@ -23,14 +23,14 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         ROUTER = router;
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc ISpendLimiter
     function setLimit(address filler, address token, uint256 amount) external {
         if (filler == ROUTER) revert RouterCannotSpend();
         limit[msg.sender][filler][token] = amount;
         emit LimitSet(msg.sender, filler, token, amount);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc ISpendLimiter
     function spend(
         address treasury,
         address token,

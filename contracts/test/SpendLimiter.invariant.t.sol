@@ -5,22 +5,22 @@ import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {CommonBase} from "forge-std/Base.sol";
 import {StdUtils} from "forge-std/StdUtils.sol";
 import {Test} from "forge-std/Test.sol";
-import {Purse} from "../src/Purse.sol";
+import {SpendLimiter} from "../src/SpendLimiter.sol";
 import {Router} from "../src/Router.sol";
-import {IPurse} from "../src/interfaces/IPurse.sol";
+import {ISpendLimiter} from "../src/interfaces/ISpendLimiter.sol";
 import {Call3Value, IRouter} from "../src/interfaces/IRouter.sol";
 import {Calls, Intruder, TestExchange} from "./utils/Actors.sol";
 import {TestToken} from "./utils/HostileTokens.sol";
 
 /// @notice Two treasuries and two fillers, each treasury with its own limits for each filler, and an intruder, a
-/// filler too, who is poked in the middle of every fill. Each treasury has approved the purse for all it holds.
-contract PurseHandler is CommonBase, StdUtils {
+/// filler too, who is poked in the middle of every fill. Each treasury has approved the spendLimiter for all it holds.
+contract SpendLimiterHandler is CommonBase, StdUtils {
     using Calls for Call3Value[];
 
     uint256 public constant HELD = 1e36;
 
     Router public immutable router = new Router();
-    Purse public immutable purse = new Purse(address(router));
+    SpendLimiter public immutable spendLimiter = new SpendLimiter(address(router));
     TestToken public immutable token = new TestToken();
     TestToken public immutable other = new TestToken();
     TestExchange public immutable exchange = new TestExchange();
@@ -44,8 +44,8 @@ contract PurseHandler is CommonBase, StdUtils {
         for (uint256 i = 0; i < treasuries.length; ++i) {
             token.mint(treasuries[i], HELD);
             vm.startPrank(treasuries[i]);
-            token.approve(address(purse), HELD);
-            purse.setLimit(address(intruder), address(token), HELD);
+            token.approve(address(spendLimiter), HELD);
+            spendLimiter.setLimit(address(intruder), address(token), HELD);
             vm.stopPrank();
         }
     }
@@ -53,7 +53,7 @@ contract PurseHandler is CommonBase, StdUtils {
     function setLimit(bool which, bool who, uint96 amount) external {
         (address treasury, address filler) = pick(which, who);
         vm.prank(treasury);
-        purse.setLimit(filler, address(token), amount);
+        spendLimiter.setLimit(filler, address(token), amount);
         granted[treasury][filler] = spent[treasury][filler] + amount;
     }
 
@@ -62,7 +62,7 @@ contract PurseHandler is CommonBase, StdUtils {
         external
     {
         (address treasury, address filler) = pick(which, who);
-        uint256 remaining = purse.limit(treasury, filler, address(token));
+        uint256 remaining = spendLimiter.limit(treasury, filler, address(token));
         if (remaining == 0) return;
         amount = bound(amount, 1, remaining);
         topUp = uint96(bound(topUp, 0, value));
@@ -74,7 +74,7 @@ contract PurseHandler is CommonBase, StdUtils {
         }
         vm.deal(filler, value);
         vm.prank(filler);
-        purse.spend{value: value}(treasury, address(token), amount, calls, filler, address(0), "");
+        spendLimiter.spend{value: value}(treasury, address(token), amount, calls, filler, address(0), "");
         count(treasury, filler, amount);
         delivered += amount;
         deliveredNative += topUp;
@@ -83,7 +83,7 @@ contract PurseHandler is CommonBase, StdUtils {
     /// @dev Part of it is swapped for the payee, who also gets the rest.
     function swap(bool which, bool who, uint256 amount, uint256 used, uint8 attack) external {
         (address treasury, address filler) = pick(which, who);
-        uint256 remaining = purse.limit(treasury, filler, address(token));
+        uint256 remaining = spendLimiter.limit(treasury, filler, address(token));
         if (remaining == 0) return;
         amount = bound(amount, 1, remaining);
         used = bound(used, 1, amount);
@@ -96,7 +96,7 @@ contract PurseHandler is CommonBase, StdUtils {
         calls = calls.then(address(router), 0, Calls.cleanup(address(other), PAYEE, 0));
         calls = calls.then(address(router), 0, Calls.cleanup(address(token), PAYEE, 0));
         vm.prank(filler);
-        purse.spend(treasury, address(token), amount, calls, filler, address(0), "");
+        spendLimiter.spend(treasury, address(token), amount, calls, filler, address(0), "");
         count(treasury, filler, amount);
         delivered += amount - used;
         deliveredOther += used;
@@ -106,9 +106,9 @@ contract PurseHandler is CommonBase, StdUtils {
     function steal(bool which, bool who, uint96 excess, uint8 attack) external {
         (address treasury, address filler) = pick(which, who);
         address by = attack % 2 == 0 ? THIEF : filler;
-        uint256 amount = purse.limit(treasury, by, address(token)) + 1 + excess;
+        uint256 amount = spendLimiter.limit(treasury, by, address(token)) + 1 + excess;
         vm.prank(by);
-        (bool success,) = address(purse).call(spendData(treasury, amount));
+        (bool success,) = address(spendLimiter).call(spendData(treasury, amount));
         success;
         vm.prank(by);
         (success,) = address(router).call(attackData(attack));
@@ -124,7 +124,7 @@ contract PurseHandler is CommonBase, StdUtils {
     }
 
     function withIntruder(Call3Value[] memory calls, uint8 attack) private returns (Call3Value[] memory) {
-        if (attack % 2 == 0) intruder.arm(address(purse), spendData(treasuries[attack / 128], 1));
+        if (attack % 2 == 0) intruder.arm(address(spendLimiter), spendData(treasuries[attack / 128], 1));
         else intruder.arm(address(router), attackData(attack / 2));
         ++intrusions;
         return calls.then(address(intruder), 0, abi.encodeCall(Intruder.poke, ()));
@@ -132,7 +132,7 @@ contract PurseHandler is CommonBase, StdUtils {
 
     function spendData(address treasury, uint256 amount) private view returns (bytes memory) {
         Call3Value[] memory calls = Calls.one(address(router), 0, Calls.cleanup(address(token), THIEF, 0));
-        return abi.encodeCall(IPurse.spend, (treasury, address(token), amount, calls, THIEF, THIEF, ""));
+        return abi.encodeCall(ISpendLimiter.spend, (treasury, address(token), amount, calls, THIEF, THIEF, ""));
     }
 
     function attackData(uint8 attack) private view returns (bytes memory) {
@@ -143,21 +143,21 @@ contract PurseHandler is CommonBase, StdUtils {
     }
 }
 
-contract PurseInvariantTest is Test {
-    PurseHandler internal handler = new PurseHandler();
+contract SpendLimiterInvariantTest is Test {
+    SpendLimiterHandler internal handler = new SpendLimiterHandler();
 
     function setUp() public {
         bytes4[] memory selectors = new bytes4[](4);
-        selectors[0] = PurseHandler.setLimit.selector;
-        selectors[1] = PurseHandler.deliver.selector;
-        selectors[2] = PurseHandler.swap.selector;
-        selectors[3] = PurseHandler.steal.selector;
+        selectors[0] = SpendLimiterHandler.setLimit.selector;
+        selectors[1] = SpendLimiterHandler.deliver.selector;
+        selectors[2] = SpendLimiterHandler.swap.selector;
+        selectors[3] = SpendLimiterHandler.steal.selector;
         targetContract(address(handler));
         targetSelector(FuzzSelector({addr: address(handler), selectors: selectors}));
     }
 
-    function invariant_nothing_stays_in_router_or_purse() public view {
-        address[2] memory places = [address(handler.router()), address(handler.purse())];
+    function invariant_nothing_stays_in_router_or_limiter() public view {
+        address[2] memory places = [address(handler.router()), address(handler.spendLimiter())];
         for (uint256 i = 0; i < 2; ++i) {
             assertEq(places[i].balance, 0);
             assertEq(handler.token().balanceOf(places[i]), 0);
@@ -170,7 +170,7 @@ contract PurseInvariantTest is Test {
             address treasury = handler.treasuries(i);
             for (uint256 j = 0; j < 2; ++j) {
                 address filler = handler.fillers(j);
-                uint256 remaining = handler.purse().limit(treasury, filler, address(handler.token()));
+                uint256 remaining = handler.spendLimiter().limit(treasury, filler, address(handler.token()));
                 assertEq(handler.spent(treasury, filler) + remaining, handler.granted(treasury, filler));
             }
             assertEq(handler.token().balanceOf(treasury), handler.HELD() - handler.spentOf(treasury));
