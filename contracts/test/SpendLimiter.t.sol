@@ -238,7 +238,7 @@ contract SpendLimiterTest is Test {
         spendLimiter.spend(treasury, address(token), 1, new Call3Value[](0), treasury, address(0), "");
     }
 
-    function test_calls_reach_neither_the_treasury_nor_the_purse() public {
+    function test_calls_reach_neither_the_treasury_nor_the_spend_limiter() public {
         setLimit(filler, address(token), 10);
         bytes[4] memory attempts = [
             abi.encodeCall(IERC20.transferFrom, (treasury, thief, 1)),
@@ -433,7 +433,7 @@ contract SpendLimiterTest is Test {
         vm.stopPrank();
     }
 
-    function test_native_never_stays_in_the_purse() public {
+    function test_native_never_stays_in_the_spend_limiter() public {
         vm.startPrank(filler);
         vm.expectRevert(abi.encodeWithSelector(IRouter.NativeTransferFailed.selector, address(spendLimiter), 1));
         spendLimiter.spend{value: 1}(
@@ -522,7 +522,7 @@ contract SpendLimiterTest is Test {
 
     // ---- reentrancy ----
 
-    function testFuzz_a_token_cannot_enter_the_purse(bool late) public {
+    function testFuzz_a_token_cannot_enter_the_spend_limiter(bool late) public {
         HookToken hook = new HookToken();
         arm(hook);
         setLimit(address(hook), address(token), 5);
@@ -536,7 +536,7 @@ contract SpendLimiterTest is Test {
     }
 
     /// @dev The intruder is a filler itself, and is called in the middle or paid at the end.
-    function testFuzz_a_call_cannot_enter_the_purse(bool paid) public {
+    function testFuzz_a_call_cannot_enter_the_spend_limiter(bool paid) public {
         Intruder intruder = new Intruder();
         setLimit(filler, address(token), 10);
         setLimit(address(intruder), address(token), 10);

@@ -44,8 +44,8 @@ pub struct LossBody {
     recovered_at: Option<i64>,
 }
 
-impl From<losses::Stored> for LossBody {
-    fn from(stored: losses::Stored) -> Self {
+impl From<losses::LossRow> for LossBody {
+    fn from(stored: losses::LossRow) -> Self {
         let loss = stored.loss;
         Self {
             request_id: loss.request.to_string(),

@@ -7,7 +7,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use store::risk;
-use store::treasury_transfers::{self, Stored, TreasuryTransferId};
+use store::treasury_transfers::{self, TreasuryTransferId, TreasuryTransferRow};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
@@ -117,8 +117,8 @@ pub struct ReceiptBody {
     reason: String,
 }
 
-impl From<Stored> for ReceiptBody {
-    fn from(stored: Stored) -> Self {
+impl From<TreasuryTransferRow> for ReceiptBody {
+    fn from(stored: TreasuryTransferRow) -> Self {
         let transfer = stored.transfer;
         Self {
             id: stored.id.0,

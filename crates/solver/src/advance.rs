@@ -4,7 +4,7 @@ use domain::fail::RefundFailReason;
 use domain::request::{self, Event, Next, State, Step};
 use serde::Serialize;
 use store::dues::Due;
-use store::payments::{Purpose, Stored};
+use store::payments::{Purpose, PaymentRow};
 use store::requests::Request;
 use store::{Tx, deposits, dues, events, payments, requests};
 
@@ -23,7 +23,7 @@ pub fn advance(
     event: Event,
     figures: &impl Serialize,
     context: &PayContext,
-) -> Result<Vec<Stored>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     let mut paid = Vec::new();
     let mut next_event = Some(event);
     // A payment that turns out impossible is itself an event; there is at most one such turn.

@@ -20,7 +20,7 @@ use metrics::counter;
 use serde::Serialize;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
-use store::payments::{Mined, PaymentId, Purpose, Stored};
+use store::payments::{Mined, PaymentId, Purpose, PaymentRow};
 use store::treasury_transfers::TreasuryTransferId;
 use store::records::{Direction, Record};
 use store::requests::Request;
@@ -252,7 +252,7 @@ fn apply(
     head: Head,
     event: &BlockEvent,
     context: &PayContext,
-) -> Result<Vec<Stored>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     match event {
         BlockEvent::Deposit(seen) => crate::deposits::apply(tx, handle, head, seen, context),
         BlockEvent::Executed(done) => same_chain::apply(tx, head, handle, done, context),
@@ -314,7 +314,7 @@ fn apply(
 }
 
 /// A transaction of one of our wallets is in a block: ours, or somebody else holds the key.
-fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
+fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let chain = handle.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
         if handle.is_treasury_lane(sent.from) {
@@ -409,7 +409,7 @@ pub(crate) fn sent_record(handle: &ChainHandle, head: Head, sent: &SentTx, reque
 }
 
 /// What a payment must bring its recipient: what it spends or, where that is traded on the way, what it is traded for.
-fn owed(stored: &Stored, request: Option<&Request>) -> (Address, Amount) {
+fn owed(stored: &PaymentRow, request: Option<&Request>) -> (Address, Amount) {
     let payment = &stored.payment;
     let traded = request.filter(|_| payment.purpose == Purpose::Fill).map(|request| &request.quote);
     match traded.filter(|quote| quote.destination_swap.is_some()) {
@@ -419,14 +419,14 @@ fn owed(stored: &Stored, request: Option<&Request>) -> (Address, Amount) {
 }
 
 /// Same nonce and same contents: one of our attempts, whatever fees it was mined with.
-pub(crate) fn is_attempt(stored: &Stored, sent: &SentTx) -> bool {
-    let Stored { payment, .. } = stored;
+pub(crate) fn is_attempt(stored: &PaymentRow, sent: &SentTx) -> bool {
+    let PaymentRow { payment, .. } = stored;
     let contents = (Some(payment.target), payment.value.units(), &payment.data);
     contents == (sent.to, sent.value, &sent.input) as (Option<Address>, U256, &Bytes) || is_cancel(stored, sent)
 }
 
 /// The transfer of nothing to itself that uses up the nonce of a payment that was given up.
-fn is_cancel(stored: &Stored, sent: &SentTx) -> bool {
+fn is_cancel(stored: &PaymentRow, sent: &SentTx) -> bool {
     stored.cancelled && uses_up_nonce(sent)
 }
 
@@ -446,7 +446,7 @@ fn foreign(tx: &mut Tx<'_>, handle: &ChainHandle, sent: &SentTx) -> Result<(), S
 }
 
 /// The block of a payment is final: it stands, or it is void by proof and its order is free.
-fn finalise(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
+fn finalise(tx: &mut Tx<'_>, stored: &PaymentRow, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let mut request = requests::lock(tx, stored.payment.request)?;
     let state = payment::step(stored.state, payment::Event::Finalised)?;
     payments::set_state(tx, stored.id, state, context.now)?;
@@ -499,7 +499,7 @@ fn was_ahead(tx: &mut Tx<'_>, request: Option<&Request>) -> Result<bool, SolverE
 }
 
 /// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.
-fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
+fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let mut request = requests::lock(tx, due.request)?;
     let Some(due) = dues::find(tx, due.purpose, due.subject)? else { return Ok(Vec::new()) };
     let open = request.as_ref().is_some_and(|request| !request.state.is_terminal());

@@ -13,7 +13,7 @@ use domain::money::{Amount, UsdMicros};
 use evm::steps::Entry;
 use evm::{LocalSigner, Nodes, Watch};
 use market::Snapshot;
-use store::payments::Stored;
+use store::payments::PaymentRow;
 use store::risk::Limits;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -62,7 +62,7 @@ pub struct Wallet {
     pub address: Address,
     pub key: Option<LocalSigner>,
     /// None while no lane task of this process runs.
-    inbox: ArcSwapOption<mpsc::Sender<Stored>>,
+    inbox: ArcSwapOption<mpsc::Sender<PaymentRow>>,
 }
 
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl ChainHandle {
     }
 
     /// Makes the lanes' inboxes anew, one per wallet and the keeper's last: what was in the old ones is found in the database.
-    pub fn open_inboxes(&self) -> Vec<mpsc::Receiver<Stored>> {
+    pub fn open_inboxes(&self) -> Vec<mpsc::Receiver<PaymentRow>> {
         let open = |wallet: &Wallet| {
             let (inbox, receiver) = mpsc::channel(INBOX);
             wallet.inbox.store(Some(Arc::new(inbox)));
@@ -254,7 +254,7 @@ impl ChainHandle {
     }
 
     /// Hands a committed payment to its lane. One that does not fit is found in the database at the next block.
-    pub fn hand_over(&self, payment: Stored) {
+    pub fn hand_over(&self, payment: PaymentRow) {
         let wallet = self.lanes().find(|wallet| wallet.address == payment.payment.wallet);
         if let Some(inbox) = wallet.and_then(|wallet| wallet.inbox.load_full()) {
             let _ = inbox.try_send(payment);

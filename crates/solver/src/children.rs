@@ -5,7 +5,7 @@ use alloy::primitives::keccak256;
 use domain::fail::{FailReason, RefundFailReason};
 use domain::ids::{OrderId, RequestId};
 use domain::request::{Event, State};
-use store::deposits::Stored;
+use store::deposits::DepositRow;
 use store::requests::{Child, Request};
 use store::{Tx, deposits, events, records, requests};
 
@@ -15,7 +15,7 @@ use crate::error::SolverError;
 use crate::solver::PayContext;
 
 /// The same deposit is always the same child.
-pub fn id(stored: &Stored) -> RequestId {
+pub fn id(stored: &DepositRow) -> RequestId {
     let key = key(&stored.deposit);
     RequestId(keccak256([b"child".as_slice(), key.as_slice()].concat()))
 }
@@ -24,7 +24,7 @@ pub fn id(stored: &Stored) -> RequestId {
 pub fn open(
     tx: &mut Tx<'_>,
     parent: &Request,
-    stored: &Stored,
+    stored: &DepositRow,
     reason: FailReason,
     context: &PayContext,
 ) -> Result<(), SolverError> {
@@ -41,7 +41,7 @@ pub fn open(
 }
 
 /// What became of a deposit's return, for its child, if it has one.
-pub fn meet(tx: &mut Tx<'_>, stored: &Stored, event: Event, context: &PayContext) -> Result<(), SolverError> {
+pub fn meet(tx: &mut Tx<'_>, stored: &DepositRow, event: Event, context: &PayContext) -> Result<(), SolverError> {
     if let Some(mut child) = requests::lock(tx, id(stored))?
         && child.state == State::Refunding
     {
@@ -51,14 +51,14 @@ pub fn meet(tx: &mut Tx<'_>, stored: &Stored, event: Event, context: &PayContext
 }
 
 /// Nothing goes back: there is too little of it, or nobody to take it.
-pub fn cannot_return(tx: &mut Tx<'_>, stored: &Stored, custodial: bool, context: &PayContext) -> Result<(), SolverError> {
+pub fn cannot_return(tx: &mut Tx<'_>, stored: &DepositRow, custodial: bool, context: &PayContext) -> Result<(), SolverError> {
     let reason =
         if custodial { RefundFailReason::RefundRecipientIsVasp } else { RefundFailReason::AmountTooLowToRefund };
     meet(tx, stored, Event::RefundImpossible { reason }, context)
 }
 
 /// A reorg took the deposit away. Should it land again, the child is opened again.
-pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<(), SolverError> {
+pub fn vanish(tx: &mut Tx<'_>, stored: &DepositRow, context: &PayContext) -> Result<(), SolverError> {
     requests::close_child(tx, id(stored), FailReason::DepositReorged, context.now)?;
     Ok(())
 }

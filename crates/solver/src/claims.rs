@@ -17,10 +17,10 @@ use domain::payment::State as PaymentState;
 use domain::time::Timestamp;
 use evm::ChainError;
 use evm::calldata::Claimed;
-use store::claims::{self, Claim, Stored};
+use store::claims::{self, Claim, ClaimRow};
 use store::dues::Due;
 use store::ledger::{self as app_ledger, Opened};
-use store::payments::{Purpose, Stored as Paid};
+use store::payments::{PaymentRow, Purpose};
 use store::{StoreError, Tx, dues, payments};
 use tracing::{info, warn};
 
@@ -124,7 +124,7 @@ impl Solver {
     }
 }
 
-fn is_open(stored: &Stored, now: Timestamp) -> Result<(), ClaimError> {
+fn is_open(stored: &ClaimRow, now: Timestamp) -> Result<(), ClaimError> {
     if stored.state != State::Asked {
         return Err(ClaimError::Used);
     }
@@ -201,7 +201,7 @@ fn is_served(wallet: Address, recipient: Address, context: &PayContext) -> Resul
 }
 
 /// The wallet has signed: what it claims is set aside and its payment decided, or due.
-fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<Paid>, ClaimError> {
+fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<PaymentRow>, ClaimError> {
     let stored = claims::lock(tx, id)?.ok_or(ClaimError::NotAsked)?;
     is_open(&stored, context.now)?;
     let claim = &stored.claim;
@@ -219,7 +219,7 @@ fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<Paid
     Ok(send(tx, claim, context)?)
 }
 
-fn set_state(tx: &mut Tx<'_>, stored: &Stored, event: Event, context: &PayContext) -> Result<(), SolverError> {
+fn set_state(tx: &mut Tx<'_>, stored: &ClaimRow, event: Event, context: &PayContext) -> Result<(), SolverError> {
     Ok(claims::set_state(tx, stored.claim.id, step(stored.state, event)?, context.now)?)
 }
 
@@ -229,7 +229,7 @@ fn hold(claim: &Claim, attempt: u32) -> Hold {
 }
 
 /// Decides the payment, or leaves it to be decided.
-fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<Paid>, SolverError> {
+fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<PaymentRow>, SolverError> {
     let decimals = context.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
     let due = Due {
         purpose: Purpose::Claim,
@@ -271,7 +271,7 @@ pub fn call(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<PaymentC
 
 /// The block of a claim's payment is final: what was set aside is spent or, where nothing was paid, free again. What we
 /// gave up ourselves is sent once more.
-pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayContext) -> Result<Vec<Paid>, SolverError> {
+pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let stored = claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::InvariantViolated("a payment of no claim"))?;
     let claim = &stored.claim;
     let open = app_ledger::open_hold_of(tx, HoldKind::Claim, claim.id)?;

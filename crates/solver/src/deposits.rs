@@ -10,9 +10,9 @@ use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
 use evm::{Head, Id, SeenDeposit};
 use serde::Serialize;
-use store::deposits::{Deposit, DepositId, ReturnDue, Stored};
+use store::deposits::{Deposit, DepositId, ReturnDue, DepositRow};
 use store::dues::Due;
-use store::payments::{Payment, Purpose, Stored as Paid};
+use store::payments::{Payment, PaymentRow, Purpose};
 use store::records::{Direction, Record};
 use store::requests::Request;
 use store::{Tx, deposits, payouts, records, requests, settlements, depository_ledger};
@@ -36,7 +36,7 @@ pub fn apply(
     head: Head,
     seen: &SeenDeposit,
     context: &PayContext,
-) -> Result<Vec<Paid>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     if !counts(handle, seen) {
         return Ok(Vec::new());
     }
@@ -47,7 +47,7 @@ pub fn apply(
     };
     let deposit = as_row(handle, head, seen, request.as_ref());
     let stored = match deposits::insert(tx, &deposit, context.now)? {
-        Some(id) => Stored { id, state: State::Seen, deposit, refused: None },
+        Some(id) => DepositRow { id, state: State::Seen, deposit, refused: None },
         None => {
             let known = deposits::find(tx, deposit.chain, deposit.tx, deposit.ordinal)?;
             let known = known.ok_or(SolverError::InvariantViolated("a deposit is there and is not"))?;
@@ -64,7 +64,7 @@ pub fn apply(
             }
             let state = deposit::step(State::Gone, deposit::Event::Landed)?;
             deposits::moved(tx, known.id, &deposit, state)?;
-            Stored { id: known.id, state, deposit, refused: None }
+            DepositRow { id: known.id, state, deposit, refused: None }
         }
     };
     if let Some(request) = &request {
@@ -111,10 +111,10 @@ fn record(handle: &ChainHandle, head: Head, seen: &SeenDeposit, request: Request
 /// Enough blocks stand on a deposit: it counts from here on.
 pub fn confirm(
     tx: &mut Tx<'_>,
-    stored: &Stored,
+    stored: &DepositRow,
     request: Option<&mut Request>,
     context: &PayContext,
-) -> Result<Vec<Paid>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     let deposit = &stored.deposit;
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
     // Held, not returned: what to do with it is for a person to decide.
@@ -175,11 +175,11 @@ fn ended(quote: &Quote, context: &PayContext) -> Option<FailReason> {
 /// A deposit that pays for no order is sent back once it is final; one that names an order is a request of its own.
 fn refuse(
     tx: &mut Tx<'_>,
-    stored: &Stored,
+    stored: &DepositRow,
     named: Option<&Request>,
     reason: FailReason,
     context: &PayContext,
-) -> Result<Vec<Paid>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     deposits::refuse(tx, stored.id, reason)?;
     if let Some(parent) = named {
         children::open(tx, parent, stored, reason, context)?;
@@ -200,9 +200,9 @@ fn tie(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, SolverErr
 pub fn return_to_depositor(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
-    stored: &Stored,
+    stored: &DepositRow,
     context: &PayContext,
-) -> Result<Vec<Paid>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     let (deposit, key) = (&stored.deposit, key(&stored.deposit));
     let reason = stored.refused.filter(|reason| is_returnable(*reason));
     let custodial = context.screening.custodial.contains(&deposit.depositor);
@@ -302,7 +302,7 @@ pub(crate) fn return_key(chain: ChainId, tx: B256, ordinal: u32) -> B256 {
 }
 
 /// A reorg took the deposit's block away.
-pub fn vanish(tx: &mut Tx<'_>, stored: &Stored, context: &PayContext) -> Result<Vec<Paid>, SolverError> {
+pub fn vanish(tx: &mut Tx<'_>, stored: &DepositRow, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Vanished)?)?;
     deposits::set_gone_at(tx, stored.id, context.now)?;
     children::vanish(tx, stored, context)?;

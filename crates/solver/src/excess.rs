@@ -9,7 +9,7 @@ use domain::quote::Quote;
 use serde_json::json;
 use store::deposits::Deposit;
 use store::dues::Due;
-use store::payments::{Purpose, Stored};
+use store::payments::{Purpose, PaymentRow};
 use store::requests::Request;
 use store::{Tx, deposits, fast_fills, requests, settlements};
 
@@ -27,7 +27,7 @@ pub fn is_too_much(quote: &Quote, deposit: &Deposit, context: &PayContext) -> Re
 }
 
 /// Pays back the excess of an order's deposit, if there is one and its time has come. Asking again is harmless.
-pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<Vec<Stored>, SolverError> {
+pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
     let Some(tied) = deposits::of_order(tx, order)? else { return Ok(Vec::new()) };
     // What comes beyond a fill ahead of its deposit is the integrator's, who stood for it.

@@ -18,12 +18,12 @@ use domain::quote::{OrderTerms, Quote};
 use domain::request::{Event, State};
 use domain::time::Timestamp;
 use serde_json::json;
-use store::deposits::Stored as Deposit;
+use store::deposits::DepositRow;
 use store::dues::Due;
 use store::fast_fills::FastFill;
 use store::ledger::{self, Opened};
 use store::losses::Loss;
-use store::payments::{Purpose, Stored};
+use store::payments::{PaymentRow, Purpose};
 use store::requests::Request;
 use store::{StoreError, Tx, deposits, dues, fast_fills, losses, payments, requests, settlements};
 
@@ -108,7 +108,7 @@ impl Solver {
     }
 }
 
-fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer, Vec<Stored>), FastFillError> {
+fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer, Vec<PaymentRow>), FastFillError> {
     let found = requests::find(tx, wish.request)?.ok_or(FastFillError::NotFound)?;
     let done = Ok((Answer::Done, Vec::new()));
     if matches!(found.state, State::Success | State::Refunded) {
@@ -272,7 +272,7 @@ pub fn is_ahead(tx: &mut Tx<'_>, request: &Request) -> Result<bool, SolverError>
 
 /// The deposit of an order that was to be filled ahead of it has taken its slot: the hold ends. If nothing was paid yet,
 /// the deposit pays for the order like any other.
-pub fn landed(tx: &mut Tx<'_>, deposit: &Deposit, request: &Request, context: &PayContext) -> Result<(), SolverError> {
+pub fn landed(tx: &mut Tx<'_>, deposit: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(fast) = fast_fills::of_order(tx, request.order_id)? else { return Ok(()) };
     if settlements::outcome(tx, request.order_id)?.is_none() {
         dues::withdraw(tx, request.id)?;
@@ -304,7 +304,7 @@ pub fn filled(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Resul
 }
 
 /// What the deposit brought more or less than was counted on.
-fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &Deposit, context: &PayContext) -> Result<(), SolverError> {
+fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &DepositRow, context: &PayContext) -> Result<(), SolverError> {
     let price = price_now(deposit.deposit.chain, deposit.deposit.currency, context);
     let delta = difference(fast, deposit.deposit.amount, price)?;
     let deposit = deposit.id.0;

@@ -15,7 +15,7 @@ use domain::money::Amount;
 use evm::{At, NonceTag, calldata};
 use metrics::gauge;
 use store::lanes::Lane;
-use store::payments::{Fees, Payment, Purpose, Stored, UnderWay};
+use store::payments::{Fees, Payment, Purpose, PaymentRow, UnderWay};
 use store::gas_refills::{self, RefillWish};
 use store::{Tx, lanes, payments};
 use tokio_util::sync::CancellationToken;
@@ -188,7 +188,7 @@ fn fill_up(
     levels: GasLevels,
     seen: &Seen,
     context: &PayContext,
-) -> Result<Vec<Stored>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     let Some((handle, snapshot)) = context.on(chain) else { return Ok(Vec::new()) };
     lanes::register(tx, chain, handle.treasury)?;
     let lanes = lanes::lock(tx, chain)?;
@@ -265,7 +265,7 @@ fn spare(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &Seen, fees: Fees, count: 
     Ok(seen.treasury.saturating_sub(Amount::new(out)))
 }
 
-fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, refill: Refill, fees: Fees, context: &PayContext) -> Result<Stored, SolverError> {
+fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, refill: Refill, fees: Fees, context: &PayContext) -> Result<PaymentRow, SolverError> {
     let chain = handle.id();
     let nonce = lanes::take_nonce(tx, chain, handle.treasury)?;
     let name = name(chain, handle.treasury, nonce);

@@ -12,7 +12,7 @@ use evm::{SignedTx, TxFields};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::counter;
-use store::payments::{Attempt, Fees, Purpose, Stored};
+use store::payments::{Attempt, Fees, Purpose, PaymentRow};
 use store::{Tx, payments, requests};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ pub async fn run(
     solver: Arc<Solver>,
     handle: Arc<ChainHandle>,
     lane: usize,
-    mut inbox: mpsc::Receiver<Stored>,
+    mut inbox: mpsc::Receiver<PaymentRow>,
     stop: CancellationToken,
 ) {
     let mut blocks = handle.taken.subscribe();
@@ -79,7 +79,7 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) {
     }
 }
 
-async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, payment: Stored) {
+async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, payment: PaymentRow) {
     if let Err(error) = send(solver, handle, lane, &payment).await {
         warn!(
             request.id = %payment.payment.request, chain.id = %handle.id(), error = %Chained(&error),
@@ -89,7 +89,7 @@ async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, p
 }
 
 /// Signs and sends one payment to every node at once, then notes that it is out.
-async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, stored: &Stored) -> Result<(), SolverError> {
+async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, stored: &PaymentRow) -> Result<(), SolverError> {
     let signed = sign(handle, lane, stored)?;
     solver.crash("payment.signed");
     let sent = handle.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
@@ -118,7 +118,7 @@ async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, stor
 
 fn note_sent(
     tx: &mut Tx<'_>,
-    stored: &Stored,
+    stored: &PaymentRow,
     hash: alloy::primitives::B256,
     context: &PayContext,
 ) -> Result<(), SolverError> {
@@ -136,7 +136,7 @@ fn note_sent(
     Ok(())
 }
 
-fn sign(handle: &ChainHandle, lane: usize, stored: &Stored) -> Result<SignedTx, SolverError> {
+fn sign(handle: &ChainHandle, lane: usize, stored: &PaymentRow) -> Result<SignedTx, SolverError> {
     let wallet = handle.wallet(lane).ok_or(SolverError::InvariantViolated("a lane without a wallet"))?;
     let payment = &stored.payment;
     if wallet.address != payment.wallet {
@@ -181,12 +181,12 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     let chain = handle.id();
     let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
     let Some(head) = unmined.first() else { return Ok(()) };
-    let waited = |stored: &Stored| solver.now().millis().saturating_sub(stored.attempted_at.millis());
+    let waited = |stored: &PaymentRow| solver.now().millis().saturating_sub(stored.attempted_at.millis());
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     if waited(head) < millis(handle.block_time() * 2) {
         // Nothing should have been mined yet. What no node has taken goes out again, unless it is only just on its way.
-        let untaken = |stored: &&Stored| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
-        let untaken: Vec<Stored> = unmined.iter().filter(untaken).cloned().collect();
+        let untaken = |stored: &&PaymentRow| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
+        let untaken: Vec<PaymentRow> = unmined.iter().filter(untaken).cloned().collect();
         return send_again(solver, handle, lane, &untaken).await;
     }
     let bump_after = millis(handle.settings.bump_after);
@@ -205,7 +205,7 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
 }
 
 /// In the order of their nonces, a few at a time.
-async fn send_again(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, queue: &[Stored]) -> Result<(), SolverError> {
+async fn send_again(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, queue: &[PaymentRow]) -> Result<(), SolverError> {
     if queue.is_empty() {
         return Ok(());
     }
@@ -218,7 +218,7 @@ async fn send_again(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
 
 /// Whether a payment should be given up: a fill whose order is about to end, or one that no node has taken for so long
 /// that it stands in the way of all behind it. What is mined in the end decides.
-async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &Stored) -> Result<bool, SolverError> {
+async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &PaymentRow) -> Result<bool, SolverError> {
     let age = solver.now().millis().saturating_sub(head.created_at.millis());
     if head.state == State::Decided && age > i64::try_from(UNTAKEN.as_millis()).unwrap_or(i64::MAX) {
         return Ok(true);
@@ -238,9 +238,9 @@ async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &Sto
 async fn bump(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
-    stored: &Stored,
+    stored: &PaymentRow,
     cancels: bool,
-) -> Result<Option<Stored>, SolverError> {
+) -> Result<Option<PaymentRow>, SolverError> {
     let more = |fee: u64| fee.saturating_add(fee / 8).saturating_add(1);
     let current = solver.market.latest(handle.id()).map_or(0, |snapshot| snapshot.max_fee());
     let max_fee = more(stored.fees.max_fee).max(u64::try_from(current).unwrap_or(u64::MAX));
@@ -271,7 +271,7 @@ async fn bump(
     }
     solver.crash("bump.committed");
     counter!("causeway_bumps_total", "chain" => handle.id().to_string()).increment(1);
-    Ok(written.then(|| Stored { fees, attempts: ordinal, attempted_at: now, cancelled: cancels, ..stored.clone() }))
+    Ok(written.then(|| PaymentRow { fees, attempts: ordinal, attempted_at: now, cancelled: cancels, ..stored.clone() }))
 }
 
 /// How long a lane waits before it offers more, unless configured: a handful of blocks, and never less than a while.

@@ -8,7 +8,7 @@ use domain::money::UsdMicros;
 use domain::time::Timestamp;
 use metrics::counter;
 use serde_json::json;
-use store::deposits::Stored;
+use store::deposits::DepositRow;
 use store::losses::Loss;
 use store::requests::Request;
 use store::{Tx, deposits, losses, requests, risk, settlements};
@@ -22,7 +22,7 @@ use crate::solver::PayContext;
 use crate::sponsor;
 
 /// A deposit left the slot of an order that something was paid for.
-pub fn open(tx: &mut Tx<'_>, gone: &Stored, request: &Request, context: &PayContext) -> Result<(), SolverError> {
+pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(terms) = &request.quote.terms else { return Ok(()) };
     let deposit = &gone.deposit;
     let usd = context.on(deposit.chain).map(|(handle, _)| worth(&request.quote, handle, deposit.currency, deposit.amount));
@@ -41,7 +41,7 @@ pub fn open(tx: &mut Tx<'_>, gone: &Stored, request: &Request, context: &PayCont
 }
 
 /// Whether a deposit may take the slot. Before anything was paid every deposit that belongs to the order may.
-pub fn takes_place(tx: &mut Tx<'_>, stored: &Stored, request: &Request) -> Result<bool, SolverError> {
+pub fn takes_place(tx: &mut Tx<'_>, stored: &DepositRow, request: &Request) -> Result<bool, SolverError> {
     let order = request.order_id;
     if settlements::outcome(tx, order)?.is_none() || deposits::of_order(tx, order)?.is_some() {
         return Ok(true);
@@ -51,7 +51,7 @@ pub fn takes_place(tx: &mut Tx<'_>, stored: &Stored, request: &Request) -> Resul
 }
 
 /// A deposit has taken the slot: what was missing no longer is.
-pub fn recover(tx: &mut Tx<'_>, stored: &Stored, request: &Request, context: &PayContext) -> Result<(), SolverError> {
+pub fn recover(tx: &mut Tx<'_>, stored: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(known) = losses::find(tx, request.order_id)? else { return Ok(()) };
     if loss::step(known.state, Event::Landed) == known.state {
         return Ok(());

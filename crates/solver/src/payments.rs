@@ -12,7 +12,7 @@ use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
-use store::payments::{Fees, Outstanding, Payment, Purpose, Stored};
+use store::payments::{Fees, Outstanding, Payment, Purpose, PaymentRow};
 use store::{Tx, contracts, deposits, dues, fast_fills, lanes, outcomes, payers, payments, risk, settlements};
 
 use crate::claims;
@@ -28,7 +28,7 @@ use crate::sponsor::{self, Asked};
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// Committed with the unit: lane, nonce and contents are fixed.
-    Paid(Box<Stored>),
+    Paid(Box<PaymentRow>),
     /// The due row stays, and is tried again when something changes.
     NotNow(Reason),
     /// The order already has its outcome; nothing is owed.

@@ -17,7 +17,7 @@ use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
 use evm::{At, Head, NonceTag, SentTx, calldata};
-use store::payments::{Fees, Payment, PaymentId, Purpose, Stored};
+use store::payments::{Fees, Payment, PaymentId, Purpose, PaymentRow};
 use store::payouts::Kind;
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
@@ -184,7 +184,7 @@ fn settle_import(
 
 /// A transaction whose nonce this database has given to a payment. If the chain shows another payment there, two
 /// databases have paid from one wallet: this one cannot hold both, and must not go on as if it knew of neither.
-fn beside(stored: &Stored, sent: &SentTx) -> Result<Import, SolverError> {
+fn beside(stored: &PaymentRow, sent: &SentTx) -> Result<Import, SolverError> {
     if is_attempt(stored, sent) {
         return Ok(Import::Known);
     }
@@ -358,7 +358,7 @@ mod tests {
     const WALLET: Address = Address::repeat_byte(1);
     const TARGET: Address = Address::repeat_byte(2);
 
-    fn known(data: Bytes) -> Stored {
+    fn known(data: Bytes) -> PaymentRow {
         let payment = Payment {
             purpose: Purpose::Fill,
             subject: B256::ZERO,
@@ -375,7 +375,7 @@ mod tests {
             currency: Address::ZERO,
             amount: Amount::ZERO,
         };
-        Stored {
+        PaymentRow {
             id: PaymentId(1),
             state: State::Decided,
             payment,

@@ -12,7 +12,7 @@ use domain::request::State;
 use domain::revert::Deed;
 use domain::time::Timestamp;
 use evm::Replayed;
-use store::payments::{Purpose, Stored};
+use store::payments::{Purpose, PaymentRow};
 use store::records::{Failure, Unexplained};
 use store::requests::Request;
 use store::{Tx, events, records, requests};
@@ -131,7 +131,7 @@ fn tell(
 }
 
 /// Why a fill that is void failed, as far as is known; the request is told at once.
-pub fn reason(tx: &mut Tx<'_>, stored: &Stored, request: Option<&Request>) -> Result<FailReason, SolverError> {
+pub fn reason(tx: &mut Tx<'_>, stored: &PaymentRow, request: Option<&Request>) -> Result<FailReason, SolverError> {
     let payment = &stored.payment;
     let Some(failure) = records::last_failure(tx, payment.request, payment.chain)? else {
         return Ok(FailReason::TransactionReverted);

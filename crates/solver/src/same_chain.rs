@@ -11,7 +11,7 @@ use domain::quote::Quote;
 use domain::request::{Event, State};
 use evm::{Block, Head, NamedTx};
 use serde::Serialize;
-use store::payments::Stored;
+use store::payments::PaymentRow;
 use store::records::{Direction, Record};
 use store::{Tx, records, requests, same_chain};
 
@@ -76,7 +76,7 @@ pub fn apply(
     handle: &ChainHandle,
     done: &SameChainTx,
     context: &PayContext,
-) -> Result<Vec<Stored>, SolverError> {
+) -> Result<Vec<PaymentRow>, SolverError> {
     // Such a request has no order; its own id stands in the order's place.
     let Some(mut request) = requests::lock_order(tx, OrderId(done.tx.request.0))? else { return Ok(Vec::new()) };
     if !done.success && request.quote.ask.user.evm() != Some(done.tx.from) {

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use evm::{LocalSigner, Nodes};
 use market::{Market, Snapshot};
 use store::leases::Kind;
-use store::payments::Stored;
+use store::payments::PaymentRow;
 use store::{Lease, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -164,7 +164,7 @@ impl Solver {
     }
 
     /// Hands what a commit decided to the lanes. Nothing of a payment happens in a caller's future.
-    pub fn hand_over(&self, paid: Vec<Stored>) {
+    pub fn hand_over(&self, paid: Vec<PaymentRow>) {
         for payment in paid {
             if let Some(handle) = self.chains.get(&payment.payment.chain) {
                 handle.hand_over(payment);

@@ -13,7 +13,7 @@ use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
 use store::ledger::{self, Opened};
-use store::payments::{Payment, PaymentId, Purpose, Stored};
+use store::payments::{Payment, PaymentId, Purpose, PaymentRow};
 use store::requests::Request;
 use store::{Tx, deposits, keys, outcomes, payments};
 use tracing::warn;
@@ -219,7 +219,7 @@ pub fn forgo(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<()
     Ok(())
 }
 
-fn book(tx: &mut Tx<'_>, paid: &Stored, context: &PayContext) -> Result<(), SolverError> {
+fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), SolverError> {
     let (payment, request) = (paid.id.0, paid.payment.request);
     let hold = ledger::open_hold_of(tx, HoldKind::Sponsorship, paid.payment.order.0)?;
     let Some(outcome) = outcomes::find(tx, paid.id)? else {

@@ -25,7 +25,7 @@ pub struct Claim {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct ClaimRow {
     pub sequence: i64,
     pub claim: Claim,
     pub state: State,
@@ -39,7 +39,7 @@ macro_rules! columns {
     };
 }
 
-fn from_row(row: &Row) -> Result<Stored, StoreError> {
+fn from_row(row: &Row) -> Result<ClaimRow, StoreError> {
     let state = row.text(7)?;
     let state = State::ALL.into_iter().find(|known| known.as_str() == state).ok_or(unknown(7, "a state"))?;
     let claim = Claim {
@@ -51,7 +51,7 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
         amount: UsdcMicros(row.int(6)?),
         expires_at: row.time(8)?,
     };
-    Ok(Stored { sequence: row.int(0)?, claim, state, created_at: row.time(9)? })
+    Ok(ClaimRow { sequence: row.int(0)?, claim, state, created_at: row.time(9)? })
 }
 
 /// Notes a claim, in the place of some that ran out unanswered. `false` means that it is there already.
@@ -79,13 +79,13 @@ pub fn put(tx: &mut Tx<'_>, claim: &Claim, state: State, now: Timestamp) -> Resu
     Ok(new.is_some())
 }
 
-pub fn find(tx: &mut Tx<'_>, id: B256) -> Result<Option<Stored>, StoreError> {
+pub fn find(tx: &mut Tx<'_>, id: B256) -> Result<Option<ClaimRow>, StoreError> {
     let sql = concat!("select ", columns!(), " from claim c where c.claim_id = $1");
     tx.row(sql, &[id.into()])?.as_ref().map(from_row).transpose()
 }
 
 /// The same, held until the unit ends.
-pub fn lock(tx: &mut Tx<'_>, id: B256) -> Result<Option<Stored>, StoreError> {
+pub fn lock(tx: &mut Tx<'_>, id: B256) -> Result<Option<ClaimRow>, StoreError> {
     let sql = concat!("select ", columns!(), " from claim c where c.claim_id = $1 {for_update}");
     tx.row(sql, &[id.into()])?.as_ref().map(from_row).transpose()
 }
@@ -101,7 +101,7 @@ pub fn set_state(tx: &mut Tx<'_>, id: B256, state: State, now: Timestamp) -> Res
 /// A claim as its wallet's owner sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    pub stored: Stored,
+    pub stored: ClaimRow,
     /// Of its newest payment, once nodes were given it.
     pub tx: Option<B256>,
 }
@@ -122,7 +122,7 @@ pub fn of_wallet(tx: &mut Tx<'_>, wallet: Address, before: Option<i64>, most: u1
 }
 
 /// The claims that were signed for behind one, in order.
-pub fn after(tx: &mut Tx<'_>, sequence: i64, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn after(tx: &mut Tx<'_>, sequence: i64, most: i64) -> Result<Vec<ClaimRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),

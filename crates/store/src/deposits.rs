@@ -37,7 +37,7 @@ pub struct Deposit {
 }
 
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct DepositRow {
     pub id: DepositId,
     pub state: State,
     pub deposit: Deposit,
@@ -52,10 +52,10 @@ macro_rules! columns {
     };
 }
 
-fn from_row(row: &Row) -> Result<Stored, StoreError> {
+fn from_row(row: &Row) -> Result<DepositRow, StoreError> {
     let state = row.text(1)?;
     let state = State::ALL.into_iter().find(|known| known.as_str() == state);
-    Ok(Stored {
+    Ok(DepositRow {
         id: DepositId(row.int(0)?),
         state: state.ok_or(unknown(1, "a state"))?,
         deposit: Deposit {
@@ -108,12 +108,12 @@ pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit, now: Timestamp) -> Result<Opti
     row.map(|row| row.int(0).map(DepositId)).transpose()
 }
 
-pub fn find(tx: &mut Tx<'_>, chain: ChainId, hash: B256, ordinal: u32) -> Result<Option<Stored>, StoreError> {
+pub fn find(tx: &mut Tx<'_>, chain: ChainId, hash: B256, ordinal: u32) -> Result<Option<DepositRow>, StoreError> {
     let sql = concat!("select ", columns!(), " from deposit where chain_id = $1 and tx_hash = $2 and ordinal = $3");
     tx.row(sql, &[chain.0.try_into()?, hash.into(), ordinal.into()])?.as_ref().map(from_row).transpose()
 }
 
-pub fn get(tx: &mut Tx<'_>, id: DepositId) -> Result<Option<Stored>, StoreError> {
+pub fn get(tx: &mut Tx<'_>, id: DepositId) -> Result<Option<DepositRow>, StoreError> {
     let sql = concat!("select ", columns!(), " from deposit where deposit_id = $1");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
@@ -191,7 +191,7 @@ pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, Stor
 }
 
 /// Deposits that wait to be sent back, oldest first.
-pub fn to_return(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn to_return(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -214,7 +214,7 @@ pub fn use_as_input(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bo
 }
 
 /// The deposit that pays an order's input. A refund keeps the tie: it says which deposit went back.
-pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Stored>, StoreError> {
+pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -230,7 +230,13 @@ pub fn release(tx: &mut Tx<'_>, id: DepositId) -> Result<(), StoreError> {
 }
 
 /// Deposits in a state at or below a block, oldest first. What was set aside is not among them.
-pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, state: State, up_to: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn ripe(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    state: State,
+    up_to: u64,
+    most: i64,
+) -> Result<Vec<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -242,7 +248,7 @@ pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, state: State, up_to: u64, most: i64
 }
 
 /// Deposits on which enough blocks stand by now, oldest first. What was set aside is not among them.
-pub fn to_confirm(tx: &mut Tx<'_>, chain: ChainId, number: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn to_confirm(tx: &mut Tx<'_>, chain: ChainId, number: u64, most: i64) -> Result<Vec<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -267,7 +273,7 @@ pub fn lost(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp, most: i64) -> Re
 }
 
 /// Deposits above a block that a reorg took away.
-pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<Vec<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),

@@ -25,7 +25,7 @@ pub struct Loss {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct LossRow {
     pub loss: Loss,
     pub state: State,
     pub since: Timestamp,
@@ -39,10 +39,10 @@ macro_rules! columns {
     };
 }
 
-fn from_row(row: &Row) -> Result<Stored, StoreError> {
+fn from_row(row: &Row) -> Result<LossRow, StoreError> {
     let state = row.text(7)?;
     let state = State::ALL.into_iter().find(|known| known.as_str() == state);
-    Ok(Stored {
+    Ok(LossRow {
         loss: Loss {
             order: row.order_id(0)?,
             request: row.request_id(1)?,
@@ -59,7 +59,7 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
     })
 }
 
-pub fn find(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Stored>, StoreError> {
+pub fn find(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<LossRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where order_id = $1");
     tx.row(sql, &[order.into()])?.as_ref().map(from_row).transpose()
 }
@@ -119,7 +119,7 @@ pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, time: Timestamp, most: i64) -> Resu
 }
 
 /// The newest first.
-pub fn newest(tx: &mut Tx<'_>, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn newest(tx: &mut Tx<'_>, most: i64) -> Result<Vec<LossRow>, StoreError> {
     let sql = concat!("select ", columns!(), " order by since desc, order_id limit $1");
     tx.rows(sql, &[Value::Int(most)])?.iter().map(from_row).collect()
 }

@@ -6,7 +6,7 @@
 use domain::ids::ChainId;
 
 use crate::lanes::{self, Lane};
-use crate::payments::{self, Outstanding, Stored};
+use crate::payments::{self, Outstanding, PaymentRow};
 use crate::{StoreError, Tx};
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Payers {
     }
 
     /// The same, with a payment that was just made.
-    pub fn keep_with(mut self, tx: &mut Tx<'_>, made: &Stored) {
+    pub fn keep_with(mut self, tx: &mut Tx<'_>, made: &PaymentRow) {
         let payment = &made.payment;
         for lane in self.lanes.iter_mut().filter(|lane| lane.wallet == payment.wallet) {
             lane.unmined += 1;

@@ -87,7 +87,7 @@ pub struct Fees {
 }
 
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct PaymentRow {
     pub id: PaymentId,
     pub state: State,
     pub payment: Payment,
@@ -110,10 +110,10 @@ macro_rules! columns {
     };
 }
 
-fn from_row(row: &Row) -> Result<Stored, StoreError> {
+fn from_row(row: &Row) -> Result<PaymentRow, StoreError> {
     let state = row.text(1)?;
     let state = State::ALL.into_iter().find(|known| known.as_str() == state);
-    Ok(Stored {
+    Ok(PaymentRow {
         id: PaymentId(row.int(0)?),
         state: state.ok_or(unknown(1, "a state"))?,
         payment: Payment {
@@ -142,7 +142,12 @@ fn from_row(row: &Row) -> Result<Stored, StoreError> {
 }
 
 /// Fixes a payment and its first attempt. `None` means one for the same purpose and subject is alive.
-pub fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) -> Result<Option<Stored>, StoreError> {
+pub fn insert(
+    tx: &mut Tx<'_>,
+    payment: &Payment,
+    fees: Fees,
+    now: Timestamp,
+) -> Result<Option<PaymentRow>, StoreError> {
     let row = tx.row(
         "insert into payment (purpose, subject, request_id, order_id, chain_id, wallet, nonce, target, value, data,
          gas, recipient, currency, amount, state, created_at, updated_at)
@@ -169,7 +174,7 @@ pub fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) ->
     let Some(row) = row else { return Ok(None) };
     let id = PaymentId(row.int(0)?);
     attempt(tx, id, Attempt { ordinal: 1, fees, cancels: false }, now)?;
-    Ok(Some(Stored {
+    Ok(Some(PaymentRow {
         id,
         state: State::Decided,
         payment: payment.clone(),
@@ -208,19 +213,24 @@ pub fn attempt(tx: &mut Tx<'_>, id: PaymentId, attempt: Attempt, now: Timestamp)
     Ok(())
 }
 
-pub fn find(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<Stored>, StoreError> {
+pub fn find(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<PaymentRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where p.payment_id = $1");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
 /// The payment that holds a nonce of a lane.
-pub fn at_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, nonce: u64) -> Result<Option<Stored>, StoreError> {
+pub fn at_nonce(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    wallet: Address,
+    nonce: u64,
+) -> Result<Option<PaymentRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where p.chain_id = $1 and p.wallet = $2 and p.nonce = $3");
     tx.row(sql, &[chain.0.try_into()?, wallet.into(), nonce.try_into()?])?.as_ref().map(from_row).transpose()
 }
 
 /// A lane's payments that are not in a block, in the order of their nonces.
-pub fn unmined(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn unmined(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, most: i64) -> Result<Vec<PaymentRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -318,7 +328,7 @@ pub fn set_mined(tx: &mut Tx<'_>, id: PaymentId, mined: Option<Mined>) -> Result
 }
 
 /// Payments in blocks at or below `up_to` that are not yet final.
-pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Vec<PaymentRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -329,7 +339,7 @@ pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Ve
 }
 
 /// Payments in blocks above a fork.
-pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<Vec<PaymentRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),

@@ -77,7 +77,7 @@ pub struct Payout {
 }
 
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct PayoutRow {
     pub id: PayoutId,
     pub state: State,
     pub payout: Payout,
@@ -90,8 +90,8 @@ macro_rules! columns {
     };
 }
 
-fn from_row(row: &Row) -> Result<Stored, StoreError> {
-    Ok(Stored {
+fn from_row(row: &Row) -> Result<PayoutRow, StoreError> {
+    Ok(PayoutRow {
         id: PayoutId(row.int(0)?),
         state: State::of(row, 1)?,
         payout: Payout {
@@ -159,13 +159,13 @@ pub fn is_reserved(
 }
 
 /// The payout, held until the unit ends.
-pub fn lock(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<Stored>, StoreError> {
+pub fn lock(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<PayoutRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where payout_id = $1 {for_update}");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
 /// What is reserved or signed on a chain and not known to be executed, oldest first.
-pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<PayoutRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -179,7 +179,7 @@ pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Stored>, S
 }
 
 /// Payouts behind one, in order, whatever became of them.
-pub fn after(tx: &mut Tx<'_>, id: PayoutId, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn after(tx: &mut Tx<'_>, id: PayoutId, most: i64) -> Result<Vec<PayoutRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where payout_id > $1 order by payout_id limit $2");
     tx.rows(sql, &[id.0.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }

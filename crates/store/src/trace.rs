@@ -20,7 +20,7 @@ pub struct Trace {
     pub payments: Vec<Payment>,
     pub dues: Vec<Due>,
     /// What it is short of, if a reorg took its deposit away after it was paid out.
-    pub loss: Option<losses::Stored>,
+    pub loss: Option<losses::LossRow>,
     /// What its newest fill comes to for those who pay for it or earn by it.
     pub outcome: Option<Outcome>,
 }

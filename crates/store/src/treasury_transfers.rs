@@ -55,7 +55,7 @@ pub struct TreasuryTransfer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct TreasuryTransferRow {
     pub id: TreasuryTransferId,
     pub state: State,
     pub transfer: TreasuryTransfer,
@@ -69,14 +69,14 @@ macro_rules! columns {
     };
 }
 
-fn from_row(row: &Row) -> Result<Stored, StoreError> {
+fn from_row(row: &Row) -> Result<TreasuryTransferRow, StoreError> {
     let state = row.text(1)?;
     let state = State::ALL.into_iter().find(|known| known.as_str() == state).ok_or(unknown(1, "a state"))?;
     let account = match row.opt_address(11)? {
         Some(account) => Ok(account),
         None => Err(row.text(12)?.to_owned()),
     };
-    Ok(Stored {
+    Ok(TreasuryTransferRow {
         id: TreasuryTransferId(row.int(0)?),
         state,
         transfer: TreasuryTransfer {
@@ -126,7 +126,7 @@ pub fn put(tx: &mut Tx<'_>, transfer: &TreasuryTransfer, now: Timestamp) -> Resu
     Ok(())
 }
 
-pub fn get(tx: &mut Tx<'_>, id: TreasuryTransferId) -> Result<Option<Stored>, StoreError> {
+pub fn get(tx: &mut Tx<'_>, id: TreasuryTransferId) -> Result<Option<TreasuryTransferRow>, StoreError> {
     let sql = concat!("select ", columns!(), "where treasury_transfer_id = $1 {for_update}");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
@@ -193,7 +193,11 @@ pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64, now: Timestamp) -
 }
 
 /// What waits for a person, newest first, before one of them where it is given.
-pub fn unattributed(tx: &mut Tx<'_>, before: Option<TreasuryTransferId>, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn unattributed(
+    tx: &mut Tx<'_>,
+    before: Option<TreasuryTransferId>,
+    most: i64,
+) -> Result<Vec<TreasuryTransferRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
@@ -204,7 +208,11 @@ pub fn unattributed(tx: &mut Tx<'_>, before: Option<TreasuryTransferId>, most: i
 }
 
 /// Credited transfers behind one, in order.
-pub fn credited_after(tx: &mut Tx<'_>, after: TreasuryTransferId, most: i64) -> Result<Vec<Stored>, StoreError> {
+pub fn credited_after(
+    tx: &mut Tx<'_>,
+    after: TreasuryTransferId,
+    most: i64,
+) -> Result<Vec<TreasuryTransferRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),

@@ -111,7 +111,7 @@ async fn a_refund_beyond_the_risk_budget_goes_out_of_the_depository() -> Result<
     goes_out_of_the_depository(Engine::Sqlite, change, "not final").await
 }
 
-async fn all_payouts(service: &Service) -> Result<Vec<payouts::Stored>> {
+async fn all_payouts(service: &Service) -> Result<Vec<payouts::PayoutRow>> {
     Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
 }
 

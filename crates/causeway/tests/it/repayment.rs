@@ -91,7 +91,7 @@ async fn held(harness: &Harness, currency: Address) -> Result<U256> {
     harness.chain("base").balance(currency, harness.depository).await
 }
 
-async fn all_payouts(service: &Service) -> Result<Vec<payouts::Stored>> {
+async fn all_payouts(service: &Service) -> Result<Vec<payouts::PayoutRow>> {
     Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
 }
 
@@ -420,7 +420,7 @@ async fn the_database_itself_refuses_to_promise_too_much() -> Result<()> {
     };
     service.solver.store.write(steal).await?;
     let refused =
-        |payout: &payouts::Stored| payout.note.as_ref().is_some_and(|note| note.contains("the treasury only"));
+        |payout: &payouts::PayoutRow| payout.note.as_ref().is_some_and(|note| note.contains("the treasury only"));
     eventually("it says why not", || async { Ok(all_payouts(&service).await?.iter().any(refused)) }).await?;
     service.stop().await
 }

@@ -11,7 +11,7 @@ use evm::{AgreedTx, At, Head};
 use metrics::counter;
 use serde_json::json;
 use store::payments::Purpose;
-use store::payouts::{self, Kind, State, Stored};
+use store::payouts::{self, Kind, State, PayoutRow};
 use store::{Tx, payments, records, depository_ledger};
 use tracing::{error, info, warn};
 
@@ -69,7 +69,7 @@ pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: He
 
 /// The transaction that executed a payout which ends a request: not always ours, since whoever sees a signature may use
 /// it.
-async fn executor(solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &Stored) -> Result<Option<AgreedTx>, SolverError> {
+async fn executor(solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &PayoutRow) -> Result<Option<AgreedTx>, SolverError> {
     let id = stored.id;
     match solver.store.read(move |tx| payouts::tx_of(tx, id)).await? {
         Some(hash) if stored.payout.kind == Kind::Refund => Ok(payout_chain.nodes.quorum_tx(payout_chain.quorum, hash).await?),
@@ -80,7 +80,7 @@ async fn executor(solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &Sto
 fn executed(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
-    stored: &Stored,
+    stored: &PayoutRow,
     by: Option<&AgreedTx>,
     context: &PayContext,
 ) -> Result<(), SolverError> {

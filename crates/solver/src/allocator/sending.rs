@@ -12,7 +12,7 @@ use evm::{At, ChainError, Refusal};
 use store::lanes::Lane;
 use store::payers::Payers;
 use store::payments::{Payment, Purpose};
-use store::payouts::{self, Kind, Signature, State, Stored};
+use store::payouts::{self, Kind, Signature, State, PayoutRow};
 use store::requests::Request;
 use store::{Tx, deposits, lanes, payers, payments, requests, depository_ledger};
 use tracing::{debug, warn};
@@ -76,7 +76,7 @@ pub async fn send(solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<()
 
 /// The call, the keys of its deposits, and what it is known by: a database that was lost is rebuilt from these. What
 /// refunds an order ends with its id, like every other transaction that ends one.
-fn calldata(stored: &Stored, order: Option<OrderId>, signature: &Signature, keys: &[B256]) -> Option<Bytes> {
+fn calldata(stored: &PayoutRow, order: Option<OrderId>, signature: &Signature, keys: &[B256]) -> Option<Bytes> {
     let bytes = signature.bytes.clone()?;
     let request = request(&stored.payout, signature.expiration);
     let mut data = Depository::executeCall { request, signature: bytes.into() }.abi_encode();
@@ -89,7 +89,7 @@ fn calldata(stored: &Stored, order: Option<OrderId>, signature: &Signature, keys
 }
 
 /// A payout that would fail now is not worth its gas; its signature may still be good later.
-async fn would_pass(payout_chain: &PayoutChain, stored: &Stored, data: &Bytes) -> Result<bool, SolverError> {
+async fn would_pass(payout_chain: &PayoutChain, stored: &PayoutRow, data: &Bytes) -> Result<bool, SolverError> {
     let from = payout_chain.handle.addresses().first().copied().unwrap_or_default();
     let simulated = payout_chain.handle.nodes.simulate(from, payout_chain.depository(), U256::ZERO, data.clone(), At::Latest).await;
     match simulated {
@@ -105,11 +105,11 @@ async fn would_pass(payout_chain: &PayoutChain, stored: &Stored, data: &Bytes) -
 /// Gives the payout to a lane, once. None where no lane can take it now.
 fn pay(
     tx: &mut Tx<'_>,
-    stored: &Stored,
+    stored: &PayoutRow,
     data: &Bytes,
     gas: u64,
     context: &PayContext,
-) -> Result<Option<payments::Stored>, SolverError> {
+) -> Result<Option<payments::PaymentRow>, SolverError> {
     let (chain, nonce) = (stored.payout.chain, stored.payout.nonce);
     let signed = payouts::lock(tx, stored.id)?.is_some_and(|stored| stored.state == State::Signed);
     let failed = payments::voids(tx, Purpose::Payout, nonce)? >= MOST_VOIDS;
@@ -158,7 +158,7 @@ fn pay(
 }
 
 /// The order that a payout refunds, if it does.
-fn refunded(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<OrderId>, SolverError> {
+fn refunded(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<OrderId>, SolverError> {
     if stored.payout.kind != Kind::Refund {
         return Ok(None);
     }
@@ -170,7 +170,7 @@ fn refunded(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<OrderId>, SolverE
 
 /// The request that a payout ends, held until the unit ends: that of the order it refunds, or the one that a deposit which
 /// paid for none has become.
-pub fn concerned(tx: &mut Tx<'_>, stored: &Stored) -> Result<Option<Request>, SolverError> {
+pub fn concerned(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<Request>, SolverError> {
     if stored.payout.kind != Kind::Refund {
         return Ok(None);
     }

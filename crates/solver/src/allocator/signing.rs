@@ -10,7 +10,7 @@ use alloy::sol_types::SolCall;
 use domain::money::Amount;
 use evm::contracts::{Call, CallRequest, Depository, Erc20};
 use evm::{At, Head};
-use store::payouts::{self, Kind, Payout, PayoutId, Signature, State, Stored};
+use store::payouts::{self, Kind, Payout, PayoutId, Signature, State, PayoutRow};
 use store::depository_ledger::{self, Ending};
 use store::{StoreError, Tx, settlements};
 use tracing::{error, info};
@@ -73,7 +73,7 @@ async fn sign_one(
     solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
     last: Head,
-    stored: &Stored,
+    stored: &PayoutRow,
 ) -> Result<(), Stop> {
     let (id, payout) = (stored.id, &stored.payout);
     let decided = solver.store.read(move |tx| payouts::live(tx, id)).await?;
@@ -125,7 +125,7 @@ async fn check(
     solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
     last: Head,
-    stored: &Stored,
+    stored: &PayoutRow,
 ) -> Result<(), Stop> {
     let (id, chain, payout) = (stored.id, payout_chain.id(), &stored.payout);
     let read = move |tx: &mut Tx<'_>| {
@@ -175,7 +175,7 @@ async fn check_part(
     solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
     last: Head,
-    stored: &Stored,
+    stored: &PayoutRow,
     key: B256,
     part: Amount,
 ) -> Result<(), Stop> {
@@ -231,7 +231,7 @@ async fn check_part(
 }
 
 /// The depository holds what it owes, and this is part of it.
-async fn solvent(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head, stored: &Stored) -> Result<(), Stop> {
+async fn solvent(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head, stored: &PayoutRow) -> Result<(), Stop> {
     let (id, payout) = (stored.id, &stored.payout);
     let (chain, currency) = (payout_chain.id(), payout.currency);
     let read = move |tx: &mut Tx<'_>| {
@@ -263,7 +263,7 @@ async fn ask(payout_chain: &PayoutChain, to: Address, call: Vec<u8>, last: Head)
 }
 
 /// Writes down what is going to be signed, if the caps have room for it.
-async fn decide(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &Stored) -> Result<Signature, Stop> {
+async fn decide(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &PayoutRow) -> Result<Signature, Stop> {
     let Some(&cap) = payout_chain.caps.get(&stored.payout.currency) else {
         return Err(Stop::NotNow("its currency has no cap"));
     };

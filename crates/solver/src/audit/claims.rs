@@ -5,7 +5,7 @@ use domain::claim::State;
 use domain::hold::State as HoldState;
 use domain::ledger::{self as rules, Cause, HoldId, HoldKind, UsdcMicros};
 use domain::payment::State as PaymentState;
-use store::claims::{self, Stored};
+use store::claims::{self, ClaimRow};
 use store::payments::{self, Purpose};
 use store::{audit, dues, ledger};
 
@@ -39,7 +39,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    fn claim(&mut self, stored: &Stored) -> Result<Vec<String>, SolverError> {
+    fn claim(&mut self, stored: &ClaimRow) -> Result<Vec<String>, SolverError> {
         let (claim, mut wrong) = (&stored.claim, Vec::new());
         let (kind, subject) = (HoldKind::Claim, claim.id);
         let open = ledger::open_hold_of(self.tx, kind, subject)?.map(|open| open.hold.amount);
@@ -83,7 +83,7 @@ impl Audit<'_, '_> {
     }
 
     /// What its holds were spent on, whichever of them it was.
-    fn booked(&mut self, stored: &Stored) -> Result<UsdcMicros, SolverError> {
+    fn booked(&mut self, stored: &ClaimRow) -> Result<UsdcMicros, SolverError> {
         let (kind, subject) = (HoldKind::Claim, stored.claim.id);
         let mut sum = UsdcMicros::ZERO;
         for attempt in 0..ledger::next_attempt(self.tx, kind, subject)? {

@@ -4,7 +4,7 @@ use alloy::primitives::U256;
 use domain::ledger::{Cause, Entry, UsdcMicros};
 use store::outcomes;
 use store::payments::PaymentId;
-use store::treasury_transfers::{self, TreasuryTransferId, Stored};
+use store::treasury_transfers::{self, TreasuryTransferId, TreasuryTransferRow};
 use store::same_chain::{self, SameChainId};
 use store::{audit, ledger};
 
@@ -51,7 +51,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    fn funding(&mut self, check: &mut Check, stored: &Stored) -> Result<(), SolverError> {
+    fn funding(&mut self, check: &mut Check, stored: &TreasuryTransferRow) -> Result<(), SolverError> {
         let (receipt, credited) = (&stored.transfer, stored.credited.unwrap_or_default());
         let entry = receipt
             .account

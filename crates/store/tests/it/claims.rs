@@ -125,7 +125,7 @@ async fn pages_follow_on_one_another(database: Database) -> anyhow::Result<()> {
     }
     let mut seen = Vec::new();
     loop {
-        let before = seen.last().map(|stored: &claims::Stored| stored.sequence);
+        let before = seen.last().map(|stored: &claims::ClaimRow| stored.sequence);
         let page = store.read(move |tx| claims::of_wallet(tx, WALLET, before, 10)).await?;
         if page.is_empty() {
             break;

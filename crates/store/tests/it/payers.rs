@@ -6,7 +6,7 @@ use domain::money::Amount;
 use domain::payment::State;
 use domain::time::Timestamp;
 use store::payers::{self, Payers};
-use store::payments::{self, Fees, Mined, Payment, Purpose, Stored};
+use store::payments::{self, Fees, Mined, Payment, PaymentRow, Purpose};
 use store::{Store, StoreError, Tx, lanes};
 
 use crate::database::Database;
@@ -26,7 +26,7 @@ fn wallet(n: u8) -> Address {
 }
 
 /// Pays from a wallet, as far as the lanes are concerned.
-fn pay(tx: &mut Tx<'_>, from: Address, n: u8) -> Result<Stored, StoreError> {
+fn pay(tx: &mut Tx<'_>, from: Address, n: u8) -> Result<PaymentRow, StoreError> {
     let payers = payers::lock(tx, CHAIN, BLOCK)?;
     let payment = Payment {
         purpose: Purpose::Fill,
