@@ -13,7 +13,7 @@ use domain::api_key::Rate;
 /// Callers wait for each other only where their buckets share a shard.
 const SHARDS: usize = 16;
 /// Buckets kept in all.
-const MOST: usize = 100_000;
+const MAX_BUCKETS: usize = 100_000;
 
 #[derive(Debug)]
 pub struct Buckets<K> {
@@ -40,7 +40,7 @@ pub struct Empty {
 
 impl<K: Copy + Eq + Hash> Buckets<K> {
     pub fn new(now: Instant) -> Self {
-        Self::holding(MOST, now)
+        Self::holding(MAX_BUCKETS, now)
     }
 
     fn holding(most: usize, now: Instant) -> Self {

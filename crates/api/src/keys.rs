@@ -16,11 +16,11 @@ use store::{Store, StoreError};
 use tracing::warn;
 
 /// Older than this and it is read again, while the caller goes on with what is known.
-const FRESH: Duration = Duration::from_secs(2);
+const KEY_CACHE_TTL: Duration = Duration::from_secs(2);
 /// Older than this and the caller waits.
 const TRUSTED: Duration = Duration::from_secs(5);
 /// Of keys, and of texts that are none.
-const MOST: usize = 10_000;
+const MAX_CACHED_KEYS: usize = 10_000;
 
 #[derive(Debug)]
 pub struct Keys {
@@ -57,7 +57,7 @@ impl Keys {
         let age = |read_at: Instant| now.saturating_duration_since(read_at);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = known.get_mut(&hash).filter(|entry| age(entry.read_at) <= TRUSTED) {
-            if age(entry.read_at) > FRESH && !entry.being_read {
+            if age(entry.read_at) > KEY_CACHE_TTL && !entry.being_read {
                 entry.being_read = true;
                 tokio::spawn(self.clone().read_again(hash));
             }
@@ -66,7 +66,11 @@ impl Keys {
         drop(known);
         let unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         // One that was made a moment ago is good at once for everybody who did not ask before.
-        if unknown.get(&hash).is_some_and(|read_at| age(*read_at) <= FRESH) { Memory::NoKey } else { Memory::Nothing }
+        if unknown.get(&hash).is_some_and(|read_at| age(*read_at) <= KEY_CACHE_TTL) {
+            Memory::NoKey
+        } else {
+            Memory::Nothing
+        }
     }
 
     /// From the database.
@@ -114,11 +118,11 @@ impl Keys {
 
 /// Forgets what is too old to be of use; if all is in use, one of them.
 fn make_room<V>(memory: &mut HashMap<KeyHash, V>, read_at: impl Fn(&V) -> Instant) {
-    if memory.len() < MOST {
+    if memory.len() < MAX_CACHED_KEYS {
         return;
     }
     memory.retain(|_, entry| read_at(entry).elapsed() <= TRUSTED);
-    if memory.len() >= MOST {
+    if memory.len() >= MAX_CACHED_KEYS {
         let any = memory.keys().next().copied();
         any.map(|hash| memory.remove(&hash));
     }

@@ -11,7 +11,7 @@ use crate::error::{ApiResult, ErrorBody};
 use crate::operator::Operator;
 
 /// Losses that are listed.
-const MOST: i64 = 200;
+const MAX_LOSSES: i64 = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -72,7 +72,8 @@ impl From<losses::LossRow> for LossBody {
     )
 )]
 pub async fn losses(_: Operator, app: State<App>) -> ApiResult<LossesResponse> {
-    let read = |tx: &mut store::Tx<'_>| Ok::<_, store::StoreError>((losses::totals(tx)?, losses::newest(tx, MOST)?));
+    let read =
+        |tx: &mut store::Tx<'_>| Ok::<_, store::StoreError>((losses::totals(tx)?, losses::newest(tx, MAX_LOSSES)?));
     let ((missing, booked), newest) = app.solver.store.read(read).await?;
     Ok(Json(LossesResponse {
         missing_usd: missing.to_string(),

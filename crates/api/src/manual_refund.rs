@@ -12,8 +12,8 @@ use crate::error::{ApiError, ApiResult, ErrorBody};
 use crate::json::ApiJson;
 use crate::operator::Operator;
 
-const LONGEST_NAME: usize = 100;
-const LONGEST_REASON: usize = 500;
+const MAX_NAME_LEN: usize = 100;
+const MAX_REASON_LEN: usize = 500;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -43,8 +43,8 @@ impl RefundBody {
             let fits = (1..=most).contains(&text.chars().count());
             if fits { Ok(text) } else { Err(problem(field, format!("must be 1 to {most} characters"))) }
         };
-        let by = text("by", self.by, LONGEST_NAME)?;
-        Ok((id, Decision { by, reason: text("reason", self.reason, LONGEST_REASON)? }))
+        let by = text("by", self.by, MAX_NAME_LEN)?;
+        Ok((id, Decision { by, reason: text("reason", self.reason, MAX_REASON_LEN)? }))
     }
 }
 

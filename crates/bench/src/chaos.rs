@@ -39,9 +39,9 @@ const BETWEEN_KILLS: Duration = Duration::from_millis(2_300);
 /// Blocks on top of what users were given: no reorg reaches it.
 const DEEP: u64 = 10;
 /// How long nothing may get better after the weather has cleared.
-const PATIENCE: Duration = Duration::from_secs(90);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// No run waits longer than this for a condition that must come.
-const LONGEST: Duration = Duration::from_secs(120);
+const SERVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug, Args)]
 pub struct ChaosArgs {
@@ -190,9 +190,9 @@ impl<'a> Harness<'a> {
                 tokio::time::sleep(BLOCK_TIME).await;
             }
         };
-        tokio::time::timeout(LONGEST, funded).await.context("the integrator's balance is not credited")?;
+        tokio::time::timeout(SERVE_TIMEOUT, funded).await.context("the integrator's balance is not credited")?;
         let asked = try_join_all(transfers.iter().map(|transfer| traffic.ask_early(transfer)));
-        tokio::time::timeout(LONGEST, asked).await.context("users still wait for quotes")??;
+        tokio::time::timeout(SERVE_TIMEOUT, asked).await.context("users still wait for quotes")??;
         calm_before.kill()?;
         let counts = Counts::default();
         let (calm, clouds) = watch::channel(false);
@@ -214,7 +214,8 @@ impl<'a> Harness<'a> {
         let faults = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
         let said = report::speak(&counts, &traffic, args, &transfers, &clouds);
         // Users who ask while the service is dead ask again, so they may be done long after the weather has cleared.
-        let users = async { tokio::time::timeout(time + LONGEST, users).await.context("users still wait for quotes")? };
+        let users =
+            async { tokio::time::timeout(time + SERVE_TIMEOUT, users).await.context("users still wait for quotes")? };
         let (served, faults, users, ()) = tokio::join!(storm, faults, users, said);
         let (served, _, _) = (served?, faults?, users?);
         progress.say("The weather has cleared");
@@ -238,7 +239,7 @@ impl<'a> Harness<'a> {
     ) -> Result<(Vec<String>, Tally)> {
         let began = Instant::now();
         while !faults::serves(traffic).await {
-            if began.elapsed() > LONGEST {
+            if began.elapsed() > SERVE_TIMEOUT {
                 bail!("the service does not serve again:\n{}", faults::tail(&self.program.log, 20));
             }
             tokio::time::sleep(BLOCK_TIME).await;
@@ -256,7 +257,7 @@ impl<'a> Harness<'a> {
                 progress.say(&format!("{} things are not as they should be yet", wrong.len()));
                 (last, since) = ((wrong.len(), tally), Instant::now());
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > SETTLE_TIMEOUT {
                 return Ok((wrong, tally));
             }
         }

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 /// An answer larger than this is not one of ours.
-const LARGEST: usize = 1024 * 1024;
+const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A request as the bytes on the wire.
 pub fn post(path: &str, body: &str) -> Vec<u8> {
@@ -71,7 +71,7 @@ impl Client {
     async fn more(&mut self) -> Result<()> {
         let read = self.stream.read_buf(&mut self.answer).await?;
         ensure!(read > 0, "the connection was closed before the answer was whole");
-        ensure!(self.answer.len() <= LARGEST, "the answer does not end");
+        ensure!(self.answer.len() <= MAX_BODY_BYTES, "the answer does not end");
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ use crate::processes::Watched;
 
 /// What is added to every call to a node in the second half.
 const FAR: Duration = Duration::from_millis(30);
-const PATIENCE: Duration = Duration::from_secs(60);
+const FILL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Enough for a native deposit.
 const DEPOSIT_GAS: u64 = 120_000;
 /// Of each transfer, in wei: about three dollars.
@@ -184,7 +184,7 @@ impl<'a> Harness<'a> {
                 Ok(_) => return Ok(()),
                 Err(failure) => failure,
             };
-            ensure!(began.elapsed() < PATIENCE, "the service gives no quotes: {failure:#}");
+            ensure!(began.elapsed() < FILL_TIMEOUT, "the service gives no quotes: {failure:#}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::Engine;
 
 /// How long a service may take to have read every chain.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Blocks after which a transfer on the local chains is final, and some.
 const FINALITY: u64 = 16;
 
@@ -98,12 +98,12 @@ async fn fund(service: &Service, devnet: &Devnet, wallet: &Account) -> Result<()
 }
 
 async fn eventually(what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
-    const PAUSE: Duration = Duration::from_millis(50);
-    for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+    const POLL_INTERVAL: Duration = Duration::from_millis(50);
+    for _ in 0..START_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
         if is_so().await? {
             return Ok(());
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     bail!("not in time: {what}")
 }

@@ -13,7 +13,7 @@ use crate::cpu;
 use crate::stats::{Latency, nanos, per_second};
 
 /// Enough for a steady p99.
-const MOST_IN_SEQUENCE: usize = 5_000;
+const MAX_IN_SEQUENCE: usize = 5_000;
 /// Asked before the clock runs: connections and prepared statements are made by the first.
 const WARM_UP: usize = 200;
 /// How long a kind is asked for before it is the other's turn. Blocks and checkpoints come every second: not a part of
@@ -100,7 +100,7 @@ where
 
 async fn ask(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Outcome> {
     sequence(address, request, Instant::now() + effort.time, WARM_UP).await?;
-    let one = sequence(address, request, Instant::now() + effort.time, MOST_IN_SEQUENCE).await?;
+    let one = sequence(address, request, Instant::now() + effort.time, MAX_IN_SEQUENCE).await?;
     let Loaded { series, took, cpu } = load(address, request, effort).await?;
     Ok(Outcome {
         cpu_nanos: cpu.and_then(|cpu| nanos(cpu).checked_div(series.nanos.len() as u64)),

@@ -11,7 +11,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use url::Url;
 
 /// Longer than any block takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Subscription(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
@@ -40,7 +40,7 @@ impl Subscription {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, next).await.context("nothing came")?
+        tokio::time::timeout(READ_TIMEOUT, next).await.context("nothing came")?
     }
 
     /// Throws away what has come so far.

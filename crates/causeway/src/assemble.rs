@@ -196,7 +196,7 @@ fn watchlist(config: &Config, chain: &ChainConfig, wallets: Vec<Address>) -> Res
             wrapped: dex.wrapped,
             tokens: chain.tokens.iter().map(|token| (token.address, token.decimals)).collect(),
             fee_tiers: dex.fee_tiers.clone(),
-            most_ticks: market::MOST_TICKS,
+            most_ticks: market::MAX_TICKS,
         }),
     })
 }

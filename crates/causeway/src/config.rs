@@ -433,8 +433,8 @@ fn default_held() -> bool {
 }
 
 /// Pools are looked for between every two tokens in every tier.
-const MOST_FEE_TIERS: usize = 8;
-const MOST_TRADED: usize = 32;
+const MAX_FEE_TIERS: usize = 8;
+const MAX_TRADED_TOKENS: usize = 32;
 
 /// What every chain but a local one must wait for before a block counts as final.
 const LEAST_FINALITY_BLOCKS: u64 = 10;
@@ -512,8 +512,11 @@ impl ChainConfig {
         if let Some(dex) = &self.dex {
             let listed = self.tokens.iter().any(|token| token.address == dex.wrapped);
             ensure!(listed, "dex.wrapped: must be one of the tokens");
-            ensure!(dex.fee_tiers.len() <= MOST_FEE_TIERS, "dex.fee_tiers: at most {MOST_FEE_TIERS}");
-            ensure!(self.tokens.len() <= MOST_TRADED, "tokens: at most {MOST_TRADED} on a chain with a dex");
+            ensure!(dex.fee_tiers.len() <= MAX_FEE_TIERS, "dex.fee_tiers: at most {MAX_FEE_TIERS}");
+            ensure!(
+                self.tokens.len() <= MAX_TRADED_TOKENS,
+                "tokens: at most {MAX_TRADED_TOKENS} on a chain with a dex"
+            );
         }
         if !self.local {
             let millis = self.finality_blocks.saturating_mul(self.block_time_millis);

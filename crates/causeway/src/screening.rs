@@ -17,7 +17,7 @@ use tracing::{error, info};
 use crate::config::Config;
 
 /// How soon a change is noticed.
-const EVERY: Duration = Duration::from_secs(1);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 pub fn load(config: &Config) -> Result<Screening> {
     let list = |path: &Option<PathBuf>| match path {
@@ -36,7 +36,7 @@ pub async fn follow(solver: Arc<Solver>, config: Config, stop: CancellationToken
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(RELOAD_INTERVAL) => {}
         }
         let now = stamps(&config);
         if now == known {

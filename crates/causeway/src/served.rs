@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// How long an orderly end may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// It dies with whoever started it.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Served {
     /// Asks it to end, as an operator would.
     pub async fn terminate(mut self) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
-        self.wait_until_dead(PATIENCE).await
+        self.wait_until_dead(DRAIN_TIMEOUT).await
     }
 
     /// Stops it where it stands, or lets it go on, as if nothing had been.

@@ -19,7 +19,7 @@ use crate::env::about;
 use crate::role::Role;
 
 /// How long the tasks may take to end. What they had committed by then is sent after the next start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Service {
@@ -118,10 +118,10 @@ impl Service {
     /// Ends the listener and the tasks in order.
     pub async fn stop(self) -> Result<()> {
         self.stop.cancel();
-        if tokio::time::timeout(PATIENCE, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
             warn!("some tasks did not end in time; what they committed is not lost");
         }
-        match tokio::time::timeout(PATIENCE, self.instance.leave(&self.store)).await {
+        match tokio::time::timeout(SHUTDOWN_TIMEOUT, self.instance.leave(&self.store)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 warn!(error = &error as &dyn std::error::Error, "others do not know yet that this one ends")
@@ -130,7 +130,7 @@ impl Service {
         }
         // Closed before we say so: what is copied or opened next is whole.
         drop(self.solver);
-        if tokio::time::timeout(PATIENCE, self.store.close()).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.store.close()).await.is_err() {
             warn!("the database is still in use");
         }
         Ok(())

@@ -38,9 +38,9 @@ pub fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
 /// Sums up what was timed, for as long as the service runs. Every single measurement is kept until then, and nobody may
 /// ever ask for the metrics.
 pub async fn keep_metrics() {
-    const PAUSE: Duration = Duration::from_secs(5);
+    const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
     loop {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(UPKEEP_INTERVAL).await;
         recorder().run_upkeep();
     }
 }

@@ -19,8 +19,8 @@ use crate::rpc::Rpc;
 const GAS_LIMIT: u64 = 3_000_000_000;
 /// Blocks whose state can still be asked for; finality is 64 deep. Real nodes that are no archives keep half as many.
 const STATES: u32 = 256;
-const START_PATIENCE: Duration = Duration::from_secs(30);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct Anvil {
@@ -79,7 +79,7 @@ impl Anvil {
 
     /// Ends it in order, which writes the state file if one was asked for.
     pub async fn stop(self) -> Result<()> {
-        self.process.stop(Signal::SIGINT, STOP_PATIENCE).await?;
+        self.process.stop(Signal::SIGINT, STOP_TIMEOUT).await?;
         Ok(())
     }
 }
@@ -94,8 +94,8 @@ async fn listening_port(process: &mut Process) -> Result<u16> {
             return port.with_context(|| format!("anvil listens on {address}, which has no port"));
         }
         process.check()?;
-        if began.elapsed() > START_PATIENCE {
-            bail!("anvil did not come up within {START_PATIENCE:?}:\n{output}");
+        if began.elapsed() > START_TIMEOUT {
+            bail!("anvil did not come up within {START_TIMEOUT:?}:\n{output}");
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

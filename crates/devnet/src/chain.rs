@@ -21,7 +21,7 @@ use crate::mining::Miner;
 use crate::rpc::Rpc;
 
 /// Longer than any pause of a test; a transaction not mined by then never will be.
-const RECEIPT_PATIENCE: Duration = Duration::from_secs(60);
+const RECEIPT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Chain {
@@ -246,9 +246,9 @@ impl Chain {
                 ensure!(receipt.status(), "transaction {hash} reverted");
                 return Ok(receipt);
             }
-            if began.elapsed() > RECEIPT_PATIENCE {
+            if began.elapsed() > RECEIPT_TIMEOUT {
                 bail!(
-                    "transaction {hash} was not mined within {RECEIPT_PATIENCE:?}; is mining paused on {}?",
+                    "transaction {hash} was not mined within {RECEIPT_TIMEOUT:?}; is mining paused on {}?",
                     self.name
                 );
             }

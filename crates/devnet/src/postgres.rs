@@ -23,8 +23,8 @@ use crate::{Progress, on_background_thread, scratch};
 const SERVER_VARIABLE: &str = "CAUSEWAY_TEST_POSTGRES_URL";
 /// Whom Postgres runs as when we are root, which it refuses to be.
 const NOBODY: u32 = 65534;
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct Postgres {
@@ -113,7 +113,7 @@ impl Postgres {
     pub async fn stop(self) -> Result<()> {
         if let Some(own) = self.own {
             // Fast shutdown: sessions are ended, data is written.
-            own.process.stop(Signal::SIGINT, STOP_PATIENCE).await?;
+            own.process.stop(Signal::SIGINT, STOP_TIMEOUT).await?;
         }
         Ok(())
     }
@@ -245,8 +245,8 @@ impl Prepared {
         // Its own words: whatever answers on the port could be someone else.
         while !process.output().contains("ready to accept connections") {
             process.check()?;
-            if began.elapsed() > START_PATIENCE {
-                bail!("Postgres did not come up within {START_PATIENCE:?}:\n{}", process.output());
+            if began.elapsed() > START_TIMEOUT {
+                bail!("Postgres did not come up within {START_TIMEOUT:?}:\n{}", process.output());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

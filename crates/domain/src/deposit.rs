@@ -110,12 +110,12 @@ const LAST_FILL_BEFORE_DEADLINE_SECS: i64 = 600;
 const QUALIFYING_BPS: u16 = 9_000;
 
 /// An exchange at the quoted rate is for the quoted amount: this much beyond it, the rate would be a free bet.
-const MOST_EXCHANGED_BPS: u16 = 1_000;
+const MAX_EXCHANGED_BPS: u16 = 1_000;
 /// What is for the quoted amount alone keeps no more than this beyond it.
-const MOST_CAPPED_BPS: u16 = 10;
+const MAX_CAPPED_BPS: u16 = 10;
 
 /// And more than this beyond it is no slip of the hand: nothing is filled, and all of it goes back.
-const MOST_EXCESS_BPS: u16 = 10_000;
+const MAX_EXCESS_BPS: u16 = 10_000;
 
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     let unrecognized = |reason| Ok(Verdict::Unrecognized { reason });
@@ -143,10 +143,10 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     // What was quoted for one amount at a market's price is not stretched to another. What is bought exactly or paid for
     // by somebody else is filled for the quoted amount alone, and the rest goes back.
     let market = terms.exchange || quote.destination_swap.is_some();
-    if is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MOST_EXCESS_BPS))? {
+    if is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MAX_EXCESS_BPS))? {
         return refund(FailReason::Slippage);
     }
-    if market && !is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MOST_EXCHANGED_BPS))? {
+    if market && !is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MAX_EXCHANGED_BPS))? {
         return refund(FailReason::Slippage);
     }
     let output = paid_for(quote, deposit.amount)?;
@@ -202,7 +202,7 @@ fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
 /// is filled for good.
 pub fn excess(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     let quoted = quote.figures.deposit;
-    if !is_capped(quote) || deposited <= quoted.mul_floor(Ratio::bps_more(MOST_CAPPED_BPS))? {
+    if !is_capped(quote) || deposited <= quoted.mul_floor(Ratio::bps_more(MAX_CAPPED_BPS))? {
         return Ok(Amount::ZERO);
     }
     deposited.checked_sub(quoted)
@@ -377,7 +377,7 @@ mod tests {
         // The parts are the whole.
         assert_eq!(quote.figures.deposit.checked_add(beyond), Ok(deposit.amount));
         // Next to nothing is kept: sending it back would cost more.
-        let little = quote.figures.deposit.mul_floor(Ratio::bps_more(MOST_CAPPED_BPS)).unwrap();
+        let little = quote.figures.deposit.mul_floor(Ratio::bps_more(MAX_CAPPED_BPS)).unwrap();
         assert_eq!(excess(&quote, little), Ok(Amount::ZERO));
         for amount in [quote.figures.deposit, part(quote.figures.deposit, 5_000), Amount::ZERO] {
             assert_eq!(excess(&quote, amount), Ok(Amount::ZERO), "{amount}");

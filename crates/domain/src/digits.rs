@@ -23,7 +23,7 @@ pub struct Digits {
 }
 
 /// Nineteen digits at a time, as many as any 64 bits hold.
-const CHUNK: u64 = 10_000_000_000_000_000_000;
+const CHUNK_DIVISOR: u64 = 10_000_000_000_000_000_000;
 const CHUNK_DIGITS: usize = 19;
 /// `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = {
@@ -49,15 +49,15 @@ impl Digits {
     fn put(&mut self, number: U256) {
         let mut rest = number;
         while rest.bit_len() > 128 {
-            let (above, chunk) = rest.div_rem(U256::from(CHUNK));
+            let (above, chunk) = rest.div_rem(U256::from(CHUNK_DIVISOR));
             self.push_chunk(chunk.as_limbs()[0]);
             rest = above;
         }
         let [low, high, ..] = *rest.as_limbs();
         let mut rest = u128::from(high) << 64 | u128::from(low);
         while rest > u128::from(u64::MAX) {
-            let above = rest / u128::from(CHUNK);
-            self.push_chunk((rest - above * u128::from(CHUNK)) as u64);
+            let above = rest / u128::from(CHUNK_DIVISOR);
+            self.push_chunk((rest - above * u128::from(CHUNK_DIVISOR)) as u64);
             rest = above;
         }
         self.push(rest as u64);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn numbers_at_the_edges_of_a_chunk_are_whole() {
-        let chunk = U256::from(CHUNK);
+        let chunk = U256::from(CHUNK_DIVISOR);
         for number in [
             U256::ZERO,
             U256::from(9),

@@ -137,12 +137,12 @@ impl Charge {
 /// The least amount for which something holds that holds for all greater ones, looked for around a guess.
 pub fn least(guess: Amount, holds: impl Fn(Amount) -> bool) -> Option<Amount> {
     // Each step is twice the last: the guess is a few units off, or the bounds of the type are soon reached.
-    const MOST_STEPS: u32 = 256;
+    const MAX_STEPS: u32 = 256;
     let step = |n: u32| Amount::new(U256::ONE << n);
     let (mut fails, mut good);
     if holds(guess) {
         (fails, good) = (None, guess);
-        for n in 0..MOST_STEPS {
+        for n in 0..MAX_STEPS {
             let below = guess.saturating_sub(step(n));
             if !holds(below) {
                 fails = Some(below);
@@ -155,7 +155,7 @@ pub fn least(guess: Amount, holds: impl Fn(Amount) -> bool) -> Option<Amount> {
         }
     } else {
         fails = Some(guess);
-        good = (0..MOST_STEPS).map_while(|n| guess.checked_add(step(n)).ok()).find(|above| {
+        good = (0..MAX_STEPS).map_while(|n| guess.checked_add(step(n)).ok()).find(|above| {
             let holds = holds(*above);
             if !holds {
                 fails = Some(*above);

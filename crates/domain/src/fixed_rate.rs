@@ -88,8 +88,8 @@ impl Fixed {
 
     /// Further from the market than we let an integrator promise: somebody would drain its balance.
     pub fn deviates(&self, output: Amount) -> Result<bool, OutOfRange> {
-        const MOST_BPS: u16 = 500;
-        let most = self.market_output.mul_floor(Ratio::bps(MOST_BPS))?;
+        const MAX_DEVIATION_BPS: u16 = 500;
+        let most = self.market_output.mul_floor(Ratio::bps(MAX_DEVIATION_BPS))?;
         Ok(Signed::difference(self.market_output, output).size() > most)
     }
 }

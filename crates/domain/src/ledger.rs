@@ -23,7 +23,7 @@ pub const CHAIN: &str = "base";
 pub const ASSET: &str = "usdc";
 
 /// No single entry moves more: ten billion USDC.
-pub const LARGEST: UsdcMicros = UsdcMicros(10_000_000_000_000_000);
+pub const MAX_AMOUNT: UsdcMicros = UsdcMicros(10_000_000_000_000_000);
 
 /// An account that owes more than this gets nothing new sponsored, at a fixed rate or filled ahead of its deposit.
 pub const DEBT_LIMIT: UsdcMicros = UsdcMicros(-50_000_000);
@@ -214,7 +214,7 @@ impl Entry {
             Direction::Out => delta.0 < 0,
             Direction::Either => delta.0 != 0,
         };
-        if !fits || delta.0.unsigned_abs() > LARGEST.0.unsigned_abs() {
+        if !fits || delta.0.unsigned_abs() > MAX_AMOUNT.0.unsigned_abs() {
             return Err(NotAnEntry { cause, delta });
         }
         Ok(Self { cause, wallet, delta, request })
@@ -437,7 +437,7 @@ mod tests {
         let fits = |cause, delta| Entry::new(cause, WALLET, UsdcMicros(delta), None).is_ok();
         for cause in causes() {
             assert!(!fits(cause, 0));
-            assert!(!fits(cause, LARGEST.0 + 1) && !fits(cause, i64::MIN));
+            assert!(!fits(cause, MAX_AMOUNT.0 + 1) && !fits(cause, i64::MIN));
         }
         assert!(fits(Cause::Funding { transfer: 1 }, 1) && !fits(Cause::Funding { transfer: 1 }, -1));
         assert!(fits(Cause::Sponsorship { payment: 1 }, -1) && !fits(Cause::Sponsorship { payment: 1 }, 1));

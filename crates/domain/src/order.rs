@@ -93,14 +93,14 @@ mod memo {
     use alloy_primitives::{B256, keccak256};
 
     /// The longest that is kept: a word.
-    const LONGEST: usize = 32;
+    const MAX_NAME_LEN: usize = 32;
     const SHELVES: usize = 64;
     /// Texts on a shelf. The one that came first leaves first.
     const PLACES: usize = 4;
 
     #[derive(Clone, Copy)]
     struct Known {
-        text: [u8; LONGEST],
+        text: [u8; MAX_NAME_LEN],
         length: usize,
         hash: B256,
     }
@@ -110,7 +110,7 @@ mod memo {
     }
 
     pub fn hash(bytes: &[u8]) -> B256 {
-        if bytes.len() > LONGEST {
+        if bytes.len() > MAX_NAME_LEN {
             return keccak256(bytes);
         }
         let mix = |place: usize, byte: &u8| (place ^ usize::from(*byte)).wrapping_mul(0x0100_0193);
@@ -121,7 +121,7 @@ mod memo {
             if let Some(it) = shelf.iter().flatten().find(|it| it.text.get(..it.length) == Some(bytes)) {
                 return it.hash;
             }
-            let (mut text, hash) = ([0; LONGEST], keccak256(bytes));
+            let (mut text, hash) = ([0; MAX_NAME_LEN], keccak256(bytes));
             text[..bytes.len()].copy_from_slice(bytes);
             shelf.rotate_right(1);
             shelf[0] = Some(Known { text, length: bytes.len(), hash });
@@ -131,17 +131,17 @@ mod memo {
 }
 
 /// The widest type has eight members.
-const MOST_WORDS: usize = 9;
+const MAX_WORDS: usize = 9;
 
 /// Words gathered for one hash.
 struct Words {
-    bytes: [u8; MOST_WORDS * 32],
+    bytes: [u8; MAX_WORDS * 32],
     length: usize,
 }
 
 impl Words {
     fn of(type_hash: B256) -> Self {
-        Self { bytes: [0; MOST_WORDS * 32], length: 0 }.word(type_hash)
+        Self { bytes: [0; MAX_WORDS * 32], length: 0 }.word(type_hash)
     }
 
     fn word(mut self, word: B256) -> Self {

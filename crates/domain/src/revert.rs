@@ -42,12 +42,12 @@ pub enum Deed {
 }
 
 /// Longer texts are cut: a contract may say a whole book.
-const LONGEST: usize = 200;
+const MAX_TEXT_LEN: usize = 200;
 
 impl Revert {
     pub fn said(text: &str) -> Self {
         let printable = text.chars().filter(|letter| !letter.is_control());
-        let text: String = printable.take(LONGEST).collect();
+        let text: String = printable.take(MAX_TEXT_LEN).collect();
         if text.trim().is_empty() { Self::Silent } else { Self::Said(text) }
     }
 
@@ -281,7 +281,7 @@ mod tests {
     fn words_are_shown_short_and_without_control_characters() {
         assert_eq!(Revert::said("a\u{7}b\n"), Revert::Said("ab".to_owned()));
         assert_eq!(Revert::said("\u{0}\n "), Revert::Silent);
-        assert_eq!(Revert::said(&"é".repeat(500)).to_string().chars().count(), LONGEST);
+        assert_eq!(Revert::said(&"é".repeat(500)).to_string().chars().count(), MAX_TEXT_LEN);
         assert_eq!(Revert::Panic(0x12).to_string(), "panic 0x12: division by zero");
         assert_eq!(Revert::Unnamed([0xc0, 0xff, 0xee, 1]).to_string(), "custom error 0xc0ffee01");
     }

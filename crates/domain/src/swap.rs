@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::money::Amount;
 
 /// The most pools one trade goes through.
-pub const MOST_HOPS: usize = 2;
+pub const MAX_HOPS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a path is a row of different tokens with a fee tier between each two, at most {MOST_HOPS} of them")]
+#[error("a path is a row of different tokens with a fee tier between each two, at most {MAX_HOPS} of them")]
 pub struct NotAPath;
 
 /// The way through pools: the tokens it touches, and the fee tier (in millionths) of the pool between each two.
@@ -29,7 +29,7 @@ impl Path {
     pub fn new(tokens: Vec<Address>, fees: Vec<u32>) -> Result<Self, NotAPath> {
         let distinct = tokens.iter().enumerate().all(|(at, token)| !tokens[..at].contains(token));
         match tokens.len().checked_sub(1) {
-            Some(hops) if hops == fees.len() && hops <= MOST_HOPS && distinct => Ok(Self { tokens, fees }),
+            Some(hops) if hops == fees.len() && hops <= MAX_HOPS && distinct => Ok(Self { tokens, fees }),
             _ => Err(NotAPath),
         }
     }

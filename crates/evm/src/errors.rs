@@ -323,14 +323,14 @@ pub fn understand(code: i64, message: &str, data: Option<&Bytes>) -> Refusal {
 
 /// A node's own words, short enough for a log line; links are cut because they may name a private endpoint.
 pub(crate) fn shown(message: &str) -> String {
-    const LONGEST: usize = 200;
+    const MAX_TEXT_LEN: usize = 200;
     message
         .split_whitespace()
         .map(|word| if word.contains("://") { "(link)" } else { word })
         .collect::<Vec<_>>()
         .join(" ")
         .chars()
-        .take(LONGEST)
+        .take(MAX_TEXT_LEN)
         .collect()
 }
 

@@ -21,7 +21,7 @@ const MARK: [u8; 6] = [0x01, 0x23, 0x45, 0xab, 0xcd, 0xef];
 /// Selector, recipient and amount of a transfer, and the tag.
 const TAGGED_TRANSFER: usize = 4 + 32 + 32 + 32;
 /// Transfers of one block that are credited to nobody and yet reported. Beyond it somebody is wasting our disk.
-const MOST_UNATTRIBUTED: usize = 256;
+const MAX_UNATTRIBUTED: usize = 256;
 
 /// What counts as funding on a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Funding {
             }
         }
         let all = by_tx.into_iter().flat_map(|(at, transfers)| self.of_transaction(&transactions[at], &transfers));
-        let mut room = MOST_UNATTRIBUTED;
+        let mut room = MAX_UNATTRIBUTED;
         Ok(all
             .filter(|seen| {
                 let kept = seen.account.is_ok() || room > 0;

@@ -25,13 +25,13 @@ use crate::rpc::{Head, Header};
 const GUARD: u32 = 8;
 
 /// A head found by asking must be pushed within this time, or the websocket is given up.
-const PUSH_PATIENCE: Duration = Duration::from_secs(1);
+const PUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Enough to recognise an endpoint that lags by as much as we would still use.
 const REMEMBERED: usize = 128;
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LONGEST_RETRY: Duration = Duration::from_secs(10);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
@@ -213,8 +213,8 @@ impl Follower {
             }
             let pause = match (self.node.is_subscribed(), missed) {
                 (true, None) => self.poll * GUARD,
-                (true, Some(_)) => self.poll.max(PUSH_PATIENCE),
-                (false, _) => backoff(self.poll, failures, LONGEST_RETRY.max(self.poll)),
+                (true, Some(_)) => self.poll.max(PUSH_TIMEOUT),
+                (false, _) => backoff(self.poll, failures, MAX_RETRY_DELAY.max(self.poll)),
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -244,7 +244,7 @@ impl Follower {
             self.node.set_subscribed(false);
             self.socket_changed.notify_one();
             failures = if heard { 1 } else { failures + 1 };
-            let pause = backoff(FIRST_RETRY, failures, LONGEST_RETRY);
+            let pause = backoff(FIRST_RETRY, failures, MAX_RETRY_DELAY);
             warn!(
                 chain.id = %self.node.chain, host = %self.node.host, ?pause,
                 "lost the heads of chain {} from {}; asking meanwhile", self.node.chain, self.node.host

@@ -17,7 +17,7 @@ const LARGEST_ANSWER: usize = 64 << 20;
 
 /// After a failure an endpoint is asked last for this long, doubled with each further one; then it gets a fresh chance.
 const COOL_DOWN: Duration = Duration::from_secs(5);
-const LONGEST_COOL_DOWN: Duration = Duration::from_secs(80);
+const MAX_COOL_DOWN: Duration = Duration::from_secs(80);
 
 pub(crate) struct Node {
     pub chain: ChainId,
@@ -200,7 +200,7 @@ impl Node {
     pub fn is_failing(&self) -> bool {
         let state = self.state();
         let Some(doublings) = state.failures_in_a_row.checked_sub(1) else { return false };
-        let cool_down = COOL_DOWN.saturating_mul(1 << doublings.min(8)).min(LONGEST_COOL_DOWN);
+        let cool_down = COOL_DOWN.saturating_mul(1 << doublings.min(8)).min(MAX_COOL_DOWN);
         state.last_failure.is_some_and(|at| at.elapsed() < cool_down)
     }
 

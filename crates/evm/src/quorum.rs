@@ -20,7 +20,7 @@ use crate::rpc::{Head, Header, Receipt, Tx};
 use crate::watcher::{self, Block, SentTx, Watch};
 
 /// Blocks of logs asked for at once; fewer where a node finds that too much.
-const LONGEST: u64 = 1_000;
+const MAX_RANGE_BLOCKS: u64 = 1_000;
 
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{agree} of {asked} nodes agree on {what}, {need} have to{}", failed.as_ref().map_or(String::new(), |error| format!(" ({error})")))]
@@ -207,7 +207,7 @@ fn execution(log: &Log) -> Option<Execution> {
 }
 
 async fn logs_in(node: &Node, first: u64, last: u64, filter: &Value) -> Result<Vec<Log>, ChainError> {
-    let (mut found, mut at, mut longest) = (Vec::new(), first, LONGEST);
+    let (mut found, mut at, mut longest) = (Vec::new(), first, MAX_RANGE_BLOCKS);
     // Every turn moves on or halves the length, which ends at one block.
     while at <= last {
         let end = last.min(at.saturating_add(longest - 1));

@@ -19,7 +19,7 @@ use crate::rpc::Head;
 use crate::watcher::{self, Block, Watch, events_filter, transfers_filter};
 
 /// Blocks asked for at once; fewer where a node finds that too much.
-const LONGEST: u64 = 1_000;
+const MAX_RANGE_BLOCKS: u64 = 1_000;
 
 /// A transaction in which an endpoint knows of deposits, or of tokens that reached the treasury, and of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ async fn scan(
     mut each: impl FnMut(&Log, bool),
 ) -> Result<(), ChainError> {
     let mut at = first;
-    let mut longest = LONGEST;
+    let mut longest = MAX_RANGE_BLOCKS;
     // Every turn moves on or halves the length, which ends at one block.
     while at <= last {
         let end = last.min(at.saturating_add(longest - 1));

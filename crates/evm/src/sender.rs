@@ -11,7 +11,7 @@ use crate::nodes::Nodes;
 
 /// Once one node has answered, the others get this long before we go on without them; their sends carry on.
 /// A lane must not wait for the timeout of a stalled node with every transaction.
-const PATIENCE: Duration = Duration::from_millis(250);
+const SECOND_NODE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What became of a transaction at one endpoint.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Nodes {
         let mut held = false;
         loop {
             let enough = held && healthy_left == 0;
-            let patience = if enough { Duration::ZERO } else { PATIENCE };
+            let patience = if enough { Duration::ZERO } else { SECOND_NODE_TIMEOUT };
             tokio::select! {
                 biased;
                 answer = answers.next() => {

@@ -279,7 +279,7 @@ fn belongs<'a>(
 
 /// Transactions of a block that are looked at for a name: more of them are an attack, not a busy day. It has to pay for so
 /// many before what stands behind them is missed.
-const MOST_NAMED: usize = 4_096;
+const MAX_NAMED_TXS: usize = 4_096;
 
 fn named(block: &FullBlock, watch: &Watch) -> Vec<NamedTx> {
     let Some(entry) = watch.entry else { return Vec::new() };
@@ -289,7 +289,7 @@ fn named(block: &FullBlock, watch: &Watch) -> Vec<NamedTx> {
         let request = entry.request_in(to, &tx.input)?;
         Some(NamedTx { request, hash: tx.hash, from: tx.from, to, value: tx.value, input: tx.input.clone() })
     });
-    named.take(MOST_NAMED).collect()
+    named.take(MAX_NAMED_TXS).collect()
 }
 
 fn inconsistent(node: &Node, method: &'static str, block: B256, reason: &'static str) -> ChainError {

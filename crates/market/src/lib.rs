@@ -25,7 +25,7 @@ use domain::ids::ChainId;
 
 pub use check::{Mismatch, compare, compare_all_ways};
 pub use pool::{Pool, PoolKey};
-pub use pools::{Dex, MOST_TICKS, Pools};
+pub use pools::{Dex, MAX_TICKS, Pools};
 pub use refresh::{Feed, Watchlist, refresh};
 pub use routes::Routes;
 pub use snapshot::{MarketError, Quoted, Snapshot, TokenFunds};

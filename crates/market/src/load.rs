@@ -14,11 +14,11 @@ use crate::pools::Dex;
 use crate::tick::{self, Tick};
 
 /// Calls in one request: about four million gas, a fraction of what nodes allow.
-const AT_ONCE: usize = 500;
+const CALLS_PER_BATCH: usize = 500;
 
 /// Beyond these, the rest of the list is not looked at.
-const MOST_TOKENS: usize = 32;
-const MOST_POOLS: usize = 256;
+const MAX_TOKENS: usize = 32;
+const MAX_POOLS: usize = 256;
 
 const WORD: i32 = 256;
 
@@ -34,7 +34,7 @@ impl Source {
     /// Calls that reverted are answered with nothing, which decodes as nothing.
     async fn read(&self, calls: &[(Address, Bytes)]) -> Result<Vec<Bytes>, ChainError> {
         let mut answers = Vec::with_capacity(calls.len());
-        for calls in calls.chunks(AT_ONCE) {
+        for calls in calls.chunks(CALLS_PER_BATCH) {
             let read = self.nodes.aggregate(self.multicall3, calls, At::Hash(self.at)).await?;
             answers.extend(read.into_iter().map(Result::unwrap_or_default));
         }
@@ -45,7 +45,7 @@ impl Source {
 /// All pools between the tokens of a DEX.
 pub(crate) async fn discover(source: &Source, dex: &Dex) -> Result<Vec<PoolKey>, ChainError> {
     let mut tokens: Vec<_> = dex.tokens.iter().map(|(token, _)| *token).collect();
-    tokens.truncate(MOST_TOKENS);
+    tokens.truncate(MAX_TOKENS);
     tokens.sort();
     tokens.dedup();
     let mut asked = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) async fn discover(source: &Source, dex: &Dex) -> Result<Vec<PoolKey>,
             _ => {}
         }
     }
-    found.truncate(MOST_POOLS);
+    found.truncate(MAX_POOLS);
     let call = |found: &(Address, _, _, _)| (found.0, UniswapPool::tickSpacingCall {}.abi_encode().into());
     let answers = source.read(&found.iter().map(call).collect::<Vec<_>>()).await?;
     let key = |((address, token0, token1, fee), answer): ((Address, Address, Address, u32), Bytes)| {

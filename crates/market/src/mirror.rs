@@ -24,7 +24,7 @@ use crate::trail::{Growth, Trail};
 const DISCOVERY: Duration = Duration::from_secs(600);
 
 /// After a reading that failed.
-const PAUSE: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Heads between two comparisons with the chain's quoter.
 const SAMPLED: u64 = 16;
@@ -149,7 +149,7 @@ impl Mirror {
                 None => {
                     warn!(chain.id = %self.nodes.chain(), pool = %address, "pool {address} does not add up; reading it anew");
                     entry.known = None;
-                    entry.load_after = Instant::now() + PAUSE;
+                    entry.load_after = Instant::now() + RETRY_INTERVAL;
                 }
             }
         }
@@ -190,7 +190,7 @@ impl Mirror {
         loop {
             let missing = self.entries.values().any(|entry| entry.known.is_none()) || self.entries.is_empty();
             match self.jobs.join_next().await {
-                None if missing => return tokio::time::sleep(PAUSE).await,
+                None if missing => return tokio::time::sleep(RETRY_INTERVAL).await,
                 None => std::future::pending().await,
                 Some(Ok(done)) => {
                     if self.take(done) {
@@ -214,14 +214,14 @@ impl Mirror {
                 true
             }
             Done::Discovered(Err(error)) => {
-                (self.reading, self.discover_after) = (false, now + PAUSE);
+                (self.reading, self.discover_after) = (false, now + RETRY_INTERVAL);
                 warn!(chain.id = %self.nodes.chain(), %error, "cannot look for the pools of chain {}", self.nodes.chain());
                 false
             }
             Done::Loaded(Loaded { asked, read }) => {
                 self.reading = false;
                 for address in asked {
-                    self.entries.entry(address).and_modify(|entry| entry.load_after = now + PAUSE);
+                    self.entries.entry(address).and_modify(|entry| entry.load_after = now + RETRY_INTERVAL);
                 }
                 let Read { at, pools, mismatches, crowded } = match read {
                     Ok(read) => read,
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn pools_that_cannot_be_read_for_a_moment_stay_until_they_are_too_old() {
         let endpoint = Endpoint { http: "http://127.0.0.1:1".parse().unwrap(), ws: None };
-        let nodes = Nodes::new(domain::ids::ChainId(1), vec![endpoint], PAUSE).unwrap();
+        let nodes = Nodes::new(domain::ids::ChainId(1), vec![endpoint], RETRY_INTERVAL).unwrap();
         let dex = Dex {
             factory: Address::ZERO,
             quoter: Address::ZERO,
@@ -305,19 +305,19 @@ mod tests {
             spend_limiter: None,
             gas_oracle: None,
             tip: 0,
-            max_age: PAUSE,
+            max_age: RETRY_INTERVAL,
             dex: Some(dex),
         };
         let mut mirror = Mirror::new(&nodes, &watchlist).unwrap();
-        assert!(mirror.former(PAUSE).all().is_empty(), "nothing was ever read");
+        assert!(mirror.former(RETRY_INTERVAL).all().is_empty(), "nothing was ever read");
         let known = [pool((1, 2), 500, &[(-60, 60, 1_000)]), pool((1, 3), 500, &[(-60, 60, 1_000)])];
         mirror.pools = Arc::new(mirror.pools.with(known.to_vec()));
         mirror.read_at = Some(Instant::now());
-        let former = mirror.former(PAUSE);
+        let former = mirror.former(RETRY_INTERVAL);
         assert!(former.all().len() == 2 && former.is_partial());
         assert!(mirror.former(Duration::ZERO).all().is_empty(), "too old");
         mirror.drop_crowded(known[0].key().address);
-        let left = mirror.former(PAUSE);
+        let left = mirror.former(RETRY_INTERVAL);
         assert!(left.all().len() == 1 && left.all()[0].is_same(&known[1]), "what was dropped does not come back");
     }
 

@@ -11,7 +11,7 @@ use crate::step::{Fixed, step};
 use crate::tick::{self, HIGHEST_PRICE, LOWEST_PRICE, Tick};
 
 /// Ticks and words that one quote may pass. A trade beyond costs more gas than a block likes, and is no offer.
-const MOST_STEPS: usize = 128;
+const MAX_STEPS: usize = 128;
 
 /// Ticks in a word of the chain's bitmap.
 const WORD: i32 = 256;
@@ -118,7 +118,7 @@ impl Pool {
         let mut above = self.ticks.partition_point(|tick| tick.index <= self.tick);
         let (mut price, mut at, mut liquidity) = (self.sqrt_price, self.tick, self.liquidity);
         let (mut left, mut other) = (amount, U256::ZERO);
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let edge = self.edge(at, down);
             let tick = if down { above.checked_sub(1).map(|below| &self.ticks[below]) } else { self.ticks.get(above) };
             let tick = tick.filter(|tick| if down { tick.index >= edge } else { tick.index <= edge });

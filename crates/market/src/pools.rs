@@ -23,7 +23,7 @@ pub struct Dex {
 }
 
 /// Far above what pools in use have.
-pub const MOST_TICKS: usize = 10_000;
+pub const MAX_TICKS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolToken {

@@ -45,7 +45,7 @@ pub struct Watchlist {
 }
 
 /// How long the rest of a snapshot waits for its pools. What they lack then, the next head brings.
-const POOLS_PATIENCE: Duration = Duration::from_secs(2);
+const POOLS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a new head is left to those who look for deposits in it. Reading a market is a lot of work for a node, and
 /// what is paid now goes by the snapshot there is.
@@ -105,11 +105,11 @@ async fn read(
         let (snapshot, _) = plan.read(nodes, watchlist, head, Vec::new()).await?;
         return Ok(snapshot);
     };
-    let growth = tokio::time::timeout(POOLS_PATIENCE, mirror.towards(head));
+    let growth = tokio::time::timeout(POOLS_TIMEOUT, mirror.towards(head));
     let (read, growth) = tokio::join!(plan.read(nodes, watchlist, head, mirror.calls()), growth);
     let (mut snapshot, states) = read?;
     let pools = match growth {
-        Ok(Ok(growth)) => tokio::time::timeout(POOLS_PATIENCE, mirror.at(head, &states, growth)).await.ok(),
+        Ok(Ok(growth)) => tokio::time::timeout(POOLS_TIMEOUT, mirror.at(head, &states, growth)).await.ok(),
         Ok(Err(error)) => {
             debug!(chain.id = %nodes.chain(), %error, "cannot tell what became of the pools");
             None

@@ -9,10 +9,10 @@ use evm::pools::TickChanges;
 use evm::{ChainError, Head, Nodes};
 
 /// Blocks kept: as long as the first reading of all ticks may take.
-const LONGEST: usize = 256;
+const MAX_BLOCKS: usize = 256;
 
 /// Heads that may be missed between two; after more, all ticks are read again.
-const MOST_MISSED: usize = 16;
+const MAX_MISSED_BLOCKS: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
@@ -33,7 +33,7 @@ impl Trail {
         let mut missing = Vec::new();
         let mut at = head.hash;
         while !self.holds(at) {
-            if self.blocks.is_empty() || missing.len() == MOST_MISSED {
+            if self.blocks.is_empty() || missing.len() == MAX_MISSED_BLOCKS {
                 return Ok(Growth { head, follows: None });
             }
             let Some(block) = nodes.tick_changes(at, pools).await? else {
@@ -52,7 +52,7 @@ impl Trail {
                 let stays = self.blocks.iter().position(|block| block.head.hash == last);
                 self.blocks.truncate(stays.map_or(0, |place| place + 1));
                 self.blocks.extend(blocks);
-                let surplus = self.blocks.len().saturating_sub(LONGEST);
+                let surplus = self.blocks.len().saturating_sub(MAX_BLOCKS);
                 self.blocks.drain(..surplus);
             }
             None => {

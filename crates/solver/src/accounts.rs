@@ -23,13 +23,13 @@ use tracing::debug;
 use crate::handle::ChainHandle;
 
 /// Answers that are kept. Beyond it all are forgotten and learnt again.
-const MOST: usize = 100_000;
+const MAX_CACHED_ACCOUNTS: usize = 100_000;
 /// Questions under way at a time; one more is not asked.
-const AT_ONCE: usize = 32;
+const MAX_CONCURRENT_READS: usize = 32;
 /// An answer older than this is asked for again, and one older than the second is not used any more: allowances are
 /// spent.
-const FRESH: Duration = Duration::from_secs(1);
-const USABLE: Duration = Duration::from_secs(12);
+const FRESH_FOR: Duration = Duration::from_secs(1);
+const USABLE_FOR: Duration = Duration::from_secs(12);
 /// How long it is believed that somebody is a contract, or is none.
 const STANDS: Duration = Duration::from_secs(86_400);
 
@@ -58,7 +58,7 @@ pub struct Accounts {
 
 impl Default for Accounts {
     fn default() -> Self {
-        let asking = Arc::new(Semaphore::new(AT_ONCE));
+        let asking = Arc::new(Semaphore::new(MAX_CONCURRENT_READS));
         Self { contracts: Learnt::default(), holdings: Learnt::default(), asking }
     }
 }
@@ -97,13 +97,13 @@ impl Accounts {
     /// What somebody holds and has allowed, if that was learnt a moment ago; else it is learnt for the next time.
     pub fn holding(self: &Arc<Self>, handle: &Arc<ChainHandle>, holder: Holder) -> Option<Holding> {
         let known = self.holdings.get(&holder);
-        if known.is_none_or(|(_, at)| at.elapsed() > FRESH) {
+        if known.is_none_or(|(_, at)| at.elapsed() > FRESH_FOR) {
             let (this, handle) = (self.clone(), handle.clone());
             self.ask(&self.holdings, holder, async move {
                 this.holdings.answered(holder, read(&handle, holder).await);
             });
         }
-        known.filter(|(_, at)| at.elapsed() <= USABLE).map(|(holding, _)| holding)
+        known.filter(|(_, at)| at.elapsed() <= USABLE_FOR).map(|(holding, _)| holding)
     }
 
     fn ask<K: Copy + Eq + Hash, V>(
@@ -169,7 +169,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Learnt<K, V> {
         let Answers { known, asked } = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         asked.remove(&key);
         let Some(answer) = answer else { return };
-        if known.len() >= MOST {
+        if known.len() >= MAX_CACHED_ACCOUNTS {
             known.clear();
         }
         known.insert(key, (answer, Instant::now()));

@@ -33,7 +33,7 @@ use crate::solver::Solver;
 use crate::view;
 
 /// Rows looked at in one round. What is left has its turn in the next.
-const MOST: i64 = 64;
+const MAX_ROWS_PER_ROUND: i64 = 64;
 
 /// The most that may be signed for in one currency on one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,15 +39,15 @@ use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Occasions that share a commit: small, so that the first fill of a big block leaves early.
-const CHUNK: usize = 16;
+const EVENTS_PER_COMMIT: usize = 16;
 /// Rows looked up for one block. What is left has its turn at the next.
-const BATCH: i64 = 1_024;
+const MAX_ROWS_PER_BLOCK: i64 = 1_024;
 /// Payments that are tried even if no lane has room.
-const TRIED_ANYWAY: i64 = 64;
+const MAX_RETRIES_WITHOUT_ROOM: i64 = 64;
 /// Deposits looked at for sending back, on one block.
-const RETURNS: i64 = 64;
+const MAX_RETURNS_PER_BLOCK: i64 = 64;
 /// Confirmed deposits taken up on one block at the most: many, so that dust does not hold up the rest.
-const CONFIRMED: i64 = 4_096;
+const MAX_CONFIRMED_PER_BLOCK: i64 = 4_096;
 /// How long a fill may wait for funds before the deposit goes back.
 const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
 
@@ -96,23 +96,23 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
         .store
         .read(move |tx| {
             let mut ripe = Vec::new();
-            let seen = deposits::to_confirm(tx, chain, number, CONFIRMED)?;
+            let seen = deposits::to_confirm(tx, chain, number, MAX_CONFIRMED_PER_BLOCK)?;
             ripe.extend(seen.into_iter().map(|stored| BlockEvent::DepositConfirmed(stored.id)));
             if let Some(last) = number.checked_sub(finality) {
-                let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, BATCH)?;
+                let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, MAX_ROWS_PER_BLOCK)?;
                 ripe.extend(confirmed.into_iter().map(|stored| BlockEvent::DepositFinal(stored.id)));
-                let mined = payments::ripe(tx, chain, last, BATCH)?;
+                let mined = payments::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?;
                 ripe.extend(mined.into_iter().map(|stored| BlockEvent::PaymentFinal(stored.id)));
                 if let Some(time) = blocks::time_of(tx, chain, last)? {
-                    ripe.extend(losses::ripe(tx, chain, time, BATCH)?.into_iter().map(BlockEvent::Loss));
+                    ripe.extend(losses::ripe(tx, chain, time, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Loss));
                 }
-                ripe.extend(treasury_transfers::ripe(tx, chain, last, BATCH)?.into_iter().map(BlockEvent::TreasuryTransferFinal));
+                ripe.extend(treasury_transfers::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::TreasuryTransferFinal));
             }
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
-            ripe.extend(deposits::lost(tx, chain, lost_before, BATCH)?.into_iter().map(BlockEvent::Lost));
+            ripe.extend(deposits::lost(tx, chain, lost_before, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Lost));
             // Last: what nobody waits for must not take the place of what somebody does.
             ripe.extend(
-                deposits::to_return(tx, chain, RETURNS)?.into_iter().map(|stored| BlockEvent::Return(stored.id)),
+                deposits::to_return(tx, chain, MAX_RETURNS_PER_BLOCK)?.into_iter().map(|stored| BlockEvent::Return(stored.id)),
             );
             Ok::<_, SolverError>(ripe)
         })
@@ -155,8 +155,8 @@ pub async fn retry_due(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: He
 
 /// What is due and may find a lane. Where all are full only a few are tried, in turn: something else may have come of them.
 fn payable(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<Vec<Due>, SolverError> {
-    let room = i64::try_from(lanes::room(tx, chain, window)?).unwrap_or(BATCH);
-    Ok(dues::on(tx, chain, room.saturating_add(TRIED_ANYWAY).min(BATCH))?)
+    let room = i64::try_from(lanes::room(tx, chain, window)?).unwrap_or(MAX_ROWS_PER_BLOCK);
+    Ok(dues::on(tx, chain, room.saturating_add(MAX_RETRIES_WITHOUT_ROOM).min(MAX_ROWS_PER_BLOCK))?)
 }
 
 /// By currency, and the wallets it goes out of.
@@ -187,7 +187,7 @@ async fn apply_all(
     head: Head,
     events: Vec<BlockEvent>,
 ) -> Result<(), SolverError> {
-    for chunk in events.chunks(CHUNK) {
+    for chunk in events.chunks(EVENTS_PER_COMMIT) {
         let Err(failure) = commit(solver, handle, head, chunk.to_vec()).await else { continue };
         if failure.is_transient() {
             return Err(failure);

@@ -24,7 +24,7 @@ use crate::error::SolverError;
 use crate::handle::ChainHandle;
 
 /// Differences that are spelled out for one check; beyond it they are only counted.
-const MOST_SHOWN: usize = 1_000;
+const MAX_SHOWN: usize = 1_000;
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
@@ -47,7 +47,7 @@ impl Check {
 
     fn differs(&mut self, how: String) {
         self.different += 1;
-        if self.differences.len() < MOST_SHOWN {
+        if self.differences.len() < MAX_SHOWN {
             self.differences.push(how);
         }
     }

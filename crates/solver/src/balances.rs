@@ -13,11 +13,11 @@ use domain::ledger::Account;
 use store::{Store, StoreError, ledger};
 
 /// Younger than this it is taken as it is.
-const FRESH: Duration = Duration::from_millis(500);
+const FRESH_FOR: Duration = Duration::from_millis(500);
 /// Up to this age it is taken, and read again beside the caller.
-const USABLE: Duration = Duration::from_secs(10);
+const USABLE_FOR: Duration = Duration::from_secs(10);
 /// Wallets that are remembered. Only those that are linked to a key are ever asked for.
-const MOST: usize = 10_000;
+const MAX_CACHED_BALANCES: usize = 10_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -61,7 +61,7 @@ impl Balances {
         let read = Instant::now();
         let account = store.read(move |tx| ledger::account(tx, wallet)).await?;
         let mut known = self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if known.len() >= MOST && !known.contains_key(&wallet) {
+        if known.len() >= MAX_CACHED_BALANCES && !known.contains_key(&wallet) {
             known.clear();
         }
         known.insert(wallet, Known { account, read, asked: false });
@@ -79,8 +79,8 @@ impl Balances {
         let mut known = self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(known) = known.get_mut(&wallet) else { return Look::Read };
         match known.read.elapsed() {
-            age if age < FRESH => Look::Fine,
-            age if age < USABLE => {
+            age if age < FRESH_FOR => Look::Fine,
+            age if age < USABLE_FOR => {
                 let refresh = !known.asked;
                 known.asked = true;
                 if refresh { Look::Refresh } else { Look::Fine }

@@ -47,7 +47,7 @@ pub struct Settings {
 const UNCHECKED: &str = "the start-up checks have not finished";
 
 /// How many payments may wait for a lane's attention. What does not fit is found in the database.
-const INBOX: usize = 256;
+const INBOX_CAPACITY: usize = 256;
 
 /// Who pays on a chain. The key is only there where this process signs with it.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl ChainHandle {
     /// Makes the lanes' inboxes anew, one per wallet and the keeper's last: what was in the old ones is found in the database.
     pub fn open_inboxes(&self) -> Vec<mpsc::Receiver<PaymentRow>> {
         let open = |wallet: &Wallet| {
-            let (inbox, receiver) = mpsc::channel(INBOX);
+            let (inbox, receiver) = mpsc::channel(INBOX_CAPACITY);
             wallet.inbox.store(Some(Arc::new(inbox)));
             receiver
         };

@@ -11,7 +11,7 @@ use alloy::primitives::{Address, B256, Bytes};
 use domain::claim::{Event, State, step};
 use domain::hold::State as HoldState;
 use domain::ids::{ChainId, OrderId, RequestId};
-use domain::ledger::{self, Cause, Entry, Hold, HoldId, HoldKind, LARGEST, UsdcMicros};
+use domain::ledger::{self, Cause, Entry, Hold, HoldId, HoldKind, MAX_AMOUNT, UsdcMicros};
 use domain::money::{Amount, OutOfRange};
 use domain::payment::State as PaymentState;
 use domain::time::Timestamp;
@@ -26,12 +26,12 @@ use tracing::{info, warn};
 
 use crate::error::{Chained, SolverError};
 use crate::payment_call::PaymentCall;
-use crate::payments::{Outcome, most_voids, pay, refund_cost};
+use crate::payments::{Outcome, max_voids, pay, refund_cost};
 use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// How long a claim can be signed for.
-const VALID: Duration = Duration::from_secs(600);
+const SIGNABLE_FOR: Duration = Duration::from_secs(600);
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
         return Err(ClaimError::Recipient);
     }
     is_served(wish.wallet, wish.recipient, context)?;
-    let available = app_ledger::account(tx, wish.wallet)?.available(HoldKind::Claim).min(LARGEST);
+    let available = app_ledger::account(tx, wish.wallet)?.available(HoldKind::Claim).min(MAX_AMOUNT);
     let amount = match wish.amount {
         None => whole(available, currency.decimals)?,
         Some(amount) => UsdcMicros::of(amount, currency.decimals)
@@ -176,7 +176,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
         chain: wish.chain,
         currency: wish.currency,
         amount,
-        expires_at: context.now.plus(VALID),
+        expires_at: context.now.plus(SIGNABLE_FOR),
     };
     if !claims::put(tx, &claim, State::Asked, context.now)? {
         return Err(SolverError::InvariantViolated("two claims of one id").into());
@@ -286,7 +286,7 @@ pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayCon
             Ok(Vec::new())
         }
         PaymentState::Void => {
-            let again = payments::voids(tx, Purpose::Claim, claim.id)? < most_voids(Purpose::Claim);
+            let again = payments::voids(tx, Purpose::Claim, claim.id)? < max_voids(Purpose::Claim);
             if paid.cancelled && again {
                 return Ok(send(tx, claim, context)?.into_iter().collect());
             }

@@ -25,7 +25,7 @@ use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Looked at in one round.
-const BATCH: i64 = 64;
+const MAX_ROWS_PER_ROUND: i64 = 64;
 /// Nodes that have to say the same, where there are as many.
 const AGREEING: usize = 2;
 
@@ -53,7 +53,7 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, after: SameChain
     let (chain, finality) = (handle.id(), handle.settings.finality);
     let ripe = move |tx: &mut Tx<'_>| {
         let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.checked_sub(finality));
-        last.map_or(Ok(Vec::new()), |last| same_chain::ripe(tx, chain, last, after, BATCH))
+        last.map_or(Ok(Vec::new()), |last| same_chain::ripe(tx, chain, last, after, MAX_ROWS_PER_ROUND))
     };
     let ripe = solver.store.read(ripe).await?;
     for &(id, hash) in &ripe {

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Each new figure counts for an eighth.
-const WEIGHT: u64 = 8;
+const AVERAGE_OVER: u64 = 8;
 /// One that was sent long after it was decided (the process was away) says nothing about the next.
-const MOST_MILLIS: u64 = 60_000;
+const MAX_SAMPLE_MILLIS: u64 = 60_000;
 
 #[derive(Debug, Default)]
 pub struct FillTime {
@@ -15,11 +15,11 @@ pub struct FillTime {
 
 impl FillTime {
     pub fn took(&self, millis: i64) {
-        let Some(millis) = u64::try_from(millis).ok().filter(|millis| *millis <= MOST_MILLIS) else { return };
+        let Some(millis) = u64::try_from(millis).ok().filter(|millis| *millis <= MAX_SAMPLE_MILLIS) else { return };
         let sample = millis * 1_000;
         let average = |before: u64| match before {
             0 => Some(sample),
-            before => Some((before * (WEIGHT - 1) + sample) / WEIGHT),
+            before => Some((before * (AVERAGE_OVER - 1) + sample) / AVERAGE_OVER),
         };
         let _ = self.micros.fetch_update(Ordering::Relaxed, Ordering::Relaxed, average);
     }

@@ -26,13 +26,13 @@ pub const KEPT_BLOCKS: u64 = 512;
 /// Block hashes fetched when a chain is new to the database, so that a reorg right after the start finds its fork.
 const KEPT_AT_START: u64 = 64;
 /// How soon a block is asked for again that a node announced and could not serve.
-const SOON: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Follows a chain until told to stop. An error is waited out: the cursor stands where it stood.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     let chain = handle.id();
     let mut heads = handle.nodes.heads();
-    let mut pause = SOON;
+    let mut pause = RETRY_INTERVAL;
     loop {
         let began = Instant::now();
         match walk(&solver, &handle, &mut heads, &stop).await {
@@ -50,7 +50,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
             }
         }
         if began.elapsed() > Duration::from_secs(30) {
-            pause = SOON;
+            pause = RETRY_INTERVAL;
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -86,7 +86,7 @@ async fn walk(
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             changed = heads.changed() => if changed.is_err() { return Ok(()) },
-            () = tokio::time::sleep(SOON), if behind => {}
+            () = tokio::time::sleep(RETRY_INTERVAL), if behind => {}
             changed = woken.changed() => {
                 if changed.is_err() {
                     return Ok(());

@@ -17,7 +17,7 @@ use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Rows undone in one unit.
-const BATCH: i64 = 64;
+const ROWS_PER_COMMIT: i64 = 64;
 
 /// Whether a head at or below the cursor is one we have taken in, or lies so far back that only a lagging node can
 /// mean it.
@@ -106,8 +106,8 @@ fn undo_batch(tx: &mut Tx<'_>, chain: ChainId, fork: u64, context: &PayContext) 
         let finality = context.on(chain).map_or(0, |(handle, _)| handle.settings.finality);
         return Err(SolverError::DeepFork { chain, finality });
     }
-    let gone = deposits::above(tx, chain, fork, BATCH)?;
-    let unmined = payments::above(tx, chain, fork, BATCH)?;
+    let gone = deposits::above(tx, chain, fork, ROWS_PER_COMMIT)?;
+    let unmined = payments::above(tx, chain, fork, ROWS_PER_COMMIT)?;
     let mut paid = Vec::new();
     for stored in &gone {
         paid.extend(crate::deposits::vanish(tx, stored, context)?);

@@ -26,10 +26,10 @@ use crate::payments::first_offer;
 use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
-const EVERY: Duration = Duration::from_secs(5);
+const ROUND_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Wallets of a chain that are looked at. There are a handful.
-const MOST: i64 = 256;
+const MAX_WALLETS: i64 = 256;
 
 /// A wish is for now. What could not be paid by then is forgotten, and may be asked for again.
 const FORGOTTEN_AFTER_MILLIS: i64 = 600_000;
@@ -68,8 +68,8 @@ pub async fn report(solver: &Solver) -> Result<Vec<Report>, SolverError> {
 async fn report_on(solver: &Solver, handle: &ChainHandle, levels: GasLevels) -> Result<Report, SolverError> {
     let chain = handle.id();
     let read = move |tx: &mut Tx<'_>| {
-        let under_way = payments::under_way(tx, chain, Purpose::Refill, MOST)?;
-        Ok::<_, SolverError>((gas_refills::on(tx, chain, MOST)?, under_way))
+        let under_way = payments::under_way(tx, chain, Purpose::Refill, MAX_WALLETS)?;
+        Ok::<_, SolverError>((gas_refills::on(tx, chain, MAX_WALLETS)?, under_way))
     };
     let (options, under_way) = solver.store.read(read).await?;
     let mut wallets = Vec::new();
@@ -123,7 +123,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
         tokio::select! {
             () = stop.cancelled() => return,
             changed = woken.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(ROUND_INTERVAL) => {}
         }
     }
 }
@@ -157,7 +157,7 @@ struct Seen {
 
 async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, levels: GasLevels) -> Result<(), SolverError> {
     let chain = handle.id();
-    if solver.store.read(move |tx| gas_refills::on(tx, chain, MOST)).await?.is_empty() {
+    if solver.store.read(move |tx| gas_refills::on(tx, chain, MAX_WALLETS)).await?.is_empty() {
         return Ok(());
     }
     let mut wallets = Vec::new();
@@ -192,9 +192,9 @@ fn fill_up(
     let Some((handle, snapshot)) = context.on(chain) else { return Ok(Vec::new()) };
     lanes::register(tx, chain, handle.treasury)?;
     let lanes = lanes::lock(tx, chain)?;
-    let under_way = payments::under_way(tx, chain, Purpose::Refill, MOST)?;
+    let under_way = payments::under_way(tx, chain, Purpose::Refill, MAX_WALLETS)?;
     let mut wanted = Vec::new();
-    for wish in gas_refills::on(tx, chain, MOST)? {
+    for wish in gas_refills::on(tx, chain, MAX_WALLETS)? {
         let has = seen.wallets.iter().find(|(wallet, _)| *wallet == wish.wallet).map(|(_, has)| *has);
         let served = under_way.iter().any(|payment| payment.recipient == wish.wallet);
         match has.filter(|has| !served && levels.lacks(*has).is_some()) {
@@ -257,7 +257,7 @@ fn spare(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &Seen, fees: Fees, count: 
     let most = U256::from(fees.max_fee).saturating_mul(U256::from(4)).min(U256::from(handle.settings.max_fee_cap));
     let gas = |limit: u64, fee: U256| U256::from(limit).saturating_mul(fee);
     let own = gas(handle.chain.fill_gas.native_limit, most).saturating_mul(U256::from(count));
-    let unmined = payments::unmined(tx, handle.id(), handle.treasury, MOST)?;
+    let unmined = payments::unmined(tx, handle.id(), handle.treasury, MAX_WALLETS)?;
     let out = unmined.iter().fold(own, |sum, stored| {
         let fee = U256::from(stored.fees.max_fee).max(most);
         sum.saturating_add(stored.payment.value.units()).saturating_add(gas(stored.payment.gas, fee))

@@ -25,14 +25,14 @@ use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Payments of a lane that one pass looks at. The window is smaller.
-const MOST: i64 = 256;
+const MAX_PAYMENTS_PER_PASS: i64 = 256;
 /// Payments sent again at once.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_SENDS: usize = 16;
 /// Offers a payment may get; each is an eighth above the last, so this is plenty.
-const MOST_ATTEMPTS: u32 = 24;
+const MAX_ATTEMPTS: u32 = 24;
 
 /// How long a payment may stand that no node takes.
-const UNTAKEN: Duration = Duration::from_secs(300);
+const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(300);
 /// A fill that is not mined this long before its order ends is given up.
 const LAST_MINUTES_SECS: i64 = 300;
 
@@ -179,7 +179,7 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
         return Ok(());
     }
     let chain = handle.id();
-    let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MOST)).await?;
+    let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_PASS)).await?;
     let Some(head) = unmined.first() else { return Ok(()) };
     let waited = |stored: &PaymentRow| solver.now().millis().saturating_sub(stored.attempted_at.millis());
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
@@ -194,7 +194,7 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     let cancels = head.cancelled || is_hopeless(solver, handle, head).await?;
     let due = waited(head) >= bump_after || (cancels && !head.cancelled);
     // Giving up needs room of its own: whatever is to be given up has used up its offers.
-    let most = if cancels { 2 * MOST_ATTEMPTS } else { MOST_ATTEMPTS };
+    let most = if cancels { 2 * MAX_ATTEMPTS } else { MAX_ATTEMPTS };
     if due
         && head.attempts < most
         && let Some(bumped) = bump(solver, handle, head, cancels).await?
@@ -213,14 +213,14 @@ async fn send_again(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     debug!(chain.id = %chain, lane, count = queue.len(), "sending again what is not mined");
     counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
     let sends: Vec<_> = queue.iter().map(|stored| send(solver, handle, lane, stored)).collect();
-    stream::iter(sends).buffered(AT_ONCE).try_collect().await
+    stream::iter(sends).buffered(MAX_CONCURRENT_SENDS).try_collect().await
 }
 
 /// Whether a payment should be given up: a fill whose order is about to end, or one that no node has taken for so long
 /// that it stands in the way of all behind it. What is mined in the end decides.
 async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &PaymentRow) -> Result<bool, SolverError> {
     let age = solver.now().millis().saturating_sub(head.created_at.millis());
-    if head.state == State::Decided && age > i64::try_from(UNTAKEN.as_millis()).unwrap_or(i64::MAX) {
+    if head.state == State::Decided && age > i64::try_from(UNTAKEN_TIMEOUT.as_millis()).unwrap_or(i64::MAX) {
         return Ok(true);
     }
     if head.payment.purpose != Purpose::Fill {

@@ -19,7 +19,7 @@ use crate::view;
 
 /// How long tasks may take to end: a call to a node is the longest they wait for. What they would still write by then is
 /// refused.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Is the worker whenever that is possible. Meanwhile, goes by what the worker says.
 pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationToken) {
@@ -72,7 +72,7 @@ async fn hold(
         counter!("causeway_leases_lost_total", "kind" => kind.name()).increment(1);
     }
     active.cancel();
-    if tokio::time::timeout(PATIENCE, tasks.wait()).await.is_err() {
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.wait()).await.is_err() {
         warn!("some tasks of the {} did not end in time; what they committed is not lost", kind.name());
     }
     if !lost && let Err(failure) = instance.release(&solver.store, kind).await {

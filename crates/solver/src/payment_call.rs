@@ -156,12 +156,12 @@ pub fn pools(swap: Option<&Swap>) -> usize {
 const POOL_GAS: u64 = 150_000;
 
 /// No chain takes a transaction that asks for more; one that asked would stand in its lane for ever.
-const MOST_GAS: u64 = 12_000_000;
+const MAX_FILL_GAS: u64 = 12_000_000;
 
 /// Generous: unused gas is free. What the caller's calls need was measured, and may change a little.
 fn gas_limit(chain: &Chain, quote: &Quote) -> u64 {
     let calls = quote.ask.options.calls_gas.unwrap_or_default();
-    chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4)).min(MOST_GAS)
+    chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4)).min(MAX_FILL_GAS)
 }
 
 #[cfg(test)]

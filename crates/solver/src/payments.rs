@@ -83,7 +83,7 @@ impl fmt::Display for Reason {
 }
 
 /// A recipient that refuses money must not cost us gas for ever.
-pub const fn most_voids(purpose: Purpose) -> u64 {
+pub const fn max_voids(purpose: Purpose) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim => 2,
         Purpose::Return | Purpose::Refill | Purpose::Payout => 1,
@@ -91,11 +91,11 @@ pub const fn most_voids(purpose: Purpose) -> u64 {
 }
 
 /// How many times the quoted gas of a fill is taken off a refund at the most, for fills that failed.
-const MOST_WASTED_TIMES: u64 = 3;
+const MAX_WASTED_GAS_TIMES: u64 = 3;
 
 /// The largest share of what we can pay that one return may take: more than that is for the depository to pay, or
 /// anyone could move our inventory into it.
-const MOST_RETURNED_BPS: u16 = 1_000;
+const MAX_RETURN_BPS: u16 = 1_000;
 
 /// Turns what is due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken here
 /// is what excludes every other outcome of the order.
@@ -112,7 +112,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         return not_now(Reason::Elsewhere);
     }
     let voids = payments::voids(tx, due.purpose, due.subject)?;
-    if voids >= most_voids(due.purpose) {
+    if voids >= max_voids(due.purpose) {
         return not_now(Reason::NeedsPerson);
     }
     // A fill ahead of its deposit that came to nothing decided nothing for the one after.
@@ -167,7 +167,7 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         return not_now(Reason::TooLarge);
     }
     if due.purpose == Purpose::Return
-        && amount > handle.payable(due.currency, snapshot, false).mul_floor(Ratio::bps(MOST_RETURNED_BPS))?
+        && amount > handle.payable(due.currency, snapshot, false).mul_floor(Ratio::bps(MAX_RETURN_BPS))?
     {
         return not_now(Reason::TooLarge);
     }
@@ -373,7 +373,7 @@ pub(crate) fn wasted(
         let rate = Price::exchange((native, there.chain.native.decimals), (price, known.decimals))?;
         sum = sum.checked_add(fee.mul_ceil(rate)?)?;
     }
-    let most = quote.figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MOST_WASTED_TIMES), U256::ONE)?)?;
+    let most = quote.figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MAX_WASTED_GAS_TIMES), U256::ONE)?)?;
     Ok(Some(sum.min(most)))
 }
 

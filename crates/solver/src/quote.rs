@@ -90,7 +90,7 @@ pub struct Quoted {
 /// What the caller's calls may need, as long as they were not tried.
 const UNTRIED_CALLS_GAS: u64 = 1_000_000;
 /// The most gas a caller's calls may take of a fill.
-const MOST_CALLS_GAS: u64 = 3_000_000;
+const MAX_CALLS_GAS: u64 = 3_000_000;
 
 impl Solver {
     /// What has to be known before an ask can be priced from memory alone.
@@ -164,7 +164,7 @@ impl Solver {
     /// they need.
     async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
         let (limit, mut ask) = (ask.options.calls_gas, ask.clone());
-        let most = limit.unwrap_or(MOST_CALLS_GAS).min(MOST_CALLS_GAS);
+        let most = limit.unwrap_or(MAX_CALLS_GAS).min(MAX_CALLS_GAS);
         let assumed = limit.unwrap_or(UNTRIED_CALLS_GAS).min(most);
         ask.options.calls_gas = Some(assumed);
         let draft = self.price(ask)?;
@@ -221,10 +221,10 @@ impl Solver {
 
     /// The walker is too far behind what the market sees: deposits would wait for it.
     pub fn lags(&self, handle: &ChainHandle) -> bool {
-        const PATIENCE_MILLIS: u64 = 60_000;
+        const MAX_DELAY_MILLIS: u64 = 60_000;
         let seen = self.market.latest(handle.id()).map_or(0, |snapshot| snapshot.block);
         let behind = seen.saturating_sub(*handle.taken.borrow());
-        behind > (PATIENCE_MILLIS / handle.chain.block_time_millis.max(1)).max(10)
+        behind > (MAX_DELAY_MILLIS / handle.chain.block_time_millis.max(1)).max(10)
     }
 
     fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {

@@ -35,7 +35,7 @@ pub enum Repriced {
 const LEAST_MOVE_BPS: u16 = 2;
 
 /// Gas may cost so many times what was quoted, and a dollar more, before a fill is not worth making.
-const MOST_GAS_TIMES: i64 = 3;
+const MAX_GAS_TIMES: i64 = 3;
 const GAS_SLACK: UsdMicros = UsdMicros(1_000_000);
 
 pub fn reprice(
@@ -130,5 +130,5 @@ fn affordable(quote: &Quote, handle: &ChainHandle, there: &Snapshot, context: &P
     let (units, bytes) = routed_size(handle.chain.fill_gas, &quote.ask.options, pools(quote.destination_swap.as_ref()));
     let now = native.usd_floor(there.cost_with_data(units, bytes), handle.chain.native.decimals)?;
     let quoted = figures.prices.deposit.usd_floor(figures.fees.fill_gas, deposit.decimals)?;
-    Ok(now.0 <= quoted.0.saturating_mul(MOST_GAS_TIMES).saturating_add(GAS_SLACK.0))
+    Ok(now.0 <= quoted.0.saturating_mul(MAX_GAS_TIMES).saturating_add(GAS_SLACK.0))
 }

@@ -25,10 +25,10 @@ use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Blocks looked at together.
-const RANGE: u64 = 500;
+const BLOCKS_PER_RANGE: u64 = 500;
 /// Rounds for which a block is looked at again because a node alone shows something in it. A round is about four blocks,
 /// so that the look keeps up with the chain even if that happens in every block: four times as many are within a range.
-const ROUNDS: u32 = 64;
+const MAX_DOUBTFUL_ROUNDS: u32 = 64;
 
 /// Blocks in which a node alone shows something, and for how many rounds it has.
 #[derive(Debug, Default)]
@@ -46,8 +46,8 @@ impl Doubts {
         let rounds = self.0.entry(block).or_default();
         *rounds = rounds.saturating_add(1);
         match *rounds {
-            ..=ROUNDS => Verdict::LookAgain { first_time: *rounds == 1 },
-            _ => Verdict::GiveUp { first_time: *rounds == ROUNDS + 1 },
+            ..=MAX_DOUBTFUL_ROUNDS => Verdict::LookAgain { first_time: *rounds == 1 },
+            _ => Verdict::GiveUp { first_time: *rounds == MAX_DOUBTFUL_ROUNDS + 1 },
         }
     }
 
@@ -113,7 +113,7 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
     if behind == 0 {
         return Ok(false);
     }
-    let end = last.min(looked.saturating_add(RANGE));
+    let end = last.min(looked.saturating_add(BLOCKS_PER_RANGE));
     let mut found: BTreeMap<(u64, B256), Vec<BlockSummary>> = BTreeMap::new();
     for summary in handle.nodes.rescan_range(looked + 1, end, &handle.watch).await? {
         found.entry((summary.number, summary.block)).or_default().push(summary);
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn the_look_stays_before_a_doubt_for_so_many_rounds_and_then_moves_on() {
         let mut doubts = Doubts::default();
-        for round in 1..=ROUNDS {
+        for round in 1..=MAX_DOUBTFUL_ROUNDS {
             assert_eq!(doubts.note(10), Verdict::LookAgain { first_time: round == 1 });
             assert_eq!(doubts.settled(&[10, 12].into(), 20), 9, "round {round}");
         }
@@ -251,13 +251,13 @@ mod tests {
     #[test]
     fn a_doubt_in_every_block_does_not_leave_the_look_behind() {
         let (mut doubts, mut looked, mut last) = (Doubts::default(), 0, 0);
-        for _ in 0..10 * ROUNDS {
+        for _ in 0..10 * MAX_DOUBTFUL_ROUNDS {
             last += 4;
-            let end = last.min(looked + RANGE);
+            let end = last.min(looked + BLOCKS_PER_RANGE);
             let again = |block: &u64| matches!(doubts.note(*block), Verdict::LookAgain { .. });
             let open = (looked + 1..=end).filter(again).collect();
             looked = doubts.settled(&open, end);
-            assert!(last - looked < RANGE, "{looked} of {last}");
+            assert!(last - looked < BLOCKS_PER_RANGE, "{looked} of {last}");
         }
     }
 }

@@ -25,8 +25,8 @@ use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Transactions looked at in one round.
-const BATCH: i64 = 16;
-const PAUSE: Duration = Duration::from_secs(5);
+const MAX_ROWS_PER_ROUND: i64 = 16;
+const ROUND_INTERVAL: Duration = Duration::from_secs(5);
 
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     loop {
@@ -36,14 +36,14 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
         tokio::select! {
             () = stop.cancelled() => return,
             () = handle.failed.notified() => {}
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(ROUND_INTERVAL) => {}
         }
     }
 }
 
 async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
     let chain = handle.id();
-    for failed in solver.store.read(move |tx| records::unexplained(tx, chain, BATCH)).await? {
+    for failed in solver.store.read(move |tx| records::unexplained(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let record = &failed.record;
         let replayed = Replayed {
             hash: record.tx,

@@ -17,7 +17,7 @@ use crate::quote::{QuoteError, address};
 use crate::solver::Solver;
 
 /// Ways through pools that are priced in full, on each side.
-const MOST_CHOICES: usize = 2;
+const MAX_LEGS: usize = 2;
 
 /// A currency to deposit or to pay out, and the market between it and what the caller named.
 #[derive(Clone, Debug)]
@@ -291,7 +291,7 @@ fn most<'a, R: Ord + Copy>(
     }
     // Of equals the first: the native currency is first in the list.
     ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-    ranked.into_iter().take(MOST_CHOICES).map(|(_, leg)| leg).collect()
+    ranked.into_iter().take(MAX_LEGS).map(|(_, leg)| leg).collect()
 }
 
 /// The transfer's worth in this currency, to compare ways by.

@@ -22,14 +22,14 @@ use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Announcements of one chain that wait to be looked up. One more is not noted.
-const MOST: usize = 1_024;
+const MAX_HINTS: usize = 1_024;
 /// Hashes remembered, so that saying it twice costs nothing. Beyond it all are forgotten.
 const REMEMBERED: usize = 8_192;
 /// Transactions looked up in one round.
-const BATCH: usize = 16;
+const HINTS_PER_ROUND: usize = 16;
 /// How often a transaction is asked for that no node knows yet, and how long apart.
 const TRIES: u8 = 5;
-const PAUSE: Duration = Duration::from_secs(1);
+const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Under which an announcement is told in a request's story.
 const RULE: &str = "announced";
@@ -58,7 +58,7 @@ impl TxHints {
     /// Takes note and returns at once. Says whether it will be looked up.
     pub fn note(&self, tx: B256) -> bool {
         let mut waiting = self.waiting();
-        if waiting.queue.len() >= MOST {
+        if waiting.queue.len() >= MAX_HINTS {
             counter!("causeway_announcements_dropped_total").increment(1);
             return false;
         }
@@ -79,7 +79,7 @@ impl TxHints {
         let (due, later): (VecDeque<_>, VecDeque<_>) = waiting.queue.drain(..).partition(|it| it.due <= now);
         let (due, rest) =
             due.into_iter().enumerate().fold((Vec::new(), Vec::new()), |(mut now, mut rest), (at, it)| {
-                if at < BATCH {
+                if at < HINTS_PER_ROUND {
                     now.push(it)
                 } else {
                     rest.push(it)
@@ -93,8 +93,8 @@ impl TxHints {
     fn again(&self, announcement: Announcement) {
         let tries = announcement.tries.saturating_sub(1);
         let mut waiting = self.waiting();
-        if tries > 0 && waiting.queue.len() < MOST {
-            waiting.queue.push_back(Announcement { tries, due: Instant::now() + PAUSE, ..announcement });
+        if tries > 0 && waiting.queue.len() < MAX_HINTS {
+            waiting.queue.push_back(Announcement { tries, due: Instant::now() + ROUND_INTERVAL, ..announcement });
         }
     }
 
@@ -118,7 +118,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
         tokio::select! {
             () = stop.cancelled() => return,
             () = handle.tx_hints.more.notified() => {}
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(ROUND_INTERVAL) => {}
         }
     }
 }
@@ -182,10 +182,10 @@ mod tests {
     fn what_is_said_twice_is_looked_up_once_and_the_queue_is_bounded() {
         let tx_hints = TxHints::default();
         assert!(tx_hints.note(hash(1)) && !tx_hints.note(hash(1)));
-        for number in 2..=MOST {
+        for number in 2..=MAX_HINTS {
             assert!(tx_hints.note(hash(number)));
         }
-        assert!(!tx_hints.note(hash(MOST + 1)), "there is no room");
+        assert!(!tx_hints.note(hash(MAX_HINTS + 1)), "there is no room");
         let now = Instant::now();
         let mut taken = 0;
         loop {
@@ -193,11 +193,11 @@ mod tests {
             if due.is_empty() {
                 break;
             }
-            assert!(due.len() <= BATCH);
+            assert!(due.len() <= HINTS_PER_ROUND);
             taken += due.len();
         }
-        assert_eq!(taken, MOST);
-        assert!(tx_hints.note(hash(MOST + 1)));
+        assert_eq!(taken, MAX_HINTS);
+        assert!(tx_hints.note(hash(MAX_HINTS + 1)));
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         let tx_hints = TxHints::default();
         tx_hints.note(hash(1));
         let mut looked_up = 0;
-        while let Some(it) = tx_hints.due(Instant::now() + PAUSE * 10).pop() {
+        while let Some(it) = tx_hints.due(Instant::now() + ROUND_INTERVAL * 10).pop() {
             looked_up += 1;
             tx_hints.again(it);
         }

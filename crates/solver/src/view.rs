@@ -13,7 +13,7 @@ use crate::apply_block::committed;
 use crate::error::{Chained, SolverError};
 use crate::solver::Solver;
 
-const PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How long after the worker's death its last word is good: as long as another may take to follow it.
 const GRACE_MILLIS: i64 = 30_000;
 
@@ -30,7 +30,7 @@ pub async fn keep(solver: &Solver) {
                 trouble = true;
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

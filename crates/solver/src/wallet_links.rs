@@ -13,7 +13,7 @@ use store::wallet_links::WalletLink;
 use store::{Store, StoreError, wallet_links};
 
 /// How long a message can be signed.
-const VALID: Duration = Duration::from_secs(600);
+const SIGNABLE_FOR: Duration = Duration::from_secs(600);
 /// More than any contract wallet needs.
 pub const MAX_SIGNATURE: usize = 4 * 1024;
 
@@ -57,7 +57,7 @@ pub async fn ask(
 ) -> Result<WalletLink, StoreError> {
     let mut nonce = [0u8; 32];
     random(&mut nonce);
-    let link = WalletLink { key, wallet, nonce: nonce.into(), expires_at: now.plus(VALID) };
+    let link = WalletLink { key, wallet, nonce: nonce.into(), expires_at: now.plus(SIGNABLE_FOR) };
     store.write(move |tx| wallet_links::put(tx, &link)).await?;
     Ok(link)
 }

@@ -7,7 +7,7 @@ use domain::time::Timestamp;
 use crate::{StoreError, Tx};
 
 /// Rows deleted at a time.
-const BATCH: i64 = 500;
+const ROWS_PER_PRUNE: i64 = 500;
 
 /// Seen again, it is kept for longer.
 pub fn note(tx: &mut Tx<'_>, chain: ChainId, address: Address, now: Timestamp) -> Result<(), StoreError> {
@@ -32,7 +32,7 @@ pub fn prune(tx: &mut Tx<'_>, before: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "delete from contract_account where seen_at < $1 and address in
          (select address from contract_account where seen_at < $1 order by seen_at limit $2)",
-        &[before.millis().into(), BATCH.into()],
+        &[before.millis().into(), ROWS_PER_PRUNE.into()],
     )?;
     Ok(())
 }

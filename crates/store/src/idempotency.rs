@@ -101,11 +101,11 @@ pub fn drop(tx: &mut Tx<'_>, call: &Call) -> Result<(), StoreError> {
 
 /// Deletes what was kept long enough, in one small batch. Says whether there may be more.
 pub fn prune(tx: &mut Tx<'_>, before: Timestamp) -> Result<bool, StoreError> {
-    const BATCH: i64 = 200;
+    const ROWS_PER_PRUNE: i64 = 200;
     let gone = tx.execute(
         "delete from idempotent_call where (key_id, name) in
          (select key_id, name from idempotent_call where created_at < $1 order by created_at limit $2)",
-        &[before.into(), Value::Int(BATCH)],
+        &[before.into(), Value::Int(ROWS_PER_PRUNE)],
     )?;
-    Ok(i64::try_from(gone).is_ok_and(|gone| gone == BATCH))
+    Ok(i64::try_from(gone).is_ok_and(|gone| gone == ROWS_PER_PRUNE))
 }

@@ -243,10 +243,10 @@ fn alone(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
 /// Deletes quotes that nobody acted on in time, in one small batch. Says whether there may be more. Quotes expire in the
 /// order they were made, so only the oldest are looked at: the table has no index for more.
 pub fn prune_quotes(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, StoreError> {
-    const BATCH: i64 = 500;
+    const ROWS_PER_PRUNE: i64 = 500;
     let gone = tx.execute(
         "delete from quote where id in (select id from quote order by id limit $2) and expires_at < $1",
-        &[now.millis().into(), Value::Int(BATCH)],
+        &[now.millis().into(), Value::Int(ROWS_PER_PRUNE)],
     )?;
-    Ok(i64::try_from(gone).is_ok_and(|gone| gone == BATCH))
+    Ok(i64::try_from(gone).is_ok_and(|gone| gone == ROWS_PER_PRUNE))
 }

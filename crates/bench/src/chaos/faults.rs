@@ -23,7 +23,7 @@ const DEEPEST: u64 = 5;
 /// Blocks to wait for one with something in it.
 const BUSY_TRIES: u32 = 20;
 /// A machine too slow for its users to be through by the last kill sees more of them, and at most so many times more.
-const MOST_KILLS: u64 = 4;
+const MAX_KILLS: u64 = 4;
 /// A service that does not serve by then is killed all the same.
 const SLOWEST_START: Duration = Duration::from_secs(15);
 /// A service that cannot take the place of the dead one by then never will.
@@ -105,7 +105,7 @@ pub async fn kill_often(
     let mut served = program.serve(None)?;
     loop {
         let killed = get(&counts.kills);
-        if killed >= kills && (traffic.is_through() || killed >= kills * MOST_KILLS) {
+        if killed >= kills && (traffic.is_through() || killed >= kills * MAX_KILLS) {
             return Ok(served);
         }
         // Some die while they start; most have begun to work.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 /// Blocks read at once.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_READS: usize = 8;
 
 /// A transaction of one of our wallets.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl Ledger {
     pub async fn read_on(&mut self, chain: &Chain, wallets: &[Address]) -> Result<()> {
         let head = chain.block_number().await?;
         let blocks = (self.up_to + 1..=head).map(|number| block(chain, number, wallets));
-        let blocks: Vec<_> = stream::iter(blocks).buffered(AT_ONCE).collect().await;
+        let blocks: Vec<_> = stream::iter(blocks).buffered(MAX_CONCURRENT_READS).collect().await;
         for block in blocks {
             self.payments.extend(block?);
         }

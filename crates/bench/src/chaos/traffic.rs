@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::plan::{Kind, Transfer};
 
 /// Enough for an approval and for every kind of deposit.
-const GAS: u64 = 300_000;
+const GAS_LIMIT: u64 = 300_000;
 /// Between two attempts to get a quote from a service that may be dead.
 const RETRY: Duration = Duration::from_millis(150);
 /// How often a fill ahead of its deposit is asked for before its user pays all the same.
@@ -328,7 +328,7 @@ impl<'a> Traffic<'a> {
     }
 
     fn sign(&self, transfer: &Transfer, from: &Account, nonce: u64, call: (Address, U256, Bytes)) -> Result<B256> {
-        let raw = self.devnet.chains[transfer.origin].sign(from, nonce, call, GAS)?;
+        let raw = self.devnet.chains[transfer.origin].sign(from, nonce, call, GAS_LIMIT)?;
         let hash = keccak256(&raw);
         let signed = Signed { chain: transfer.origin, from: from.address, nonce, raw };
         self.done().signed.insert(hash, signed);

@@ -15,7 +15,7 @@ use crate::stats::{Latency, nanos};
 /// Of the bare transaction: as much as a fill.
 const FILL_GAS: u64 = 60_000;
 /// How long a transaction is looked for.
-const MOST_BLOCKS: u32 = 60;
+const MAX_BLOCKS: u32 = 60;
 
 /// Both ways in turn, so that they share what else the machine does.
 pub async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
@@ -41,14 +41,14 @@ pub async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> Result<L
 
 /// The announcement of the block that holds a transaction.
 async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> Result<(Instant, Value)> {
-    for _ in 0..MOST_BLOCKS {
+    for _ in 0..MAX_BLOCKS {
         let (seen, head) = heads.next().await?;
         let block: Value = chain.rpc("eth_getBlockByHash", (head["hash"].clone(), false)).await?;
         if block["transactions"].as_array().is_some_and(|all| all.contains(&json!(tx))) {
             return Ok((seen, head));
         }
     }
-    bail!("{tx} is in none of {MOST_BLOCKS} blocks")
+    bail!("{tx} is in none of {MAX_BLOCKS} blocks")
 }
 
 /// Whether the destination mined it in the first block it made after the deposit's.

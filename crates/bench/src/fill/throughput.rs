@@ -12,7 +12,7 @@ use crate::stats::per_second;
 use crate::{cpu, processes};
 
 /// Deposits in one call.
-const BATCH: usize = 50;
+const TXS_PER_BATCH: usize = 50;
 /// How long no block may hold a fill before the run is called stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
@@ -28,7 +28,7 @@ pub async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughpu
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         for second in deposits.chunks(usize::try_from(args.rate)?) {
             tick.tick().await;
-            for batch in second.chunks(BATCH) {
+            for batch in second.chunks(TXS_PER_BATCH) {
                 origin.batch(batch.iter().map(|raw| ("eth_sendRawTransaction", json!([raw])))).await?;
             }
         }

@@ -21,7 +21,7 @@ use crate::env::system_env;
 /// Of a listing, read in pages.
 const PAGE: u32 = 200;
 /// The longest a replaced text may stay good.
-const LONGEST_OVERLAP: Duration = Duration::from_secs(7 * 24 * 3600);
+const MAX_OVERLAP: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub async fn run(config: &Config, command: KeysCommand) -> Result<()> {
     let store = open(config)?;
@@ -132,7 +132,7 @@ async fn change(
 
 async fn rotate(config: &Config, store: &Store, id: ApiKeyId, overlap_secs: u32) -> Result<()> {
     let overlap = Duration::from_secs(overlap_secs.into());
-    ensure!(overlap <= LONGEST_OVERLAP, "--overlap-secs: at most {}", LONGEST_OVERLAP.as_secs());
+    ensure!(overlap <= MAX_OVERLAP, "--overlap-secs: at most {}", MAX_OVERLAP.as_secs());
     let (text, stored) = fresh_text(id, &master(config)?)?;
     let now = (system_env().clock)();
     let rotated = store.write(move |tx| keys::rotate(tx, id, &stored, now.plus(overlap), now)).await?;

@@ -9,14 +9,14 @@ use super::operator;
 use crate::config::Config;
 
 /// How often, and how many times, the service is asked whether it has sent everything.
-const PAUSE: Duration = Duration::from_millis(500);
-const MOST_LOOKS: usize = 60;
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const MAX_POLLS: usize = 60;
 
 pub async fn run(config: &Config, yes: bool) -> Result<()> {
     let mut chains = post(config, yes).await?;
     let mut looks = 0;
-    while yes && any(&chains, |wallet| wallet["asked"] == true) && looks < MOST_LOOKS {
-        tokio::time::sleep(PAUSE).await;
+    while yes && any(&chains, |wallet| wallet["asked"] == true) && looks < MAX_POLLS {
+        tokio::time::sleep(POLL_INTERVAL).await;
         (chains, looks) = (post(config, false).await?, looks + 1);
     }
     show(&chains);

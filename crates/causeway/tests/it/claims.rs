@@ -16,7 +16,7 @@ use crate::audit::{audit, differences, planted};
 use crate::fast_fill::{Integrator, integrator};
 use crate::funding::{balance, credited, tagged};
 use crate::fuzz::Rng;
-use crate::harness::{Engine, Harness, PATIENCE, ask, blocks_pass, eventually, new_account, request_id, take_away};
+use crate::harness::{Engine, Harness, WAIT_TIMEOUT, ask, blocks_pass, eventually, new_account, request_id, take_away};
 use crate::process::{causeway, serve};
 
 const BASE: u64 = 8453;
@@ -426,8 +426,8 @@ pub async fn crash(harness: &Harness, mut first: Served, toml: &Path) -> Result<
     let step = asked(harness, wallet, &body(harness, recipient, Some(20 * USDC))).await?;
     // The process dies under the call.
     let signature = sign(&by, &step)?;
-    ensure!(tokio::time::timeout(PATIENCE, post(harness, &step, &signature)).await?.is_err());
-    ensure!(!first.wait_until_dead(PATIENCE).await?.success());
+    ensure!(tokio::time::timeout(WAIT_TIMEOUT, post(harness, &step, &signature)).await?.is_err());
+    ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success());
     let second = serve(toml, None)?;
     harness.wait_until_served().await?;
     becomes(harness, wallet, "success").await?;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::claims;
 use crate::harness::{
-    Harness, PATIENCE, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away,
+    Harness, WAIT_TIMEOUT, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away,
 };
 use crate::process::serve;
 use crate::repayment;
@@ -134,7 +134,7 @@ async fn crash_at(point: &'static str) -> Result<()> {
         harness.wait_until_served().await?;
         provoked = Some(provoke(point, &harness).await?);
     }
-    let died = first.wait_until_dead(PATIENCE).await?;
+    let died = first.wait_until_dead(WAIT_TIMEOUT).await?;
     ensure!(!died.success(), "{point}: it ended in order");
 
     let second = serve(&toml, None)?;
@@ -182,7 +182,7 @@ async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
         harness.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
     let raw: Bytes = arbitrum.rpc("eth_getRawTransactionByHash", [deposit]).await?;
-    first.wait_until_dead(PATIENCE).await?;
+    first.wait_until_dead(WAIT_TIMEOUT).await?;
     take_away(arbitrum, deposit).await?;
 
     let second = serve(&toml, None)?;

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{WAIT_TIMEOUT, eventually};
 use crate::process::causeway;
 
 struct Dev(Child);
@@ -31,7 +31,7 @@ impl Dev {
         kill(Pid::from_raw(i32::try_from(self.0.id())?), signal)?;
         let began = std::time::Instant::now();
         while self.0.try_wait()?.is_none() {
-            ensure!(began.elapsed() < PATIENCE, "it does not end");
+            ensure!(began.elapsed() < WAIT_TIMEOUT, "it does not end");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::{StoreError, Tx, ledger};
 
 use crate::harness::{
-    Engine, Harness, PATIENCE, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions,
+    Engine, Harness, WAIT_TIMEOUT, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions,
 };
 use crate::keys::create;
 
@@ -384,7 +384,7 @@ pub async fn crash(harness: &Harness) -> Result<(Value, Address)> {
     let (code, quote) = by.post(harness, "/quote/v2", &body).await?;
     ensure!(code == 200, "{quote}");
     // The process dies under the call.
-    ensure!(tokio::time::timeout(PATIENCE, by.fast_fill(harness, request_id(&quote))).await?.is_err());
+    ensure!(tokio::time::timeout(WAIT_TIMEOUT, by.fast_fill(harness, request_id(&quote))).await?.is_err());
     execute(base, &quote, &user).await?;
     Ok((quote, recipient))
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::payments::{self, Fees, Payment, Purpose};
 use store::{StoreError, Tx};
 
-use crate::harness::{Engine, Harness, PATIENCE, blocks_pass, eventually, new_account};
+use crate::harness::{Engine, Harness, WAIT_TIMEOUT, blocks_pass, eventually, new_account};
 use crate::instances::{LEASE_MILLIS, api, becomes_worker, worker};
 use crate::process::{causeway, serve};
 
@@ -281,7 +281,7 @@ async fn dying_with_a_top_up_fills_up_once() -> Result<()> {
         harness.wait_until_served().await?;
         // It may be dead before it has answered.
         let _ = run(&harness, &["topup", "--yes"]).await?;
-        ensure!(!first.wait_until_dead(PATIENCE).await?.success(), "{point}: it ended in order");
+        ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "{point}: it ended in order");
         let second = serve(&toml, None)?;
         harness.wait_until_served().await?;
         let again = run(&harness, &["topup", "--yes"]).await?;
@@ -316,7 +316,7 @@ async fn a_top_up_is_paid_by_whoever_is_the_worker() -> Result<()> {
     topup.args(["topup", "--yes", "--config"]).arg(harness.folder.path().join("api.toml"));
     let asked = tokio::task::spawn_blocking(move || topup.output()).await??;
     ensure!(asked.status.success() && said(&asked).contains("not final yet"), "{asked:?}");
-    ensure!(!first.process.wait_until_dead(PATIENCE).await?.success());
+    ensure!(!first.process.wait_until_dead(WAIT_TIMEOUT).await?.success());
     becomes_worker(&harness, &second).await?;
     filled_up(base, low).await?;
     topups(&harness, true, low).await?;

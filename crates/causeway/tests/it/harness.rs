@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
 
 /// How long a condition may take on a busy machine before the test is called stuck.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -238,7 +238,7 @@ impl Harness {
     pub async fn wait_for(&self, request: &str, status: &str) -> Result<Value> {
         let mut last = Value::Null;
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < WAIT_TIMEOUT {
             // The service may be between two lives.
             if let Ok(answer) = self.status(request).await {
                 if answer["status"] == status {
@@ -313,7 +313,7 @@ where
     Fut: Future<Output = Result<bool>>,
 {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < WAIT_TIMEOUT {
         if is_so().await? {
             return Ok(());
         }

@@ -279,7 +279,7 @@ async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
     let _api = api(&harness)?;
     // This one dies the moment it becomes the worker, and leaves the lease behind.
     let mut first = worker(&harness, "first", Some("lease.taken"))?;
-    first.process.wait_until_dead(crate::harness::PATIENCE).await?;
+    first.process.wait_until_dead(crate::harness::WAIT_TIMEOUT).await?;
     let mut active = worker(&harness, "active", None)?;
     ensure!(becomes_worker(&harness, &active).await? == 2);
     let standby = worker(&harness, "standby", None)?;

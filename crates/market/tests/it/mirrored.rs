@@ -11,12 +11,12 @@ use domain::ids::ChainId;
 use domain::swap::Path;
 use evm::pools::QuoterV2;
 use evm::{At, Endpoint, Nodes};
-use market::{Dex, Feed, MOST_TICKS, Market, Pool, Snapshot, Watchlist, refresh};
+use market::{Dex, Feed, MAX_TICKS, Market, Pool, Snapshot, Watchlist, refresh};
 use tokio::task::JoinHandle;
 
 /// What the devnet opens.
 pub const POOLS: usize = 5;
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Mirrored<'a> {
     pub chain: &'a Chain,
@@ -44,14 +44,14 @@ pub fn watchlist(chain: &Chain) -> Watchlist {
         spend_limiter: None,
         gas_oracle: None,
         tip: 0,
-        max_age: PATIENCE,
+        max_age: WAIT_TIMEOUT,
         dex: Some(Dex {
             factory: chain.contracts.uniswap_factory,
             quoter: chain.contracts.quoter,
             wrapped: chain.contracts.weth,
             tokens: chain.tokens.iter().map(|token| (token.address, token.decimals)).collect(),
             fee_tiers: vec![100, 500, 3000, 10_000],
-            most_ticks: MOST_TICKS,
+            most_ticks: MAX_TICKS,
         }),
     }
 }
@@ -62,7 +62,7 @@ pub async fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = check() {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "waited too long for {what}");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "waited too long for {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

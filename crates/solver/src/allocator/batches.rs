@@ -16,7 +16,7 @@ use crate::error::SolverError;
 use crate::solver::Solver;
 
 /// Deposits in one batch at the most: their keys travel in the calldata.
-pub const LARGEST: i64 = 128;
+pub const MAX_BATCH_DEPOSITS: i64 = 128;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -40,7 +40,7 @@ async fn batch(
     let (chain, now) = (payout_chain.id(), solver.now());
     let read = move |tx: &mut Tx<'_>| {
         let (mut room, mut waiting) = (room(tx, chain, currency, cap, now)?, false);
-        for open in payouts::open(tx, chain, super::MOST)? {
+        for open in payouts::open(tx, chain, super::MAX_ROWS_PER_ROUND)? {
             if open.payout.currency != currency || open.state != State::Intended {
                 continue;
             }
@@ -51,7 +51,7 @@ async fn batch(
                 Kind::Refund | Kind::Excess => room = room.saturating_sub(open.payout.amount),
             }
         }
-        let held = if waiting { Vec::new() } else { depository_ledger::reimbursable(tx, chain, currency, LARGEST)? };
+        let held = if waiting { Vec::new() } else { depository_ledger::reimbursable(tx, chain, currency, MAX_BATCH_DEPOSITS)? };
         Ok::<_, SolverError>((held, room))
     };
     let (held, room) = solver.store.read(read).await?;

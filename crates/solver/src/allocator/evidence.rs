@@ -17,7 +17,7 @@ use store::Tx;
 use store::depository_ledger::{self, Deposit, Ending, Settlement};
 use tracing::{debug, error, info};
 
-use super::{Allocator, PayoutChain, MOST, ledger, identity};
+use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, ledger, identity};
 use crate::error::{Chained, SolverError};
 use crate::solver::Solver;
 
@@ -38,7 +38,7 @@ pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &
     let chain = payout_chain.id();
     let before = Timestamp::from_millis(solver.now().millis().saturating_sub(SET_ASIDE_MILLIS));
     solver.store.write(move |tx| depository_ledger::rescan_range(tx, chain, before)).await?;
-    for claim in solver.store.read(move |tx| depository_ledger::claims(tx, chain, MOST)).await? {
+    for claim in solver.store.read(move |tx| depository_ledger::claims(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let deposit = claim.held.deposit;
         let settlement = Settlement {
             key: identity::settlement_key(deposit.key, claim.order),

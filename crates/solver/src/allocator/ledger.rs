@@ -21,9 +21,9 @@ use crate::follow::block_time;
 use crate::solver::Solver;
 
 /// Blocks booked in one unit.
-const LONGEST: u64 = 1_000;
+const MAX_RANGE_BLOCKS: u64 = 1_000;
 /// Ranges booked in one round: a book that begins far back is caught up over several.
-const RANGES: usize = 50;
+const MAX_RANGES_PER_ROUND: usize = 50;
 
 /// Brings the book up to the last final block, and says which that is. None while it is still catching up.
 pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<Option<Head>, SolverError> {
@@ -40,12 +40,12 @@ pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &Pa
         }
         None => begin(solver, payout_chain, last).await?,
     };
-    for _ in 0..RANGES {
+    for _ in 0..MAX_RANGES_PER_ROUND {
         if next > last.number {
             // Nodes that fell behind: the book is ahead of what they call final, which is no basis for signing.
             return Ok((next == last.number + 1).then_some(last));
         }
-        let end = last.number.min(next.saturating_add(LONGEST - 1));
+        let end = last.number.min(next.saturating_add(MAX_RANGE_BLOCKS - 1));
         read_range(allocator, solver, payout_chain, (next, end)).await?;
         next = end + 1;
     }

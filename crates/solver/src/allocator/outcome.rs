@@ -16,7 +16,7 @@ use store::{Tx, payments, records, depository_ledger};
 use tracing::{error, info, warn};
 
 use super::sending::concerned;
-use super::{PayoutChain, MOST};
+use super::{PayoutChain, MAX_ROWS_PER_ROUND};
 use crate::advance::advance;
 use crate::apply_block::sent_record;
 use crate::error::SolverError;
@@ -24,14 +24,14 @@ use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Transactions of one payout that may fail before a person has to look.
-pub const MOST_VOIDS: u64 = 3;
+pub const MAX_VOIDS: u64 = 3;
 
 /// Signatures of one payout that may run out unused: its recipient does not take it.
-const MOST_SIGNATURES: u32 = 3;
+const MAX_SIGNATURES: u32 = 3;
 
 pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<(), SolverError> {
     let chain = payout_chain.id();
-    for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
+    for stored in solver.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let used = is_used(payout_chain, stored.payout.nonce, last).await?;
         let by = if used { executor(solver, payout_chain, &stored).await? } else { None };
         let (handle, context) = (payout_chain.handle.clone(), solver.context());
@@ -48,8 +48,8 @@ pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: He
                 return Ok(());
             }
             payouts::expire(tx, stored.id)?;
-            let hopeless = payouts::signatures(tx, stored.id)? >= MOST_SIGNATURES;
-            if hopeless || payments::voids(tx, Purpose::Payout, stored.payout.nonce)? >= MOST_VOIDS {
+            let hopeless = payouts::signatures(tx, stored.id)? >= MAX_SIGNATURES;
+            if hopeless || payments::voids(tx, Purpose::Payout, stored.payout.nonce)? >= MAX_VOIDS {
                 error!(chain.id = %chain, payout = stored.id.0, "a payout failed again and again and waits for a person");
                 return Ok(payouts::set_state(tx, stored.id, State::Parked, Some("it fails on the chain"), now)?);
             }

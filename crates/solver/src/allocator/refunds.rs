@@ -20,14 +20,14 @@ use store::{Tx, deposits, dues, events, requests, settlements};
 use tracing::{error, info};
 
 use super::returns::{facts, payout};
-use super::{Allocator, PayoutChain, MOST, evidence, identity};
+use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, evidence, identity};
 use crate::error::SolverError;
 use crate::payments::{refund_cost, wasted};
 use crate::solver::{PayContext, Solver};
 
 pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
     let chain = payout_chain.id();
-    for held in solver.store.read(move |tx| depository_ledger::refundable(tx, chain, MOST)).await? {
+    for held in solver.store.read(move |tx| depository_ledger::refundable(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(order) = held.deposit.order else { continue };
         let why = match plan(allocator, solver, payout_chain, &held, order).await? {
             Plan::Pay(payout) => {

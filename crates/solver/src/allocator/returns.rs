@@ -12,14 +12,14 @@ use store::depository_ledger::{self, Deposit, Held};
 use store::{Tx, settlements};
 use tracing::{error, info};
 
-use super::{Allocator, PayoutChain, MOST, ledger, evidence, identity};
+use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, ledger, evidence, identity};
 use crate::error::SolverError;
 use crate::payments::refund_cost;
 use crate::solver::Solver;
 
 pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
     let chain = payout_chain.id();
-    for held in solver.store.read(move |tx| depository_ledger::unreturned(tx, chain, MOST)).await? {
+    for held in solver.store.read(move |tx| depository_ledger::unreturned(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(&cap) = payout_chain.caps.get(&held.deposit.currency) else { continue };
         let why = match plan(allocator, solver, payout_chain, &held).await? {
             // Anyone can deposit as much as they like under no order: it must not stand in the way of the rest.
@@ -124,7 +124,7 @@ async fn came_second(
     order: OrderId,
     quote: &Quote,
 ) -> Result<bool, SolverError> {
-    for other in solver.store.read(move |tx| depository_ledger::under(tx, order, MOST)).await? {
+    for other in solver.store.read(move |tx| depository_ledger::under(tx, order, MAX_ROWS_PER_ROUND)).await? {
         let earlier = other.deposit.block_number < deposit.block_number;
         if earlier && !matches!(rules::judge(quote, &facts(&other.deposit))?, Verdict::Unrecognized { .. }) {
             return Ok(true);

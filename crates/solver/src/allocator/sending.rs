@@ -17,9 +17,9 @@ use store::requests::Request;
 use store::{Tx, deposits, lanes, payers, payments, requests, depository_ledger};
 use tracing::{debug, warn};
 
-use super::outcome::MOST_VOIDS;
+use super::outcome::MAX_VOIDS;
 use super::signing::request;
-use super::{PayoutChain, MOST};
+use super::{PayoutChain, MAX_ROWS_PER_ROUND};
 use crate::children;
 use crate::error::SolverError;
 use crate::payment_call::PaymentCall;
@@ -28,16 +28,16 @@ use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Gas of a payout, and what each key in its calldata adds.
-const GAS: u64 = 250_000;
+const PAYOUT_GAS: u64 = 250_000;
 const GAS_PER_KEY: u64 = 1_500;
 /// A signature with less time left than this is not sent any more.
-const LEAST_SECS: u64 = 60;
+const MIN_SECS_LEFT: u64 = 60;
 
 pub async fn send(solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
     let chain = payout_chain.id();
     let read = move |tx: &mut Tx<'_>| {
         let mut ready = Vec::new();
-        for stored in payouts::open(tx, chain, MOST)? {
+        for stored in payouts::open(tx, chain, MAX_ROWS_PER_ROUND)? {
             let waits =
                 stored.state == State::Signed && payments::live(tx, Purpose::Payout, stored.payout.nonce)?.is_none();
             if let (true, Some(signature)) = (waits, payouts::live(tx, stored.id)?) {
@@ -53,7 +53,7 @@ pub async fn send(solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<()
     }
     let time = payout_chain.nodes.quorum_header(payout_chain.quorum, 0).await?.time;
     for (parts, order, stored, signature) in ready {
-        if signature.expiration < time.saturating_add(LEAST_SECS) {
+        if signature.expiration < time.saturating_add(MIN_SECS_LEFT) {
             continue;
         }
         let keys: Vec<B256> = parts.into_iter().map(|(key, _)| key).collect();
@@ -61,7 +61,7 @@ pub async fn send(solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<()
         if !would_pass(payout_chain, &stored, &data).await? {
             continue;
         }
-        let gas = GAS.saturating_add(GAS_PER_KEY.saturating_mul(keys.len() as u64));
+        let gas = PAYOUT_GAS.saturating_add(GAS_PER_KEY.saturating_mul(keys.len() as u64));
         let context = solver.context();
         let paid = solver.store.write(move |tx| pay(tx, &stored, &data, gas, &context)).await?;
         if let Some(payment) = paid {
@@ -112,7 +112,7 @@ fn pay(
 ) -> Result<Option<payments::PaymentRow>, SolverError> {
     let (chain, nonce) = (stored.payout.chain, stored.payout.nonce);
     let signed = payouts::lock(tx, stored.id)?.is_some_and(|stored| stored.state == State::Signed);
-    let failed = payments::voids(tx, Purpose::Payout, nonce)? >= MOST_VOIDS;
+    let failed = payments::voids(tx, Purpose::Payout, nonce)? >= MAX_VOIDS;
     if !signed || failed || payments::live(tx, Purpose::Payout, nonce)?.is_some() {
         return Ok(None);
     }

@@ -17,7 +17,7 @@ use tracing::{error, info};
 
 use super::evidence::{Proof, is_there, prove};
 use super::outcome::is_used;
-use super::{Allocator, PayoutChain, MOST, batches, identity, refunds, returns};
+use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, batches, identity, refunds, returns};
 use crate::error::SolverError;
 use crate::solver::Solver;
 
@@ -43,7 +43,7 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
 
 pub async fn sign(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<(), SolverError> {
     let chain = payout_chain.id();
-    for stored in solver.store.read(move |tx| payouts::open(tx, chain, MOST)).await? {
+    for stored in solver.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         if stored.state != State::Intended {
             continue;
         }

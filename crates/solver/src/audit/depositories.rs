@@ -17,8 +17,8 @@ use crate::error::SolverError;
 use crate::handle::ChainHandle;
 
 /// Blocks looked at together, and the deposits that may be in them.
-const RANGE: u64 = 500;
-const MOST: i64 = 50_000;
+const BLOCKS_PER_RANGE: u64 = 500;
+const MAX_DEPOSITS: i64 = 50_000;
 /// How far back to look for deposits nobody knows of, where the configuration names no first block.
 const BACK: u64 = 512;
 
@@ -35,7 +35,7 @@ impl Audit<'_, '_> {
         let begin = [known, configured].into_iter().flatten().min().unwrap_or(at.number.saturating_sub(BACK));
         let mut first = begin;
         while first <= at.number {
-            let last = at.number.min(first.saturating_add(RANGE - 1));
+            let last = at.number.min(first.saturating_add(BLOCKS_PER_RANGE - 1));
             self.compare(handle, (first, last), &mut deposits, &mut came)?;
             for execution in self.wait(handle.nodes.quorum_executions(1, (first, last), &handle.watch))? {
                 self.known(handle, &execution, &mut executions, &mut went)?;
@@ -55,8 +55,8 @@ impl Audit<'_, '_> {
         check: &mut Check,
         came: &mut Sums,
     ) -> Result<(), SolverError> {
-        let rows = audit::deposits(self.tx, handle.id(), range, MOST)?;
-        if i64::try_from(rows.len()).is_ok_and(|count| count == MOST) {
+        let rows = audit::deposits(self.tx, handle.id(), range, MAX_DEPOSITS)?;
+        if i64::try_from(rows.len()).is_ok_and(|count| count == MAX_DEPOSITS) {
             return Err(SolverError::InvariantViolated("more deposits in a few blocks than an audit can hold"));
         }
         let mut rows: BTreeMap<(B256, u32), Deposit> =

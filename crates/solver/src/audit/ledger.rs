@@ -13,14 +13,14 @@ use crate::error::SolverError;
 
 const PAGE: i64 = 500;
 /// Accounts that do not add up which are spelled out.
-const MOST_ACCOUNTS: u16 = 500;
+const MAX_ACCOUNTS: u16 = 500;
 
 impl Audit<'_, '_> {
     /// Whether every balance, and all that is set aside of it, is the sum of what was written.
     pub(super) fn app_balances(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "app balances are the sums of their entries and holds");
         check.compared = ledger::accounts(self.tx)?;
-        for it in ledger::mismatches(self.tx, MOST_ACCOUNTS)? {
+        for it in ledger::mismatches(self.tx, MAX_ACCOUNTS)? {
             check.differs(format!(
                 "wallet {:#x} stands at {:?}, by its entries at {:?}, and its holds set aside {} and {}",
                 it.wallet, it.stands, it.by_entries, it.by_holds.held.0, it.by_holds.reserved.0

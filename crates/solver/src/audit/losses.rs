@@ -7,18 +7,18 @@ use super::{Audit, Check};
 use crate::error::SolverError;
 
 /// Losses that are looked at and listed, the newest first.
-const MOST: i64 = 1_000;
+const MAX_LOSSES: i64 = 1_000;
 
 impl Audit<'_, '_> {
     pub(super) fn losses(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "what was paid out has its deposit, or is known as a loss");
-        for order in losses::unexplained(self.tx, MOST)? {
+        for order in losses::unexplained(self.tx, MAX_LOSSES)? {
             check.differs(format!("order {order} was paid out, and has neither a deposit nor a loss"));
         }
-        for (order, how) in losses::contradictions(self.tx, MOST)? {
+        for (order, how) in losses::contradictions(self.tx, MAX_LOSSES)? {
             check.differs(format!("order {order} {how}"));
         }
-        for stored in losses::newest(self.tx, MOST)? {
+        for stored in losses::newest(self.tx, MAX_LOSSES)? {
             check.compared += 1;
             let loss = &stored.loss;
             let what = match stored.state {

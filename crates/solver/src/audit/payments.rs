@@ -18,7 +18,7 @@ use crate::handle::ChainHandle;
 
 const PAGE: i64 = 500;
 /// Transactions asked for at once.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_READS: usize = 16;
 
 impl Audit<'_, '_> {
     pub(super) fn payments(&mut self) -> Result<(), SolverError> {
@@ -59,7 +59,7 @@ impl Audit<'_, '_> {
                 }
             })
             .collect();
-        let answers = self.wait(stream::iter(asked).buffered(AT_ONCE).collect::<Vec<_>>());
+        let answers = self.wait(stream::iter(asked).buffered(MAX_CONCURRENT_READS).collect::<Vec<_>>());
         Ok(answers.into_iter().collect::<Result<_, _>>()?)
     }
 

@@ -22,12 +22,12 @@ use crate::StoreError;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Past so many pages the writer is made to wait for a moment, so that the log can begin anew: a checkpoint that only runs
 /// beside a busy writer never reaches its end. It is 128 MiB of them.
-const MOST_PAGES: i64 = 32 * 1024;
+const MAX_WAL_PAGES: i64 = 32 * 1024;
 /// How often what came in the meantime is moved before the writer has to wait for the rest, and when that is little.
-const ROUNDS: u32 = 4;
-const SOON: Duration = Duration::from_millis(10);
+const MAX_ROUNDS: u32 = 4;
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// What may be left to move while the writer waits, even if somebody still reads the log as it was.
-const MOST_LEFT: i64 = 8 * 1024;
+const MAX_PAGES_LEFT: i64 = 8 * 1024;
 const WAIT_FOR_READERS: Duration = Duration::from_millis(100);
 
 /// The thread stops when the sender it returns is dropped.
@@ -56,7 +56,7 @@ fn keep_moving(log: &Log, wal: &Path, disk: &Disk, stopped: &Receiver<()>) {
     while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
         disk.look();
         wal_bytes(wal.metadata().map_or(0, |file| file.len()));
-        if log.checkpoint("pragma wal_checkpoint(passive)").held > MOST_PAGES {
+        if log.checkpoint("pragma wal_checkpoint(passive)").held > MAX_WAL_PAGES {
             log.begin_anew();
         }
     }
@@ -83,17 +83,17 @@ impl Log {
     /// before as well.
     fn begin_anew(&self) {
         let (mut pages, mut moves) = (self.checkpoint("pragma wal_checkpoint(passive)"), false);
-        for _ in 1..ROUNDS {
+        for _ in 1..MAX_ROUNDS {
             let (began, before) = (Instant::now(), pages.moved);
             pages = self.checkpoint("pragma wal_checkpoint(passive)");
             moves |= pages.moved > before;
-            if began.elapsed() < SOON {
+            if began.elapsed() < RETRY_INTERVAL {
                 break;
             }
         }
         // A reader holds on to the log as it was: it cannot begin anew, and the writer would wait for nothing. Where the
         // writer is only faster than this, it has to wait.
-        if !moves && pages.held.saturating_sub(pages.moved) > MOST_LEFT {
+        if !moves && pages.held.saturating_sub(pages.moved) > MAX_PAGES_LEFT {
             return;
         }
         if let Err(error) = self.file.sync_data() {
@@ -174,7 +174,7 @@ mod tests {
         let reader = open_sqlite(&path, Access::Read).unwrap();
         reader.execute_batch("begin; select count(*) from it").unwrap();
         // More pages than may be left, all of them newer than what is read.
-        writer.execute("insert into it values (zeroblob(4096 * ?1))", [MOST_LEFT + 100]).unwrap();
+        writer.execute("insert into it values (zeroblob(4096 * ?1))", [MAX_PAGES_LEFT + 100]).unwrap();
         let log = log(&path);
         log.connection.busy_timeout(Duration::from_secs(30)).unwrap();
         let began = Instant::now();

@@ -12,9 +12,9 @@ use crate::tx::Statements;
 use crate::{Options, StoreError};
 
 /// A unit waits this long for a database that went away; while it stays away, later ones fail at once.
-const PATIENCE: Duration = Duration::from_secs(10);
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// What a session is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,14 +82,14 @@ impl Link {
         Ok(self.client.insert(client))
     }
 
-    /// The connection, made anew if it was lost, within [`PATIENCE`] of losing it.
+    /// The connection, made anew if it was lost, within [`CONNECT_TIMEOUT`] of losing it.
     pub fn connected(&mut self) -> Result<(&mut Client, &mut Statements), StoreError> {
         while self.client.is_none() {
             let now = Instant::now();
             if let Some(outage) = &self.outage
                 && now < outage.next_try
             {
-                if now.duration_since(outage.since) >= PATIENCE {
+                if now.duration_since(outage.since) >= CONNECT_TIMEOUT {
                     return Err(StoreError::Unavailable(outage.last.clone()));
                 }
                 std::thread::sleep(outage.next_try - now);
@@ -111,10 +111,10 @@ impl Link {
     fn failed(&mut self, last: PostgresFault) {
         let now = Instant::now();
         let (since, pause) = match &self.outage {
-            Some(outage) => (outage.since, (outage.pause * 2).min(LONGEST_PAUSE)),
+            Some(outage) => (outage.since, (outage.pause * 2).min(MAX_RETRY_DELAY)),
             None => {
                 warn!(error = &last as &dyn std::error::Error, "the database cannot be reached");
-                (now, FIRST_PAUSE)
+                (now, FIRST_RETRY_DELAY)
             }
         };
         self.outage = Some(Outage { since, next_try: now + jittered(pause), pause, last });

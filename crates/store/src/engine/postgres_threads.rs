@@ -24,7 +24,7 @@ use crate::{Options, PostgresFault, PostgresUrl, StoreError, Tx};
 const ATTEMPTS: u32 = 10;
 /// How many of those run beside other units.
 const SIDE_BY_SIDE: u32 = 4;
-const RETRY_PAUSE: Duration = Duration::from_millis(2);
+const RETRY_DELAY: Duration = Duration::from_millis(2);
 
 type MoneyQueue = Arc<Mutex<mpsc::Receiver<Box<dyn Unit>>>>;
 
@@ -102,7 +102,7 @@ impl Pool {
             }
             self.counts.retried();
             drop((_beside, _alone));
-            std::thread::sleep(jittered(RETRY_PAUSE * attempt));
+            std::thread::sleep(jittered(RETRY_DELAY * attempt));
         }
         // A database that takes connections and drops them is as good as away.
         Err(match last {

@@ -17,7 +17,7 @@ use crate::{Options, Store, StoreError, Tx};
 /// How long the thread listens before it looks whether it is time to do something else.
 const SLICE: Duration = Duration::from_millis(200);
 /// Connections that hang may be given up for new ones, and this many at the most.
-const MOST_HANGING: u32 = 4;
+const MAX_HANGING: u32 = 4;
 /// Rows of processes that have been dead for long are forgotten.
 const FORGOTTEN_MILLIS: i64 = 3_600_000;
 
@@ -72,7 +72,7 @@ fn watch_over(heartbeat: Heartbeat, mut tries: Receiver<Result<(), StoreError>>)
         match tries.recv_timeout(patience) {
             Ok(_) => {}
             Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) if hanging >= MOST_HANGING => {
+            Err(RecvTimeoutError::Timeout) if hanging >= MAX_HANGING => {
                 error!("no connection to the database answers; this process counts as dead until one does");
             }
             Err(RecvTimeoutError::Timeout) => {

@@ -19,7 +19,7 @@ use crate::harness::{Harness, amount, new_account, request_id};
 
 const TRANSFERS: usize = 208;
 /// Transfers that are worked on at once, of those whose pools are free.
-const AT_ONCE: usize = 24;
+const MAX_CONCURRENT_TRANSFERS: usize = 24;
 const CHAINS: [&str; 3] = ["base", "optimism", "arbitrum"];
 const SYMBOLS: [&str; 6] = ["ETH", "WETH", "USDC", "USDT", "DAI", "TAIL"];
 const TRADES: [&str; 3] = ["EXACT_INPUT", "EXACT_OUTPUT", "EXPECTED_OUTPUT"];
@@ -48,7 +48,7 @@ impl Rng {
             let (trade, to_self, cents) = (self.of(&TRADES), self.roll(4) == 0, 100 + self.roll(199_901));
             let here = from.chain.id == to.chain.id;
             // More pools than a trade may go through.
-            if here && way(from.symbol, to.symbol).len() > domain::swap::MOST_HOPS {
+            if here && way(from.symbol, to.symbol).len() > domain::swap::MAX_HOPS {
                 continue;
             }
             let mut wish = if trade == "EXACT_INPUT" {
@@ -288,7 +288,7 @@ async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
     let options: Vec<_> = (0..TRANSFERS).map(|_| rng.wish(&harness)).collect();
     let chains = harness.devnet.chains.iter().map(|chain| chain.id);
     let locks = chains.flat_map(|chain| EDGES.map(|edge| ((chain, edge), Mutex::new(0)))).collect();
-    let (slots, ledger) = (Semaphore::new(AT_ONCE), std::sync::Mutex::default());
+    let (slots, ledger) = (Semaphore::new(MAX_CONCURRENT_TRANSFERS), std::sync::Mutex::default());
     let run = Run { harness: &harness, service: &service, locks: &locks, slots: &slots, ledger: &ledger };
     let transfers = options.iter().enumerate().map(|(n, (wish, to_self, cents))| {
         let run = &run;
