@@ -86,7 +86,7 @@ async fn ticks(
 ) -> Result<(BTreeMap<Address, Arc<[Tick]>>, Vec<Address>), ChainError> {
     let mut words = Vec::new();
     for pool in pools {
-        let last = tick::MOST / pool.spacing;
+        let last = tick::MAX_TICK / pool.spacing;
         words.extend(((-last).div_euclid(WORD)..=last.div_euclid(WORD)).map(|word| (pool, word)));
     }
     let call = |&(pool, word): &(&PoolKey, i32)| {

@@ -152,7 +152,7 @@ impl Pool {
     fn edge(&self, at: i32, down: bool) -> i32 {
         let place = at.div_euclid(self.key.spacing);
         let place = if down { place.div_euclid(WORD) * WORD } else { (place + 1).div_euclid(WORD) * WORD + (WORD - 1) };
-        (place * self.key.spacing).clamp(-tick::MOST, tick::MOST)
+        (place * self.key.spacing).clamp(-tick::MAX_TICK, tick::MAX_TICK)
     }
 }
 

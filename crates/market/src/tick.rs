@@ -2,7 +2,7 @@
 
 use alloy::primitives::{U256, uint};
 
-pub(crate) const MOST: i32 = 887_272;
+pub(crate) const MAX_TICK: i32 = 887_272;
 pub(crate) const LOWEST_PRICE: U256 = uint!(4295128739_U256);
 pub(crate) const HIGHEST_PRICE: U256 = uint!(1461446703485210103287273052203988822378723970342_U256);
 
@@ -19,7 +19,7 @@ pub struct Tick {
 impl Tick {
     /// None outside of the grid.
     pub fn new(index: i32, net: i128) -> Option<Self> {
-        (index.abs() <= MOST).then(|| Self { index, net, price: sqrt_price(index) })
+        (index.abs() <= MAX_TICK).then(|| Self { index, net, price: sqrt_price(index) })
     }
 
     pub fn sqrt_price(&self) -> U256 {
@@ -73,10 +73,10 @@ mod tests {
 
     #[test]
     fn the_grid_ends_where_the_contract_says() {
-        assert_eq!(sqrt_price(-MOST), LOWEST_PRICE);
-        assert_eq!(sqrt_price(MOST), HIGHEST_PRICE);
+        assert_eq!(sqrt_price(-MAX_TICK), LOWEST_PRICE);
+        assert_eq!(sqrt_price(MAX_TICK), HIGHEST_PRICE);
         assert_eq!(sqrt_price(0), U256::from(1) << 96);
-        assert!(Tick::new(MOST + 1, 0).is_none() && Tick::new(-MOST - 1, 0).is_none());
+        assert!(Tick::new(MAX_TICK + 1, 0).is_none() && Tick::new(-MAX_TICK - 1, 0).is_none());
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_higher_tick_has_a_higher_price() {
-        for tick in (-MOST..MOST).step_by(997) {
+        for tick in (-MAX_TICK..MAX_TICK).step_by(997) {
             assert!(sqrt_price(tick) < sqrt_price(tick + 1));
         }
     }

@@ -20,7 +20,7 @@ use store::{Store, contracts};
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-use crate::handle::ChainHandle;
+use crate::chain_handle::ChainHandle;
 
 /// Answers that are kept. Beyond it all are forgotten and learnt again.
 const MAX_CACHED_ACCOUNTS: usize = 100_000;

@@ -4,7 +4,7 @@ use domain::fail::RefundFailReason;
 use domain::request::{self, Event, Next, State, Step};
 use serde::Serialize;
 use store::dues::Due;
-use store::payments::{Purpose, PaymentRow};
+use store::payments::{PaymentRow, Purpose};
 use store::requests::Request;
 use store::{Tx, deposits, dues, events, payments, requests};
 
@@ -84,9 +84,15 @@ fn apply(request: &mut Request, next: &Next) {
 }
 
 /// Spells out what is owed, to whom and where. None is owed where there is no deposit to return.
-fn resolve(tx: &mut Tx<'_>, request: &Request, due: request::Due, context: &PayContext) -> Result<Option<Due>, SolverError> {
+fn resolve(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    due: request::Due,
+    context: &PayContext,
+) -> Result<Option<Due>, SolverError> {
     let quote = &request.quote;
-    let evm = |account: &domain::account::Account| account.evm().ok_or(SolverError::InvariantViolated("not an EVM account"));
+    let evm =
+        |account: &domain::account::Account| account.evm().ok_or(SolverError::InvariantViolated("not an EVM account"));
     let fill = |amount| {
         let terms = quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fill without an order"))?;
         Ok(Some(Due {

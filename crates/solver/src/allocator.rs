@@ -5,9 +5,9 @@
 //! and holds it against the order, whose hash the deposit carries. Signatures leave as payments of the filler lanes.
 
 mod batches;
-mod ledger;
 mod evidence;
 pub mod identity;
+mod ledger;
 mod outcome;
 mod refunds;
 mod returns;
@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
-use crate::handle::ChainHandle;
 use crate::solver::Solver;
 use crate::view;
 

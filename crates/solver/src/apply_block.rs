@@ -20,22 +20,23 @@ use metrics::counter;
 use serde::Serialize;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
-use store::payments::{Mined, PaymentId, Purpose, PaymentRow};
-use store::treasury_transfers::TreasuryTransferId;
+use store::payments::{Mined, PaymentId, PaymentRow, Purpose};
 use store::records::{Direction, Record};
 use store::requests::Request;
+use store::treasury_transfers::TreasuryTransferId;
 use store::{
-    Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, treasury_transfers, records, requests, risk, settlements,
+    Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, records, requests, risk, settlements,
+    treasury_transfers,
 };
 use tracing::{error, warn};
 
 use crate::advance::advance;
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
 use crate::excess;
 use crate::follow::block_time;
 use crate::payments::{Outcome, Reason, keep, pay};
 use crate::same_chain::{self, SameChainTx};
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Occasions that share a commit: small, so that the first fill of a big block leaves early.
@@ -88,7 +89,13 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
     }
     let executed = same_chain::find(solver, handle, block).await?;
     apply_all(solver, handle, block.head, executed.into_iter().map(BlockEvent::Executed).collect()).await?;
-    apply_all(solver, handle, block.head, block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer).collect()).await?;
+    apply_all(
+        solver,
+        handle,
+        block.head,
+        block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer).collect(),
+    )
+    .await?;
     let (chain, number) = (handle.id(), block.head.number);
     let (finality, window) = (handle.settings.finality, handle.settings.window);
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(handle.settings.lost_after_millis));
@@ -106,13 +113,19 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
                 if let Some(time) = blocks::time_of(tx, chain, last)? {
                     ripe.extend(losses::ripe(tx, chain, time, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Loss));
                 }
-                ripe.extend(treasury_transfers::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::TreasuryTransferFinal));
+                ripe.extend(
+                    treasury_transfers::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?
+                        .into_iter()
+                        .map(BlockEvent::TreasuryTransferFinal),
+                );
             }
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
             ripe.extend(deposits::lost(tx, chain, lost_before, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Lost));
             // Last: what nobody waits for must not take the place of what somebody does.
             ripe.extend(
-                deposits::to_return(tx, chain, MAX_RETURNS_PER_BLOCK)?.into_iter().map(|stored| BlockEvent::Return(stored.id)),
+                deposits::to_return(tx, chain, MAX_RETURNS_PER_BLOCK)?
+                    .into_iter()
+                    .map(|stored| BlockEvent::Return(stored.id)),
             );
             Ok::<_, SolverError>(ripe)
         })
@@ -295,7 +308,9 @@ fn apply(
             Some(stored) => finalise(tx, &stored, context),
             None => Ok(Vec::new()),
         },
-        BlockEvent::TreasuryTransfer(seen) => crate::funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
+        BlockEvent::TreasuryTransfer(seen) => {
+            crate::funding::apply(tx, handle, head, seen, context).map(|()| Vec::new())
+        }
         BlockEvent::TreasuryTransferFinal(id) => crate::funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
@@ -314,7 +329,13 @@ fn apply(
 }
 
 /// A transaction of one of our wallets is in a block: ours, or somebody else holds the key.
-fn mined(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, sent: &SentTx, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
+fn mined(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    head: Head,
+    sent: &SentTx,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
     let chain = handle.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
         if handle.is_treasury_lane(sent.from) {
@@ -388,7 +409,13 @@ pub fn mined_in(head: Head, sent: &SentTx, ours: bool) -> Mined {
 }
 
 /// A transaction of ours as listings show it. One that moved nothing failed, whatever its receipt says.
-pub(crate) fn sent_record(handle: &ChainHandle, head: Head, sent: &SentTx, request: RequestId, succeeded: bool) -> Record {
+pub(crate) fn sent_record(
+    handle: &ChainHandle,
+    head: Head,
+    sent: &SentTx,
+    request: RequestId,
+    succeeded: bool,
+) -> Record {
     Record {
         request,
         direction: Direction::Out,
@@ -528,7 +555,9 @@ fn retry(tx: &mut Tx<'_>, head: Head, due: &Due, context: &PayContext) -> Result
             dues::remove(tx, due.purpose, due.subject)?;
             Ok(Vec::new())
         }
-        (Outcome::CannotFill(reason), Some(request)) => advance(tx, request, Event::CannotFill { reason }, &(), context),
+        (Outcome::CannotFill(reason), Some(request)) => {
+            advance(tx, request, Event::CannotFill { reason }, &(), context)
+        }
         (Outcome::Worthless(reason), Some(request)) => {
             advance(tx, request, Event::RefundImpossible { reason }, &(), context)
         }

@@ -17,8 +17,8 @@ use store::payments::PaymentRow;
 use store::risk::Limits;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::tx_hints::TxHints;
 use crate::fill_time::FillTime;
+use crate::tx_hints::TxHints;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -220,7 +220,8 @@ impl ChainHandle {
         let reserve = self.chain.fill_gas.native_limit.saturating_mul(self.settings.window);
         let committed = self.committed.load().get(&currency).copied().unwrap_or_default();
         let payable = snapshot.payable(currency, reserve);
-        let payable = if routed && !currency.is_zero() { snapshot.payable_through_spend_limiter(currency) } else { payable };
+        let payable =
+            if routed && !currency.is_zero() { snapshot.payable_through_spend_limiter(currency) } else { payable };
         payable.saturating_sub(committed)
     }
 

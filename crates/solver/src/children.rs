@@ -51,7 +51,12 @@ pub fn meet(tx: &mut Tx<'_>, stored: &DepositRow, event: Event, context: &PayCon
 }
 
 /// Nothing goes back: there is too little of it, or nobody to take it.
-pub fn cannot_return(tx: &mut Tx<'_>, stored: &DepositRow, custodial: bool, context: &PayContext) -> Result<(), SolverError> {
+pub fn cannot_return(
+    tx: &mut Tx<'_>,
+    stored: &DepositRow,
+    custodial: bool,
+    context: &PayContext,
+) -> Result<(), SolverError> {
     let reason =
         if custodial { RefundFailReason::RefundRecipientIsVasp } else { RefundFailReason::AmountTooLowToRefund };
     meet(tx, stored, Event::RefundImpossible { reason }, context)

@@ -24,10 +24,10 @@ use store::payments::{PaymentRow, Purpose};
 use store::{StoreError, Tx, dues, payments};
 use tracing::{info, warn};
 
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
 use crate::payment_call::PaymentCall;
 use crate::payments::{Outcome, max_voids, pay, refund_cost};
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// How long a claim can be signed for.
@@ -209,9 +209,12 @@ fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<Paym
     set_state(tx, &stored, Event::Signed, context)?;
     match app_ledger::open_hold(tx, &hold(claim, 0), context.now)? {
         Opened::Now => {}
-        Opened::Already(_) => return Err(SolverError::InvariantViolated("a claim is set aside before it is signed for").into()),
+        Opened::Already(_) => {
+            return Err(SolverError::InvariantViolated("a claim is set aside before it is signed for").into());
+        }
         Opened::TooLow(account) => {
-            let decimals = context.balances().and_then(|handle| ledger::currency(&handle.chain)).map_or(6, |it| it.decimals);
+            let decimals =
+                context.balances().and_then(|handle| ledger::currency(&handle.chain)).map_or(6, |it| it.decimals);
             let available = whole(account.available(HoldKind::Claim), decimals)?.in_units(decimals)?;
             return Err(ClaimError::BalanceTooLow { available });
         }
@@ -230,7 +233,8 @@ fn hold(claim: &Claim, attempt: u32) -> Hold {
 
 /// Decides the payment, or leaves it to be decided.
 fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<PaymentRow>, SolverError> {
-    let decimals = context.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
+    let decimals =
+        context.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
     let due = Due {
         purpose: Purpose::Claim,
         subject: claim.id,
@@ -239,7 +243,9 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
         chain: claim.chain,
         currency: claim.currency,
         recipient: claim.recipient,
-        amount: claim.amount.in_units(decimals.ok_or(SolverError::InvariantViolated("a claim of an unknown currency"))?)?,
+        amount: claim
+            .amount
+            .in_units(decimals.ok_or(SolverError::InvariantViolated("a claim of an unknown currency"))?)?,
         since: context.now,
     };
     match pay(tx, &due, None, context)? {
@@ -271,8 +277,14 @@ pub fn call(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<PaymentC
 
 /// The block of a claim's payment is final: what was set aside is spent or, where nothing was paid, free again. What we
 /// gave up ourselves is sent once more.
-pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
-    let stored = claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::InvariantViolated("a payment of no claim"))?;
+pub fn ended(
+    tx: &mut Tx<'_>,
+    paid: &PaymentRow,
+    state: PaymentState,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let stored =
+        claims::lock(tx, paid.payment.subject)?.ok_or(SolverError::InvariantViolated("a payment of no claim"))?;
     let claim = &stored.claim;
     let open = app_ledger::open_hold_of(tx, HoldKind::Claim, claim.id)?;
     match state {
@@ -302,7 +314,8 @@ pub fn ended(tx: &mut Tx<'_>, paid: &Paid, state: PaymentState, context: &PayCon
 
 /// The chain shows a payment of a claim that this database does not know to be sent: it stands as if it had decided it.
 pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &PayContext) -> Result<(), SolverError> {
-    let currency = ledger::currency(&handle.chain).ok_or(SolverError::InvariantViolated("a claim where no balances are kept"))?;
+    let currency =
+        ledger::currency(&handle.chain).ok_or(SolverError::InvariantViolated("a claim where no balances are kept"))?;
     let claim = Claim {
         id: shown.id,
         wallet: shown.account,

@@ -10,15 +10,16 @@ use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
 use evm::{Head, Id, SeenDeposit};
 use serde::Serialize;
-use store::deposits::{Deposit, DepositId, ReturnDue, DepositRow};
+use store::deposits::{Deposit, DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
 use store::payments::{Payment, PaymentRow, Purpose};
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, payouts, records, requests, settlements, depository_ledger};
+use store::{Tx, depository_ledger, deposits, payouts, records, requests, settlements};
 use tracing::error;
 
 use crate::advance::advance;
+use crate::chain_handle::ChainHandle;
 use crate::children;
 use crate::error::SolverError;
 use crate::excess;
@@ -26,7 +27,6 @@ use crate::fast_fill;
 use crate::follow::block_time;
 use crate::losses;
 use crate::payments::{Outcome, Reason, pay};
-use crate::handle::ChainHandle;
 use crate::solver::PayContext;
 
 /// Takes in one deposit of a block. Reading the same block again changes nothing.

@@ -19,9 +19,9 @@ use store::{Tx, blocks, ledger as app_ledger, requests, same_chain};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
 use crate::routes::hedge;
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Looked at in one round.
@@ -49,7 +49,11 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
 }
 
 /// Looks at those behind one, and says where to go on: from the beginning after the last, because some have to wait.
-async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, after: SameChainId) -> Result<SameChainId, SolverError> {
+async fn round(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    after: SameChainId,
+) -> Result<SameChainId, SolverError> {
     let (chain, finality) = (handle.id(), handle.settings.finality);
     let ripe = move |tx: &mut Tx<'_>| {
         let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.checked_sub(finality));
@@ -69,7 +73,12 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, after: SameChain
     Ok(ripe.last().map_or(SameChainId(0), |(id, _)| *id))
 }
 
-async fn settle(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, id: SameChainId, hash: B256) -> Result<(), SolverError> {
+async fn settle(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    id: SameChainId,
+    hash: B256,
+) -> Result<(), SolverError> {
     let seen = handle.nodes.quorum_tx(AGREEING.min(handle.nodes.len()), hash).await?;
     if !seen.is_some_and(|seen| seen.sent.success) {
         return Ok(());
@@ -92,7 +101,7 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayC
     let Some((price, rate, decimals)) = rate(handle, currency, share, context)? else { return Ok(()) };
     let outcome = Outcome::same_chain(quote, price, rate, decimals)?;
     let mut entries = match &outcome {
-        Some(outcome) => outcome.alone_entries(id.0, request.id)?,
+        Some(outcome) => outcome.same_chain_entries(id.0, request.id)?,
         None => Vec::new(),
     };
     // Accounts are taken in the order of their addresses.

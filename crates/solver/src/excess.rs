@@ -9,7 +9,7 @@ use domain::quote::Quote;
 use serde_json::json;
 use store::deposits::Deposit;
 use store::dues::Due;
-use store::payments::{Purpose, PaymentRow};
+use store::payments::{PaymentRow, Purpose};
 use store::requests::Request;
 use store::{Tx, deposits, fast_fills, requests, settlements};
 
@@ -40,7 +40,8 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     if amount.is_zero() || !filled || tied.state != State::Final {
         return Ok(Vec::new());
     }
-    let recipient = request.quote.refund_recipient().evm().ok_or(SolverError::InvariantViolated("not an EVM account"))?;
+    let recipient =
+        request.quote.refund_recipient().evm().ok_or(SolverError::InvariantViolated("not an EVM account"))?;
     let figures = json!({ "excess": amount, "deposited": deposit.amount, "recipient": recipient });
     if context.screening.custodial.contains(&recipient) {
         note(tx, &request, "excess-kept-from-exchange", &figures, context)?;

@@ -272,7 +272,12 @@ pub fn is_ahead(tx: &mut Tx<'_>, request: &Request) -> Result<bool, SolverError>
 
 /// The deposit of an order that was to be filled ahead of it has taken its slot: the hold ends. If nothing was paid yet,
 /// the deposit pays for the order like any other.
-pub fn landed(tx: &mut Tx<'_>, deposit: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
+pub fn landed(
+    tx: &mut Tx<'_>,
+    deposit: &DepositRow,
+    request: &Request,
+    context: &PayContext,
+) -> Result<(), SolverError> {
     let Some(fast) = fast_fills::of_order(tx, request.order_id)? else { return Ok(()) };
     if settlements::outcome(tx, request.order_id)?.is_none() {
         dues::withdraw(tx, request.id)?;
@@ -304,7 +309,12 @@ pub fn filled(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Resul
 }
 
 /// What the deposit brought more or less than was counted on.
-fn book_difference(tx: &mut Tx<'_>, fast: &FastFill, deposit: &DepositRow, context: &PayContext) -> Result<(), SolverError> {
+fn book_difference(
+    tx: &mut Tx<'_>,
+    fast: &FastFill,
+    deposit: &DepositRow,
+    context: &PayContext,
+) -> Result<(), SolverError> {
     let price = price_now(deposit.deposit.chain, deposit.deposit.currency, context);
     let delta = difference(fast, deposit.deposit.amount, price)?;
     let deposit = deposit.id.0;

@@ -8,8 +8,8 @@ use store::records;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
-use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Receipts read in one round.

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::apply_block::{apply_block, retry_due};
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
 use crate::forks;
-use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// How deep a fork is looked for: one that reaches deeper stops the chain.

@@ -8,12 +8,12 @@ use evm::{At, Head};
 use metrics::counter;
 use store::blocks::Cursor;
 use store::payments::PaymentRow;
-use store::{Tx, blocks, deposits, payments, treasury_transfers, records, requests, same_chain};
+use store::{Tx, blocks, deposits, payments, records, requests, same_chain, treasury_transfers};
 use tracing::warn;
 
+use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
 use crate::follow::KEPT_BLOCKS;
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Rows undone in one unit.
@@ -100,7 +100,12 @@ pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u
 }
 
 /// Undoes some of it. Says whether there is more; doing it twice is harmless.
-fn undo_batch(tx: &mut Tx<'_>, chain: ChainId, fork: u64, context: &PayContext) -> Result<(Vec<PaymentRow>, bool), SolverError> {
+fn undo_batch(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    fork: u64,
+    context: &PayContext,
+) -> Result<(Vec<PaymentRow>, bool), SolverError> {
     records::gone_above(tx, chain, fork)?;
     if !treasury_transfers::gone_above(tx, chain, fork, context.now)? || !same_chain::gone_above(tx, chain, fork)? {
         let finality = context.on(chain).map_or(0, |(handle, _)| handle.settings.finality);

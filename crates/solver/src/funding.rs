@@ -7,23 +7,24 @@ use std::collections::BTreeSet;
 
 use alloy::primitives::Address;
 use domain::catalog::Chain;
-use domain::ledger::{self, Cause, Entry, LARGEST, UsdcMicros};
+use domain::ledger::{self, Cause, Entry, MAX_AMOUNT, UsdcMicros};
 use domain::money::{Amount, Price};
 use evm::{Funding, Head, SeenTreasuryTransfer};
 use market::Snapshot;
 use metrics::counter;
-use store::treasury_transfers::{self, TreasuryTransfer, TreasuryTransferId, State};
+use store::treasury_transfers::{self, State, TreasuryTransfer, TreasuryTransferId};
 use store::{Tx, ledger as app_ledger};
 use tracing::{info, warn};
 
+use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
-use crate::handle::ChainHandle;
 use crate::solver::PayContext;
 
 /// What to look for on a chain. `sources` is from where the operator fills the treasury up.
 pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: Vec<Address>) -> Funding {
     let contracts = [chain.depository, chain.router, chain.approval_proxy, treasury];
-    let ours = wallets.into_iter().chain(contracts).chain(chain.spend_limiter).chain(chain.dex.map(|dex| dex.swap_router));
+    let ours =
+        wallets.into_iter().chain(contracts).chain(chain.spend_limiter).chain(chain.dex.map(|dex| dex.swap_router));
     let currency = ledger::currency(chain);
     Funding {
         solver: treasury,
@@ -35,7 +36,13 @@ pub fn watched(chain: &Chain, treasury: Address, sources: &[Address], wallets: V
 }
 
 /// Notes what a block shows. Reading the same block again changes nothing.
-pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenTreasuryTransfer, context: &PayContext) -> Result<(), SolverError> {
+pub fn apply(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    head: Head,
+    seen: &SeenTreasuryTransfer,
+    context: &PayContext,
+) -> Result<(), SolverError> {
     let transfer = TreasuryTransfer {
         chain: handle.id(),
         tx: seen.tx,
@@ -52,8 +59,15 @@ pub fn apply(tx: &mut Tx<'_>, handle: &ChainHandle, head: Head, seen: &SeenTreas
 }
 
 /// The block of a transfer is final: it is credited, or it is for a person to look at. Without a price it waits.
-pub fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: TreasuryTransferId, context: &PayContext) -> Result<(), SolverError> {
-    let Some(stored) = treasury_transfers::get(tx, id)?.filter(|stored| stored.state == State::Seen) else { return Ok(()) };
+pub fn credit(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    id: TreasuryTransferId,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let Some(stored) = treasury_transfers::get(tx, id)?.filter(|stored| stored.state == State::Seen) else {
+        return Ok(());
+    };
     let transfer = &stored.transfer;
     let set_aside = |tx: &mut Tx<'_>, reason: &str| {
         warn!(chain.id = %transfer.chain, tx = %transfer.tx, reason, "money reached the treasury that is nobody's");
@@ -105,6 +119,6 @@ fn worth(handle: &ChainHandle, transfer: &TreasuryTransfer, snapshot: Option<&Sn
         (Ok(transfer.amount), transfer.block_number)
     };
     let credit = usdc.and_then(|usdc| UsdcMicros::of(usdc, currency.decimals)).ok();
-    let credit = credit.filter(|credit| (1..=LARGEST.0).contains(&credit.0));
+    let credit = credit.filter(|credit| (1..=MAX_AMOUNT.0).contains(&credit.0));
     Ok(credit.map_or(Worth::OutOfRange, |credit| Worth::Micros(credit, priced_at)))
 }

@@ -14,16 +14,16 @@ use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use evm::{At, NonceTag, calldata};
 use metrics::gauge;
-use store::lanes::Lane;
-use store::payments::{Fees, Payment, Purpose, PaymentRow, UnderWay};
 use store::gas_refills::{self, RefillWish};
+use store::lanes::Lane;
+use store::payments::{Fees, Payment, PaymentRow, Purpose, UnderWay};
 use store::{Tx, lanes, payments};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
 use crate::payments::first_offer;
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 const ROUND_INTERVAL: Duration = Duration::from_secs(5);
@@ -100,8 +100,9 @@ pub async fn ask(solver: &Solver) -> Result<(), SolverError> {
         return Ok(());
     }
     let now = solver.now();
-    let unit =
-        move |tx: &mut Tx<'_>| lacking.iter().try_for_each(|(chain, wallet)| gas_refills::ask(tx, *chain, *wallet, now));
+    let unit = move |tx: &mut Tx<'_>| {
+        lacking.iter().try_for_each(|(chain, wallet)| gas_refills::ask(tx, *chain, *wallet, now))
+    };
     solver.store.write(unit).await?;
     // Should the word get lost, the worker looks by itself soon.
     if let Err(error) = solver.store.wake().await {
@@ -265,7 +266,13 @@ fn spare(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &Seen, fees: Fees, count: 
     Ok(seen.treasury.saturating_sub(Amount::new(out)))
 }
 
-fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, refill: Refill, fees: Fees, context: &PayContext) -> Result<PaymentRow, SolverError> {
+fn pay(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    refill: Refill,
+    fees: Fees,
+    context: &PayContext,
+) -> Result<PaymentRow, SolverError> {
     let chain = handle.id();
     let nonce = lanes::take_nonce(tx, chain, handle.treasury)?;
     let name = name(chain, handle.treasury, nonce);
@@ -293,7 +300,9 @@ fn pay(tx: &mut Tx<'_>, handle: &ChainHandle, refill: Refill, fees: Fees, contex
 /// stands in the database, the treasury's key signs nothing but this.
 pub fn is_refill(handle: &ChainHandle, payment: &Payment) -> bool {
     let most = handle.settings.gas_levels.map_or(Amount::ZERO, |levels| levels.target);
-    payment.purpose == Purpose::Refill && handle.refilled_wallets().any(|wallet| wallet == payment.target) && payment.value <= most
+    payment.purpose == Purpose::Refill
+        && handle.refilled_wallets().any(|wallet| wallet == payment.target)
+        && payment.value <= most
 }
 
 /// A nonce is used once, so this names one top-up.

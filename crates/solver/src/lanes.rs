@@ -12,16 +12,16 @@ use evm::{SignedTx, TxFields};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::counter;
-use store::payments::{Attempt, Fees, Purpose, PaymentRow};
+use store::payments::{Attempt, Fees, PaymentRow, Purpose};
 use store::{Tx, payments, requests};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::advance::advance;
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
 use crate::gas_refill;
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Payments of a lane that one pass looks at. The window is smaller.
@@ -89,7 +89,12 @@ async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, p
 }
 
 /// Signs and sends one payment to every node at once, then notes that it is out.
-async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, stored: &PaymentRow) -> Result<(), SolverError> {
+async fn send(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    lane: usize,
+    stored: &PaymentRow,
+) -> Result<(), SolverError> {
     let signed = sign(handle, lane, stored)?;
     solver.crash("payment.signed");
     let sent = handle.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
@@ -185,7 +190,8 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     if waited(head) < millis(handle.block_time() * 2) {
         // Nothing should have been mined yet. What no node has taken goes out again, unless it is only just on its way.
-        let untaken = |stored: &&PaymentRow| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
+        let untaken =
+            |stored: &&PaymentRow| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
         let untaken: Vec<PaymentRow> = unmined.iter().filter(untaken).cloned().collect();
         return send_again(solver, handle, lane, &untaken).await;
     }
@@ -205,7 +211,12 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
 }
 
 /// In the order of their nonces, a few at a time.
-async fn send_again(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, queue: &[PaymentRow]) -> Result<(), SolverError> {
+async fn send_again(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    lane: usize,
+    queue: &[PaymentRow],
+) -> Result<(), SolverError> {
     if queue.is_empty() {
         return Ok(());
     }

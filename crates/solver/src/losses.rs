@@ -25,7 +25,8 @@ use crate::sponsor;
 pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(terms) = &request.quote.terms else { return Ok(()) };
     let deposit = &gone.deposit;
-    let usd = context.on(deposit.chain).map(|(handle, _)| worth(&request.quote, handle, deposit.currency, deposit.amount));
+    let usd =
+        context.on(deposit.chain).map(|(handle, _)| worth(&request.quote, handle, deposit.currency, deposit.amount));
     let loss = Loss {
         order: request.order_id,
         request: request.id,
@@ -51,7 +52,12 @@ pub fn takes_place(tx: &mut Tx<'_>, stored: &DepositRow, request: &Request) -> R
 }
 
 /// A deposit has taken the slot: what was missing no longer is.
-pub fn recover(tx: &mut Tx<'_>, stored: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
+pub fn recover(
+    tx: &mut Tx<'_>,
+    stored: &DepositRow,
+    request: &Request,
+    context: &PayContext,
+) -> Result<(), SolverError> {
     let Some(known) = losses::find(tx, request.order_id)? else { return Ok(()) };
     if loss::step(known.state, Event::Landed) == known.state {
         return Ok(());

@@ -4,14 +4,14 @@ use alloy::primitives::{Address, Bytes};
 use domain::account::Account;
 use domain::catalog::{Chain, FillGas};
 use domain::money::{Amount, OutOfRange, Ratio};
-use domain::quote::{Bound, Quote, Swap, QuoteOptions};
+use domain::quote::{Bound, Quote, QuoteOptions, Swap};
 use evm::calldata;
 use evm::fills::{Fill, Funds};
 use evm::routed::{FromSpendLimiter, Message};
 use evm::swap::{self, Trade};
 use store::dues::Due;
 
-use crate::handle::ChainHandle;
+use crate::chain_handle::ChainHandle;
 
 #[derive(Clone, Debug)]
 pub struct PaymentCall {
@@ -44,7 +44,15 @@ impl PaymentCall {
 
     fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool) -> Self {
         let (id, gas, currency) = (due.order.0, handle.chain.fill_gas, due.currency);
-        let call = |target, value, data, gas| Self { target, value, data, gas, currency, amount, through_spend_limiter: false };
+        let call = |target, value, data, gas| Self {
+            target,
+            value,
+            data,
+            gas,
+            currency,
+            amount,
+            through_spend_limiter: false,
+        };
         if !currency.is_zero() {
             let data = calldata::erc20_fill_from_treasury(handle.treasury, due.recipient, amount.units(), id);
             return call(currency, Amount::ZERO, data, gas.erc20_limit);
@@ -64,7 +72,8 @@ impl PaymentCall {
             (Funds::Native(amount.units()), amount)
         } else {
             let spend_limiter = chain.spend_limiter?;
-            let funds = FromSpendLimiter { spend_limiter, treasury: handle.treasury, token: currency, amount: amount.units() };
+            let funds =
+                FromSpendLimiter { spend_limiter, treasury: handle.treasury, token: currency, amount: amount.units() };
             (Funds::SpendLimiter(funds), Amount::ZERO)
         };
         let trade = match swap {
@@ -177,7 +186,8 @@ mod tests {
     #[test]
     fn the_calldata_of_a_fill_is_not_underestimated() {
         let address = Address::repeat_byte;
-        let spend_limiter = FromSpendLimiter { spend_limiter: address(1), treasury: address(2), token: address(3), amount: U256::MAX };
+        let spend_limiter =
+            FromSpendLimiter { spend_limiter: address(1), treasury: address(2), token: address(3), amount: U256::MAX };
         let gas = FillGas {
             native_limit: 0,
             erc20_limit: 0,

@@ -12,16 +12,16 @@ use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
 use store::lanes::Lane;
-use store::payments::{Fees, Outstanding, Payment, Purpose, PaymentRow};
+use store::payments::{Fees, Outstanding, Payment, PaymentRow, Purpose};
 use store::{Tx, contracts, deposits, dues, fast_fills, lanes, outcomes, payers, payments, risk, settlements};
 
+use crate::chain_handle::ChainHandle;
 use crate::claims;
 use crate::deposits::worth;
 use crate::error::SolverError;
 use crate::fast_fill;
 use crate::payment_call::PaymentCall;
 use crate::reprice::{Repriced, reprice};
-use crate::handle::ChainHandle;
 use crate::solver::PayContext;
 use crate::sponsor::{self, Asked};
 
@@ -132,7 +132,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
     let amount = match due.purpose {
         Purpose::Fill | Purpose::Claim => due.amount,
         // The allocator gives its own to the lanes, and so does who fills up our wallets.
-        Purpose::Payout | Purpose::Refill => return Err(SolverError::InvariantViolated("a payout or a top-up is never due")),
+        Purpose::Payout | Purpose::Refill => {
+            return Err(SolverError::InvariantViolated("a payout or a top-up is never due"));
+        }
         Purpose::Refund | Purpose::Return | Purpose::Excess => {
             let cost = refund_cost(handle, snapshot, due.currency)?;
             let wasted = match quote.filter(|_| due.purpose == Purpose::Refund) {
@@ -151,7 +153,9 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
         Purpose::Refund | Purpose::Return | Purpose::Excess if amount.is_zero() => {
             return Ok(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund));
         }
-        Purpose::Fill | Purpose::Claim if amount.is_zero() => return Err(SolverError::InvariantViolated("a payment of nothing")),
+        Purpose::Fill | Purpose::Claim if amount.is_zero() => {
+            return Err(SolverError::InvariantViolated("a payment of nothing"));
+        }
         Purpose::Fill
         | Purpose::Refund
         | Purpose::Return
@@ -300,7 +304,12 @@ pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -
     Ok(dues::leave_to_depository(tx, due.purpose, due.subject)?)
 }
 
-fn is_for_the_depository(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<bool, SolverError> {
+fn is_for_the_depository(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    reason: &Reason,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
     let pays = context.on(due.chain).is_some_and(|(handle, _)| handle.depository_pays(due.currency, due.amount));
     if due.purpose != Purpose::Refund || !pays {
         return Ok(false);
@@ -334,7 +343,11 @@ pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Option<F
 }
 
 /// What sending a refund costs, in the refunded currency. None when prices are not known.
-pub(crate) fn refund_cost(handle: &ChainHandle, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, SolverError> {
+pub(crate) fn refund_cost(
+    handle: &ChainHandle,
+    snapshot: &Snapshot,
+    currency: Address,
+) -> Result<Option<Amount>, SolverError> {
     let gas = handle.chain.fill_gas;
     let units = if currency.is_zero() { gas.native_typical } else { gas.erc20_typical };
     let wei = snapshot.cost(units);
@@ -404,7 +417,8 @@ pub(crate) fn can_pay(
     let same = |payment: &&Outstanding| payment.currency == call.currency;
     let treasury_out = sum(&mut outstanding.iter().filter(same).map(|payment| payment.amount.units()));
     // A wallet's allowance and its limit at the spend limiter are two limits: what one has out does not burden the other.
-    let same_way = |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == call.through_spend_limiter;
+    let same_way =
+        |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == call.through_spend_limiter;
     let wallet_out = sum(&mut of_wallet().filter(same_way).map(|payment| payment.amount.units()));
     let limiter_out = sum(&mut outstanding.iter().filter(same_way).map(|payment| payment.amount.units()));
     let need = call.amount.units();
@@ -521,7 +535,10 @@ mod tests {
         assert!(can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 150, 100), &direct));
         assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 149, 100), &direct));
         let through = [Outstanding { target: spend_limiter, ..out(OTHER, TOKEN, 1) }];
-        assert!(!can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 500, 100), &through), "the spend limiter is promised");
+        assert!(
+            !can_pay(WALLET, &routed, FEES, 0, &snapshot(100, 500, 100), &through),
+            "the spend limiter is promised"
+        );
         assert!(can_pay(WALLET, &call(TOKEN, 100), FEES, 0, &snapshot(100, 500, 100), &through));
     }
 

@@ -22,10 +22,10 @@ use store::{QuoteRow, Saving, StoreError, contracts, idempotency, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::chain_handle::ChainHandle;
 use crate::error::Chained;
 use crate::payment_call::PaymentCall;
 use crate::routes::RouteInputs;
-use crate::handle::ChainHandle;
 use crate::solver::Solver;
 use crate::sponsor::spendable;
 use crate::steps::{Planner, Step};

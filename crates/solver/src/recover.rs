@@ -17,16 +17,16 @@ use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
 use evm::{At, Head, NonceTag, SentTx, calldata};
-use store::payments::{Fees, Payment, PaymentId, Purpose, PaymentRow};
+use store::payments::{Fees, Payment, PaymentId, PaymentRow, Purpose};
 use store::payouts::Kind;
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
 use crate::advance::advance;
 use crate::allocator::identity;
 use crate::apply_block::is_attempt;
+use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
 use crate::payment_call::is_routed;
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 use crate::sponsor;
 
@@ -53,7 +53,8 @@ pub async fn recover(
     let head = handle.nodes.head().await?;
     let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
     let first = cursor.map(|cursor| cursor.number + 1).or(handle.settings.start_block);
-    let first = first.ok_or(SolverError::InvariantViolated("the database has never seen this chain: set `start_block`"))?;
+    let first =
+        first.ok_or(SolverError::InvariantViolated("the database has never seen this chain: set `start_block`"))?;
     let mut report = Report::default();
     for number in first..=head.number {
         let block = handle.nodes.block_by_number(number, &handle.watch).await?;

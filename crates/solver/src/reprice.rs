@@ -13,10 +13,10 @@ use domain::quote::{Bound, Quote, Swap};
 use domain::swap::Exchange;
 use market::Snapshot;
 
+use crate::chain_handle::ChainHandle;
 use crate::payment_call::{is_routed, least_output, pools, routed_size};
 use crate::quote::address;
 use crate::routes::hedge;
-use crate::handle::ChainHandle;
 use crate::solver::PayContext;
 
 #[derive(Debug)]
@@ -82,7 +82,12 @@ pub fn reprice(
 }
 
 /// What was charged for the exchange pays for small moves: only below it is the market's price taken instead.
-fn least_at_market(quote: &Quote, quoted: Amount, handle: &ChainHandle, context: &PayContext) -> Result<Amount, OutOfRange> {
+fn least_at_market(
+    quote: &Quote,
+    quoted: Amount,
+    handle: &ChainHandle,
+    context: &PayContext,
+) -> Result<Amount, OutOfRange> {
     let terms = quote.terms.as_ref();
     let deposit = terms.and_then(|terms| context.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address));
     let payout = terms.and_then(|terms| handle.chain.currency(&terms.payout.address));

@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::apply_block::{apply_late, apply_late_treasury_transfers};
+use crate::chain_handle::ChainHandle;
 use crate::deposits::counts;
 use crate::error::{Chained, SolverError};
 use crate::follow::lag;
-use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Blocks looked at together.

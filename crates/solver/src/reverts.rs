@@ -12,16 +12,16 @@ use domain::request::State;
 use domain::revert::Deed;
 use domain::time::Timestamp;
 use evm::Replayed;
-use store::payments::{Purpose, PaymentRow};
+use store::payments::{PaymentRow, Purpose};
 use store::records::{Failure, Unexplained};
 use store::requests::Request;
 use store::{Tx, events, records, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
 use crate::payment_call::is_routed;
-use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Transactions looked at in one round.

@@ -6,7 +6,7 @@
 use alloy::primitives::Address;
 use domain::catalog::{Chain, Currency};
 use domain::money::{Amount, Ratio, UsdMicros, pow10};
-use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Side, Route};
+use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Route, Side};
 use domain::quote::{Ask, Prices, Quote, Trade};
 use domain::same_chain::{self, Place};
 use domain::swap::{Exchange, Offer};
@@ -114,9 +114,9 @@ impl Solver {
         let RouteInputs { destination, there, .. } = inputs;
         let Some(handle) = self.chains.get(&destination.chain.id) else { return Vec::new() };
         let to = address(destination.currency);
-        let legs = destination.chain.held().filter(|currency| currency.native || destination.chain.spend_limiter.is_some());
         let legs =
-            legs.filter_map(|currency| Some(Leg::traded(currency, there.exchange(address(currency), to)?)));
+            destination.chain.held().filter(|currency| currency.native || destination.chain.spend_limiter.is_some());
+        let legs = legs.filter_map(|currency| Some(Leg::traded(currency, there.exchange(address(currency), to)?)));
         most(legs, |leg| {
             let paid = about(ask, inputs, leg.currency, there)?;
             let brings = leg.ask(paid)?;
@@ -269,10 +269,8 @@ fn deposits<'a>(ask: &Ask, inputs: RouteInputs<'a>) -> Result<Vec<Leg<'a>>, Quot
         return Err(QuoteError::OriginSwapsDisabled);
     }
     let from = address(origin.currency);
-    let legs = origin
-        .chain
-        .held()
-        .filter_map(|currency| Some(Leg::traded(currency, here.exchange(from, address(currency))?)));
+    let legs =
+        origin.chain.held().filter_map(|currency| Some(Leg::traded(currency, here.exchange(from, address(currency))?)));
     let input = about(ask, inputs, origin.currency, here);
     Ok(most(legs, |leg| worth(leg.currency, leg.ask(input?)?, here)))
 }

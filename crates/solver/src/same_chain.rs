@@ -16,9 +16,9 @@ use store::records::{Direction, Record};
 use store::{Tx, records, requests, same_chain};
 
 use crate::advance::advance;
+use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
 use crate::follow::block_time;
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 use crate::steps;
 
@@ -31,7 +31,11 @@ pub struct SameChainTx {
 }
 
 /// Which of a block's transactions are what a quote asked for. Nearly every block has none and costs nothing.
-pub async fn find(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<Vec<SameChainTx>, SolverError> {
+pub async fn find(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    block: &Block,
+) -> Result<Vec<SameChainTx>, SolverError> {
     if block.named.is_empty() {
         return Ok(Vec::new());
     }

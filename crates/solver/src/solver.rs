@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::accounts::Accounts;
 use crate::balances::Balances;
-use crate::handle::ChainHandle;
+use crate::chain_handle::ChainHandle;
 
 /// What the solver is handed from outside, so that tests can hand it their own.
 #[derive(Clone, Copy, Debug)]

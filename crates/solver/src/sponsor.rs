@@ -13,16 +13,16 @@ use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
 use store::ledger::{self, Opened};
-use store::payments::{Payment, PaymentId, Purpose, PaymentRow};
+use store::payments::{Payment, PaymentId, PaymentRow, Purpose};
 use store::requests::Request;
 use store::{Tx, deposits, keys, outcomes, payments};
 use tracing::warn;
 
+use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
 use crate::fast_fill;
 use crate::payment_call::{is_routed, pools, routed_size};
 use crate::reprice::at_market;
-use crate::handle::ChainHandle;
 use crate::solver::PayContext;
 
 /// What became of asking a fill's sponsor.

@@ -15,9 +15,9 @@ use evm::steps::{Fee, send};
 use market::Snapshot;
 
 use crate::accounts::{Accounts, Holder, Holding};
+use crate::chain_handle::{ChainHandle, entry};
 use crate::payment_call::trade;
 use crate::quote::address;
-use crate::handle::{ChainHandle, entry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {

@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
-use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Announcements of one chain that wait to be looked up. One more is not noted.

@@ -206,7 +206,10 @@ async fn a_rescan_needs_another_node_where_there_is_one() {
     assert_eq!(nodes(&[&hides], PATIENT).rescan_range(1, 20, &watch()).await.unwrap(), []);
     let both = nodes(&[&hides, &knows], PATIENT);
     let found = both.rescan_range(1, 20, &watch()).await.unwrap();
-    assert_eq!(found, [evm::BlockSummary { number: 9, block: hash(BLOCK), tx: hash(1), deposits: 1, receipts: 0 }]);
+    assert_eq!(
+        found,
+        [evm::BlockSummary { number: 9, block: hash(BLOCK), tx: hash(1), deposits: 1, treasury_transfers: 0 }]
+    );
     let empty = Scripted::start(|method, params| match method {
         "eth_getLogs" => result(json!([])),
         _ => honest(method, params),

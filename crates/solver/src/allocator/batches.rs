@@ -6,8 +6,8 @@ use std::time::Duration;
 use alloy::primitives::{Address, B256};
 use domain::money::Amount;
 use domain::time::Timestamp;
-use store::payouts::{self, Kind, Payout, State};
 use store::depository_ledger::{self, Held};
+use store::payouts::{self, Kind, Payout, State};
 use store::{StoreError, Tx};
 use tracing::{info, warn};
 
@@ -20,7 +20,11 @@ pub const MAX_BATCH_DEPOSITS: i64 = 128;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+pub async fn intend(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+) -> Result<(), SolverError> {
     for (&currency, &cap) in &payout_chain.caps {
         if let Some((count, sum)) = batch(allocator, solver, payout_chain, currency, cap).await? {
             info!(chain.id = %payout_chain.id(), %currency, count, %sum, "a batch of {count} deposits is to be reimbursed");
@@ -51,7 +55,11 @@ async fn batch(
                 Kind::Refund | Kind::Excess => room = room.saturating_sub(open.payout.amount),
             }
         }
-        let held = if waiting { Vec::new() } else { depository_ledger::reimbursable(tx, chain, currency, MAX_BATCH_DEPOSITS)? };
+        let held = if waiting {
+            Vec::new()
+        } else {
+            depository_ledger::reimbursable(tx, chain, currency, MAX_BATCH_DEPOSITS)?
+        };
         Ok::<_, SolverError>((held, room))
     };
     let (held, room) = solver.store.read(read).await?;
@@ -107,7 +115,13 @@ fn choose(held: &[Held], room: Amount) -> Result<(Vec<B256>, Amount), SolverErro
 }
 
 /// The price only says when, never how much: the market's word is good enough.
-fn is_worth_it(allocator: &Allocator, solver: &Solver, payout_chain: &PayoutChain, currency: Address, sum: Amount) -> bool {
+fn is_worth_it(
+    allocator: &Allocator,
+    solver: &Solver,
+    payout_chain: &PayoutChain,
+    currency: Address,
+    sum: Amount,
+) -> bool {
     let (chain, listed) = (payout_chain.id(), payout_chain.handle.chain.token(currency));
     let snapshot = solver.market.latest(chain);
     let price = snapshot.and_then(|snapshot| snapshot.price(currency).ok());
@@ -128,7 +142,8 @@ fn reserve(
     let mut keys = keys.to_vec();
     keys.sort_unstable();
     for key in &keys {
-        let held = depository_ledger::lock(tx, *key)?.ok_or(SolverError::InvariantViolated("a deposit left the ledger"))?;
+        let held =
+            depository_ledger::lock(tx, *key)?.ok_or(SolverError::InvariantViolated("a deposit left the ledger"))?;
         let left = held.left();
         if !held.settled || left.is_zero() || held.deposit.currency != currency || held.deposit.chain != chain {
             return Ok(None);

@@ -17,7 +17,7 @@ use store::Tx;
 use store::depository_ledger::{self, Deposit, Ending, Settlement};
 use tracing::{debug, error, info};
 
-use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, ledger, identity};
+use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, identity, ledger};
 use crate::error::{Chained, SolverError};
 use crate::solver::Solver;
 
@@ -34,7 +34,11 @@ pub enum Proof {
 const SET_ASIDE_MILLIS: i64 = 3_600_000;
 
 /// Looks at what the solver says has been settled, and books what is proven.
-pub async fn gather(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+pub async fn gather(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+) -> Result<(), SolverError> {
     let chain = payout_chain.id();
     let before = Timestamp::from_millis(solver.now().millis().saturating_sub(SET_ASIDE_MILLIS));
     solver.store.write(move |tx| depository_ledger::rescan_range(tx, chain, before)).await?;
@@ -89,11 +93,15 @@ pub async fn prove(
     deposit: &Deposit,
     settlement: &Settlement,
 ) -> Result<Proof, SolverError> {
-    let Some(origin) = allocator.payout_chain(deposit.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
+    let Some(origin) = allocator.payout_chain(deposit.chain) else {
+        return Ok(Proof::Bad("the chain is not configured"));
+    };
     if !is_there(origin, deposit).await? {
         return Ok(Proof::Bad("the deposit is not on the chain"));
     }
-    let Some(payout_chain) = allocator.payout_chain(settlement.chain) else { return Ok(Proof::Bad("the chain is not configured")) };
+    let Some(payout_chain) = allocator.payout_chain(settlement.chain) else {
+        return Ok(Proof::Bad("the chain is not configured"));
+    };
     let seen = payout_chain.nodes.quorum_tx(payout_chain.quorum, settlement.tx).await?;
     let Some(seen) = seen else { return Ok(Proof::Bad("the transaction that settled it is not on the chain")) };
     if seen.head.number > payout_chain.last_final().await?.number {
@@ -107,7 +115,8 @@ pub async fn prove(
         }
         Ending::Return | Ending::Depository => None,
     };
-    Ok(judge(solver, payout_chain, deposit, settlement, order.as_ref(), &seen).map_or_else(Proof::Bad, |()| Proof::Good))
+    Ok(judge(solver, payout_chain, deposit, settlement, order.as_ref(), &seen)
+        .map_or_else(Proof::Bad, |()| Proof::Good))
 }
 
 /// Whether the deposit stands where the book says, and says what the book says.
@@ -237,7 +246,13 @@ fn refund(order: &Order, deposit: &Deposit, chain: &str, seen: &AgreedTx) -> Res
 }
 
 /// A deposit that paid for no order, back to whom it names.
-fn give_back(payout_chain: &PayoutChain, deposit: &Deposit, id: OrderId, chain: ChainId, seen: &AgreedTx) -> Result<(), &'static str> {
+fn give_back(
+    payout_chain: &PayoutChain,
+    deposit: &Deposit,
+    id: OrderId,
+    chain: ChainId,
+    seen: &AgreedTx,
+) -> Result<(), &'static str> {
     if id.0 != deposit.return_key || chain != deposit.chain {
         return Err("the return is of another deposit");
     }

@@ -9,8 +9,8 @@ use domain::money::Amount;
 use evm::contracts::{Depository, Erc20};
 use evm::{Block, Execution, Head, SeenDeposit};
 use store::blocks::Cursor;
-use store::payouts::{self, Kind, Payout, State};
 use store::depository_ledger::{self, Deposit, Ending, Settlement};
+use store::payouts::{self, Kind, Payout, State};
 use store::{Tx, settlements};
 use tracing::error;
 
@@ -26,7 +26,11 @@ const MAX_RANGE_BLOCKS: u64 = 1_000;
 const MAX_RANGES_PER_ROUND: usize = 50;
 
 /// Brings the book up to the last final block, and says which that is. None while it is still catching up.
-pub async fn read(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<Option<Head>, SolverError> {
+pub async fn read(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+) -> Result<Option<Head>, SolverError> {
     let (chain, last) = (payout_chain.id(), payout_chain.last_final().await?);
     let cursor = solver.store.read(move |tx| depository_ledger::cursor(tx, chain)).await?;
     let mut next = match cursor {
@@ -107,7 +111,8 @@ async fn read_range(
 
 /// The deposits of a block that count: in currencies we list.
 pub fn deposits(payout_chain: &PayoutChain, block: &Block) -> Vec<Deposit> {
-    let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && payout_chain.handle.chain.token(seen.currency).is_some();
+    let listed =
+        |seen: &&SeenDeposit| !seen.amount.is_zero() && payout_chain.handle.chain.token(seen.currency).is_some();
     block.deposits.iter().filter(listed).map(|seen| deposit(payout_chain, block.head, seen)).collect()
 }
 

@@ -11,16 +11,16 @@ use evm::{AgreedTx, At, Head};
 use metrics::counter;
 use serde_json::json;
 use store::payments::Purpose;
-use store::payouts::{self, Kind, State, PayoutRow};
-use store::{Tx, payments, records, depository_ledger};
+use store::payouts::{self, Kind, PayoutRow, State};
+use store::{Tx, depository_ledger, payments, records};
 use tracing::{error, info, warn};
 
 use super::sending::concerned;
-use super::{PayoutChain, MAX_ROWS_PER_ROUND};
+use super::{MAX_ROWS_PER_ROUND, PayoutChain};
 use crate::advance::advance;
 use crate::apply_block::sent_record;
+use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Transactions of one payout that may fail before a person has to look.
@@ -69,10 +69,16 @@ pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: He
 
 /// The transaction that executed a payout which ends a request: not always ours, since whoever sees a signature may use
 /// it.
-async fn executor(solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &PayoutRow) -> Result<Option<AgreedTx>, SolverError> {
+async fn executor(
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+    stored: &PayoutRow,
+) -> Result<Option<AgreedTx>, SolverError> {
     let id = stored.id;
     match solver.store.read(move |tx| payouts::tx_of(tx, id)).await? {
-        Some(hash) if stored.payout.kind == Kind::Refund => Ok(payout_chain.nodes.quorum_tx(payout_chain.quorum, hash).await?),
+        Some(hash) if stored.payout.kind == Kind::Refund => {
+            Ok(payout_chain.nodes.quorum_tx(payout_chain.quorum, hash).await?)
+        }
         _ => Ok(None),
     }
 }
@@ -109,7 +115,10 @@ fn executed(
 /// Whether the depository has paid this out, as of a final block.
 pub async fn is_used(payout_chain: &PayoutChain, nonce: B256, last: Head) -> Result<bool, SolverError> {
     let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
-    let answer = payout_chain.nodes.quorum_call(payout_chain.quorum, payout_chain.depository(), call.into(), At::Hash(last.hash)).await?;
+    let answer = payout_chain
+        .nodes
+        .quorum_call(payout_chain.quorum, payout_chain.depository(), call.into(), At::Hash(last.hash))
+        .await?;
     Depository::usedNoncesCall::abi_decode_returns(&answer)
         .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
 }

@@ -13,19 +13,23 @@ use domain::order::Order;
 use domain::quote::Quote;
 use domain::request::State as RequestState;
 use serde_json::json;
+use store::depository_ledger::{self, Deposit, Ending, Held, Settlement};
 use store::payments::Purpose;
 use store::payouts::{self, Kind, Payout, PayoutId, State};
-use store::depository_ledger::{self, Deposit, Ending, Held, Settlement};
 use store::{Tx, deposits, dues, events, requests, settlements};
 use tracing::{error, info};
 
 use super::returns::{facts, payout};
-use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, evidence, identity};
+use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, evidence, identity};
 use crate::error::SolverError;
 use crate::payments::{refund_cost, wasted};
 use crate::solver::{PayContext, Solver};
 
-pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+pub async fn intend(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+) -> Result<(), SolverError> {
     let chain = payout_chain.id();
     for held in solver.store.read(move |tx| depository_ledger::refundable(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(order) = held.deposit.order else { continue };
@@ -68,7 +72,9 @@ async fn plan(
     order: OrderId,
 ) -> Result<Plan, SolverError> {
     let deposit = &held.deposit;
-    let Some(cap) = payout_chain.caps.get(&deposit.currency) else { return Ok(Plan::Refuse("its currency has no cap")) };
+    let Some(cap) = payout_chain.caps.get(&deposit.currency) else {
+        return Ok(Plan::Refuse("its currency has no cap"));
+    };
     if !evidence::is_there(payout_chain, deposit).await? {
         return Ok(Plan::Refuse("the deposit is not on the chain"));
     }
@@ -109,7 +115,9 @@ async fn wasted_on(
 ) -> Result<Option<Amount>, SolverError> {
     let (chain, context) = (payout_chain.id(), solver.context());
     let unit = move |tx: &mut Tx<'_>| {
-        let (Some(quote), Some((handle, Some(snapshot)))) = (depository_ledger::quote_of(tx, order)?, context.on(chain)) else {
+        let (Some(quote), Some((handle, Some(snapshot)))) =
+            (depository_ledger::quote_of(tx, order)?, context.on(chain))
+        else {
             return Ok(None);
         };
         wasted(tx, order, (handle, snapshot), currency, &quote, &context)
@@ -172,7 +180,8 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContex
             == (held.deposit.chain, held.deposit.tx, held.deposit.ordinal)
     });
     let taken = settlements::outcome(tx, order)?.is_some();
-    if !tied || taken || held.settled || !depository_ledger::settle(tx, &settlement(&held.deposit, order), context.now)? {
+    if !tied || taken || held.settled || !depository_ledger::settle(tx, &settlement(&held.deposit, order), context.now)?
+    {
         return Ok(false);
     }
     depository_ledger::promise(tx, &held, Amount::ZERO, payout.amount)?;

@@ -7,17 +7,21 @@ use domain::deposit::{self as rules, Facts, Verdict};
 use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::quote::Quote;
-use store::payouts::{self, Kind, Payout, State};
 use store::depository_ledger::{self, Deposit, Held};
+use store::payouts::{self, Kind, Payout, State};
 use store::{Tx, settlements};
 use tracing::{error, info};
 
-use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, ledger, evidence, identity};
+use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, evidence, identity, ledger};
 use crate::error::SolverError;
 use crate::payments::refund_cost;
 use crate::solver::Solver;
 
-pub async fn intend(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<(), SolverError> {
+pub async fn intend(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+) -> Result<(), SolverError> {
     let chain = payout_chain.id();
     for held in solver.store.read(move |tx| depository_ledger::unreturned(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(&cap) = payout_chain.caps.get(&held.deposit.currency) else { continue };
@@ -54,7 +58,12 @@ enum Plan {
     Refuse(&'static str),
 }
 
-async fn plan(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, held: &Held) -> Result<Plan, SolverError> {
+async fn plan(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+    held: &Held,
+) -> Result<Plan, SolverError> {
     let deposit = &held.deposit;
     let nobody = payout_chain.handle.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
     let screening = solver.screening.load_full();
@@ -96,8 +105,9 @@ pub async fn is_nobodys(allocator: &Allocator, solver: &Arc<Solver>, deposit: &D
 
 async fn whose(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverError> {
     let Some(order) = deposit.order else { return Ok(Whose::Nobodys) };
-    let read =
-        move |tx: &mut Tx<'_>| Ok::<_, SolverError>((depository_ledger::quote_of(tx, order)?, depository_ledger::settlement_for(tx, order)?));
+    let read = move |tx: &mut Tx<'_>| {
+        Ok::<_, SolverError>((depository_ledger::quote_of(tx, order)?, depository_ledger::settlement_for(tx, order)?))
+    };
     let (quote, settlement) = solver.store.read(read).await?;
     let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
         return Ok(Whose::Nobodys);
@@ -185,7 +195,9 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, now: domain::time::Timestamp) -> Re
     let id = inserted.ok_or(SolverError::InvariantViolated("a deposit goes back twice"))?;
     // Nobody returns it from our own funds as well.
     if !settlements::take_by_payout(tx, OrderId(held.deposit.return_key), id)? {
-        return Err(SolverError::InvariantViolated("a deposit that goes back out of the depository was returned already"));
+        return Err(SolverError::InvariantViolated(
+            "a deposit that goes back out of the depository was returned already",
+        ));
     }
     Ok(true)
 }

@@ -12,19 +12,19 @@ use evm::{At, ChainError, Refusal};
 use store::lanes::Lane;
 use store::payers::Payers;
 use store::payments::{Payment, Purpose};
-use store::payouts::{self, Kind, Signature, State, PayoutRow};
+use store::payouts::{self, Kind, PayoutRow, Signature, State};
 use store::requests::Request;
-use store::{Tx, deposits, lanes, payers, payments, requests, depository_ledger};
+use store::{Tx, depository_ledger, deposits, lanes, payers, payments, requests};
 use tracing::{debug, warn};
 
 use super::outcome::MAX_VOIDS;
 use super::signing::request;
-use super::{PayoutChain, MAX_ROWS_PER_ROUND};
+use super::{MAX_ROWS_PER_ROUND, PayoutChain};
+use crate::chain_handle::ChainHandle;
 use crate::children;
 use crate::error::SolverError;
 use crate::payment_call::PaymentCall;
 use crate::payments::{can_pay, first_offer};
-use crate::handle::ChainHandle;
 use crate::solver::{PayContext, Solver};
 
 /// Gas of a payout, and what each key in its calldata adds.
@@ -91,7 +91,8 @@ fn calldata(stored: &PayoutRow, order: Option<OrderId>, signature: &Signature, k
 /// A payout that would fail now is not worth its gas; its signature may still be good later.
 async fn would_pass(payout_chain: &PayoutChain, stored: &PayoutRow, data: &Bytes) -> Result<bool, SolverError> {
     let from = payout_chain.handle.addresses().first().copied().unwrap_or_default();
-    let simulated = payout_chain.handle.nodes.simulate(from, payout_chain.depository(), U256::ZERO, data.clone(), At::Latest).await;
+    let simulated =
+        payout_chain.handle.nodes.simulate(from, payout_chain.depository(), U256::ZERO, data.clone(), At::Latest).await;
     match simulated {
         Ok(_) => Ok(true),
         Err(ChainError::Refused { refusal: Refusal::Reverted(data), .. }) => {
@@ -130,7 +131,8 @@ fn pay(
     };
     let reserve = handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit);
     let Payers { lanes, outstanding, .. } = payers::lock(tx, chain, snapshot.block)?;
-    let able = |lane: &&Lane| is_free(handle, lane) && can_pay(lane.wallet, &call, fees, reserve, snapshot, &outstanding);
+    let able =
+        |lane: &&Lane| is_free(handle, lane) && can_pay(lane.wallet, &call, fees, reserve, snapshot, &outstanding);
     let Some(lane) = lanes.iter().filter(able).min_by_key(|lane| lane.unmined) else {
         debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now");
         return Ok(None);
@@ -162,8 +164,10 @@ fn refunded(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<OrderId>, Solv
     if stored.payout.kind != Kind::Refund {
         return Ok(None);
     }
-    let (held, settlement) =
-        (depository_ledger::find(tx, stored.payout.subject)?, depository_ledger::settlement_of(tx, stored.payout.subject)?);
+    let (held, settlement) = (
+        depository_ledger::find(tx, stored.payout.subject)?,
+        depository_ledger::settlement_of(tx, stored.payout.subject)?,
+    );
     let settled = held.zip(settlement).filter(|(held, settlement)| settlement.order.0 != held.deposit.return_key);
     Ok(settled.map(|(_, settlement)| settlement.order))
 }

@@ -10,14 +10,14 @@ use alloy::sol_types::SolCall;
 use domain::money::Amount;
 use evm::contracts::{Call, CallRequest, Depository, Erc20};
 use evm::{At, Head};
-use store::payouts::{self, Kind, Payout, PayoutId, Signature, State, PayoutRow};
 use store::depository_ledger::{self, Ending};
+use store::payouts::{self, Kind, Payout, PayoutId, PayoutRow, Signature, State};
 use store::{StoreError, Tx, settlements};
 use tracing::{error, info};
 
 use super::evidence::{Proof, is_there, prove};
 use super::outcome::is_used;
-use super::{Allocator, PayoutChain, MAX_ROWS_PER_ROUND, batches, identity, refunds, returns};
+use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, batches, identity, refunds, returns};
 use crate::error::SolverError;
 use crate::solver::Solver;
 
@@ -41,7 +41,12 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Refused(why.into()))
 }
 
-pub async fn sign(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<(), SolverError> {
+pub async fn sign(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+    last: Head,
+) -> Result<(), SolverError> {
     let chain = payout_chain.id();
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         if stored.state != State::Intended {
@@ -180,7 +185,9 @@ async fn check_part(
     part: Amount,
 ) -> Result<(), Stop> {
     let payout = &stored.payout;
-    let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>((depository_ledger::find(tx, key)?, depository_ledger::settlement_of(tx, key)?));
+    let read = move |tx: &mut Tx<'_>| {
+        Ok::<_, SolverError>((depository_ledger::find(tx, key)?, depository_ledger::settlement_of(tx, key)?))
+    };
     let (Some(held), settlement) = solver.store.read(read).await? else {
         return refused("one of its deposits is not in the ledger");
     };
@@ -235,7 +242,10 @@ async fn solvent(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head, s
     let (id, payout) = (stored.id, &stored.payout);
     let (chain, currency) = (payout_chain.id(), payout.currency);
     let read = move |tx: &mut Tx<'_>| {
-        Ok::<_, SolverError>((depository_ledger::total(tx, chain, currency)?, payouts::promised(tx, chain, currency, id)?))
+        Ok::<_, SolverError>((
+            depository_ledger::total(tx, chain, currency)?,
+            payouts::promised(tx, chain, currency, id)?,
+        ))
     };
     let (total, promised) = solver.store.read(read).await?;
     let balance = if currency.is_zero() {
@@ -263,7 +273,12 @@ async fn ask(payout_chain: &PayoutChain, to: Address, call: Vec<u8>, last: Head)
 }
 
 /// Writes down what is going to be signed, if the caps have room for it.
-async fn decide(allocator: &Allocator, solver: &Arc<Solver>, payout_chain: &PayoutChain, stored: &PayoutRow) -> Result<Signature, Stop> {
+async fn decide(
+    allocator: &Allocator,
+    solver: &Arc<Solver>,
+    payout_chain: &PayoutChain,
+    stored: &PayoutRow,
+) -> Result<Signature, Stop> {
     let Some(&cap) = payout_chain.caps.get(&stored.payout.currency) else {
         return Err(Stop::NotNow("its currency has no cap"));
     };

@@ -12,9 +12,9 @@ use store::audit::{self, Deposit};
 use store::payouts;
 
 use super::{Audit, Check};
+use crate::chain_handle::ChainHandle;
 use crate::deposits::counts;
 use crate::error::SolverError;
-use crate::handle::ChainHandle;
 
 /// Blocks looked at together, and the deposits that may be in them.
 const BLOCKS_PER_RANGE: u64 = 500;
@@ -68,7 +68,8 @@ impl Audit<'_, '_> {
         check.compared += rows.len() as u64;
         for (_, hash) in self.wait(handle.nodes.blocks_with_deposits(range.0, range.1, &handle.watch))? {
             let block = self.wait(handle.nodes.block_by_hash(hash, &handle.watch))?;
-            let block = block.ok_or(SolverError::InvariantViolated("a block with deposits is not known to any node"))?;
+            let block =
+                block.ok_or(SolverError::InvariantViolated("a block with deposits is not known to any node"))?;
             for seen in block.deposits.iter().filter(|seen| counts(handle, seen)) {
                 match rows.remove(&(seen.tx, seen.ordinal)) {
                     None => {
@@ -127,7 +128,8 @@ impl Audit<'_, '_> {
 
     /// What is there is what came in less what went out.
     fn balances(&mut self, handle: &ChainHandle, at: Head, came: &Sums, went: &Sums) -> Result<(), SolverError> {
-        let mut check = Check::new(&handle.chain.name, "the depository holds what was deposited less what was paid out");
+        let mut check =
+            Check::new(&handle.chain.name, "the depository holds what was deposited less what was paid out");
         let owner = handle.chain.depository;
         for currency in handle.chain.currencies() {
             let Some(address) = currency.address.evm() else { continue };

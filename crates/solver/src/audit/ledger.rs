@@ -4,8 +4,8 @@ use alloy::primitives::U256;
 use domain::ledger::{Cause, Entry, UsdcMicros};
 use store::outcomes;
 use store::payments::PaymentId;
-use store::treasury_transfers::{self, TreasuryTransferId, TreasuryTransferRow};
 use store::same_chain::{self, SameChainId};
+use store::treasury_transfers::{self, TreasuryTransferId, TreasuryTransferRow};
 use store::{audit, ledger};
 
 use super::{Audit, Check};
@@ -53,11 +53,10 @@ impl Audit<'_, '_> {
 
     fn funding(&mut self, check: &mut Check, stored: &TreasuryTransferRow) -> Result<(), SolverError> {
         let (receipt, credited) = (&stored.transfer, stored.credited.unwrap_or_default());
-        let entry = receipt
-            .account
-            .as_ref()
-            .ok()
-            .and_then(|account| Entry::new(Cause::Funding { transfer: stored.id.0 }, *account, credited, None).ok());
+        let entry =
+            receipt.account.as_ref().ok().and_then(|account| {
+                Entry::new(Cause::Funding { transfer: stored.id.0 }, *account, credited, None).ok()
+            });
         match entry {
             Some(entry) => self.is_written(check, &entry)?,
             None => check.differs(format!("transfer {} is credited to nobody", receipt.tx)),
@@ -106,9 +105,9 @@ impl Audit<'_, '_> {
         let mut after = SameChainId(0);
         loop {
             let page = same_chain::booked_after(self.tx, after, PAGE)?;
-            let Some(last) = page.last().map(|booked| booked.same_chain_tx) else { break };
+            let Some(last) = page.last().map(|booked| booked.same_chain) else { break };
             for booked in page {
-                for entry in booked.outcome.alone_entries(booked.same_chain_tx.0, booked.request)? {
+                for entry in booked.outcome.same_chain_entries(booked.same_chain.0, booked.request)? {
                     check.compared += 1;
                     self.is_written(&mut check, &entry)?;
                 }

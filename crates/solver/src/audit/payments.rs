@@ -10,11 +10,11 @@ use futures::StreamExt;
 use futures::stream;
 use store::audit::{self, Payment};
 use store::payments::Purpose;
-use store::{blocks, claims, lanes, depository_ledger};
+use store::{blocks, claims, depository_ledger, lanes};
 
 use super::{Audit, Check};
+use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
-use crate::handle::ChainHandle;
 
 const PAGE: i64 = 500;
 /// Transactions asked for at once.
@@ -24,7 +24,10 @@ impl Audit<'_, '_> {
     pub(super) fn payments(&mut self) -> Result<(), SolverError> {
         let mut checks: BTreeMap<ChainId, Check> = BTreeMap::new();
         for handle in self.chains {
-            checks.insert(handle.id(), Check::new(&handle.chain.name, "payments are on the chain and paid what they say"));
+            checks.insert(
+                handle.id(),
+                Check::new(&handle.chain.name, "payments are on the chain and paid what they say"),
+            );
         }
         let mut after = 0;
         loop {
@@ -136,9 +139,12 @@ impl Audit<'_, '_> {
         }
         let quote = match payment.purpose {
             Purpose::Fill => depository_ledger::quote_of(self.tx, payment.order)?,
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout => {
-                None
-            }
+            Purpose::Refund
+            | Purpose::Return
+            | Purpose::Excess
+            | Purpose::Claim
+            | Purpose::Refill
+            | Purpose::Payout => None,
         };
         let traded = quote.as_ref().filter(|quote| quote.destination_swap.is_some());
         let (currency, owed) = match traded {

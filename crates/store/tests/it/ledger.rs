@@ -48,8 +48,8 @@ fn account(balance: i64, held: i64, reserved: i64) -> Account {
     Account { balance: UsdcMicros(balance), held: UsdcMicros(held), reserved: UsdcMicros(reserved) }
 }
 
-async fn fund(store: &Store, receipt: i64, delta: i64) -> Result<bool, StoreError> {
-    write(store, move |tx| ledger::post(tx, &entry(Cause::Funding { receipt }, WALLET, delta), NOW)).await
+async fn fund(store: &Store, transfer: i64, delta: i64) -> Result<bool, StoreError> {
+    write(store, move |tx| ledger::post(tx, &entry(Cause::Funding { transfer }, WALLET, delta), NOW)).await
 }
 
 async fn stands(store: &Store) -> Result<Account, StoreError> {
