@@ -1,4 +1,4 @@
-// A first transfer, as an integrator would write it: quote, send the steps, poll until it is done.
+// A first transfer, as an integrator would write it: quote, send the steps, poll until it ends.
 //
 //   causeway dev                      in one terminal
 //   node examples/first-transfer.mjs  in another

@@ -20,7 +20,8 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
     bytes32 private constant WITNESS_TYPEHASH = keccak256(
         "RelayerWitness(address relayer,address refundTo,address nftRecipient,bytes metadata,Call3Value[] call3Values)Call3Value(address target,bool allowFailure,uint256 value,bytes callData)"
     );
-    /// @dev Permit2 puts this after its own members: the witness member, then every struct in alphabetical order.
+    /// @dev Permit2 appends this to its own members: the witness member, then every struct in alphabetical
+    /// order.
     string private constant WITNESS_TYPE_STRING =
         "RelayerWitness witness)Call3Value(address target,bool allowFailure,uint256 value,bytes callData)RelayerWitness(address relayer,address refundTo,address nftRecipient,bytes metadata,Call3Value[] call3Values)TokenPermissions(address token,uint256 amount)";
 
@@ -92,7 +93,7 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
         bytes calldata metadata,
         bytes calldata permitSignature
     ) external payable nonReentrant refundable(refundTo) returns (CallResult[] memory) {
-        // Nested rather than named: the stack has no room for one more variable.
+        // Nested rather than named: the stack has no slot left for another variable.
         _movePermit2(
             _witnessHash(_callsHash(calls), msg.sender, refundTo, nftRecipient, metadata),
             user,
@@ -167,7 +168,8 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
         return expected;
     }
 
-    /// @dev A failing permit is fine when the approval is there already: someone submitted the permit before us.
+    /// @dev A failing permit is fine if the approval is in place already: someone submitted the permit before
+    /// us.
     function _permit(Permit calldata permit) private {
         try IERC20Permit(permit.token)
             .permit(
@@ -202,8 +204,8 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
         }
     }
 
-    /// @dev Returns the balance the router must have when all moves are done. Only what the authorization brought
-    /// in is passed on: a contract that accepts any call would otherwise hand out strays.
+    /// @dev Returns the balance the router must have when all moves are done. Only the amount the authorization
+    /// brought in is passed on: a contract that accepts any call would otherwise hand out stray tokens.
     function _move3009(Permit3009 calldata permit, address token, bytes32 witness, bytes calldata metadata)
         private
         returns (uint256)
@@ -233,8 +235,8 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
             );
     }
 
-    /// @dev A token may call out while it is moved, and whoever it calls could use the router, which is not in
-    /// use yet, to take what has arrived. A token that keeps a fee is refused by the same check.
+    /// @dev A token may call out while it is moved, and the callee could use the router, which is not in use
+    /// yet, to take the tokens that have arrived. The same check refuses a token that keeps a fee.
     function _requireArrived(address token, uint256 expected) private view {
         uint256 balance = IERC20(token).balanceOf(ROUTER);
         if (balance < expected) revert NotArrived(token, expected, balance);

@@ -13,7 +13,7 @@ import {IDepository} from "./interfaces/IDepository.sol";
 contract Depository is IDepository, Owned {
     using SafeERC20 for IERC20;
 
-    /// @dev `amount` and `window` are the owner's numbers; `used` is what was taken and not yet released as of
+    /// @dev `amount` and `window` are set by the owner; `used` is the amount taken and not yet released as of
     /// `updatedAt`. A window of zero means there is no cap.
     struct OutflowCap {
         uint128 amount;
@@ -22,7 +22,7 @@ contract Depository is IDepository, Owned {
         uint256 used;
     }
 
-    /// @dev The native token in `outflowCap`.
+    /// @dev The native currency in `outflowCap`.
     address private constant NATIVE = address(0);
 
     uint256 private constant NATIVE_DEPOSIT_TOPIC =
@@ -62,7 +62,7 @@ contract Depository is IDepository, Owned {
 
     mapping(address token => OutflowCap) private _outflowCaps;
 
-    /// @dev Set while an ERC-20 deposit measures what it receives: a nested deposit would be counted twice.
+    /// @dev Set while an ERC-20 deposit measures its receipt: a nested deposit would be counted twice.
     bool private transient _measuring;
 
     constructor(address initialOwner, address initialAllocator) Owned(initialOwner) {
@@ -106,7 +106,7 @@ contract Depository is IDepository, Owned {
         if (callRequests[structHash]) revert CallRequestAlreadyUsed();
         if (usedNonces[request.nonce]) revert NonceAlreadyUsed(request.nonce);
 
-        // Both marks precede every outside call: entering again with this request fails.
+        // Both marks precede every outside call: a reentrant call with this request fails.
         callRequests[structHash] = true;
         usedNonces[request.nonce] = true;
 
@@ -142,7 +142,7 @@ contract Depository is IDepository, Owned {
         if (window == 0 && amount != 0) revert InvalidOutflowCap();
         OutflowCap storage cap = _outflowCaps[token];
 
-        // Settle under the old rate first, so that changing a cap never forgives what was just taken.
+        // Settle at the old rate first, so that changing a cap never forgives the amount just taken.
         uint256 used = _used(cap);
         if (cap.window == 0 && window != 0) ++_cappedTokens;
         if (cap.window != 0 && window == 0) --_cappedTokens;
@@ -224,7 +224,8 @@ contract Depository is IDepository, Owned {
         uint256 received = IERC20(token).balanceOf(address(this)) - balanceBefore;
         _measuring = false;
 
-        // A callback of the token could send more in meanwhile, which is a deposit of its own and not this one.
+        // A callback of the token could send more in meanwhile; that is a deposit of its own and not part of
+        // this one.
         if (received > amount) received = amount;
         if (received == 0) revert NothingReceived();
 
@@ -242,8 +243,8 @@ contract Depository is IDepository, Owned {
         }
     }
 
-    /// @dev Tells a token transfer from other calls, and refuses what would look like a deposit without money
-    /// coming in: the depository calling its own deposit functions or sending a token to itself.
+    /// @dev Tells a token transfer from other calls, and refuses calls that would look like a deposit without
+    /// money coming in: the depository calling its own deposit functions or sending a token to itself.
     function _isTransfer(Call calldata call) private view returns (bool isTransfer) {
         if (call.to == address(this)) revert SelfCall();
         isTransfer = call.data.length >= 68 && bytes4(call.data) == IERC20.transfer.selector;
@@ -258,13 +259,13 @@ contract Depository is IDepository, Owned {
         return returnData.length >= 32 && uint256(bytes32(returnData)) == 1;
     }
 
-    /// @dev Counts the amount the call names rather than a difference of balances: a recipient that deposits
-    /// the money back at once would make the difference vanish while the deposit still has to be honoured.
+    /// @dev Counts the amount the call names rather than a balance difference: a recipient that deposits the
+    /// money back at once would make the difference vanish while the deposit still has to be honoured.
     function _takeFromCap(Call calldata call, bool isTransfer, uint256 index) private {
         address token;
         uint256 amount;
         if (call.allowFailure) {
-            // A failure that is let pass would keep its charge, and we never sign one.
+            // A tolerated failure would keep its charge, and we never sign one.
             revert CallNotAllowed(index);
         } else if (call.data.length == 0) {
             (token, amount) = (NATIVE, call.value);
@@ -283,14 +284,15 @@ contract Depository is IDepository, Owned {
         cap.updatedAt = uint64(block.timestamp);
     }
 
-    /// @dev What was taken is released evenly over the window. Rounding down the release favours the vault.
+    /// @dev The amount taken is released evenly over the window. Rounding the release down favours the
+    /// depository.
     function _used(OutflowCap storage cap) private view returns (uint256) {
         if (cap.window == 0) return 0;
         uint256 released = uint256(cap.amount) * (block.timestamp - cap.updatedAt) / cap.window;
         return released >= cap.used ? 0 : cap.used - released;
     }
 
-    /// @dev More may be in use than a cap allows when the owner has just lowered it.
+    /// @dev The used amount may exceed a cap that the owner has just lowered.
     function _available(uint256 amount, uint256 used) private pure returns (uint256) {
         return used >= amount ? 0 : amount - used;
     }
@@ -310,7 +312,7 @@ contract Depository is IDepository, Owned {
         );
     }
 
-    /// @dev The domain is computed anew each time: it is used once per payout, and a chain may split.
+    /// @dev The domain separator is recomputed each time: it is used once per payout, and a chain may fork.
     function _digest(bytes32 structHash) private view returns (bytes32) {
         bytes32 domainSeparator = keccak256(
             abi.encode(
@@ -324,8 +326,8 @@ contract Depository is IDepository, Owned {
         return keccak256(abi.encodePacked(hex"1901", domainSeparator, structHash));
     }
 
-    /// @dev A key is tried first even when the allocator has code, because an account with a key may delegate
-    /// to code. High `s` and a `v` other than 27 or 28 recover to no address.
+    /// @dev ECDSA recovery comes first even if the allocator has code, because an account with a key may
+    /// delegate to code. High `s` and a `v` other than 27 or 28 recover to no address.
     function _isAllocatorSignature(bytes32 digest, bytes calldata signature) private view returns (bool) {
         address signer = allocator;
         address recovered;

@@ -3,7 +3,7 @@ pragma solidity =0.8.37;
 
 import {IOwned} from "./interfaces/IOwned.sol";
 
-/// @notice Ownership in two steps, shared by the contracts that have an owner.
+/// @notice Two-step ownership, shared by the contracts that have an owner.
 abstract contract Owned is IOwned {
     /// @inheritdoc IOwned
     address public owner;

@@ -11,18 +11,18 @@ import {LowLevelCall} from "@openzeppelin/contracts/utils/LowLevelCall.sol";
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
 import {Call3Value, CallResult, IRouter} from "./interfaces/IRouter.sol";
 
-/// @notice See `IRouter`. It has no owner and no storage: everything it remembers ends with the transaction.
+/// @notice See `IRouter`. It has no owner and no storage: its transient state ends with the transaction.
 contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
     using SafeERC20 for IERC20;
 
-    /// @dev Who entered, or zero when the router is not in use.
+    /// @dev The account that entered, or zero while the router is not in use.
     address private transient _holder;
 
-    /// @dev Who receives NFTs during the multicall that is running.
+    /// @dev The recipient of NFTs during the running multicall.
     address private transient _nftRecipient;
 
-    /// @dev Calls of the router to itself are part of the flow that holds it. On exit the previous holder is put
-    /// back rather than cleared: a cleanup inside a multicall must not leave the rest of it unguarded.
+    /// @dev Calls of the router to itself are part of the flow that holds it. On exit the previous holder is
+    /// restored rather than cleared: a cleanup inside a multicall must not leave the rest of it unguarded.
     modifier guarded() {
         address previous = _holder;
         if (previous != address(0) && msg.sender != address(this)) revert Reentrancy();
@@ -57,7 +57,7 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
 
         address recipient = refundTo == address(0) ? msg.sender : refundTo;
         if (recipient == address(this)) {
-            // Inside another multicall the outer one returns what is left; outside, it would be lost.
+            // A nested multicall leaves the remainder to the outer one; outside of one it would be lost.
             if (!nested) revert InvalidRecipient();
             return results;
         }
@@ -80,7 +80,7 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
             address recipient = recipients[i];
             if (recipient == address(0) || recipient == address(this)) revert InvalidRecipient();
             uint256 amount = _orBalance(tokens[i], amounts[i]);
-            // Some tokens refuse to move nothing, and having nothing to clean up is normal.
+            // Some tokens refuse zero transfers, and an empty cleanup is normal.
             if (amount == 0) continue;
             emit FundsMovement(address(this), recipient, tokens[i], amount, metadata);
             IERC20(tokens[i]).safeTransfer(recipient, amount);
@@ -101,7 +101,7 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
             (IERC20 token, address to) = (IERC20(tokens[i]), tos[i]);
             token.forceApprove(to, _orBalance(tokens[i], amounts[i]));
             _call(to, 0, datas[i]);
-            // An approval left behind could be spent while someone else's tokens pass through.
+            // A leftover approval could be spent while someone else's tokens pass through.
             if (token.allowance(address(this), to) != 0) token.forceApprove(to, 0);
         }
     }

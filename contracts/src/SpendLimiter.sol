@@ -55,8 +55,8 @@ contract SpendLimiter is ISpendLimiter, ReentrancyGuardTransient {
         limits[token] = remaining - amount;
     }
 
-    /// @dev A token may call out while it is moved, and whoever it calls could use the router, which is not in use
-    /// yet, to take what has arrived. A token that keeps a fee is refused by the same check.
+    /// @dev A token may call out while it is moved, and the callee could use the router, which is not in use
+    /// yet, to take the tokens that have arrived. The same check refuses a token that keeps a fee.
     function _moveToRouter(address treasury, address token, uint256 amount) private {
         uint256 expected = IERC20(token).balanceOf(ROUTER) + amount;
         IERC20(token).safeTransferFrom(treasury, ROUTER, amount);

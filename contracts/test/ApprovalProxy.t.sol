@@ -238,7 +238,7 @@ contract ApprovalProxyTest is Test {
         );
     }
 
-    /// @dev While the second token calls out, the first is in the router, which is not in use yet.
+    /// @dev The first token is in the router, which is not in use yet, while the second token calls out.
     function test_tokens_cannot_be_taken_between_the_moves() public {
         HookToken hook = new HookToken();
         hook.mint(user, 1);
@@ -290,7 +290,7 @@ contract ApprovalProxyTest is Test {
             thief,
             ""
         );
-        // Through the router the proxy sees the router as its caller, and the router is in use.
+        // Through the router, the proxy sees the router as its caller, and the router is in use.
         vm.expectRevert();
         router.multicall(
             Calls.one(
@@ -308,7 +308,8 @@ contract ApprovalProxyTest is Test {
         vm.stopPrank();
     }
 
-    /// @dev The user has approved everything there is to approve; nothing without a fresh signature may move.
+    /// @dev The user has approved every contract there is to approve; nothing may move without a fresh
+    /// signature.
     function testFuzz_others_never_move_an_approved_balance(
         address by,
         uint256 amount,
@@ -655,7 +656,7 @@ contract ApprovalProxyTest is Test {
         amount = uint64(bound(amount, 1, 1000e6));
         Call3Value[] memory calls = depositCalls(address(usdc), amount);
         IApprovalProxy.Permit3009[] memory permits = sign3009(amount, calls);
-        // A stray in the proxy stays there.
+        // A stray token in the proxy stays there.
         usdc.mint(address(proxy), 3);
         vm.startPrank(relayer);
         proxy.permit3009TransferAndMulticall(permits, Calls.list(address(usdc)), calls, user, user, "");

@@ -9,8 +9,8 @@ import {IDepository} from "../src/interfaces/IDepository.sol";
 import {DepositoryFixture} from "./utils/DepositoryFixture.sol";
 import {FeeToken, TestToken} from "./utils/HostileTokens.sol";
 
-/// @notice Deposits, pays out, replays and pauses in any order, and keeps its own books beside the vault's.
-/// What goes into the books is read from the vault's logs, because that is all the indexer has.
+/// @notice Deposits, pays out, replays and pauses in any order, and keeps its own totals beside the
+/// depository's. Deposits are read from the depository's logs, because that is all the indexer has.
 contract DepositoryHandler is CommonBase, StdUtils {
     Depository public immutable depository;
     TestToken[2] public tokens;
@@ -93,7 +93,7 @@ contract DepositoryHandler is CommonBase, StdUtils {
         vm.warp(block.timestamp + (time % 2 hours));
     }
 
-    /// @dev Pauses seldom and resumes soon, so that most payouts have their chance.
+    /// @dev Pauses seldom and resumes soon, so that most payouts can execute.
     function togglePause(uint8 dice) external {
         bool paused = depository.executionPaused();
         if (!paused && dice % 4 != 0) return;

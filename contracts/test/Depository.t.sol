@@ -804,7 +804,7 @@ contract DepositoryTest is DepositoryFixture {
         depository.setOutflowCap(address(0), 1, 0);
     }
 
-    /// @dev The promise of the cap, against any schedule of payments a thief may try.
+    /// @dev The cap's bound, against any schedule of payments a thief may try.
     function testFuzz_a_cap_bounds_any_schedule(uint128 amount, uint32 window, uint256 seed) public {
         amount = uint128(bound(amount, 1, 1e30));
         window = uint32(bound(window, 1, 30 days));

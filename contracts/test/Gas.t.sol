@@ -18,8 +18,8 @@ interface IPermit2Domain {
     function DOMAIN_SEPARATOR() external view returns (bytes32);
 }
 
-/// @notice The gas of every entry point in the state production knows: warm balances, an order id of full length.
-/// `npm run gas` runs each call as a transaction of its own and writes the figures to `snapshots`.
+/// @notice The gas of every entry point in the state production knows: warm balances, an order id of full
+/// length. `npm run gas` runs each call as a transaction of its own and writes the results to `snapshots`.
 contract GasTest is DepositoryFixture {
     using Calls for Call3Value[];
 
@@ -249,7 +249,8 @@ contract GasTest is DepositoryFixture {
         vm.snapshotGasLastCall("ApprovalProxy", "withdraw");
     }
 
-    /// @dev Fills, as the filler sends them: the order id follows, and the router is empty, as every flow leaves it.
+    /// @dev Fills, as the filler sends them: the order id follows, and the router is empty, as every flow
+    /// leaves it.
     function test_spendLimiter() public {
         vm.prank(address(router));
         usdc.transfer(treasury, 1);

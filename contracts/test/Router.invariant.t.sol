@@ -13,7 +13,7 @@ import {Call3Value, IRouter} from "../src/interfaces/IRouter.sol";
 import {Calls, Intruder, TestExchange} from "./utils/Actors.sol";
 import {TestToken} from "./utils/HostileTokens.sol";
 
-/// @notice Runs the flows our quotes and fills are made of, with an intruder poked in the middle of each, beside a
+/// @notice Runs the flows of our quotes and fills, with an intruder called in the middle of each, beside a
 /// bystander who has approved the proxy without limit.
 contract RouterHandler is CommonBase, StdUtils {
     using Calls for Call3Value[];
@@ -81,7 +81,7 @@ contract RouterHandler is CommonBase, StdUtils {
         router.multicall{value: value}(calls, address(0), address(0), "");
     }
 
-    /// @dev A thief uses the router and the proxy alone, naming the bystander wherever the interface lets it.
+    /// @dev A thief uses the router and the proxy alone, naming the bystander wherever the interface allows it.
     function steal(uint8 attack, uint96 amount) external {
         vm.startPrank(THIEF);
         (bool success,) = attack % 2 == 0

@@ -12,8 +12,9 @@ import {Call3Value, IRouter} from "../src/interfaces/IRouter.sol";
 import {Calls, Intruder, TestExchange} from "./utils/Actors.sol";
 import {TestToken} from "./utils/HostileTokens.sol";
 
-/// @notice Two treasuries and two fillers, each treasury with its own limits for each filler, and an intruder, a
-/// filler too, who is poked in the middle of every fill. Each treasury has approved the spendLimiter for all it holds.
+/// @notice Two treasuries and two fillers, each treasury with its own limits for each filler, and an intruder,
+/// also a filler, who is called in the middle of every fill. Each treasury has approved the spend limiter for
+/// its whole balance.
 contract SpendLimiterHandler is CommonBase, StdUtils {
     using Calls for Call3Value[];
 
@@ -31,7 +32,7 @@ contract SpendLimiterHandler is CommonBase, StdUtils {
     address[2] public treasuries = [address(0x7ea501), address(0x7ea502)];
     address[2] public fillers = [address(0xf111e1), address(0xf111e2)];
 
-    /// @dev By treasury and filler: what was spent, and the most that may have been.
+    /// @dev By treasury and filler: the amount spent, and the most that may have been spent.
     mapping(address treasury => mapping(address filler => uint256)) public spent;
     mapping(address treasury => mapping(address filler => uint256)) public granted;
     mapping(address treasury => uint256) public spentOf;
@@ -57,7 +58,7 @@ contract SpendLimiterHandler is CommonBase, StdUtils {
         granted[treasury][filler] = spent[treasury][filler] + amount;
     }
 
-    /// @dev Tokens and, sometimes, a native top-up to the payee; what is left of the native goes back.
+    /// @dev Tokens and, sometimes, a native top-up to the payee; the remaining native value goes back.
     function deliver(bool which, bool who, uint256 amount, uint96 value, uint96 topUp, uint8 attack)
         external
     {
@@ -80,7 +81,7 @@ contract SpendLimiterHandler is CommonBase, StdUtils {
         deliveredNative += topUp;
     }
 
-    /// @dev Part of it is swapped for the payee, who also gets the rest.
+    /// @dev Part of the amount is swapped for the payee, who also gets the rest.
     function swap(bool which, bool who, uint256 amount, uint256 used, uint8 attack) external {
         (address treasury, address filler) = pick(which, who);
         uint256 remaining = spendLimiter.limit(treasury, filler, address(token));
@@ -102,7 +103,7 @@ contract SpendLimiterHandler is CommonBase, StdUtils {
         deliveredOther += used;
     }
 
-    /// @dev A thief, or a filler that asks for more than it may spend.
+    /// @dev A thief, or a filler that asks for more than its limit.
     function steal(bool which, bool who, uint96 excess, uint8 attack) external {
         (address treasury, address filler) = pick(which, who);
         address by = attack % 2 == 0 ? THIEF : filler;

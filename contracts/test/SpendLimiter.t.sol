@@ -54,7 +54,7 @@ contract SpendLimiterTest is Test {
         return Calls.one(address(router), 0, Calls.cleanup(currency, thief, 0));
     }
 
-    /// @dev The plainest spend, by whoever is pranked.
+    /// @dev The plainest spend, by the pranked account.
     function spend(address currency, uint256 amount) internal {
         spendLimiter.spend(treasury, currency, amount, deliver(currency, amount), filler, address(0), "");
     }
@@ -88,7 +88,7 @@ contract SpendLimiterTest is Test {
         }
     }
 
-    /// @dev Ours alone: nobody else publishes this contract.
+    /// @dev Selectors of our own: nobody else publishes this contract.
     function test_selectors_are_the_ones_the_services_use() public pure {
         assertEq(ISpendLimiter.spend.selector, bytes4(0x6bfad608));
         assertEq(ISpendLimiter.setLimit.selector, bytes4(0x21d4e316));
@@ -193,7 +193,7 @@ contract SpendLimiterTest is Test {
         assertEq(token.balanceOf(treasury), HELD - 6);
     }
 
-    // ---- whom a limit serves ----
+    // ---- who may use a limit ----
 
     function testFuzz_strangers_spend_nothing(address by, uint128 amount) public {
         vm.assume(by != filler && by != address(vm));
@@ -207,7 +207,7 @@ contract SpendLimiterTest is Test {
         assertEq(token.balanceOf(treasury), HELD);
     }
 
-    /// @dev Both have approved the spendLimiter; only one has let the filler spend.
+    /// @dev Both treasuries have approved the spend limiter; only one has set a limit for the filler.
     function testFuzz_a_limit_serves_one_treasury(uint128 amount) public {
         amount = uint128(bound(amount, 1, HELD));
         address second = makeAddr("second treasury");
@@ -231,7 +231,7 @@ contract SpendLimiterTest is Test {
         spendLimiter.spend(treasury, address(token), 1, new Call3Value[](0), filler, address(0), "");
     }
 
-    /// @dev The treasury itself spends only what it has let itself spend.
+    /// @dev The treasury itself spends only up to a limit it has set for itself.
     function test_an_approval_alone_serves_nobody() public {
         vm.prank(treasury);
         vm.expectRevert(limitExceeded(1, 0));
@@ -262,7 +262,8 @@ contract SpendLimiterTest is Test {
         assertEq(spendLimiter.limit(treasury, filler, address(token)), 10);
     }
 
-    /// @dev Anyone may make the router a treasury. It has nothing to spend, and a move to itself brings nothing.
+    /// @dev Anyone may make the router a treasury. It has nothing to spend, and a transfer to itself brings
+    /// nothing.
     function testFuzz_the_router_is_no_treasury(uint128 amount) public {
         amount = uint128(bound(amount, 1, HELD));
         token.mint(address(router), amount);
@@ -444,7 +445,7 @@ contract SpendLimiterTest is Test {
         vm.stopPrank();
     }
 
-    /// @dev The spendLimiter does not look after tokens once they are in the router: the calls must.
+    /// @dev The spend limiter does not look after tokens once they are in the router: the calls must.
     function test_tokens_left_in_the_router_belong_to_the_next_caller() public {
         setLimit(filler, address(token), 10);
         vm.prank(filler);
@@ -475,7 +476,7 @@ contract SpendLimiterTest is Test {
         assertEq(spendLimiter.limit(treasury, filler, address(fee)), 100);
     }
 
-    /// @dev What strayed into the router does not make up for it.
+    /// @dev Stray tokens in the router do not make up for it.
     function test_a_token_that_does_not_move_is_refused() public {
         IdleToken idle = new IdleToken();
         FalseToken no = new FalseToken();
@@ -535,7 +536,7 @@ contract SpendLimiterTest is Test {
         assertEq(token.balanceOf(treasury), HELD);
     }
 
-    /// @dev The intruder is a filler itself, and is called in the middle or paid at the end.
+    /// @dev The intruder is itself a filler, and is called in the middle or paid at the end.
     function testFuzz_a_call_cannot_enter_the_spend_limiter(bool paid) public {
         Intruder intruder = new Intruder();
         setLimit(filler, address(token), 10);
@@ -554,7 +555,7 @@ contract SpendLimiterTest is Test {
         assertNothingStays();
     }
 
-    /// @dev What is on its way through the router is safe from whoever is called meanwhile.
+    /// @dev Tokens on their way through the router are safe from contracts called meanwhile.
     function test_a_call_cannot_enter_the_router() public {
         Intruder intruder = new Intruder();
         setLimit(filler, address(token), 10);

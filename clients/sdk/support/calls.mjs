@@ -1,4 +1,4 @@
-// Every HTTP call of this process, from below: the SDK and viem stay as they are published and know nothing of it.
+// Records every HTTP call of this process below the SDK and viem, which stay as published and do not notice.
 
 import { subscribe } from 'node:diagnostics_channel'
 

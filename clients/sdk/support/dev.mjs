@@ -1,4 +1,4 @@
-// A local network to test against: one that is running already, or one of our own for as long as the tests take.
+// A local network to test against: one that is running already, or one started for the duration of the tests.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,13 +10,13 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-// The very first start fetches the chain's binary, which takes as long as the line does.
+// The very first start downloads the chain's binary, which takes as long as the connection needs.
 const START_LIMIT = 180_000
 const STOP_LIMIT = 20_000
-// Whatever hangs, nothing of ours outlives this.
+// The upper limit for everything: no process of ours outlives it, even if something hangs.
 const LIFE_LIMIT = 300_000
 
-/** The facts of a running network, and how to be done with it. */
+/** The facts of a running network, and a function to stop it. */
 export async function network() {
   const running = process.env.CAUSEWAY_DEV_JSON
   if (running) return { facts: JSON.parse(await readFile(running, 'utf8')), stop: async () => {} }
@@ -31,14 +31,14 @@ async function start() {
   const folder = await mkdtemp(join(tmpdir(), 'causeway-sdk-'))
   const data = join(folder, 'dev')
   const port = String(await freePort())
-  // Blocks come four times as fast as by default, because nearly all the time goes into waiting for them.
+  // Faster blocks, four times the default rate: nearly all the time goes into waiting for them.
   const options = ['dev', '--data-dir', data, '--port', port, '--no-rate-limits', '--block-time', '0.25']
-  // A process group of its own: Ctrl-C reaches it once, through us, and not a second time from the terminal.
+  // A separate process group: Ctrl-C reaches the child once, through us, and not a second time from the terminal.
   const child = spawn(binary, options, { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text))
   const ended = once(child, 'exit')
-  // Who waits for the end sees a failure to start as well; until then it is not unhandled.
+  // The rejection of a failed start is handled by `stop`; until then it must not count as unhandled.
   ended.catch(() => {})
   const isOver = () => child.exitCode !== null || child.signalCode !== null || child.pid === undefined
 
@@ -65,7 +65,7 @@ async function start() {
     if (!orderly) throw new Error(`causeway dev did not stop within ${STOP_LIMIT / 1000} s\n${output}`)
   }
 
-  // The file is written when everything answers, so it is also the sign to begin.
+  // The file is written once everything answers, so it is also the signal to begin.
   const path = join(data, 'dev.json')
   const until = Date.now() + START_LIMIT
   while (!existsSync(path)) {

@@ -28,21 +28,21 @@ before(async () => {
     confirmationPollingInterval: POLLING_MS,
   }
   createClient(options)
-  // The constructor passes over confirmationPollingInterval; a second call configures the same client with it.
+  // The constructor ignores confirmationPollingInterval; a second call configures the same client with it.
   client = createClient(options)
   await configureDynamicChains()
   base = place('base')
   optimism = place('optimism')
-  // The last account: whoever tries things by hand on the same network takes the first.
+  // The last account: people who try things by hand on the same network use the first.
   const account = privateKeyToAccount(facts.accounts.at(-1).privateKey)
   const { viemChain } = client.chains.find(({ id }) => id === base.id)
-  // viem knows this id as a public network: without the address it would go there.
+  // viem knows this id as a public network: without the URL it would go there.
   wallet = createWalletClient({ account, chain: viemChain, transport: http(base.rpcUrl) })
 })
 
 after(() => stop?.())
 
-/** A chain as the tests look at it, past the SDK. */
+/** A chain for the tests' own checks, bypassing the SDK. */
 function place(name) {
   const { id, rpcUrl, tokens, depository } = facts.chains.find((chain) => chain.name === name)
   const token = (symbol) => tokens.find((token) => token.symbol === symbol).address
@@ -57,16 +57,16 @@ function place(name) {
 const eth = { currency: zeroAddress, toCurrency: zeroAddress }
 const usdc = () => ({ currency: base.token('USDC'), toCurrency: optimism.token('USDC') })
 
-/** Nobody has ever paid it, so its balance is what arrived. */
+/** An unused address: its balance is the amount received. */
 const newcomer = () => privateKeyToAddress(generatePrivateKey())
 
-/** A quote from base to optimism for our wallet, unless said otherwise. */
+/** A quote from base to optimism for our wallet by default. */
 function getQuote(ask) {
   const route = { chainId: base.id, toChainId: optimism.id, tradeType: 'EXACT_INPUT' }
   return client.actions.getQuote({ ...route, wallet, ...ask }, true)
 }
 
-/** Runs a quote to its end, successful or not, and tells all that the caller was told on the way. */
+/** Executes a quote to its end, successful or not, and returns the outcome, the last progress and the statuses. */
 async function execute(quote) {
   const progress = []
   const statuses = []
@@ -81,13 +81,13 @@ async function execute(quote) {
   return { ...outcome, last: progress.at(-1), statuses }
 }
 
-/** What is bought in a pool is what the pool gives then, which others may have moved; anything else is what was said. */
+/** A pool's price may move, so an amount bought there is only bounded; any other amount is exactly the quoted one. */
 function delivered(received, { amount, minimumAmount }, bought) {
   if (bought) assert.ok(received >= BigInt(minimumAmount), `${received} is too little`)
   else assert.equal(received, BigInt(amount))
 }
 
-/** Executes a quote, and holds it to what it promised. */
+/** Executes a quote and checks its result against the quote. */
 async function arrives(quote, stepIds) {
   const { currencyIn, currencyOut, recipient } = quote.details
   assert.deepEqual(quote.steps.map((step) => step.id), stepIds)
@@ -107,7 +107,7 @@ async function arrives(quote, stepIds) {
   const deposit = await base.reader.getTransaction({ hash: internalTxHashes[0].txHash })
   assert.equal(deposit.from, wallet.account.address.toLowerCase())
   assert.equal(deposit.value, currencyIn.currency.address === zeroAddress ? BigInt(currencyIn.amount) : 0n)
-  // The SDK sends what the quote says about gas fees, as long as it does.
+  // The SDK uses the gas fees of the quote, if it has any.
   const { maxFeePerGas } = quote.steps.at(-1).items[0].data
   if (maxFeePerGas) assert.equal(deposit.maxFeePerGas, BigInt(maxFeePerGas))
   const fill = await optimism.reader.getTransactionReceipt({ hash: txHashes[0].txHash })
@@ -172,7 +172,7 @@ for (const [from, to, amount, stepIds] of [
     const { data, error } = await execute(quote)
     assert.ifError(error)
     assert.ok(data.steps.every((step) => step.items.every((item) => item.status === 'complete')))
-    // The user's own transaction did it all, so it has happened by the time the SDK is done.
+    // The user's own transaction did everything, so the balance is final by the time the SDK is done.
     const received = await base.balanceOf(toCurrency, recipient)
     delivered(received, quote.details.currencyOut, to !== 'WETH')
   })
@@ -212,7 +212,7 @@ test('a short deposit comes back, and the SDK says so', STORY, async () => {
   const { error, last, statuses } = await execute(quote)
   assert.equal(error?.message, 'Transaction failed: Refunded')
   assert.equal(last.refunded, true)
-  // Not by way of `failure`, where the SDK would have stopped.
+  // The status never passes through `failure`, at which the SDK would have stopped.
   assert.equal(statuses.at(-1), 'refund')
   assert.ok(!statuses.includes('failure'), statuses.join())
 
@@ -221,7 +221,7 @@ test('a short deposit comes back, and the SDK says so', STORY, async () => {
   assert.notEqual(status.failReason, 'N/A')
   const refund = await base.reader.getTransactionReceipt({ hash: status.txHashes[0] })
   assert.equal(refund.status, 'success')
-  // All of it but the gas of sending it back, which is cents here.
+  // The refund is the deposit less the gas of sending it back, which is cents here.
   const kept = before - (await base.balanceOf(currency, wallet.account.address))
   assert.ok(kept >= 0n && kept < amount / 2n / 100n, `${kept} was kept`)
   assert.equal(await optimism.balanceOf(toCurrency, recipient), 0n)
@@ -263,20 +263,20 @@ test('a refusal is an APIError with our code and status', STORY, async (t) => {
   }
 })
 
-test('what is declined or unknown in a quote is passed over', STORY, async () => {
+test('declined and unknown quote options are ignored', STORY, async () => {
   const declined = { useExternalLiquidity: false, usePermit: false, useDepositAddress: false, topupGas: false }
   const options = { ...declined, somethingNew: { nested: [1] } }
   const quote = await getQuote({ ...eth, amount: '100000000000000000', options })
   assert.equal(quote.details.recipient, wallet.account.address)
 })
 
-// The last, because it looks back at what the others did.
-test('everything was asked of the local network, and answered', () => {
-  // First that we see both kinds of calls at all.
+// The last test, because it checks the calls of all the others.
+test('every call went to the local network and was answered', () => {
+  // Both kinds of calls are recorded at all.
   for (const origin of [facts.baseUrl, base.rpcUrl]) assert.ok(calls.some(({ url }) => url.origin === origin), origin)
   const outside = calls.filter(({ url }) => url.hostname !== '127.0.0.1')
   assert.deepEqual(outside.map(({ url }) => url.href), [])
-  // A hint only: deposits are found without it, and the SDK goes on whatever it gets for an answer.
+  // A hint only: deposits are found without it, and the SDK ignores its answer.
   const hints = ['/transactions/index']
   const ours = calls.filter(({ url }) => url.origin === facts.baseUrl && url.pathname !== '/quote/v2')
   const unanswered = ours.filter(({ url, status }) => status !== 200 && !hints.includes(url.pathname))

@@ -3,8 +3,8 @@ pragma solidity =0.8.37;
 
 import {Owned} from "../Owned.sol";
 
-/// @notice Balances, allowances and minting for the tokens of the local network. How a token answers a transfer
-/// is left to the token, because that is where real tokens differ.
+/// @notice Balances, allowances and minting for the tokens of the local network. Each token defines its own
+/// return values of a transfer, because that is where real tokens differ.
 abstract contract DevnetToken is Owned {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);

@@ -3,7 +3,7 @@ pragma solidity =0.8.37;
 
 /// @notice The data-fee oracle of an OP-style chain, for the local network. Its runtime code is put at the
 /// chain's fixed address without running a constructor, so it has no owner and works with empty storage: until
-/// someone sets the numbers, publishing data costs nothing. Anyone may set them; it guards no money.
+/// the fees are set, publishing data costs nothing. Anyone may set them; it guards no money.
 contract GasPriceOracle {
     /// @notice The decimals of the scalars.
     uint256 public constant decimals = 6;
@@ -20,7 +20,7 @@ contract GasPriceOracle {
     /// @dev A signed transaction is about this much longer than the unsigned one that callers pass.
     uint256 private constant SIGNATURE_BYTES = 68;
 
-    /// @notice Sets all four numbers of the data fee.
+    /// @notice Sets all four parameters of the data fee.
     function setL1Fee(
         uint256 newL1BaseFee,
         uint256 newBlobBaseFee,
@@ -38,12 +38,12 @@ contract GasPriceOracle {
         return _fee(_gas(data) + SIGNATURE_BYTES * 16);
     }
 
-    /// @notice The most the fee can be for an unsigned transaction of this length.
+    /// @notice The maximum fee for an unsigned transaction of this length.
     function getL1FeeUpperBound(uint256 unsignedTxSize) external view returns (uint256) {
         return _fee((unsignedTxSize + SIGNATURE_BYTES) * 16);
     }
 
-    /// @notice The gas that publishing an unsigned transaction takes.
+    /// @notice The gas for publishing an unsigned transaction.
     function getL1GasUsed(bytes calldata data) external pure returns (uint256) {
         return _gas(data) + SIGNATURE_BYTES * 16;
     }

@@ -3,8 +3,8 @@ pragma solidity =0.8.37;
 
 import {Owned} from "../Owned.sol";
 
-/// @notice A price feed for the local network with the functions readers of aggregator feeds call. The answer
-/// always looks fresh, unless the owner freezes it to show what a reader does with a stale one.
+/// @notice A price feed for the local network with the functions that readers of aggregator feeds call. The
+/// answer always looks fresh, unless the owner freezes it to test readers against a stale feed.
 contract PriceFeed is Owned {
     event AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt);
 
@@ -31,7 +31,7 @@ contract PriceFeed is Owned {
         _setAnswer(answer);
     }
 
-    /// @notice Makes the answer carry `timestamp` from now on; zero lets it follow the block again. Owner only.
+    /// @notice Fixes the timestamp of the answer; zero lets it follow the block again. Owner only.
     function setFrozenAt(uint256 timestamp) external onlyOwner {
         frozenAt = timestamp;
     }

@@ -3,7 +3,7 @@ pragma solidity =0.8.37;
 
 import {DevnetToken} from "./DevnetToken.sol";
 
-/// @notice A stablecoin of 6 decimals for the local network with the two habits that break naive callers: its
+/// @notice A stablecoin of 6 decimals for the local network with the two quirks that break naive callers: its
 /// functions return nothing, and it refuses to change an allowance from one non-zero value to another.
 contract Usdt is DevnetToken {
     error AllowanceMustBeZeroFirst();

@@ -12,7 +12,7 @@ import {Call3Value, CallResult} from "./IRouter.sol";
 /// @dev Every function forwards the native value sent along, returns the outcome of every call, and refuses a
 /// zero `refundTo`, which the router would read as this contract.
 interface IApprovalProxy is IOwned {
-    /// @notice An EIP-2612 permit for this contract as spender. `nonce` documents what was signed; the token
+    /// @notice An EIP-2612 permit for this contract as spender. `nonce` documents the signed one; the token
     /// reads its own.
     struct Permit {
         address token;
@@ -36,7 +36,7 @@ interface IApprovalProxy is IOwned {
         bytes32 s;
     }
 
-    /// @notice Tokens moved to the router, or strays to the owner; a zero `currency` is native.
+    /// @notice Tokens moved to the router, or stray funds to the owner; a zero `currency` is native.
     event FundsMovement(address from, address to, address currency, uint256 amount, bytes metadata);
 
     /// @notice `refundTo` is zero.
@@ -54,7 +54,7 @@ interface IApprovalProxy is IOwned {
     /// @notice The authorization brought nothing in.
     error NothingReceived(address token);
 
-    /// @notice The router holds less than was moved to it: the token kept a fee, or something took from the
+    /// @notice The router holds less than was moved to it: the token kept a fee, or another call took from the
     /// router before the calls began.
     error NotArrived(address token, uint256 expected, uint256 balance);
 
@@ -79,10 +79,10 @@ interface IApprovalProxy is IOwned {
 
     /// @notice Moves tokens of the caller, who approved this contract, and runs the calls.
     /// @param tokens The tokens to move.
-    /// @param amounts How much of each.
+    /// @param amounts The amount of each.
     /// @param calls The calls to run on the router.
-    /// @param refundTo Who receives native value that is left.
-    /// @param nftRecipient Who receives NFTs that arrive during the calls.
+    /// @param refundTo The recipient of leftover native value.
+    /// @param nftRecipient The recipient of NFTs that arrive during the calls.
     /// @param metadata Passed to the movement events.
     function transferAndMulticall(
         address[] calldata tokens,
@@ -130,6 +130,6 @@ interface IApprovalProxy is IOwned {
         bytes calldata metadata
     ) external payable returns (CallResult[] memory results);
 
-    /// @notice Sends the owner what strayed here: the whole balance of `token`, or native when zero. Owner only.
+    /// @notice Sends stray funds to the owner: the whole balance of `token`, or native when zero. Owner only.
     function withdraw(address token) external;
 }

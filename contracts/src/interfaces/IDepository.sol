@@ -4,9 +4,8 @@ pragma solidity =0.8.37;
 import {IOwned} from "./IOwned.sol";
 
 /// @title Depository
-/// @notice The vault that takes deposits on one chain. It knows no orders, checks no fills and keeps no
-/// balances per user: money comes in by the three deposit functions, and leaves only by a request that the
-/// allocator signed.
+/// @notice Holds the deposits of one chain. It knows no orders, checks no fills and keeps no balances per user:
+/// money comes in by the three deposit functions, and leaves only by a request that the allocator signed.
 ///
 /// @dev The deposit and execution logs keep a public layout whose event names are not ours to declare, so they
 /// are written with constant topics and do not appear in the ABI. Each has one topic and unindexed arguments:
@@ -26,7 +25,7 @@ interface IDepository is IOwned {
         bool allowFailure;
     }
 
-    /// @notice What the allocator signs: calls to run in order, once, until `expiration` inclusive.
+    /// @notice The request the allocator signs: calls to run in order, once, until `expiration` inclusive.
     struct CallRequest {
         Call[] calls;
         uint256 nonce;
@@ -69,17 +68,17 @@ interface IDepository is IOwned {
     /// @notice Another request with the same nonce was executed before.
     error NonceAlreadyUsed(uint256 nonce);
 
-    /// @notice A call that must succeed did not; carries what it returned.
+    /// @notice A call that must succeed failed; carries its return data.
     error CallFailed(bytes returnData);
 
-    /// @notice A call to the depository itself, or a token transfer to it, would forge a deposit.
+    /// @notice A call to the depository itself, or a token transfer to it, which would forge a deposit.
     error SelfCall();
 
     /// @notice With a cap in force the call at `index` is neither a native payment nor a token transfer that
     /// must succeed.
     error CallNotAllowed(uint256 index);
 
-    /// @notice The payment is larger than what the token's outflow cap leaves at this moment.
+    /// @notice The payment exceeds the amount the token's outflow cap leaves at this moment.
     error OutflowCapExceeded(address token, uint256 amount, uint256 available);
 
     /// @notice A cap needs a window, and removing one needs a zero amount.
@@ -97,20 +96,21 @@ interface IDepository is IOwned {
     /// @notice The account that may stop `execute`, or zero.
     function guardian() external view returns (address);
 
-    /// @notice Whether `execute` is stopped.
+    /// @notice True while `execute` is stopped.
     function executionPaused() external view returns (bool);
 
-    /// @notice How many tokens have an outflow cap. While it is above zero `execute` accepts payments only.
+    /// @notice The number of tokens with an outflow cap. While it is above zero `execute` accepts payments
+    /// only.
     function cappedTokens() external view returns (uint256);
 
-    /// @notice Whether the request with this struct hash was executed.
+    /// @notice True if the request with this struct hash was executed.
     function callRequests(bytes32 structHash) external view returns (bool);
 
-    /// @notice Whether a request with this nonce was executed.
+    /// @notice True if a request with this nonce was executed.
     function usedNonces(uint256 nonce) external view returns (bool);
 
     /// @notice The outflow cap of `token` (zero for native): at most `amount` at once, released evenly over
-    /// `window` seconds. `available` is what may leave now; without a cap it is the largest integer.
+    /// `window` seconds. `available` is the amount that may leave now; without a cap it is the largest integer.
     function outflowCap(address token)
         external
         view
@@ -141,7 +141,8 @@ interface IDepository is IOwned {
     /// @param id The order this pays for.
     function depositNative(address depositor, bytes32 id) external payable;
 
-    /// @notice Deposits `amount` of `token` from the caller and reports what arrived, which a fee may reduce.
+    /// @notice Deposits `amount` of `token` from the caller and reports the amount received, which a fee may
+    /// reduce.
     /// @param depositor The account to report; zero means the caller.
     /// @param token The token to pull; the caller must have approved the depository.
     /// @param amount The amount to pull.
@@ -149,7 +150,7 @@ interface IDepository is IOwned {
     function depositErc20(address depositor, address token, uint256 amount, bytes32 id) external;
 
     /// @notice As above, with the caller's whole allowance as the amount, so that a router can deposit exactly
-    /// what a swap gave it.
+    /// the output of a swap.
     function depositErc20(address depositor, address token, bytes32 id) external;
 
     /// @notice Runs the calls of a request that the allocator signed. Anyone holding the signature may submit it.
@@ -157,7 +158,8 @@ interface IDepository is IOwned {
     /// later expiration cannot pay twice. A token transfer counts as failed when the token has no code or does
     /// not answer with true or nothing; a failed required call leaves hash and nonce unused.
     /// @param request The calls, nonce and expiration.
-    /// @param signature 65 bytes `r ‖ s ‖ v`, 64 bytes in compact form, or whatever an ERC-1271 allocator takes.
+    /// @param signature 65 bytes `r ‖ s ‖ v`, 64 bytes in compact form, or any form an ERC-1271 allocator
+    /// takes.
     /// @return results The outcome of every call.
     function execute(CallRequest calldata request, bytes calldata signature)
         external
@@ -169,12 +171,12 @@ interface IDepository is IOwned {
     /// @notice Replaces the guardian; zero removes it. Owner only.
     function setGuardian(address newGuardian) external;
 
-    /// @notice Caps what may leave in `token` (zero for native). Owner only.
+    /// @notice Caps the outflow of `token` (zero for native). Owner only.
     /// @dev A cap bounds a leaked allocator key: within any time `t` at most `amount + amount * t / window`
     /// leaves. It holds only because, while any token is capped, `execute` accepts nothing but native payments
-    /// and token transfers: an approval would let money leave unmeasured. Approvals signed before the first
-    /// cap was set are not undone, so set caps before the first deposit. What was used so far is kept when a
-    /// cap changes.
+    /// and token transfers: an approval would let money leave unmeasured. Approvals signed before the first cap
+    /// was set are not undone, so set caps before the first deposit. The amount used so far is kept when a cap
+    /// changes.
     /// @param token The token, or zero for native.
     /// @param amount The most that may leave at once; zero with a window freezes the token.
     /// @param window The seconds over which a used amount is released; zero with a zero amount removes the cap.

@@ -9,7 +9,7 @@ interface IERC3009 {
     /// @notice An authorization was withdrawn before use.
     event AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce);
 
-    /// @notice Whether the nonce of `authorizer` was used or withdrawn.
+    /// @notice True if the nonce of `authorizer` was used or withdrawn.
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
 
     /// @notice Moves `value` from the signer to `to`; anyone may submit it.

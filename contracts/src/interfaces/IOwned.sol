@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity =0.8.37;
 
-/// @title Ownership in two steps
+/// @title Two-step ownership
 /// @notice A new owner has to accept, so that a mistyped address cannot take a contract away for good.
 interface IOwned {
     /// @notice The owner named a successor, who has not accepted yet; zero withdraws the offer.
@@ -10,13 +10,13 @@ interface IOwned {
     /// @notice Ownership moved.
     event OwnershipTransferred(address indexed previousOwner, address indexed owner);
 
-    /// @notice The caller does not hold the role this function asks for.
+    /// @notice The caller does not hold the role required by this function.
     error Unauthorized();
 
     /// @notice An address that must be set was zero.
     error AddressCannotBeZero();
 
-    /// @notice The account that holds the owner's rights.
+    /// @notice The account with the owner's rights.
     function owner() external view returns (address);
 
     /// @notice The account that may call `acceptOwnership`, or zero.
@@ -25,6 +25,6 @@ interface IOwned {
     /// @notice Offers ownership to `newOwner`, replacing any earlier offer; zero withdraws it. Owner only.
     function transferOwnership(address newOwner) external;
 
-    /// @notice Takes the ownership that was offered to the caller.
+    /// @notice Accepts the ownership that was offered to the caller.
     function acceptOwnership() external;
 }

@@ -17,7 +17,7 @@ struct CallResult {
 }
 
 /// @title Router
-/// @notice Runs calls as itself, for anyone. It owns nothing between transactions: whatever a flow leaves here
+/// @notice Runs calls as itself, for anyone. It owns nothing between transactions: anything a flow leaves here
 /// belongs to the next caller. Nobody may ever approve it; approvals go to the approval proxy.
 interface IRouter {
     /// @notice Native value reached `to`: paid out of the router, or into it when `to` is the router.
@@ -41,15 +41,15 @@ interface IRouter {
     /// @notice A native payment was refused by its recipient.
     error NativeTransferFailed(address to, uint256 amount);
 
-    /// @notice An NFT arrived with nobody named to receive it.
+    /// @notice An NFT arrived and no recipient for NFTs is set.
     error NoNftRecipient();
 
-    /// @notice Runs `calls` in order, then sends all native value that is left to `refundTo`.
-    /// @dev Tokens that are left are not returned by themselves: end the calls with `cleanupErc20s`. Bytes after
+    /// @notice Runs `calls` in order, then sends all remaining native value to `refundTo`.
+    /// @dev Remaining tokens are not returned automatically: end the calls with `cleanupErc20s`. Bytes after
     /// the arguments are ignored, so an order id may follow.
-    /// @param calls The calls; the revert data of a failing one that must succeed is passed on.
-    /// @param refundTo Who receives left native value; zero means the caller.
-    /// @param nftRecipient Who receives NFTs that arrive meanwhile; zero refuses them.
+    /// @param calls The calls; the revert data of a failing call that must succeed is passed on.
+    /// @param refundTo The recipient of leftover native value; zero means the caller.
+    /// @param nftRecipient The recipient of NFTs that arrive meanwhile; zero refuses them.
     /// @param metadata Passed to the movement events.
     /// @return results The outcome of every call.
     function multicall(
@@ -61,8 +61,8 @@ interface IRouter {
 
     /// @notice Sends tokens out of the router.
     /// @param tokens The tokens.
-    /// @param recipients Who receives each.
-    /// @param amounts How much of each; zero means the whole balance, which may be nothing.
+    /// @param recipients The recipient of each.
+    /// @param amounts The amount of each; zero means the whole balance, which may be nothing.
     /// @param metadata Passed to the movement events.
     function cleanupErc20s(
         address[] calldata tokens,
@@ -71,12 +71,12 @@ interface IRouter {
         bytes calldata metadata
     ) external;
 
-    /// @notice Approves each of `tos` for exactly an amount of a token, calls it, and takes back what is left of
-    /// the approval.
+    /// @notice Approves each of `tos` for an exact amount of a token, calls it, and revokes the rest of the
+    /// approval.
     /// @param tokens The tokens.
     /// @param tos The contracts to approve and call.
-    /// @param datas What to call them with.
-    /// @param amounts How much to approve; zero means the whole balance.
+    /// @param datas The calldata for each.
+    /// @param amounts The amounts to approve; zero means the whole balance.
     function cleanupErc20sViaCall(
         address[] calldata tokens,
         address[] calldata tos,
@@ -85,14 +85,14 @@ interface IRouter {
     ) external;
 
     /// @notice Sends native value out of the router and records it as payment evidence.
-    /// @param amount How much; zero means everything, which may be nothing.
-    /// @param recipient Who receives it.
+    /// @param amount The amount; zero means the whole balance, which may be nothing.
+    /// @param recipient The recipient.
     /// @param metadata Passed to the movement event.
     function cleanupNative(uint256 amount, address recipient, bytes calldata metadata) external;
 
     /// @notice Calls a contract with native value of the router.
-    /// @param amount How much; zero means everything.
+    /// @param amount The amount; zero means the whole balance.
     /// @param to The contract.
-    /// @param data What to call it with.
+    /// @param data The calldata.
     function cleanupNativeViaCall(uint256 amount, address to, bytes calldata data) external;
 }

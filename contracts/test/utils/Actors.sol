@@ -6,7 +6,7 @@ import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
 import {Call3Value, IRouter} from "../../src/interfaces/IRouter.sol";
 import {TestToken} from "./HostileTokens.sol";
 
-/// @notice Swaps one for one between any token and native, out of what it holds.
+/// @notice Swaps one for one between any token and native, out of its own balance.
 contract TestExchange {
     error TooLittle();
 
@@ -29,7 +29,7 @@ contract TestExchange {
     receive() external payable {}
 }
 
-/// @notice Tries to use a router when money or a call reaches it, and remembers the answer.
+/// @notice Tries to use a router when it receives money or a call, and records the result.
 contract Intruder {
     address private target;
     bytes private data;
@@ -75,7 +75,7 @@ contract TestMultiToken is ERC1155 {
     }
 }
 
-/// @notice Shorthands for building calls.
+/// @notice Helpers for building calls.
 library Calls {
     function one(address target, uint256 value, bytes memory data)
         internal

@@ -6,7 +6,7 @@ import {Test} from "forge-std/Test.sol";
 import {Depository} from "../../src/Depository.sol";
 import {IDepository} from "../../src/interfaces/IDepository.sol";
 
-/// @notice A depository with known keys, and the means to sign for its allocator.
+/// @notice A depository with known keys, and helpers to sign for its allocator.
 abstract contract DepositoryFixture is Test {
     bytes32 internal constant NATIVE_TOPIC =
         0x8032066556caf3967d8fec4ad22a2d9e1e9576556b2903a0fcd5b1fd201e3477;

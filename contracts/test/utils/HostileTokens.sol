@@ -3,7 +3,7 @@ pragma solidity =0.8.37;
 
 import {ERC20} from "@openzeppelin/contracts/token/ERC20/ERC20.sol";
 
-/// @notice Mints to anyone who asks, so that tests need no owner.
+/// @notice Mints to any caller, so that tests need no owner.
 contract TestToken is ERC20 {
     constructor() ERC20("Test", "TEST") {}
 
@@ -44,7 +44,7 @@ contract IdleToken is TestToken {
     }
 }
 
-/// @notice Calls out once during the next transfer, before or after the money moves.
+/// @notice Calls out once during the next transfer, before or after the balance changes.
 contract HookToken is TestToken {
     address public target;
     bytes public data;

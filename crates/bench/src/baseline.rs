@@ -1,4 +1,4 @@
-//! What nobody can be faster than here: a bare route on the same HTTP stack that answers the same bytes every time.
+//! The baseline that nothing here can beat: a bare route on the same HTTP stack with a constant answer.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A server that ends when it is dropped.
+/// A server that stops when it is dropped.
 pub struct Baseline {
     pub address: SocketAddr,
     task: JoinHandle<()>,

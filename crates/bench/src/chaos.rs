@@ -1,8 +1,8 @@
 //! Chaos: many transfers under way over three chains while the service is killed again and again, nodes misbehave and
-//! chains take back blocks. At the end every deposit has had exactly one end, or the run has failed.
+//! chains reorganise. At the end every deposit has had exactly one end, or the run has failed.
 //!
-//! What a seed decides is what is asked for, paid and broken, and in which order; how the machine interleaves it is its
-//! own affair, so a seed repeats a run only nearly.
+//! The seed decides the quotes, payments and faults, and their order; the machine decides how they interleave, so a
+//! seed repeats a run only approximately.
 
 mod faults;
 mod ledger;
@@ -34,37 +34,37 @@ use crate::Engine;
 
 /// Blocks come fast, so that a run sees many of them.
 const BLOCK_TIME: Duration = Duration::from_millis(250);
-/// About what lies between two kills.
+/// The approximate time between two kills.
 const BETWEEN_KILLS: Duration = Duration::from_millis(2_300);
-/// Blocks on top of what users were given: no reorg reaches it.
+/// Blocks mined on top of the users' funding: no reorg reaches it.
 const DEEP: u64 = 10;
-/// How long nothing may get better after the weather has cleared.
+/// The longest time without progress after the last fault.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// No run waits longer than this for a condition that must come.
+/// The longest wait for a condition that must become true.
 const SERVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug, Args)]
 pub struct ChaosArgs {
-    /// What decides everything; a random one unless given.
+    /// Seed of the run; random by default.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Transfers, over three chains.
+    /// Number of transfers, over three chains.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=5_000))]
     pub transfers: u64,
-    /// How often the service is killed.
+    /// Number of times the service is killed.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=1_000))]
     pub kills: u64,
     #[arg(long, default_value = "sqlite")]
     pub database: Engine,
-    /// Another build of the service; this program holds one itself.
+    /// Another build of the service; this program contains one itself.
     #[arg(long)]
     pub binary: Option<PathBuf>,
-    /// Also write what happened to this file.
+    /// Also write the report to this file.
     #[arg(long)]
     pub json: Option<PathBuf>,
 }
 
-/// Runs it and says what happened; what is wrong is in the report.
+/// Runs it and returns the report, which lists everything that went wrong.
 pub async fn run(args: &ChaosArgs) -> Result<Report> {
     let seed = match args.seed {
         Some(seed) => seed,
@@ -99,7 +99,7 @@ pub async fn run(args: &ChaosArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Removes it, unless somebody will want to know why.
+/// Removes the folder after a good run; keeps it for inspection otherwise.
 fn leave(well: bool, folder: TempDir, what: &str) {
     if !well {
         eprintln!("{what} in {}", folder.keep().display());
@@ -152,7 +152,7 @@ impl<'a> Harness<'a> {
             chain.bump_after_millis = Some(2_000);
         }
         if let Some(allocator) = &mut config.allocator {
-            // Repaid while the run goes on, not after it.
+            // Short, so that payouts happen during the run, not after it.
             allocator.batch_age_secs = 2;
         }
         let path = local::write(&config, folder.path())?;
@@ -213,12 +213,12 @@ impl<'a> Harness<'a> {
         };
         let faults = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
         let said = report::speak(&counts, &traffic, args, &transfers, &clouds);
-        // Users who ask while the service is dead ask again, so they may be done long after the weather has cleared.
+        // Users retry while the service is dead, so they may be done long after the last fault.
         let users =
             async { tokio::time::timeout(time + SERVE_TIMEOUT, users).await.context("users still wait for quotes")? };
         let (served, faults, users, ()) = tokio::join!(storm, faults, users, said);
         let (served, _, _) = (served?, faults?, users?);
-        progress.say("The weather has cleared");
+        progress.say("No more faults; waiting for every transfer to end");
         let (wrong, tally) = self.settle(&traffic, &transfers, &mut books, progress).await?;
         let mut report = Report { ahead: traffic.ahead(), ..Report::new(&counts, &transfers, tally, wrong) };
         let ended = served.terminate().await?;
@@ -229,7 +229,7 @@ impl<'a> Harness<'a> {
         Ok(report)
     }
 
-    /// Waits until everything is as it should be, or nothing gets better any more.
+    /// Waits until everything is as it should be, or nothing improves any more.
     async fn settle(
         &self,
         traffic: &Traffic<'_>,
@@ -263,7 +263,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// `causeway audit` on what is left.
+    /// Runs `causeway audit` on the database.
     async fn audit(&self, report: &mut Report) -> Result<()> {
         let (content, text, said) = self.program.run(&["audit", "--json"]).await?;
         let findings: Value = serde_json::from_str(&text).with_context(|| format!("{text}{said}"))?;

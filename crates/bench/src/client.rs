@@ -1,4 +1,4 @@
-//! The least an HTTP/1.1 client can be: it writes the same bytes again and reads answers of a stated length.
+//! A minimal HTTP/1.1 client: it writes the same bytes again and reads answers with a content length.
 //!
 //! The load shares its cores with the service, so a library that does more than the measurement needs would be measured
 //! too.
@@ -14,12 +14,12 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 /// An answer larger than this is not one of ours.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// A request as the bytes on the wire.
+/// A request as bytes on the wire.
 pub fn post(path: &str, body: &str) -> Vec<u8> {
     post_with(path, "", body)
 }
 
-/// The same with a key.
+/// The same with an API key.
 pub fn post_as(key: &KeyText, path: &str, body: &str) -> Vec<u8> {
     post_with(path, &format!("x-api-key: {}\r\n", key.expose()), body)
 }
@@ -33,7 +33,7 @@ fn post_with(path: &str, header: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A connection that is kept.
+/// A kept-alive connection.
 pub struct Client {
     stream: TcpStream,
     answer: Vec<u8>,
@@ -46,13 +46,13 @@ impl Client {
         Ok(Self { stream, answer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// The body of the answer, which must be a 200.
+    /// Sends a request and returns the body of the answer, which must be a 200.
     pub async fn send(&mut self, request: &[u8]) -> Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.answer.clear();
         let body = loop {
             self.more().await?;
-            // Answers come in one piece as a rule, so the search is not repeated.
+            // Answers usually come in one read, so the search is rarely repeated.
             if let Some(end) = find(&self.answer, END_OF_HEAD) {
                 break end + END_OF_HEAD.len();
             }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_is_found_whatever_its_case() {
+    fn the_content_length_header_is_case_insensitive() {
         assert_eq!(content_length(b"HTTP/1.1 200 OK\r\nvary: origin\r\nContent-Length: 12\r\n\r\n").unwrap(), 12);
         assert!(content_length(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
     }

@@ -1,24 +1,24 @@
-//! Processor time of a process. On a shared machine it says more than the clock: what others take from the cores
-//! lowers a rate, not the time a request costs.
+//! CPU time of a process. On a shared machine it says more than wall-clock time: other load on the cores lowers a rate,
+//! not the CPU time of a request.
 
 use std::time::Duration;
 
-/// What Linux counts in, whatever it was built with.
+/// The clock tick of `/proc`, the same for every build of Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Of all threads since the start, the load's own among them; nothing where the system does not say.
+/// CPU time of all our threads since the start, including the load's; none if the system does not report it.
 pub fn used() -> Option<Duration> {
     used_by(std::process::id())
 }
 
-/// Of another process.
+/// CPU time of another process.
 pub fn used_by(process: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     parse(&stat)
 }
 
 fn parse(stat: &str) -> Option<Duration> {
-    // The second field is a name and may hold anything, so fields are counted from its closing bracket.
+    // The second field is a name that may hold anything, so fields are counted from its closing bracket.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);
     let (user, system) = (fields.next()?.parse::<u32>().ok()?, fields.next()?.parse::<u32>().ok()?);

@@ -1,4 +1,4 @@
-//! What durability costs on this disk: no commit can be answered sooner than a small append that is synced.
+//! The cost of durability on this disk: no commit can be answered sooner than a small synced append.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::stats::{Latency, nanos};
 
 const APPENDS: usize = 300;
-/// About what the log of a database grows by with one quote.
+/// About as much as the WAL of a database grows with one quote.
 const APPEND: [u8; 4096] = [7; 4096];
 
 pub fn synced_appends(folder: &Path) -> Result<Latency> {

@@ -1,7 +1,7 @@
-//! Fills: how soon a deposit's block is followed by its fill in the destination node's pool, beside what nobody can be
-//! faster than, and how many a second are sustained. With nodes next door and with nodes 30 ms away.
+//! Fills: the latency from a deposit's block to its fill in the destination node's mempool, beside a baseline, and the
+//! sustained rate. With nodes next door and with nodes 30 ms away.
 //!
-//! The service runs in a process of its own, so that its share of the cores and its memory can be told from the others'.
+//! The service runs in a process of its own, so that its CPU and memory are measured apart from the others'.
 
 mod latency;
 mod report;
@@ -27,40 +27,40 @@ use crate::chaos::Program;
 use crate::client::{Client, post};
 use crate::processes::Watched;
 
-/// What is added to every call to a node in the second half.
+/// The delay added to every node call in the second half.
 const FAR: Duration = Duration::from_millis(30);
 const FILL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Enough for a native deposit.
+/// Enough gas for a native deposit.
 const DEPOSIT_GAS: u64 = 120_000;
-/// Of each transfer, in wei: about three dollars.
+/// Amount of each transfer, in wei: about three dollars.
 const VALUE: u64 = 1_000_000_000_000_000;
-/// Wallets that deposit: each sends its own nonces in order.
+/// Depositing wallets: each sends its own nonces in order.
 const USERS: usize = 16;
 
 #[derive(Clone, Debug, Args)]
 pub struct FillArgs {
-    /// Transfers whose time is taken, one per block.
+    /// Number of transfers measured, one per block.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub samples: u64,
-    /// Deposits sent each second under load; more than can be filled shows what gives out first.
+    /// Deposits sent each second under load; more than can be filled shows the bottleneck.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=5_000))]
     pub rate: u64,
-    /// How long the load lasts, in seconds.
+    /// Duration of the load, in seconds.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: u64,
-    /// Only one half: with the nodes next door, or far away.
+    /// Measure one half only: nodes next door, or far away.
     #[arg(long)]
     pub only: Option<Half>,
-    /// Wallets that fill; each has 48 payments under way at the most.
+    /// Number of filler wallets; each has at most 48 payments under way.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub lanes: u16,
-    /// Another build of the service; this program holds one itself.
+    /// Another build of the service; this program contains one itself.
     #[arg(long)]
     pub binary: Option<PathBuf>,
-    /// Where the database is made; the disk under it is part of every figure.
+    /// Folder for the database; its disk is part of every measurement.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     pub folder: PathBuf,
-    /// Also write the figures to this file.
+    /// Also write the results to this file.
     #[arg(long)]
     pub json: Option<PathBuf>,
 }
@@ -84,7 +84,7 @@ pub async fn measure(args: &FillArgs) -> Result<Report> {
             continue;
         }
         progress.say(&format!("Nodes {} ms away", delay.as_millis()));
-        // Chains of its own: what one half leaves behind is no burden to the other.
+        // Each half has chains of its own, so that it does not carry the other's state.
         let options =
             devnet::Options { fillers: args.lanes.into(), progress: progress.clone(), ..devnet::Options::default() };
         let devnet = Devnet::start(options).await?;
@@ -120,7 +120,7 @@ async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &
     })
 }
 
-/// A service in a process of its own, and users with something to deposit.
+/// A service in a process of its own, and users with funds to deposit.
 struct Harness<'a> {
     devnet: &'a Devnet,
     served: Served,
@@ -143,10 +143,10 @@ impl<'a> Harness<'a> {
             treasury: keys.treasury.address,
             fillers: &keys.fillers,
         })?;
-        // What is deposited stays there: repayment is not what is measured.
+        // No allocator: repayment is not measured, so deposits stay in the depository.
         config.allocator = None;
         for chain in &mut config.chains {
-            // The first is the node itself, the second the same node behind a proxy that can be far away.
+            // The first endpoint is the node itself, the second the same node behind a proxy that can add a delay.
             chain.endpoints.remove(usize::from(!far));
             chain.start_block = None;
             let plenty = || "1000000000".to_owned();
@@ -166,7 +166,7 @@ impl<'a> Harness<'a> {
         for user in &users {
             devnet.chains[0].set_balance(user.address, ether * U256::from(1_000)).await?;
         }
-        // As much as every fill may need, so that no wallet runs dry.
+        // Enough for every fill, so that no wallet runs dry.
         for filler in &keys.fillers {
             devnet.chains[1].set_balance(filler.address, ether * U256::from(10_000)).await?;
         }
@@ -176,7 +176,7 @@ impl<'a> Harness<'a> {
         Ok(harness)
     }
 
-    /// Until it gives quotes.
+    /// Waits until the service quotes.
     async fn wait(&self) -> Result<()> {
         let began = Instant::now();
         loop {
@@ -201,7 +201,7 @@ impl<'a> Harness<'a> {
         self.devnet.keys.fillers.iter().any(|filler| filler.address == who)
     }
 
-    /// Who takes part, for the books of the system.
+    /// The processes whose CPU is measured.
     fn processes(&self) -> Vec<Watched> {
         let chains = self.devnet.processes();
         let chain = |(name, id): (&str, Option<u32>)| Some(Watched { name: name.to_owned(), id: id? });
@@ -210,7 +210,7 @@ impl<'a> Harness<'a> {
         chains.chain(own.map(|(name, id)| Watched { name: name.to_owned(), id })).collect()
     }
 
-    /// Quotes for so many transfers: their orders.
+    /// Requests quotes for `count` transfers and returns their orders.
     async fn orders(&self, count: usize) -> Result<Vec<OrderId>> {
         let (from, to) = (self.origin(), self.destination());
         let mut client = Client::connect(self.address).await?;
@@ -230,7 +230,7 @@ impl<'a> Harness<'a> {
         Ok(orders)
     }
 
-    /// Signed deposits for these orders, in turn by the users, from the nonces they have reached.
+    /// Signs deposits for these orders, by the users in turn, from their next nonces.
     async fn deposits(&self, orders: &[OrderId]) -> Result<Vec<Bytes>> {
         let chain = self.origin();
         let mut nonces = Vec::new();
@@ -248,7 +248,7 @@ impl<'a> Harness<'a> {
     }
 }
 
-/// Addresses that nobody has the key of.
+/// An address nobody has the key of.
 fn recipient(n: usize) -> Address {
     Address::left_padding_from(&(0xbe9c_0000_0000_u64 + n as u64).to_be_bytes())
 }

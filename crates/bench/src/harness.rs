@@ -17,22 +17,22 @@ use tempfile::TempDir;
 
 use crate::Engine;
 
-/// How long a service may take to have read every chain.
+/// The longest a service may take to read every chain.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Blocks after which a transfer on the local chains is final, and some.
+/// Blocks after which a transfer on the local chains is final, with a margin.
 const FINALITY: u64 = 16;
 
 pub struct Harness {
     pub service: Service,
-    /// Of a key whose wallet has a balance.
+    /// API key whose wallet has a balance.
     pub sponsor: KeyText,
     // Removed after the service has stopped.
     _folder: TempDir,
 }
 
 impl Harness {
-    /// Serves without rate limits. Its nodes are reached through the fault proxies alone, so that a delay there is a
-    /// delay of every call it makes.
+    /// Serves without rate limits. Its nodes are reached through the fault proxies alone, so that a delay there delays
+    /// every call.
     pub async fn start(devnet: &Devnet, engine: Engine, postgres: Option<&Postgres>, parent: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(parent)?;
         let database = match engine {
@@ -52,16 +52,16 @@ impl Harness {
             treasury: keys.treasury.address,
             fillers: &keys.fillers,
         })?;
-        // Nothing is deposited, so nothing is paid out; and one node alone could not agree with another.
+        // No allocator: nothing is deposited, so nothing is paid out, and one node is no quorum.
         config.allocator = None;
         for chain in &mut config.chains {
             chain.endpoints.remove(0);
-            // From the head: nothing was ever deposited, and walking up to it would be measured too.
+            // Start at the head: nothing was ever deposited, and catching up would be measured too.
             chain.start_block = None;
         }
         let config = Config::load(&local::write(&config, folder.path())?)?;
         Store::migrate(&causeway::assemble::database(&config)?)?;
-        // A wallet of its own: what this database credits was not sent to another.
+        // A wallet of its own: a transfer credited in this database was sent to no other.
         let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
         let sponsor = api_key::ensure(&config, folder.path(), &wallet).await?;
         let service = Service::start(&config, system_env()).await?;
@@ -81,14 +81,14 @@ async fn served(service: &Service) -> Result<()> {
     let read = async || {
         Ok(solver.chains.values().all(|handle| {
             handle.refusing().is_none()
-                && *handle.taken.borrow() > 0
+                && *handle.health.taken.borrow() > 0
                 && solver.market.current(handle.id()).is_ok_and(|market| market.check_pools().is_ok())
         }))
     };
     eventually("the service serves every chain", read).await
 }
 
-/// Sends the wallet its balance, and makes the blocks after which it counts.
+/// Sends the wallet its balance, and mines the blocks after which it is final.
 async fn fund(service: &Service, devnet: &Devnet, wallet: &Account) -> Result<()> {
     api_key::fund(service, devnet, wallet).await?;
     devnet.chain(domain::ledger::CHAIN).mine(FINALITY).await?;

@@ -1,6 +1,6 @@
-//! The two ways of asking: one after another on one connection, and as fast as many connections can.
+//! The two kinds of load: one request after another on one connection, and as fast as many connections can.
 //!
-//! The asking side has a thread and a runtime of its own, so that it never runs on the threads of the service.
+//! The client has a thread and a runtime of its own, so that it never runs on the service's threads.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use crate::client::Client;
 use crate::cpu;
 use crate::stats::{Latency, nanos, per_second};
 
-/// Enough for a steady p99.
+/// Enough samples for a stable p99.
 const MAX_IN_SEQUENCE: usize = 5_000;
-/// Asked before the clock runs: connections and prepared statements are made by the first.
+/// Warm-up requests before the measurement: the first ones open connections and prepare statements.
 const WARM_UP: usize = 200;
-/// How long a kind is asked for before it is the other's turn. Blocks and checkpoints come every second: not a part of
-/// that, or they would all fall on one of the two.
+/// Length of one turn before the other kind's. It does not divide a second: blocks and checkpoints come every second,
+/// and would otherwise all fall on one of the two.
 const TURN: Duration = Duration::from_millis(170);
 
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +31,14 @@ pub struct Outcome {
     pub one_connection: Latency,
     pub load: Latency,
     pub load_per_second: u64,
-    /// Processor time of one request under load, both sides of the connection, in nanoseconds.
+    /// CPU time of one request under load, both sides of the connection, in nanoseconds.
     pub cpu_nanos: Option<u64>,
     pub errors: u64,
-    /// What the first failure said.
+    /// Text of the first failure.
     pub first_error: Option<String>,
 }
 
-/// Timings of one connection, in nanoseconds, and what went wrong on it.
+/// Latencies on one connection, in nanoseconds, and its failures.
 #[derive(Default)]
 struct Series {
     nanos: Vec<u64>,
@@ -46,14 +46,14 @@ struct Series {
     first_error: Option<String>,
 }
 
-/// Runs both ways against one server.
+/// Runs both kinds of load against one server.
 pub async fn measure(address: SocketAddr, request: Vec<u8>, effort: Effort) -> Result<Outcome> {
     apart(async move || ask(address, &request, effort).await).await
 }
 
-/// Processor time of one request of each kind under load, in nanoseconds, asked for by turns: on a shared machine what a
-/// request costs drifts from second to second, and so it falls on both alike. Of all pairs of turns it is the one with the
-/// median ratio: what happens in the middle of a turn falls on one of them.
+/// CPU time of one request of each kind under load, in nanoseconds, measured in alternating turns: on a shared machine
+/// the cost of a request drifts from second to second, and alternating spreads the drift over both. The result is the
+/// pair of turns with the median ratio, because an event in the middle of a turn affects one kind only.
 pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort) -> Result<Option<[u64; 2]>> {
     apart(async move || {
         let until = Instant::now() + effort.time * 4;
@@ -67,7 +67,7 @@ pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort
                 costs[kind] = time.checked_div(loaded.series.nanos.len() as u64).unwrap_or_default();
             }
             pairs.push(costs);
-            // So that neither always follows the other.
+            // Alternate the order, so that neither always follows the other.
             order.reverse();
         }
         Ok(median(pairs))
@@ -75,14 +75,14 @@ pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort
     .await
 }
 
-/// By the ratio of the first to the second; pairs in which one was too short to be counted are left out.
+/// The pair with the median ratio of first to second; pairs with a turn too short to measure are left out.
 fn median(mut pairs: Vec<[u64; 2]>) -> Option<[u64; 2]> {
     pairs.retain(|costs| !costs.contains(&0));
     pairs.sort_by_key(|[one, other]| u128::from(*one) * 1_000_000 / u128::from(*other));
     pairs.get(pairs.len() / 2).copied()
 }
 
-/// On a thread and a runtime of its own.
+/// Runs the work on a thread and a runtime of its own.
 async fn apart<T, F>(work: F) -> Result<T>
 where
     T: Send + 'static,
@@ -112,11 +112,11 @@ async fn ask(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Outc
     })
 }
 
-/// What many connections at once did.
+/// Results of many connections at once.
 struct Loaded {
     series: Series,
     took: Duration,
-    /// Of the whole process.
+    /// CPU time of the whole process.
     cpu: Option<Duration>,
 }
 
@@ -135,7 +135,7 @@ async fn load(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Loa
     Ok(Loaded { series, took, cpu })
 }
 
-/// Asks on one connection until the time or the number is reached. A failure is counted and the connection made anew.
+/// Sends requests on one connection until the time or the number is reached. A failure is counted and reconnects.
 async fn sequence(address: SocketAddr, request: &[u8], until: Instant, most: usize) -> Result<Series> {
     let mut client = Client::connect(address).await.context("the server is gone")?;
     let mut series = Series::default();
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pair_in_the_middle_is_what_one_costs_beside_the_other() {
+    fn the_pair_with_the_median_ratio_is_chosen() {
         let pairs = vec![[120, 100], [0, 100], [300, 100], [114, 100], [50, 100], [113, 100], [100, 0]];
         assert_eq!(median(pairs), Some([114, 100]));
         assert_eq!(median(vec![[0, 1]]), None);

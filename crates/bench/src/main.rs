@@ -1,5 +1,5 @@
-//! Load and latency of the service, each beside its floor. It runs the real service on local chains and a real
-//! database; it asserts nothing about time, because a busy machine would fail what a quiet one passes.
+//! Load and latency of the service, each beside a baseline. It runs the real service on local chains and a real
+//! database; it asserts nothing about time, because a busy machine would fail a check that a quiet one passes.
 
 mod baseline;
 mod chaos;
@@ -34,9 +34,9 @@ struct Cli {
 enum Measure {
     /// `POST /quote/v2` beside a bare HTTP answer of the same size.
     Quote(QuoteArgs),
-    /// From deposit to fill, and fills per second, beside what nobody can be faster than.
+    /// Latency from deposit to fill, and fills per second, beside a baseline.
     Fill(fill::FillArgs),
-    /// Transfers while the service is killed, nodes misbehave and chains are reorganised: each ends exactly once.
+    /// Transfers while the service is killed, nodes misbehave and chains reorganise: each ends exactly once.
     Chaos(chaos::ChaosArgs),
     /// The service itself, as its own binary runs it.
     #[command(hide = true)]
@@ -48,22 +48,22 @@ enum Measure {
 
 #[derive(Debug, Args)]
 struct QuoteArgs {
-    /// How long each load lasts, in seconds.
+    /// Duration of each load, in seconds.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// Connections that ask at once under load.
+    /// Concurrent connections under load.
     #[arg(long, default_value = "128")]
     connections: NonZeroUsize,
-    /// Only rows whose name has this in it, and the floor.
+    /// Measure only rows whose name contains this text, and the baseline.
     #[arg(long)]
     only: Option<String>,
-    /// Only this database.
+    /// Measure only this database.
     #[arg(long)]
     engine: Option<Engine>,
-    /// Where the databases are made; the disk under it is part of every figure.
+    /// Folder for the databases; its disk is part of every measurement.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
-    /// Also write the figures to this file.
+    /// Also write the results to this file.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
 }
 
 fn block_on(run: impl Future<Output = Result<()>>) -> Result<()> {
-    // `RUST_LOG` shows what the services had to say; writing it would be part of the figures.
+    // `RUST_LOG` turns the services' logs on; writing them would be part of the measurement.
     causeway::telemetry::start_logging(causeway::cli::LogFormat::Text, "off");
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run)
 }

@@ -1,4 +1,4 @@
-//! What processes use of the machine, from the system's own books. Where it keeps none there are no figures.
+//! CPU and memory of processes, from `/proc`. Without it there are no numbers.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::cpu;
 
-/// A process by name.
+/// A process and its name.
 #[derive(Clone, Debug)]
 pub struct Watched {
     pub name: String,
     pub id: u32,
 }
 
-/// What they had used at a moment.
+/// CPU time used by each process up to one moment.
 #[derive(Clone, Debug)]
 pub struct Harness {
     at: Instant,
@@ -32,7 +32,7 @@ pub fn now(watched: &[Watched]) -> Harness {
     Harness { at: Instant::now(), used: used.collect() }
 }
 
-/// What each took since then, the greediest first.
+/// The share of each process since then, the largest first.
 pub fn since(before: &Harness, watched: &[Watched]) -> Vec<Share> {
     let after = now(watched);
     let time = after.at.duration_since(before.at).as_millis().max(1);
@@ -45,7 +45,7 @@ pub fn since(before: &Harness, watched: &[Watched]) -> Vec<Share> {
     shares
 }
 
-/// Memory that is really there, in KiB.
+/// Resident memory, in KiB.
 pub fn resident_kib(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

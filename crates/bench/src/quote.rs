@@ -1,5 +1,5 @@
-//! Quotes: several kinds, on both databases, with nodes next door and far away, each group beside a floor measured in
-//! the same minute.
+//! Quotes: several kinds, on both databases, with nodes next door and far away, each group beside a baseline measured
+//! in the same minute.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::report::{Beside, Group, Report, Row};
 use crate::{Engine, QuoteArgs, disk};
 
 const NATIVE: &str = "0x0000000000000000000000000000000000000000";
-/// What the sponsored quote is held against.
+/// The kind that the sponsored quote is compared with.
 const EXCHANGE: &str = "USDC to USDT";
-/// What is added to every call to a node in the second half.
+/// The delay added to every node call in the second half.
 const FAR: Duration = Duration::from_millis(30);
 
 pub async fn measure(args: &QuoteArgs) -> Result<Report> {
@@ -27,7 +27,7 @@ pub async fn measure(args: &QuoteArgs) -> Result<Report> {
     let devnet = Devnet::start(devnet::Options { progress: progress.clone(), ..devnet::Options::default() }).await?;
     let engines = [Engine::Sqlite, Engine::Postgres].into_iter().filter(|e| args.engine.is_none_or(|only| only == *e));
     let engines: Vec<Engine> = engines.collect();
-    // A folder beside the others, not inside one: the server may run as another user.
+    // A folder beside the others, not inside one: the Postgres server may run as another user.
     let data = tempfile::Builder::new().prefix("causeway-bench-postgres-").tempdir_in(&args.folder)?;
     let postgres = match engines.contains(&Engine::Postgres) {
         true => Some(Postgres::start(data.path(), &progress).await?),
@@ -84,7 +84,7 @@ async fn group(
     Ok(group)
 }
 
-/// An answer, so that the floor can be of its size.
+/// A sample answer, which gives the baseline its size.
 async fn sample(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>> {
     let mut client = Client::connect(address).await?;
     Ok(client.send(request).await.context("no quote")?.to_vec())
@@ -94,7 +94,7 @@ async fn sample(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>> {
 struct Kind {
     name: &'static str,
     request: Vec<u8>,
-    /// The kind that differs from it in one thing.
+    /// The kind to compare with, which differs in one thing.
     beside: Option<&'static str>,
 }
 
@@ -136,14 +136,14 @@ fn kinds(devnet: &Devnet, sponsor: &KeyText) -> [Kind; 6] {
         plain("native bridge", body(NATIVE, NATIVE, "100000000000000000")),
         plain("USDC bridge", body(&usdc, &token(to, "USDC"), "250000000")),
         plain(EXCHANGE, body(&usdc, &usdt, "250000000")),
-        // The same with all fees paid by a key's wallet, and at a rate of its choice.
+        // The same with all fees paid by a key's wallet, and at a fixed rate.
         Kind {
             name: "sponsored, 1:1",
             request: post_as(sponsor, "/quote/v2", &sponsored.to_string()),
             beside: Some(EXCHANGE),
         },
         plain("ETH to USDC", body(NATIVE, &token(to, "USDC"), "100000000000000000")),
-        // Pools on both sides: bought from one on the destination with what one on the origin gives.
+        // Pools on both sides: the destination's token is bought with the proceeds of the origin's.
         plain("TAIL to TAIL", body(&token(from, "TAIL"), &token(to, "TAIL"), "5000000000000000000000")),
     ]
 }

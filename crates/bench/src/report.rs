@@ -1,6 +1,6 @@
-//! The figures for people and for programs.
+//! The results of the quote benchmark, for people and for programs.
 
-// Ratios and milliseconds for reading; what was measured stays whole nanoseconds.
+// Ratios and milliseconds are for reading; measurements stay whole nanoseconds.
 #![allow(clippy::float_arithmetic, reason = "figures for people, not money")]
 
 use serde::Serialize;
@@ -13,14 +13,14 @@ use crate::stats::Latency;
 pub struct Report {
     pub cores: usize,
     pub connections: usize,
-    /// Of each load.
+    /// Duration of each load.
     pub seconds: u64,
-    /// A small append to a file, on disk.
+    /// Latency of a small synced append to a file.
     pub synced_append: Latency,
     pub groups: Vec<Group>,
 }
 
-/// One database at one distance from its nodes. The first row is the floor.
+/// One database at one distance from its nodes. The first row is the baseline.
 #[derive(Debug, Serialize)]
 pub struct Group {
     pub engine: Engine,
@@ -38,7 +38,7 @@ pub struct Row {
     pub beside: Option<Beside>,
 }
 
-/// The kind of quote that differs from it in one thing, and what one of each costs where they are asked for by turns.
+/// The kind of quote that differs in one thing, and the CPU time of each, measured in alternating turns.
 #[derive(Debug, Serialize)]
 pub struct Beside {
     pub name: &'static str,

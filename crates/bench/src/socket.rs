@@ -1,4 +1,4 @@
-//! The least a subscription can be: a websocket, one call, and the time at which each message came.
+//! A minimal subscription: a websocket, one call, and the arrival time of each message.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Subscription(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Subscription {
-    /// `newHeads` or `newPendingTransactions`.
+    /// Subscribes to `newHeads` or `newPendingTransactions`.
     pub async fn to(url: &Url, what: &str) -> Result<Self> {
         let (mut socket, _) = tokio_tungstenite::connect_async(url.as_str()).await?;
         if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
@@ -27,7 +27,7 @@ impl Subscription {
         Ok(Self(socket))
     }
 
-    /// The next thing it tells, and when it came.
+    /// The next notification, and its arrival time.
     pub async fn next(&mut self) -> Result<(Instant, Value)> {
         let next = async {
             loop {
@@ -43,7 +43,7 @@ impl Subscription {
         tokio::time::timeout(READ_TIMEOUT, next).await.context("nothing came")?
     }
 
-    /// Throws away what has come so far.
+    /// Discards everything received so far.
     pub async fn forget(&mut self) {
         while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(1), self.0.next()).await {}
     }

@@ -1,10 +1,10 @@
-//! What a series of timings amounts to.
+//! Statistics of a series of timings.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// The middle and the slow end of a series.
+/// Median and 99th percentile of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Latency {
     pub count: usize,
@@ -19,13 +19,13 @@ impl Latency {
     }
 }
 
-/// The smallest value that at least so many percent of all do not exceed.
+/// The smallest value that at least this percentage of all values do not exceed.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }
 
-/// Whole nanoseconds, which last for centuries.
+/// Whole nanoseconds; 64 bits last for centuries.
 pub fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! From configuration to parts: the catalogue of chains, the sites, the solver.
+//! From configuration to parts: the catalogue of chains, the chain handles, the solver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::config::{ChainConfig, ClassConfig, Config, EndpointConfig, Environmen
 use crate::role::Role;
 use crate::screening;
 
-/// Everything the service is made of, not yet running.
+/// All parts of the service, not yet running.
 #[derive(Debug)]
 pub struct Parts {
     pub solver: Arc<Solver>,
@@ -36,7 +36,7 @@ pub struct Parts {
 pub fn database(config: &Config) -> Result<store::Options> {
     let text = config.database.read(&config.folder).context("database")?;
     let url: DatabaseUrl = text.expose().parse().context("database")?;
-    // A relative path starts at the configuration file, like every other in it.
+    // A relative path starts at the configuration file, like every other path in it.
     let url = match url {
         DatabaseUrl::Sqlite(path) => DatabaseUrl::Sqlite(config.folder.join(path)),
         postgres @ DatabaseUrl::Postgres(_) => postgres,
@@ -49,7 +49,7 @@ pub fn catalog(config: &Config) -> Result<Catalog> {
     Ok(Catalog::new(chains.collect::<Result<_>>()?)?)
 }
 
-/// What a process of this role is made of. Keys that it has no use for are not read.
+/// Builds the parts of a process of this role. Keys the role does not use are not read.
 pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Parts> {
     let catalog = Arc::new(catalog(config)?);
     let orders = signers::orders(config, role)?;
@@ -125,7 +125,7 @@ fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allo
     Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, payout_chains)))
 }
 
-/// What the allocator may pay out on a chain, by currency. Nothing where there is none.
+/// The allocator's caps on a chain, by currency. Empty without an allocator.
 fn caps(config: &Config, chain: &ChainConfig) -> Result<BTreeMap<Address, Cap>> {
     let Some(settings) = &config.allocator else { return Ok(BTreeMap::new()) };
     let native = (&chain.native.id, chain.native.decimals, Address::ZERO);
@@ -144,7 +144,7 @@ pub fn nodes(config: &Config, chain: &ChainConfig) -> Result<Nodes> {
 fn nodes_at(config: &Config, chain: &ChainConfig, endpoints: &[EndpointConfig]) -> Result<Nodes> {
     let url = |text: &crate::config::Text| -> Result<url::Url> {
         let text = text.read(&config.folder)?;
-        // The address itself may be a secret, so the error does not repeat it.
+        // The URL may contain a secret, so the error does not repeat it.
         url::Url::parse(text.expose()).ok().context("endpoints: not a URL")
     };
     let endpoints = endpoints
@@ -171,7 +171,7 @@ fn handle_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
         lost_after_millis: i64::from(chain.risk.lost_after_secs).saturating_mul(1_000),
         bump_after: match chain.bump_after_millis {
             Some(millis) => Duration::from_millis(millis),
-            None => solver::lanes::default_bump_after(Duration::from_millis(chain.block_time_millis)),
+            None => solver::payments::send::default_bump_after(Duration::from_millis(chain.block_time_millis)),
         },
     })
 }
@@ -233,7 +233,7 @@ fn class(class: ClassConfig) -> Class {
     }
 }
 
-/// Of whole units.
+/// Converts a target in whole units.
 fn target(whole: Option<u64>, decimals: u8) -> Option<Amount> {
     whole.map(|whole| Amount::new(U256::from(whole).saturating_mul(pow10(decimals))))
 }
@@ -307,7 +307,7 @@ fn chain(config: &ChainConfig) -> Result<Chain> {
     })
 }
 
-/// Without the slash that parsing puts behind a bare host: clients append paths by plain concatenation.
+/// The URL without the slash that parsing puts behind a bare host: clients append paths by plain concatenation.
 pub fn plain(url: &url::Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }

@@ -14,7 +14,7 @@ use crate::role::Role;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// How log lines look.
+    /// Format of log lines.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
@@ -32,35 +32,36 @@ pub enum Command {
     Dev(DevArgs),
     /// Run the service, or one part of it.
     Serve(RoleArgs),
-    /// Bring the database up to this version's schema.
+    /// Migrate the database to this version's schema.
     Migrate(ConfigArgs),
-    /// Check configuration, database, nodes, contracts, balances and clock, and say how to mend what is wrong.
+    /// Check configuration, database, nodes, contracts, balances and clock, and print a fix for each problem.
     Doctor(RoleArgs),
-    /// Import what our wallets sent since the database was saved, after restoring a backup.
+    /// Import transactions our wallets sent after the backup was taken. Run it after restoring a backup.
     Recover(RoleArgs),
-    /// Ask the running service to refund a request that waits for its fill. Who asked, and why, is kept with it.
+    /// Ask the running service to refund a request that waits for its fill. The request records who asked and why.
     Refund {
-        /// The request.
+        /// Id of the request.
         #[arg(value_name = "REQUEST_ID")]
         request: String,
-        /// Why.
+        /// Reason for the refund.
         #[arg(long)]
         reason: String,
-        /// Who decided; whoever runs this, unless given.
+        /// Name of the person who decided; the current user by default.
         #[arg(long, value_name = "NAME", env = "USER", default_value = "operator")]
         by: String,
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Ask the running service to fill up the fillers' native currency from the treasury; without --yes, what they lack.
+    /// Ask the running service to refill the fillers' native currency from the treasury; without --yes, print the
+    /// shortfall.
     Topup {
-        /// Send it.
+        /// Send the refills.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Hold everything the database says against the chains; says what differs and exits 1 if anything does.
+    /// Compare the database with the chains, print the differences and exit 1 if there are any.
     Audit {
         #[command(flatten)]
         args: RoleArgs,
@@ -68,7 +69,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make, change and end API keys, also while the service runs.
+    /// Create, change and revoke API keys, also while the service runs.
     Keys {
         #[command(subcommand)]
         command: KeysCommand,
@@ -78,15 +79,15 @@ pub enum Command {
     },
     /// Print the OpenAPI document.
     Openapi {
-        /// Where to write it; standard output unless given.
+        /// Output file; standard output by default.
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Print the id of an order, from a file with its `orderData` as JSON.
+    /// Print the id of an order, read from a file with its `orderData` as JSON.
     OrderId {
-        /// The file, or - for standard input.
+        /// JSON file, or - for standard input.
         file: PathBuf,
-        /// Take chain names from this configuration as well.
+        /// Configuration file whose chain names are accepted as well.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
@@ -101,20 +102,20 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
-    /// Make a key. Prints its id and, this once, its text.
+    /// Create a key. Prints its id and, this once, its text.
     Create {
         #[arg(long)]
         name: String,
         /// Higher rate limits.
         #[arg(long)]
         elevated: bool,
-        /// Obey the referrer `debug-force-refund`.
+        /// Honour the referrer `debug-force-refund`.
         #[arg(long)]
         may_force_refund: bool,
     },
-    /// All keys, in the order they were made.
+    /// List all keys, oldest first.
     List,
-    /// What a key is and may do.
+    /// Show a key's state, permissions and limits.
     Show {
         id: ApiKeyId,
     },
@@ -122,18 +123,18 @@ pub enum KeysCommand {
         id: ApiKeyId,
         name: String,
     },
-    /// Give a key another text. Prints its id and, this once, the text.
+    /// Replace a key's text. Prints its id and, this once, the new text.
     Rotate {
         id: ApiKeyId,
-        /// Seconds for which the text before stays good; a week at most.
+        /// Seconds for which the old text stays valid; a week at most.
         #[arg(long, default_value_t = 0, value_name = "SECONDS")]
         overlap_secs: u32,
     },
-    /// End a key for good. Running instances refuse it within seconds.
+    /// Revoke a key for good. Running instances refuse it within seconds.
     Revoke {
         id: ApiKeyId,
     },
-    /// Link a wallet to a key: prints what the wallet has to sign and, called again with the signature, links it.
+    /// Link a wallet to a key: prints the message to sign and, called again with the signature, links the wallet.
     Link {
         id: ApiKeyId,
         #[arg(long)]
@@ -141,7 +142,7 @@ pub enum KeysCommand {
         #[arg(long, value_name = "HEX")]
         signature: Option<Bytes>,
     },
-    /// Say how often a key may call, and what else it may do.
+    /// Set a key's rate limits and permissions.
     Limits(LimitsArgs),
 }
 
@@ -150,7 +151,7 @@ pub struct LimitsArgs {
     pub id: ApiKeyId,
     #[arg(long, value_name = "BOOL")]
     pub elevated: Option<bool>,
-    /// A rate for a family of routes, such as quotes=10/s or others=200/min, or quotes=default. Families: quotes,
+    /// Rate limit for a family of routes, such as quotes=10/s or others=200/min, or quotes=default. Families: quotes,
     /// requests, requests-v3, transaction-status, others.
     #[arg(long = "rate", value_name = "FAMILY=RATE", value_parser = crate::commands::family_rate)]
     pub rates: Vec<(Family, Option<Rate>)>,
@@ -162,7 +163,7 @@ pub struct LimitsArgs {
 pub struct RoleArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// What the process is for, and so which keys it needs. All but `all` need Postgres.
+    /// Role of the process, which decides the keys it needs. All roles but `all` need Postgres.
     #[arg(long, value_enum, default_value_t = Role::All)]
     pub role: Role,
 }
@@ -170,25 +171,25 @@ pub struct RoleArgs {
 #[cfg(feature = "dev")]
 #[derive(Debug, clap::Args)]
 pub struct DevArgs {
-    /// The port the service listens on.
+    /// Port the service listens on.
     #[arg(long, default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Where chains, database and dev.json are kept.
+    /// Folder for the chains, the database and dev.json.
     #[arg(long, default_value = ".causeway")]
     pub data_dir: PathBuf,
-    /// Forget what an earlier run left.
+    /// Discard the state of an earlier run.
     #[arg(long)]
     pub fresh: bool,
-    /// Seconds between blocks; fractions are fine.
+    /// Seconds between blocks; fractions are allowed.
     #[arg(long, default_value = "1", value_parser = seconds)]
     pub block_time: std::time::Duration,
-    /// `sqlite`, `postgres` (one is started), or a postgres:// URL of your own.
+    /// `sqlite`, `postgres` (a server is started), or a postgres:// URL of your own.
     #[arg(long, default_value = "sqlite")]
     pub database: String,
-    /// Answer however often anyone asks.
+    /// Turn off rate limits.
     #[arg(long)]
     pub no_rate_limits: bool,
-    /// Start everything but the service; run that with `causeway serve --config <data-dir>/dev.toml`.
+    /// Start everything but the service; start it with `causeway serve --config <data-dir>/dev.toml`.
     #[arg(long)]
     pub chains_only: bool,
 }

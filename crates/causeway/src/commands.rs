@@ -87,7 +87,7 @@ fn openapi(output: Option<&Path>) -> Result<()> {
     }
 }
 
-/// Stand-ins for the addresses of a deployment, which only its own document knows.
+/// Placeholder addresses for the published document: a deployment's real ones appear only in its own document.
 fn documented_addresses() -> api::Addresses {
     api::Addresses {
         base_url: "https://api.causeway.example".to_owned(),

@@ -1,4 +1,4 @@
-//! The configuration file: one tree of parsed types. Unknown keys are refused, secrets come from the environment or
+//! The configuration file, as one tree of parsed types. Unknown keys are refused; secrets come from the environment or
 //! from files and are never printed. `docs/causeway.toml` is the documentation, line by line.
 
 use std::collections::BTreeSet;
@@ -46,11 +46,11 @@ pub struct Config {
     pub keys: KeysConfig,
     #[serde(default)]
     pub instances: InstancesConfig,
-    /// Without it deposits stay in the depositories.
+    /// Without an allocator, deposits stay in the depositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator: Option<AllocatorConfig>,
     pub chains: Vec<ChainConfig>,
-    /// Where the file was: relative paths in it start there.
+    /// The folder of the file: relative paths in it start there.
     #[serde(skip)]
     pub folder: PathBuf,
 }
@@ -65,32 +65,32 @@ pub enum Environment {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SolverConfig {
-    /// The name of the chain of the solver's identity, hashed into every order.
+    /// The name of the solver's identity chain, hashed into every order.
     pub chain: String,
-    /// Signs order ids and nothing else. Needed by who quotes.
+    /// Signs order ids and nothing else. Needed by processes that quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_key: Option<Source>,
-    /// Its address, for processes that do not have the key.
+    /// The order key's address, for processes without the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_address: Option<Address>,
-    /// Signs what requests are, for third parties. Without one nothing is attested.
+    /// Signs attestations of requests for third parties. Without it nothing is attested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attestation_key: Option<Source>,
-    /// Holds the token inventory; its key is not needed here.
+    /// The wallet with the token inventory; its key is not needed here.
     pub treasury: Address,
-    /// The treasury's, where it fills up the fillers (`causeway topup`). Nothing else is sent with it.
+    /// The treasury's key, for gas refills of the fillers (`causeway topup`). Nothing else is sent with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub treasury_key: Option<Source>,
-    /// From where the operator fills it up: what comes from there is not somebody's app balance.
+    /// Addresses from which the operator funds the treasury: their transfers credit nobody's app balance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub treasury_sources: Vec<Address>,
-    /// The wallets that send fills. Each is a lane on every chain. Needed by the worker.
+    /// The wallets that send fills. Each has a lane on every chain. Needed by the worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filler_keys: Vec<Source>,
-    /// Their addresses in the same order, for processes that do not have the keys.
+    /// The fillers' addresses in the same order, for processes without the keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filler_addresses: Vec<Address>,
-    /// Unmined payments a lane may have.
+    /// The most unmined payments of a lane.
     #[serde(default = "default_window")]
     pub lane_window: u64,
 }
@@ -106,15 +106,15 @@ pub struct FeesConfig {
     pub stable_bps: u16,
     pub major_bps: u16,
     pub minor_bps: u16,
-    /// What exchanging one asset for another out of the inventory costs on top, by class.
+    /// The spread for exchanging one asset for another out of the inventory, by class.
     pub stable_spread_bps: u16,
     pub major_spread_bps: u16,
     pub minor_spread_bps: u16,
-    /// The most that an inventory away from its targets adds to a transfer, or takes off it.
+    /// The most an inventory away from its targets adds to a transfer's fee, or takes off it.
     pub rebalance_bps: u16,
     pub slippage_bps: u16,
     pub stable_slippage_bps: u16,
-    /// A trade that loses more than this to the pools is refused, unless the caller insists.
+    /// A trade with a higher price impact in the pools is refused, unless the caller insists.
     pub most_impact_bps: u16,
     pub order_lifetime_secs: u64,
 }
@@ -145,7 +145,7 @@ pub struct LimitsConfig {
     pub quotes_per_minute: NonZeroU32,
     pub others_per_minute: NonZeroU32,
     pub wrong_keys_per_minute: NonZeroU32,
-    /// A snapshot of a chain older than this is not quoted on.
+    /// A chain with a market snapshot older than this is not quoted on.
     pub market_max_age_secs: u64,
     pub rpc_timeout_millis: u64,
 }
@@ -166,10 +166,10 @@ impl Default for LimitsConfig {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScreeningConfig {
-    /// Addresses we do not serve, one per line.
+    /// File of addresses we do not serve, one per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<PathBuf>,
-    /// Addresses of exchanges, to which nothing is refunded by itself.
+    /// File of exchange addresses, which get no automatic refunds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custodial: Option<PathBuf>,
 }
@@ -177,16 +177,16 @@ pub struct ScreeningConfig {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperatorConfig {
-    /// What the operator's own calls are made with. Without one nobody may make them.
+    /// The bearer token of the operator routes. Without it they refuse every call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Source>,
 }
 
-/// Several processes on one database.
+/// Settings for several processes on one database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InstancesConfig {
-    /// How long nothing is heard of a process before another takes over what it did.
+    /// The lease: after this long without a heartbeat, another process takes over.
     pub lease_millis: u64,
 }
 
@@ -202,10 +202,10 @@ pub struct ChainConfig {
     pub id: u64,
     pub name: String,
     pub display_name: String,
-    /// A local test chain: finality may be shorter than on any real one.
+    /// A local test chain: its finality may be shorter than that of any real one.
     #[serde(default)]
     pub local: bool,
-    /// Hidden from listings unless this id is asked for.
+    /// A private chain is listed only when this id is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_id: Option<String>,
     pub block_time_millis: u64,
@@ -213,30 +213,30 @@ pub struct ChainConfig {
     pub finality_blocks: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_block: Option<u64>,
-    /// How long the oldest unmined payment of a wallet waits before it is offered more gas.
+    /// The age at which the oldest unmined payment of a wallet gets a gas bump.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bump_after_millis: Option<u64>,
     pub tip_gwei: String,
     pub max_fee_gwei: String,
-    /// More confirmations for deposits worth more.
+    /// Higher confirmation counts for deposits of higher value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierConfig>,
     #[serde(default)]
     pub risk: RiskConfig,
     #[serde(default)]
     pub gas: GasConfig,
-    /// What each filler should have of the native currency.
+    /// The native-currency levels of each filler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "float")]
     pub gas_refill: Option<GasRefillConfig>,
     pub public: PublicConfig,
     pub contracts: ContractsConfig,
-    /// The Uniswap V3 whose pools tokens are traded on.
+    /// The Uniswap V3 deployment whose pools trade tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dex: Option<DexConfig>,
     pub native: NativeConfig,
     pub endpoints: Vec<EndpointConfig>,
-    /// The nodes the allocator asks; the same unless given.
+    /// The nodes the allocator reads; `endpoints` by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocator_endpoints: Vec<EndpointConfig>,
     #[serde(default)]
@@ -250,16 +250,16 @@ pub struct TierConfig {
     pub confirmations: u32,
 }
 
-/// What may be out against deposits that are not final.
+/// Limits on payments against deposits that are not final.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RiskConfig {
     pub open_usd: String,
     pub per_minute_usd: String,
-    /// The largest refund out of our own funds. What is worth more goes out of the depository once its deposit is final,
-    /// where an allocator signs for its currency.
+    /// The largest refund out of our own funds. A larger one is paid out of the depository once its deposit is final,
+    /// if an allocator signs for its currency.
     pub refund_usd: String,
-    /// How long a deposit that a reorg took away may stay away before its request fails.
+    /// The time a deposit removed by a reorg may stay away before its request fails.
     pub lost_after_secs: u32,
 }
 
@@ -286,7 +286,7 @@ pub struct GasConfig {
 }
 
 impl Default for GasConfig {
-    /// A native transfer with a 32-byte id needs 22,280; below that nodes accept it and silently drop it.
+    /// A native transfer with a 32-byte id needs 22,280 gas; below that nodes accept it and silently drop it.
     fn default() -> Self {
         Self {
             native_limit: 60_000,
@@ -305,11 +305,11 @@ pub struct DexConfig {
     pub factory: Address,
     /// SwapRouter02.
     pub swap_router: Address,
-    /// QuoterV2, which our own figures are checked against.
+    /// QuoterV2, against which our own quotes are checked.
     pub quoter: Address,
-    /// The native currency as a token; one of `tokens`.
+    /// The wrapped native currency; one of `tokens`.
     pub wrapped: Address,
-    /// In millionths.
+    /// Fee tiers in millionths.
     #[serde(default = "default_fee_tiers")]
     pub fee_tiers: Vec<u32>,
 }
@@ -321,7 +321,7 @@ fn default_fee_tiers() -> Vec<u32> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublicConfig {
-    /// What clients are told to use. Never one of `endpoints`.
+    /// The RPC URL published to clients. Never one of `endpoints`.
     pub http_rpc_url: Url,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ws_rpc_url: Option<Url>,
@@ -349,11 +349,12 @@ pub struct ContractsConfig {
     pub approval_proxy: Address,
     #[serde(default = "default_multicall3")]
     pub multicall3: Address,
-    /// Where fillers spend the treasury's tokens through the router. Without it they only transfer them.
+    /// The contract through which fillers spend the treasury's tokens in the router. Without it they only transfer
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "purse")]
     pub spend_limiter: Option<Address>,
-    /// Where a rollup says what a transaction's data costs, if it charges for data.
+    /// The rollup's oracle for the cost of transaction data, if it charges for data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gas_oracle: Option<Address>,
 }
@@ -393,7 +394,7 @@ pub struct NativeConfig {
     pub class: ClassConfig,
     #[serde(default)]
     pub logo_uri: String,
-    /// What the solver likes to hold of it here, in whole units.
+    /// The solver's target inventory of it on this chain, in whole units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<u64>,
     pub feed: FeedConfig,
@@ -414,16 +415,16 @@ pub struct TokenConfig {
     pub class: ClassConfig,
     #[serde(default)]
     pub logo_uri: String,
-    /// Refuses to change one non-zero allowance into another.
+    /// The token refuses to change one non-zero allowance into another.
     #[serde(default)]
     pub resets_allowance: bool,
-    /// The solver takes it in and pays it out; else it is traded on the pools.
+    /// The solver takes the token in and pays it out; else it is traded on the pools.
     #[serde(default = "default_held")]
     pub held: bool,
-    /// What the solver likes to hold of it here, in whole tokens.
+    /// The solver's target inventory of it on this chain, in whole tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<u64>,
-    /// None for a token that only pools price; it cannot be held then.
+    /// None for a token priced only by pools; it cannot be held then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feed: Option<FeedConfig>,
 }
@@ -432,11 +433,11 @@ fn default_held() -> bool {
     true
 }
 
-/// Pools are looked for between every two tokens in every tier.
+/// Pools are looked up for every pair of tokens in every fee tier, which bounds both.
 const MAX_FEE_TIERS: usize = 8;
 const MAX_TRADED_TOKENS: usize = 32;
 
-/// What every chain but a local one must wait for before a block counts as final.
+/// The least finality of a chain that is not local.
 const LEAST_FINALITY_BLOCKS: u64 = 10;
 const LEAST_FINALITY_MILLIS: u64 = 60_000;
 
@@ -454,7 +455,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What one key alone cannot tell.
+    /// Checks that span several keys.
     fn check(&self) -> Result<()> {
         ensure!(!self.chains.is_empty(), "chains: at least one is needed");
         let (keys, addresses) = (self.solver.filler_keys.len(), self.solver.filler_addresses.len());

@@ -1,5 +1,5 @@
-//! Points at which dying must be harmless. A test names one in the environment, and the process dies there as from
-//! `kill -9`; a production build has none of it.
+//! Crash points: places where dying must be harmless. A test names one in the environment, and the process aborts there
+//! as if by `kill -9`; a production build has none.
 
 #[cfg(feature = "dev")]
 mod armed {
@@ -12,7 +12,7 @@ mod armed {
         let armed = ARMED.get_or_init(|| std::env::var(VARIABLE).ok());
         if armed.as_deref() == Some(point) {
             eprintln!("crash point {point}");
-            // No destructor runs and nothing is flushed, as when the machine goes down.
+            // Abort: no destructor runs and nothing is flushed, as in a power loss.
             std::process::abort();
         }
     }
@@ -24,7 +24,7 @@ pub use armed::{VARIABLE, at};
 #[cfg(not(feature = "dev"))]
 pub fn at(_: &'static str) {}
 
-/// Every point there is. The crash test runs through all of them.
+/// All crash points. The crash test runs through every one.
 pub const POINTS: [&str; 15] = [
     "deposit.committed",
     "payment.signed",

@@ -1,4 +1,4 @@
-//! Clock and randomness, which the rest of the code is handed.
+//! Clock and randomness, passed to the rest of the code.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ pub fn system_env() -> Env {
     Env { clock, random, crash: crate::crash::at }
 }
 
-/// How this process is known to others: by what it does, and a number nobody else has.
+/// This process's identity for other processes: its activity and a random id.
 pub fn about(role: Role, does: &str, env: Env) -> About {
     let mut id = [0; 16];
     (env.random)(&mut id);

@@ -1,6 +1,7 @@
-//! The binary's parts: configuration, telemetry, wiring and subcommands.
+//! The `causeway` binary's library: configuration, telemetry, wiring and subcommands.
 //!
-//! This is the only crate that reads files, the environment, the clock or randomness; everything else is handed them.
+//! This is the only crate that reads files, the environment, the clock or randomness; the other crates receive them as
+//! arguments.
 
 pub mod assemble;
 pub mod cli;
@@ -17,6 +18,6 @@ pub mod served;
 pub mod service;
 pub mod telemetry;
 
-/// A quote is a few hundred small allocations, many freed by another thread than their own.
+/// mimalloc, because a quote makes a few hundred small allocations and many are freed by another thread.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! The configuration of a service on the local network: complete, in a file, as an operator would write it.
+//! The configuration of a service on the local network: complete, and in a file, as an operator would write it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -17,17 +17,17 @@ use crate::config::{
     OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
 };
 
-/// Feeds follow the chain's own clock here, so any age is a sign of a frozen one.
+/// Feeds follow the chain's own clock here, so a feed this old is frozen.
 const FEED_AGE_SECS: u64 = 3_600;
 
-/// Not a secret: it is in every log of `dev`.
+/// Not a secret: every log of `dev` shows it.
 pub const OPERATOR_TOKEN: &str = "local-operator-token";
 
-/// A service to be configured. Several may run on one network if each has its own wallets.
+/// Input for a service's configuration. Several services may run on one network if each has its own wallets.
 #[derive(Clone, Copy, Debug)]
 pub struct Local<'a> {
     pub devnet: &'a Devnet,
-    /// Where its keys and its configuration are written.
+    /// Folder for the keys and the configuration.
     pub folder: &'a Path,
     pub port: u16,
     pub rate_limits: bool,
@@ -37,11 +37,11 @@ pub struct Local<'a> {
     pub fillers: &'a [Account],
 }
 
-/// Writes the keys and says what the configuration is.
+/// Writes the key files and returns the configuration.
 pub fn config(local: Local<'_>) -> Result<Config> {
     let folder = local.folder;
     let order_key = key_file(folder, "order", local.orders.private_key)?;
-    // A key of its own, and the same at every start.
+    // The attestation key is a separate key, and the same at every start.
     let attestation_key = keccak256([b"attestation".as_slice(), local.orders.private_key.as_slice()].concat());
     let master_key = keccak256([b"master".as_slice(), local.orders.private_key.as_slice()].concat());
     let fillers = local.fillers.iter().enumerate();
@@ -103,7 +103,7 @@ fn token_file(folder: &Path) -> Result<Source> {
     Ok(Source { env: None, file: Some(path) })
 }
 
-/// Caps that nobody reaches by hand.
+/// The allocator's configuration, with caps that nobody reaches by hand.
 fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
     let tokens = devnet.chains.iter().flat_map(|chain| chain.tokens.iter().map(|token| token.symbol.to_lowercase()));
     let currencies: BTreeSet<String> = tokens.chain(["eth".to_owned()]).collect();
@@ -119,7 +119,7 @@ fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
     })
 }
 
-/// A file only its owner can read.
+/// Creates a file only its owner can read.
 pub fn private(path: &Path) -> Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
@@ -195,7 +195,7 @@ fn feed(address: Address) -> FeedConfig {
     FeedConfig { address, max_age_secs: FEED_AGE_SECS }
 }
 
-/// The solver holds what has a price; the rest is for the DEX.
+/// The solver holds tokens with a price feed; the others are traded on the DEX.
 fn token(token: &Token) -> TokenConfig {
     let class = match token.symbol.as_str() {
         "USDC" | "USDT" | "DAI" => ClassConfig::Stable,

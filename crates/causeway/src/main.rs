@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     match causeway::commands::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // To the terminal, not the log: whoever typed the command reads it.
+            // Errors of a command go to the terminal, not the log: the person who typed it reads them.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,16 +1,16 @@
-//! What one process is for. Several may serve one Postgres database, each with the keys of its role and no others.
+//! The role of a process. Several processes may serve one Postgres database, each with only the keys of its role.
 
 use clap::ValueEnum;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Role {
-    /// Answers callers. Holds no wallet's key.
+    /// Answers API callers. Holds no wallet's key.
     Api,
-    /// Follows the chains, fills and refunds; one at a time, the others stand by.
+    /// Follows the chains, fills and refunds. One is the leader, the others stand by.
     Worker,
-    /// Signs what leaves the depositories; one at a time, the others stand by.
+    /// Signs payouts from the depositories. One is the leader, the others stand by.
     Allocator,
-    /// All of it.
+    /// All roles in one process.
     #[default]
     All,
 }
@@ -25,17 +25,17 @@ impl Role {
         }
     }
 
-    /// Whether it quotes, which takes the order key.
+    /// The role quotes, which takes the order key.
     pub fn answers(self) -> bool {
         matches!(self, Self::Api | Self::All)
     }
 
-    /// Whether it pays, which takes the fillers' keys.
+    /// The role pays, which takes the fillers' keys.
     pub fn pays(self) -> bool {
         matches!(self, Self::Worker | Self::All)
     }
 
-    /// Whether it signs payouts, which takes the allocator's key.
+    /// The role signs payouts, which takes the allocator's key.
     pub fn allocates(self) -> bool {
         matches!(self, Self::Allocator | Self::All)
     }

@@ -1,5 +1,5 @@
-//! Whom the operator does not serve: lists of addresses, one per line; what follows a `#` is a comment. They are read
-//! again when they change.
+//! The operator's screening lists: files of addresses, one per line, with comments after `#`. A changed file is
+//! reloaded.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tracing::{error, info};
 
 use crate::config::Config;
 
-/// How soon a change is noticed.
+/// The interval at which the files are checked for changes.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 pub fn load(config: &Config) -> Result<Screening> {
@@ -30,7 +30,7 @@ pub fn load(config: &Config) -> Result<Screening> {
     })
 }
 
-/// Replaces the lists whenever their files change. A file that cannot be read leaves the old lists in force.
+/// Replaces the lists whenever their files change. An unreadable file leaves the old lists in force.
 pub async fn follow(solver: Arc<Solver>, config: Config, stop: CancellationToken) {
     let mut known = stamps(&config);
     loop {
@@ -46,18 +46,18 @@ pub async fn follow(solver: Arc<Solver>, config: Config, stop: CancellationToken
         match load(&config) {
             Ok(screening) => {
                 let (blocked, custodial) = (screening.blocked.len(), screening.custodial.len());
-                info!(blocked, custodial, "the screening lists were read again");
+                info!(blocked, custodial, "screening lists reloaded");
                 solver.screening.store(Arc::new(screening));
             }
             Err(failure) => {
                 counter!("causeway_screening_unreadable_total").increment(1);
-                error!("the screening lists changed and cannot be read, the old ones stay: {failure:#}");
+                error!("changed screening lists cannot be read, the old ones stay in force: {failure:#}");
             }
         }
     }
 }
 
-/// What tells that a file was written: its time and its length.
+/// Modification time and length of each file, which tell that it was written.
 fn stamps(config: &Config) -> Vec<Option<(SystemTime, u64)>> {
     let paths = [&config.screening.blocked, &config.screening.custodial].into_iter().flatten();
     let stamp = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! The service in a process of its own: run, killed and run again, by tests and by the chaos run.
+//! The service in a process of its own: started, killed and restarted by tests and by the chaos run.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -8,15 +8,15 @@ use anyhow::{Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long an orderly end may take.
+/// The longest an orderly shutdown may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// It dies with whoever started it.
+/// The process is killed when this is dropped.
 #[derive(Debug)]
 pub struct Served(Child);
 
 impl Served {
-    /// `program` runs the `causeway` binary; what it says goes where the caller has it go.
+    /// `program` runs the `causeway` binary; the caller decides where its output goes.
     pub fn start(mut program: Command, role: &str, config: &Path, crash_at: Option<&str>) -> Result<Self> {
         program.args(["serve", "--role", role, "--config"]).arg(config);
         if let Some(point) = crash_at {
@@ -29,7 +29,7 @@ impl Served {
         self.0.id()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, once the process has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.0.try_wait()?)
     }
@@ -45,13 +45,13 @@ impl Served {
         bail!("the process did not die in time")
     }
 
-    /// Asks it to end, as an operator would.
+    /// Sends SIGTERM, as an operator would, and waits for the end.
     pub async fn terminate(mut self) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         self.wait_until_dead(DRAIN_TIMEOUT).await
     }
 
-    /// Stops it where it stands, or lets it go on, as if nothing had been.
+    /// Sends a signal, such as SIGSTOP and SIGCONT to pause and resume the process.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill(Pid::from_raw(i32::try_from(self.0.id())?), signal)?)
     }
@@ -66,7 +66,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may have died on purpose.
+        // A test may have ended the process already.
         let _ = self.kill();
     }
 }

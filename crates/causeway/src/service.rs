@@ -1,4 +1,4 @@
-//! The running service: its tasks, its listener, and the orderly end of both.
+//! The running service: its tasks, its listener, and their orderly shutdown.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::env::about;
 use crate::role::Role;
 
-/// How long the tasks may take to end. What they had committed by then is sent after the next start.
+/// The longest the tasks may take to end. Payments committed but not yet sent are sent after the next start.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -29,12 +29,12 @@ pub struct Service {
     tasks: TaskTracker,
     store: Store,
     instance: Instance,
-    /// Beside a SQLite file: nobody else serves it.
+    /// The lock file beside a SQLite database: no other process serves it.
     _lock: Option<FileLock>,
 }
 
 impl Service {
-    /// A process that does everything.
+    /// Starts a process with all roles.
     pub async fn start(config: &Config, env: Env) -> Result<Self> {
         Self::start_as(config, Role::All, env).await
     }
@@ -48,7 +48,7 @@ impl Service {
         );
         let lock = store::lock(&database)?;
         if role.answers() {
-            // A wrong one should be known at the start, not when it is needed.
+            // A wrong master key fails at start-up, not when it is first used.
             config.master_key()?;
         }
         let store = Store::open(&database)?;
@@ -92,13 +92,13 @@ impl Service {
             limits: limits(config, &instance)?.map(Arc::new),
             metrics,
         });
-        // Who does not quote says how it is, and nothing else.
+        // A process that does not quote serves `/lives` and `/metrics` only.
         let router = if role.answers() { api::router(app) } else { api::operating_router(app) };
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
         let serve = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
         tasks.spawn(async move {
             if let Err(error) = serve.await {
-                error!(%error, "the listener ended");
+                error!(%error, "the HTTP listener failed");
             }
         });
         tasks.close();
@@ -106,7 +106,7 @@ impl Service {
         Ok(Self { address, solver, stop, tasks, store, instance, _lock: lock })
     }
 
-    /// Runs until a signal asks to stop, or the service itself has to.
+    /// Runs until a signal asks to stop, or the service stops itself.
     pub async fn run(self) -> Result<()> {
         tokio::select! {
             () = signal() => info!("stopping"),
@@ -115,23 +115,24 @@ impl Service {
         self.stop().await
     }
 
-    /// Ends the listener and the tasks in order.
+    /// Stops the listener and the tasks in order.
     pub async fn stop(self) -> Result<()> {
         self.stop.cancel();
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
-            warn!("some tasks did not end in time; what they committed is not lost");
+            warn!("some tasks did not end in time; their commits are safe");
         }
         match tokio::time::timeout(SHUTDOWN_TIMEOUT, self.instance.leave(&self.store)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                warn!(error = &error as &dyn std::error::Error, "others do not know yet that this one ends")
+                warn!(error = &error as &dyn std::error::Error, "this instance could not deregister; its row expires")
             }
-            Err(_) => warn!("others do not know yet that this one ends"),
+            Err(_) => warn!("this instance could not deregister; its row expires"),
         }
-        // Closed before we say so: what is copied or opened next is whole.
+        // The store is closed before this returns, so that a copy taken next, or the next process to open it, sees a
+        // whole database.
         drop(self.solver);
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.store.close()).await.is_err() {
-            warn!("the database is still in use");
+            warn!("the database did not close in time");
         }
         Ok(())
     }
@@ -177,7 +178,7 @@ fn limits(config: &Config, instance: &Instance) -> Result<Option<Limits>> {
     Ok(Some(Limits::new(allowance, instance.answering())))
 }
 
-/// A node of another chain would make us pay on the wrong one. One that is down may come up later.
+/// A node of another chain would make us pay on the wrong chain. A node that is down may come up later.
 async fn check_chains(solver: &Solver) -> Result<()> {
     for handle in solver.chains.values() {
         for answer in handle.nodes.chain_ids().await {
@@ -190,7 +191,7 @@ async fn check_chains(solver: &Solver) -> Result<()> {
                     )
                 }
                 Ok(_) => {}
-                Err(error) => warn!(chain.id = %handle.id(), %error, "an endpoint does not answer"),
+                Err(error) => warn!(chain.id = %handle.id(), %error, "an RPC endpoint does not answer"),
             }
         }
     }

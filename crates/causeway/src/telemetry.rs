@@ -9,9 +9,9 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::cli::LogFormat;
 
-/// Logs go to standard error, so that a command's own output can be piped. `RUST_LOG` chooses what is said.
+/// Logs go to standard error, so that a command's own output can be piped. `RUST_LOG` sets the filter.
 pub fn start_logging(format: LogFormat, default: &str) {
-    // The websocket library shouts at every lost connection, which the walker reports in its own words.
+    // The websocket library is silenced: the chain follower reports lost connections itself.
     let default = format!("{default},alloy_pubsub=off,alloy_transport_ws=off");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt()
@@ -19,14 +19,14 @@ pub fn start_logging(format: LogFormat, default: &str) {
         .with_writer(std::io::stderr)
         .with_span_events(FmtSpan::NONE)
         .with_target(false);
-    // A second start in one process, as in tests, keeps the first one's.
+    // A second start in one process, as in tests, keeps the first subscriber.
     let _ = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().try_init(),
     };
 }
 
-/// The metrics as text.
+/// Renders the metrics as text.
 pub fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
     let handle = recorder();
     Arc::new(move || {
@@ -35,8 +35,8 @@ pub fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
     })
 }
 
-/// Sums up what was timed, for as long as the service runs. Every single measurement is kept until then, and nobody may
-/// ever ask for the metrics.
+/// Folds recorded samples into the histograms for as long as the service runs. Every sample stays in memory until
+/// upkeep, and nobody may ever scrape the metrics.
 pub async fn keep_metrics() {
     const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
     loop {
@@ -45,13 +45,13 @@ pub async fn keep_metrics() {
     }
 }
 
-/// There is one recorder per process, whoever asks first.
+/// The process has one recorder, installed by the first caller.
 fn recorder() -> &'static PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     HANDLE.get_or_init(|| {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
-        // Fails only if another recorder is there, which then gets the figures.
+        // The call fails only if another recorder is installed, which then receives the metrics.
         let _ = metrics::set_global_recorder(recorder);
         handle
     })

@@ -1,4 +1,4 @@
--- Tables and columns by the names the code has for them.
+-- Renames tables and columns to the names used in the code.
 alter table execution rename to same_chain_tx;
 alter table same_chain_tx rename column execution_id to same_chain_tx_id;
 alter table second_look rename to rescan;

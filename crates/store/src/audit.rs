@@ -1,4 +1,4 @@
-//! What an audit reads: pages of rows, in order, from one snapshot.
+//! Reads for the audit: pages of rows, in order, from one snapshot.
 
 use alloy_primitives::{Address, B256};
 use domain::ids::{ChainId, OrderId};
@@ -8,7 +8,7 @@ use crate::depository_ledger::amount;
 use crate::payments::Purpose;
 use crate::{Row, StoreError, Tx, Value};
 
-/// A deposit as the database has it, with what an audit compares.
+/// A stored deposit, with the columns an audit compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deposit {
     pub tx: B256,
@@ -27,7 +27,7 @@ pub fn first_block(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, Store
     tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(None), |row| row.opt_uint(0))
 }
 
-/// Deposits behind a place, up to a block, in the order of their blocks.
+/// Deposits in a range of blocks, in the order of their blocks.
 pub fn deposits(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -55,7 +55,7 @@ pub fn deposits(
         .collect()
 }
 
-/// A payment that has left our hands.
+/// A stored payment, with the columns an audit compares.
 #[derive(Clone, Debug)]
 pub struct Payment {
     pub id: i64,
@@ -73,7 +73,7 @@ pub struct Payment {
     pub block_hash: Option<B256>,
 }
 
-/// Payments behind one, in order, whatever became of them.
+/// Payments after an id, in order and in any state.
 pub fn payments(tx: &mut Tx<'_>, after: i64, most: i64) -> Result<Vec<Payment>, StoreError> {
     let sql =
         "select payment_id, purpose, order_id, chain_id, wallet, nonce, target, recipient, currency, amount, state,
@@ -106,7 +106,7 @@ pub fn settled_twice(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, u64)>, 
     tx.rows(sql, &[Value::Int(most)])?.iter().map(|row| Ok((row.order_id(0)?, row.uint(1)?))).collect()
 }
 
-/// Settled orders whose settlement is not a payment of theirs.
+/// Settled orders whose settlement names no payment and no payout of theirs.
 pub fn settled_by_nothing(tx: &mut Tx<'_>, most: i64) -> Result<Vec<OrderId>, StoreError> {
     let sql = "select s.order_id from settlement s where not exists (select 1 from payment p
          where p.payment_id = s.payment_id and p.order_id = s.order_id and p.state <> 'void')
@@ -115,13 +115,13 @@ pub fn settled_by_nothing(tx: &mut Tx<'_>, most: i64) -> Result<Vec<OrderId>, St
     tx.rows(sql, &[Value::Int(most)])?.iter().map(|row| row.order_id(0)).collect()
 }
 
-/// The nonces of a wallet that are known: how many, the lowest, and the highest.
+/// The known nonces of a wallet: their count, the lowest and the highest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nonces {
     pub count: u64,
     pub lowest: Option<u64>,
     pub highest: Option<u64>,
-    /// Of those in a block that is taken in.
+    /// Nonces whose payment is in a block at or below the cursor.
     pub mined: u64,
 }
 
@@ -135,7 +135,7 @@ pub fn nonces(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, taken: u64) -> R
     })
 }
 
-/// What payouts take out of a deposit beyond what the deposit says of itself, or the other way round.
+/// A depository deposit and the amounts promised out of it, for comparison with its payouts.
 #[derive(Clone, Debug)]
 pub struct Promise {
     pub deposit: B256,
@@ -145,7 +145,7 @@ pub struct Promise {
     pub claimed: Amount,
 }
 
-/// Booked deposits behind a key, in the order of their keys.
+/// Booked deposits after a key, in the order of their keys.
 pub fn promises(tx: &mut Tx<'_>, after: B256, most: i64) -> Result<Vec<Promise>, StoreError> {
     let sql = "select deposit_key, amount, reimbursed, refunded, claimed from depository_deposit where deposit_key > $1
          order by deposit_key limit $2";
@@ -163,26 +163,26 @@ pub fn promises(tx: &mut Tx<'_>, after: B256, most: i64) -> Result<Vec<Promise>,
         .collect()
 }
 
-/// What payouts take out of a deposit: reimbursed and refunded.
+/// Amounts that payouts take out of a deposit, by kind: reimbursed or refunded.
 pub fn taken(tx: &mut Tx<'_>, deposit: B256) -> Result<Vec<(i64, Amount)>, StoreError> {
     let sql = "select kind, amount from payout_deposit where deposit_key = $1";
     tx.rows(sql, &[deposit.into()])?.iter().map(|row| Ok((row.int(0)?, amount(row, 1)?))).collect()
 }
 
-/// How many entries of the ledger are of claims that were paid.
+/// The number of ledger entries for paid claims.
 pub fn entries_of_claims(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "select count(*) from ledger_entry where amount > 0 and entry_id like 'paid:%'";
     tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// How many entries of the ledger have a fill as their cause.
+/// The number of ledger entries caused by a fill.
 pub fn entries_of_fills(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "select count(*) from ledger_entry where amount > 0 and (entry_id like 'sponsorship:%'
          or entry_id like 'fixed-rate:%' or entry_id like 'app-fee:%')";
     tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// How many have something that a user did alone.
+/// The number of ledger entries caused by a same-chain transaction.
 pub fn entries_of_same_chain(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "select count(*) from ledger_entry where amount > 0 and entry_id like 'alone-fee:%'";
     tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))

@@ -1,4 +1,4 @@
-//! The blocks we have taken in, and how far we are.
+//! The blocks we have applied, and the cursor.
 
 use alloy_primitives::B256;
 use domain::ids::ChainId;
@@ -17,7 +17,7 @@ pub fn cursor(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<Cursor>, StoreEr
     row.map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? })).transpose()
 }
 
-/// Everything of this block is stored: the next start begins behind it.
+/// Moves the cursor to a fully stored block: the next start begins after it.
 pub fn advance(tx: &mut Tx<'_>, chain: ChainId, to: Cursor, time: Timestamp, keep: u64) -> Result<(), StoreError> {
     tx.execute(
         "insert into block (chain_id, number, hash, time) values ($1, $2, $3, $4)
@@ -51,13 +51,13 @@ pub fn recent(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Cursor>,
     .collect()
 }
 
-/// Forgets what stands above the fork.
+/// Deletes the blocks above the fork.
 pub fn rewind(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreError> {
     tx.execute("delete from block where chain_id = $1 and number > $2", &[chain.0.try_into()?, to.number.try_into()?])?;
     set_cursor(tx, chain, to)
 }
 
-/// The hash of a block we have taken in, as long as it is kept.
+/// The hash of an applied block, as long as it is kept.
 pub fn hash_of(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<Option<B256>, StoreError> {
     let row = tx.row(
         "select hash from block where chain_id = $1 and number = $2",
@@ -66,7 +66,7 @@ pub fn hash_of(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<Option<B2
     row.map(|row| row.b256(0)).transpose()
 }
 
-/// The time of a block we have taken in, as long as it is kept.
+/// The time of an applied block, as long as it is kept.
 pub fn time_of(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<Option<Timestamp>, StoreError> {
     let row = tx.row(
         "select time from block where chain_id = $1 and number = $2",
@@ -75,7 +75,7 @@ pub fn time_of(tx: &mut Tx<'_>, chain: ChainId, number: u64) -> Result<Option<Ti
     row.map(|row| row.time(0)).transpose()
 }
 
-/// The last block whose logs were read a second time.
+/// The last block that was rescanned.
 pub fn rescanned(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, StoreError> {
     let row = tx.row("select number from rescan where chain_id = $1", &[chain.0.try_into()?])?;
     row.map(|row| row.uint(0)).transpose()

@@ -1,4 +1,4 @@
-//! What the worker has found out about a chain, for the processes that are not the worker.
+//! The worker's view of each chain, for the other processes.
 
 use domain::ids::ChainId;
 
@@ -7,13 +7,13 @@ use crate::{StoreError, Tx, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainState {
     pub chain: ChainId,
-    /// Of the worker's lease it was written under.
+    /// Epoch of the worker's lease under which the row was written.
     pub epoch: i64,
-    /// Why no payments are made there.
+    /// The reason why no payments are made on the chain.
     pub refusing: Option<String>,
 }
 
-/// Written by whoever is the worker now.
+/// Written by the current worker.
 pub fn put(tx: &mut Tx<'_>, chain: ChainId, refusing: Option<&str>) -> Result<(), StoreError> {
     tx.execute(
         "insert into chain_state (chain_id, epoch, refusing)

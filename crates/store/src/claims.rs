@@ -1,4 +1,4 @@
-//! Withdrawals of app balances, from the question to the end of their payment.
+//! Withdrawals of app balances, from the challenge to the end of their payment.
 
 use alloy_primitives::{Address, B256};
 use domain::claim::State;
@@ -9,12 +9,12 @@ use domain::time::Timestamp;
 use crate::columns::unknown;
 use crate::{Row, StoreError, Tx, Value};
 
-/// Of questions that nobody answered, removed with every new one.
+/// Expired unsigned claims removed with every new one.
 const PRUNED: i64 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What the wallet signs, and what its payment carries.
+    /// The digest the wallet signs, carried by its payment.
     pub id: B256,
     pub wallet: Address,
     pub recipient: Address,
@@ -54,7 +54,7 @@ fn from_row(row: &Row) -> Result<ClaimRow, StoreError> {
     Ok(ClaimRow { sequence: row.int(0)?, claim, state, created_at: row.time(9)? })
 }
 
-/// Notes a claim, in the place of some that ran out unanswered. `false` means that it is there already.
+/// Inserts a claim and prunes some that expired unsigned. `false` means that the claim exists already.
 pub fn put(tx: &mut Tx<'_>, claim: &Claim, state: State, now: Timestamp) -> Result<bool, StoreError> {
     tx.execute(
         "delete from claim where sequence in
@@ -84,7 +84,7 @@ pub fn find(tx: &mut Tx<'_>, id: B256) -> Result<Option<ClaimRow>, StoreError> {
     tx.row(sql, &[id.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// The same, held until the unit ends.
+/// Finds the claim and locks its row until the unit ends.
 pub fn lock(tx: &mut Tx<'_>, id: B256) -> Result<Option<ClaimRow>, StoreError> {
     let sql = concat!("select ", columns!(), " from claim c where c.claim_id = $1 {for_update}");
     tx.row(sql, &[id.into()])?.as_ref().map(from_row).transpose()
@@ -102,11 +102,11 @@ pub fn set_state(tx: &mut Tx<'_>, id: B256, state: State, now: Timestamp) -> Res
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub stored: ClaimRow,
-    /// Of its newest payment, once nodes were given it.
+    /// Transaction hash of the newest payment, once nodes received it.
     pub tx: Option<B256>,
 }
 
-/// The claims that a wallet has signed for, newest first, before a sequence number where one is given.
+/// The signed claims of a wallet, newest first, before a sequence number if one is given.
 pub fn of_wallet(tx: &mut Tx<'_>, wallet: Address, before: Option<i64>, most: u16) -> Result<Vec<Listed>, StoreError> {
     let sql = concat!(
         "select ",
@@ -121,7 +121,7 @@ pub fn of_wallet(tx: &mut Tx<'_>, wallet: Address, before: Option<i64>, most: u1
         .collect()
 }
 
-/// The claims that were signed for behind one, in order.
+/// Signed claims after a sequence number, in order.
 pub fn after(tx: &mut Tx<'_>, sequence: i64, most: i64) -> Result<Vec<ClaimRow>, StoreError> {
     let sql = concat!(
         "select ",

@@ -1,23 +1,23 @@
-//! What our own tables keep in a column beyond the plain types.
+//! Column types of our own tables beyond the plain ones.
 
 use domain::money::Amount;
 
 use crate::{Row, StoreError};
 
 impl Row {
-    /// An on-chain amount, which is decimal text: it is never compared or summed in SQL.
+    /// An on-chain amount, stored as decimal text: it is never compared or summed in SQL.
     pub fn amount(&self, index: usize) -> Result<Amount, StoreError> {
         self.text(index)?.parse().map_err(|_| unknown(index, "an amount"))
     }
 }
 
-/// The column holds a text that this build does not know.
+/// The error for a column text that this build does not know.
 pub(crate) fn unknown(index: usize, wanted: &'static str) -> StoreError {
     StoreError::Column { index, wanted, found: "another text" }
 }
 
 impl StoreError {
-    /// The database was out of reach or overloaded, which says nothing about the unit: it may be tried again later.
+    /// The database was unreachable or overloaded, which says nothing about the unit: it may be retried later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Busy
@@ -27,7 +27,7 @@ impl StoreError {
             | Self::CommitUnknown
             | Self::Contended { .. }
             | Self::Unavailable(_) => true,
-            // A constraint or a wrong type is about the row; all else is about the database.
+            // A constraint or type error is about the row; every other error is about the database.
             Self::Sqlite(error) => {
                 use rusqlite::ErrorCode::{ConstraintViolation, TypeMismatch};
                 !matches!(error.sqlite_error_code(), None | Some(ConstraintViolation | TypeMismatch))

@@ -1,4 +1,4 @@
-//! Recipients that are contracts: learnt by who quotes, needed by who pays.
+//! Recipients that are contracts: recorded when quoting, read when paying.
 
 use alloy_primitives::Address;
 use domain::ids::ChainId;
@@ -6,10 +6,10 @@ use domain::time::Timestamp;
 
 use crate::{StoreError, Tx};
 
-/// Rows deleted at a time.
+/// Rows deleted per prune.
 const ROWS_PER_PRUNE: i64 = 500;
 
-/// Seen again, it is kept for longer.
+/// Records a contract. Recording it again keeps it for longer.
 pub fn note(tx: &mut Tx<'_>, chain: ChainId, address: Address, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into contract_account (chain_id, address, seen_at) values ($1, $2, $3)
@@ -27,7 +27,7 @@ pub fn is_known(tx: &mut Tx<'_>, chain: ChainId, address: Address) -> Result<boo
     Ok(row.is_some())
 }
 
-/// Forgets some of those that nobody was quoted for since then.
+/// Deletes some contracts that no quote has named since then.
 pub fn prune(tx: &mut Tx<'_>, before: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "delete from contract_account where seen_at < $1 and address in

@@ -1,4 +1,4 @@
-//! The allocator's book of what is in the depositories, and of what proves that it may leave them.
+//! The allocator's depository ledger: the money in the depositories, and the evidence that lets it leave.
 
 use alloy_primitives::{Address, B256, U256};
 use domain::ids::{ChainId, OrderId};
@@ -11,7 +11,7 @@ use crate::columns::unknown;
 use crate::payments::Purpose;
 use crate::{Row, StoreError, Tx, Value};
 
-/// A final deposit, as the allocator itself read it.
+/// A final deposit, as read by the allocator itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deposit {
     pub key: B256,
@@ -30,7 +30,7 @@ pub struct Deposit {
     pub amount: Amount,
 }
 
-/// A deposit and what was promised out of it.
+/// A deposit and the amounts promised out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub deposit: Deposit,
@@ -40,20 +40,20 @@ pub struct Held {
 }
 
 impl Held {
-    /// What is not promised yet.
+    /// The amount not promised yet.
     pub fn left(&self) -> Amount {
         self.deposit.amount.saturating_sub(self.reimbursed).saturating_sub(self.refunded)
     }
 }
 
-/// How an order ended.
+/// The way an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Fill,
     Refund,
-    /// Of a deposit that paid for no order, from our own funds.
+    /// The return of a deposit that paid for no order, from our own funds.
     Return,
-    /// The same, out of the depository.
+    /// The same return, out of the depository.
     Depository,
 }
 
@@ -82,7 +82,7 @@ impl Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settlement {
     pub key: B256,
-    /// For a return, the deposit's return key.
+    /// The order id; for a return, the deposit's return key.
     pub order: OrderId,
     pub deposit: B256,
     pub ending: Ending,
@@ -90,7 +90,7 @@ pub struct Settlement {
     pub tx: B256,
 }
 
-/// 32 bytes, big-endian: what constraints can compare.
+/// Encodes an amount as 32 big-endian bytes, which SQL constraints can compare.
 pub(crate) fn word(amount: Amount) -> Value {
     Value::Bytes(amount.units().to_be_bytes_vec())
 }
@@ -145,13 +145,13 @@ pub fn set_cursor(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), Sto
     Ok(())
 }
 
-/// Where the book of a chain may begin at the latest: below every deposit anyone knows of.
+/// The block of the first known deposit, the latest point at which the depository ledger may begin.
 pub fn first_deposit(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<u64>, StoreError> {
     let row = tx.row("select min(block_number) from deposit where chain_id = $1", &[chain.0.try_into()?])?;
     row.map_or(Ok(None), |row| row.opt_uint(0))
 }
 
-/// Books a deposit. `false` means that it is in the book.
+/// Books a deposit. `false` means that it is booked already.
 pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<bool, StoreError> {
     let row = tx.row(
         "insert into depository_deposit (deposit_key, chain_id, tx_hash, ordinal, block_number, block_hash, block_time,
@@ -208,7 +208,7 @@ pub fn set_total(tx: &mut Tx<'_>, chain: ChainId, currency: Address, total: Tota
     Ok(())
 }
 
-/// The deposit, held until the unit ends.
+/// Finds the deposit and locks its row until the unit ends.
 pub fn lock(tx: &mut Tx<'_>, key: B256) -> Result<Option<Held>, StoreError> {
     let sql = concat!("select ", columns!(), " where v.deposit_key = $1 {for_update}");
     tx.row(sql, &[key.into()])?.as_ref().map(from_row).transpose()
@@ -219,7 +219,7 @@ pub fn find(tx: &mut Tx<'_>, key: B256) -> Result<Option<Held>, StoreError> {
     tx.row(sql, &[key.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// A deposit and the transaction that the solver says settled it. Only ids are taken from the solver's tables.
+/// A deposit and the transaction that, by the solver's tables, settled it. Only ids are taken from those tables.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub held: Held,
@@ -229,7 +229,7 @@ pub struct Claim {
     pub tx: B256,
 }
 
-/// Deposits whose order, or whose return, has a final payment.
+/// Unsettled deposits whose order, or whose return, has a final payment.
 pub fn claims(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Claim>, StoreError> {
     let sql = "select s.order_id, p.purpose, p.chain_id, p.tx_hash, v.deposit_key from depository_deposit v
          join deposit d on d.chain_id = v.chain_id and d.tx_hash = v.tx_hash and d.ordinal = v.ordinal
@@ -255,7 +255,7 @@ pub fn claims(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Claim>, 
     Ok(claims)
 }
 
-/// Deposits that the solver wants returned and cannot return from its own funds.
+/// Deposits the solver wants returned and cannot return from its own funds.
 pub fn unreturned(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held>, StoreError> {
     let sql = concat!(
         "select ",
@@ -269,7 +269,7 @@ pub fn unreturned(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held
     tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// Deposits of orders that the solver wants refunded and leaves to the depository; those not looked at for long first.
+/// Deposits of orders whose refund the solver leaves to the depository; the longest unexamined first.
 pub fn refundable(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held>, StoreError> {
     let sql = concat!(
         "select ",
@@ -284,7 +284,7 @@ pub fn refundable(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Held
     tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// It is not decided yet: others have their turn before it is looked at again.
+/// Postpones an undecided deposit: others have their turn before it is examined again.
 pub fn postpone(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update depository_deposit set refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
@@ -299,7 +299,7 @@ pub fn under(tx: &mut Tx<'_>, order: OrderId, most: i64) -> Result<Vec<Held>, St
     tx.rows(sql, &[order.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// Settled deposits of which something is left to reimburse and that are in no batch yet, oldest first.
+/// Settled deposits with an amount left to reimburse and in no batch yet, oldest first.
 pub fn reimbursable(tx: &mut Tx<'_>, chain: ChainId, currency: Address, most: i64) -> Result<Vec<Held>, StoreError> {
     let sql = concat!(
         "select ",
@@ -311,7 +311,7 @@ pub fn reimbursable(tx: &mut Tx<'_>, chain: ChainId, currency: Address, most: i6
     tx.rows(sql, &[chain.0.try_into()?, currency.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// Notes how a deposit was settled. `false` means that the deposit, the order or the transaction is taken.
+/// Records the settlement of a deposit. `false` means that the deposit, the order or the transaction is taken.
 pub fn settle(tx: &mut Tx<'_>, settlement: &Settlement, now: Timestamp) -> Result<bool, StoreError> {
     let row = tx.row(
         "insert into depository_settlement (settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash, at)
@@ -329,7 +329,7 @@ pub fn settle(tx: &mut Tx<'_>, settlement: &Settlement, now: Timestamp) -> Resul
     Ok(row.is_some())
 }
 
-/// Whether a deposit has gone back, or goes back, out of the depository: then nobody else returns it.
+/// True if a deposit was returned, or is being returned, out of the depository: then nobody else returns it.
 pub fn goes_back(tx: &mut Tx<'_>, return_key: B256) -> Result<bool, StoreError> {
     let row = tx.row(
         "select v.deposit_key from depository_deposit v left join depository_settlement s on s.deposit_key = v.deposit_key
@@ -340,14 +340,14 @@ pub fn goes_back(tx: &mut Tx<'_>, return_key: B256) -> Result<bool, StoreError> 
     Ok(row.is_some())
 }
 
-/// How a deposit was settled.
+/// The settlement of a deposit.
 pub fn settlement_of(tx: &mut Tx<'_>, deposit: B256) -> Result<Option<Settlement>, StoreError> {
     let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from depository_settlement
                where deposit_key = $1";
     tx.row(sql, &[deposit.into()])?.as_ref().map(settlement).transpose()
 }
 
-/// How an order was settled.
+/// The settlement of an order.
 pub fn settlement_for(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Settlement>, StoreError> {
     let sql = "select settlement_key, order_id, deposit_key, outcome, chain_id, tx_hash from depository_settlement
                where order_id = $1";
@@ -365,13 +365,13 @@ fn settlement(row: &Row) -> Result<Settlement, StoreError> {
     })
 }
 
-/// It goes back out of the depository.
+/// Marks a deposit as being returned out of the depository.
 pub fn set_returning(tx: &mut Tx<'_>, key: B256) -> Result<(), StoreError> {
     tx.execute("update depository_deposit set settled = 3 where deposit_key = $1", &[key.into()])?;
     Ok(())
 }
 
-/// It went back: what was kept for gas may be reimbursed, and the solver waits for nobody any more.
+/// Marks a deposit as returned: the amount kept for gas may be reimbursed, and the solver's return is no longer due.
 pub fn set_returned(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<(), StoreError> {
     set_settled(tx, deposit.key)?;
     tx.execute(
@@ -381,13 +381,13 @@ pub fn set_returned(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<(), StoreError
     Ok(())
 }
 
-/// It may be reimbursed from now on.
+/// Marks a deposit as settled: it may be reimbursed from now on.
 pub fn set_settled(tx: &mut Tx<'_>, key: B256) -> Result<(), StoreError> {
     tx.execute("update depository_deposit set settled = 1, refusal = null where deposit_key = $1", &[key.into()])?;
     Ok(())
 }
 
-/// No proof was good enough: it is set aside.
+/// Sets a deposit aside because no proof was good enough.
 pub fn refuse(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update depository_deposit set settled = 2, refusal = $2, refused_at = $3 where deposit_key = $1 and settled = 0",
@@ -396,7 +396,7 @@ pub fn refuse(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(
     Ok(())
 }
 
-/// Takes up again what was set aside before a moment.
+/// Reopens deposits that were set aside before a moment.
 pub fn rescan_range(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update depository_deposit set settled = 0 where chain_id = $1 and settled = 2 and refused_at < $2",
@@ -410,7 +410,7 @@ pub fn refusals(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
     tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// Promises part of a deposit. The constraint refuses what is more than came in.
+/// Promises part of a deposit. A constraint refuses more than was deposited.
 pub fn promise(tx: &mut Tx<'_>, held: &Held, reimburse: Amount, refund: Amount) -> Result<(), StoreError> {
     let add = |a: Amount, b: Amount| a.checked_add(b).map_err(|_| StoreError::OutOfRange("a promise"));
     let (reimbursed, refunded) = (add(held.reimbursed, reimburse)?, add(held.refunded, refund)?);
@@ -421,7 +421,7 @@ pub fn promise(tx: &mut Tx<'_>, held: &Held, reimburse: Amount, refund: Amount) 
     Ok(())
 }
 
-/// The quote of an order, from which it is built again: its hash has to be the order's id.
+/// The quote of an order, from which the order is rebuilt: its hash has to be the order's id.
 pub fn quote_of(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Quote>, StoreError> {
     let request = tx.row("select quote from request where order_id = $1", &[order.into()])?;
     let row = match request {

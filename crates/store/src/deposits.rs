@@ -1,4 +1,4 @@
-//! Deposits as the chains showed them, and what each was used for.
+//! Deposits as seen on the chains, and the order each was used for.
 
 use alloy_primitives::{Address, B256};
 use domain::deposit::State;
@@ -13,26 +13,26 @@ use crate::{Row, StoreError, Tx, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DepositId(pub i64);
 
-/// A deposit in the block it stands in.
+/// A deposit in its current block.
 #[derive(Clone, Debug)]
 pub struct Deposit {
     pub chain: ChainId,
     pub tx: B256,
-    /// Its place among the deposits of its transaction: unlike a log index, it survives a reorg.
+    /// The deposit's index among those of its transaction: unlike a log index, it survives a reorg.
     pub ordinal: u32,
     pub log_index: u64,
     pub block_number: u64,
     pub block_hash: B256,
     pub block_time: Timestamp,
     pub order_id: Option<OrderId>,
-    /// The id it carries, whether or not that is an order we know: trailing bytes can look like one.
+    /// The id the deposit carries, known as an order or not: trailing bytes can look like an id.
     pub claim: Option<OrderId>,
     pub depositor: Address,
     pub payer: Address,
     pub sender: Address,
     pub currency: Address,
     pub amount: Amount,
-    /// The block with which enough stand on it.
+    /// The block number at which the deposit has enough confirmations.
     pub ripe_at: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct DepositRow {
     pub id: DepositId,
     pub state: State,
     pub deposit: Deposit,
-    /// Why it pays for no order, where it does not.
+    /// The reason why it pays for no order, if it does not.
     pub refused: Option<FailReason>,
 }
 
@@ -79,7 +79,7 @@ fn from_row(row: &Row) -> Result<DepositRow, StoreError> {
     })
 }
 
-/// Stores what is new. `None` means the deposit was already there, whatever block it stands in.
+/// Inserts a new deposit. `None` means the deposit was already stored, in whatever block.
 pub fn insert(tx: &mut Tx<'_>, deposit: &Deposit, now: Timestamp) -> Result<Option<DepositId>, StoreError> {
     let row = tx.row(
         "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,
@@ -123,13 +123,13 @@ pub fn set_state(tx: &mut Tx<'_>, id: DepositId, state: State) -> Result<(), Sto
     Ok(())
 }
 
-/// A reorg took it away, at this moment.
+/// Records the time at which a reorg removed the deposit.
 pub fn set_gone_at(tx: &mut Tx<'_>, id: DepositId, now: Timestamp) -> Result<(), StoreError> {
     tx.execute("update deposit set gone_at = $2 where deposit_id = $1", &[id.0.into(), now.into()])?;
     Ok(())
 }
 
-/// A known deposit stands in another block now, where its transaction may have done something else.
+/// Moves a known deposit to another block, in which its transaction may have had other effects.
 pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Result<(), StoreError> {
     tx.execute(
         "update deposit set state = $2, log_index = $3, block_number = $4, block_hash = $5, block_time = $6,
@@ -156,18 +156,18 @@ pub fn moved(tx: &mut Tx<'_>, id: DepositId, to: &Deposit, state: State) -> Resu
     Ok(())
 }
 
-/// Notes why a deposit pays for no order. It waits to be returned.
+/// Records why a deposit pays for no order. It waits to be returned.
 pub fn refuse(tx: &mut Tx<'_>, id: DepositId, reason: FailReason) -> Result<(), StoreError> {
     tx.execute("update deposit set refused = $2 where deposit_id = $1", &[id.0.into(), reason.as_str().into()])?;
     Ok(())
 }
 
-/// Whether a deposit has to be sent back.
+/// The state of a deposit's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnDue {
     No,
     Yes,
-    /// Only a person can do it.
+    /// Only a person can return it.
     Parked,
 }
 
@@ -181,7 +181,7 @@ pub fn set_return_due(tx: &mut Tx<'_>, id: DepositId, due: ReturnDue) -> Result<
     Ok(())
 }
 
-/// How many deposits of a transaction are known and stand in a block.
+/// The number of stored deposits of a transaction that are in a block.
 pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, StoreError> {
     let row = tx.row(
         "select count(*) from deposit where chain_id = $1 and tx_hash = $2 and state <> 'gone'",
@@ -190,7 +190,7 @@ pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, Stor
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// Deposits that wait to be sent back, oldest first.
+/// Deposits due to be returned, oldest first.
 pub fn to_return(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
@@ -213,7 +213,7 @@ pub fn use_as_input(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bo
     Ok(row.is_some())
 }
 
-/// The deposit that pays an order's input. A refund keeps the tie: it says which deposit went back.
+/// The deposit that pays an order's input. A refund keeps the tie, which records the refunded deposit.
 pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
@@ -223,13 +223,13 @@ pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<DepositRow>, S
     tx.row(sql, &[order.0.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// Frees an order's input of a deposit that a reorg took away.
+/// Frees the order's input of a deposit that a reorg removed.
 pub fn release(tx: &mut Tx<'_>, id: DepositId) -> Result<(), StoreError> {
     tx.execute("delete from deposit_use where deposit_id = $1", &[id.0.into()])?;
     Ok(())
 }
 
-/// Deposits in a state at or below a block, oldest first. What was set aside is not among them.
+/// Deposits in a state, at or below a block, oldest first. Refused deposits not yet confirmed are left out.
 pub fn ripe(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -247,7 +247,7 @@ pub fn ripe(
     tx.rows(sql, &args)?.iter().map(from_row).collect()
 }
 
-/// Deposits on which enough blocks stand by now, oldest first. What was set aside is not among them.
+/// Deposits with enough confirmations by now, oldest first. Refused deposits are left out.
 pub fn to_confirm(tx: &mut Tx<'_>, chain: ChainId, number: u64, most: i64) -> Result<Vec<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",
@@ -258,7 +258,7 @@ pub fn to_confirm(tx: &mut Tx<'_>, chain: ChainId, number: u64, most: i64) -> Re
     tx.rows(sql, &[chain.0.try_into()?, number.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// Requests that wait for a deposit which a reorg took away before this time, and have no other in sight.
+/// Requests that wait for a deposit which a reorg removed before this time, and have no other deposit.
 pub fn lost(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp, most: i64) -> Result<Vec<RequestId>, StoreError> {
     tx.rows(
         "select distinct r.request_id from deposit d join request r on r.order_id = d.order_id
@@ -272,7 +272,7 @@ pub fn lost(tx: &mut Tx<'_>, chain: ChainId, before: Timestamp, most: i64) -> Re
     .collect()
 }
 
-/// Deposits above a block that a reorg took away.
+/// Deposits above a block, removed by a reorg.
 pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<Vec<DepositRow>, StoreError> {
     let sql = concat!(
         "select ",

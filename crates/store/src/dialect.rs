@@ -1,7 +1,7 @@
-//! The one place that knows how the two engines spell things differently.
+//! The SQL dialects: the only place that knows how the two engines differ.
 //!
-//! Statements are written once, with `$1` parameters and the named fragments below. What differs in behaviour (type
-//! of a sum, time of the database) is hidden here too, so that no statement asks which engine it runs on.
+//! Statements are written once, with `$1` parameters and the named fragments below. Differences in behaviour (type of a
+//! sum, time of the database) are hidden here too, so that no statement asks which engine it runs on.
 
 use std::borrow::Cow;
 
@@ -13,16 +13,16 @@ pub enum Dialect {
     Postgres,
 }
 
-/// Name, SQLite, Postgres.
+/// Name, SQLite text, Postgres text.
 const FRAGMENTS: [(&str, &str, &str); 6] = [
     ("bytes", "blob", "bytea"),
     ("identity", "integer primary key autoincrement", "bigint generated always as identity primary key"),
-    // SQLite has one writer: whoever runs holds every row.
+    // SQLite has one writer, so a running unit holds every row.
     ("for_update", "", "for update"),
     ("for_share", "", "for share"),
-    // Whoever listens hears of it once the unit is committed. SQLite has nobody else to tell.
+    // Listeners are notified when the unit commits. On SQLite there is no other process to notify.
     ("wake", "select 1", "select pg_notify('causeway', '')"),
-    // Leases go by the database's clock, whichever machine asks.
+    // Leases use the database's clock, independent of the machine that asks.
     (
         "now_ms",
         "cast(unixepoch('subsec') * 1000 as integer)",
@@ -31,7 +31,7 @@ const FRAGMENTS: [(&str, &str, &str); 6] = [
 ];
 
 impl Dialect {
-    /// Spells a statement for this engine. Quoted text is left alone.
+    /// Expands a statement for this engine. Quoted text is left alone.
     pub fn expand(self, sql: &str) -> Result<String, StoreError> {
         let mut out = String::with_capacity(sql.len() + 32);
         let mut rest = sql;
@@ -47,11 +47,11 @@ impl Dialect {
                 out.push_str(self.fragment(&rest[1..end]).ok_or_else(|| bad("unknown fragment", sql))?);
                 rest = &rest[end + 1..];
             } else if rest.starts_with('$') {
-                // In SQLite `$1` is a name, numbered by first appearance; `?1` is the first parameter.
+                // In SQLite `$1` is a named parameter, numbered by first appearance; `?1` is the first parameter.
                 out.push(if self == Self::Sqlite { '?' } else { '$' });
                 rest = &rest[1..];
             } else if rest.starts_with("--") {
-                // A comment may hold an apostrophe.
+                // A comment is dropped, because it may hold an apostrophe.
                 rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
             } else {
                 out.push('-');

@@ -1,4 +1,4 @@
-//! Money that must go out and could not yet.
+//! Due payments: money that must go out and could not yet.
 
 use alloy_primitives::{Address, B256};
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 use crate::payments::Purpose;
 use crate::{Row, StoreError, Tx, Value};
 
-/// One payment to be made, before it has a lane and a nonce.
+/// A payment to be made, before it has a lane and a nonce.
 #[derive(Clone, Debug)]
 pub struct Due {
     pub purpose: Purpose,
@@ -16,10 +16,10 @@ pub struct Due {
     pub request: RequestId,
     pub order: OrderId,
     pub chain: ChainId,
-    /// Zero for the native currency.
+    /// The token address; zero for the native currency.
     pub currency: Address,
     pub recipient: Address,
-    /// For a refund, the whole deposit: its gas is taken off when it is paid.
+    /// The amount to pay; for a refund, the whole deposit: its gas is deducted when it is paid.
     pub amount: Amount,
     pub since: Timestamp,
 }
@@ -38,7 +38,7 @@ fn from_row(row: &Row) -> Result<Due, StoreError> {
     })
 }
 
-/// Keeps what could not be paid, with the reason; a second try only renews the reason.
+/// Stores a due payment with the reason why it waits; a second attempt only updates the reason.
 pub fn put(tx: &mut Tx<'_>, due: &Due, reason: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into due (purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, reason,
@@ -66,20 +66,20 @@ pub fn remove(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), St
     Ok(())
 }
 
-/// All that is due for a request, whatever its purpose.
+/// Removes everything due for a request, of any purpose.
 pub fn withdraw(tx: &mut Tx<'_>, request: RequestId) -> Result<(), StoreError> {
     tx.execute("delete from due where request_id = $1", &[request.0.into()])?;
     Ok(())
 }
 
-/// What only a person can help is no longer tried.
+/// Parks a due payment that only a person can resolve: it is not retried.
 pub fn park(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
     let args = [purpose.as_str().into(), subject.into()];
     tx.execute("update due set parked = 1 where purpose = $1 and subject = $2", &args)?;
     Ok(())
 }
 
-/// It is not for our own funds: it goes out of the depository.
+/// Leaves the payment to the depository instead of our own funds.
 pub fn leave_to_depository(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
     let args = [purpose.as_str().into(), subject.into()];
     tx.execute("update due set from_depository = 1, parked = 0 where purpose = $1 and subject = $2", &args)?;
@@ -91,7 +91,7 @@ pub fn is_left_to_depository(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -
     Ok(tx.row("select due_id from due where purpose = $1 and subject = $2 and from_depository = 1", &args)?.is_some())
 }
 
-/// Nobody signs for the depository of this chain any more.
+/// Returns a chain's due payments to our own funds: nobody signs for its depository any more.
 pub fn take_back(tx: &mut Tx<'_>, chain: ChainId) -> Result<(), StoreError> {
     tx.execute(
         "update due set from_depository = 0 where chain_id = $1 and from_depository = 1",
@@ -100,14 +100,14 @@ pub fn take_back(tx: &mut Tx<'_>, chain: ChainId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Says anew what it waits for.
+/// Updates the reason why a due payment waits.
 pub fn explain(tx: &mut Tx<'_>, purpose: Purpose, subject: B256, reason: &str) -> Result<(), StoreError> {
     let args = [purpose.as_str().into(), subject.into(), reason.into()];
     tx.execute("update due set reason = $3 where purpose = $1 and subject = $2", &args)?;
     Ok(())
 }
 
-/// What is owed on a chain out of our own funds, by currency; bounded, and more than that is not going to be promised anyway.
+/// Amounts due on a chain out of our own funds, by currency; bounded, and more than that would not be promised anyway.
 pub fn amounts(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<(Address, Amount)>, StoreError> {
     tx.rows(
         "select currency, amount from due where chain_id = $1 and from_depository = 0 limit 10000",
@@ -118,7 +118,7 @@ pub fn amounts(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<(Address, Amount)>
     .collect()
 }
 
-/// What waits for our own funds on a chain: fills before refunds, claims last, longest untried first.
+/// Due payments from our own funds on a chain: fills before refunds, claims last, longest untried first.
 pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreError> {
     tx.rows(
         "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at

@@ -1,7 +1,7 @@
 //! The store's handle and its queues.
 //!
-//! Units of work wait in two bounded queues, money before quotes, and run on threads of their own; the engines below
-//! differ only in how those threads write. A caller that hangs up undoes nothing: once queued, a unit runs to its end.
+//! Units of work wait in two bounded queues, money before quotes, and run on their own threads; the engines below
+//! differ only in how those threads write. Cancelling the caller undoes nothing: a queued unit runs to its end.
 
 mod checkpoint;
 mod group_commit;
@@ -42,18 +42,18 @@ use unit::{Pending, ReadUnit, Unit};
 use crate::instances::{Fence, Lease};
 use crate::{DatabaseUrl, Dialect, Options, StoreError, Tx, leases, migrate};
 
-/// Units that may wait before `write` makes its caller wait too: about a quarter of a second of work.
+/// Queued units before `write` makes its caller wait: about a quarter of a second of work.
 const MONEY_QUEUE: usize = 1024;
-/// Quotes that may wait before `write_quote` answers [`StoreError::Busy`].
+/// Queued quotes before `write_quote` answers [`StoreError::Busy`].
 const QUOTE_QUEUE: usize = 4096;
-/// Reads that may wait before `read` makes its caller wait too.
+/// Queued reads before `read` makes its caller wait.
 const READ_QUEUE: usize = 1024;
 
-/// A handle to the database. Clones share it; when the last is dropped, the threads finish what is queued and stop.
+/// A handle to the database. Clones share it; when the last is dropped, the threads drain the queues and stop.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
-    /// The lease that what is written here is written under.
+    /// The lease under which this handle writes.
     fence: Option<Fence>,
 }
 
@@ -65,13 +65,13 @@ struct Inner {
     read_limit: Duration,
     counts: Arc<Counts>,
     disk_low: Arc<AtomicBool>,
-    /// How often the worker was told that something waits for it.
+    /// Counts the wake-ups sent to the worker.
     wakes: Arc<watch::Sender<u64>>,
     /// Closes when the last thread has stopped.
     stopped: watch::Receiver<()>,
 }
 
-/// What the threads of an engine are given.
+/// The receiving ends and counters given to an engine's threads.
 struct Inbox {
     money: mpsc::Receiver<Box<dyn Unit>>,
     quotes: mpsc::Receiver<PendingQuote>,
@@ -82,7 +82,7 @@ struct Inbox {
 }
 
 impl Store {
-    /// Connects, refuses a schema that is not this build's, and starts the threads.
+    /// Connects, refuses a schema other than this build's, and starts the threads.
     pub fn open(options: &Options) -> Result<Self, StoreError> {
         migrate::check(options)?;
         let (money, money_inbox) = mpsc::channel(MONEY_QUEUE);
@@ -115,13 +115,13 @@ impl Store {
         Ok(Self { inner: Arc::new(inner), fence: None })
     }
 
-    /// The same store, where every write begins with a look at the lease and writes nothing once another has it
-    /// ([`StoreError::Fenced`]). On SQLite, where nobody else can have it, it costs nothing.
+    /// The same store with fenced writes: each first checks the lease, and writes nothing once another process holds it
+    /// ([`StoreError::Fenced`]). SQLite has a single process, so there the fence costs nothing.
     pub fn under(&self, lease: &Lease) -> Self {
         Self { inner: self.inner.clone(), fence: lease.fence() }
     }
 
-    /// Applies the migrations that are missing, each in its own transaction, and returns their names.
+    /// Applies the missing migrations, each in its own transaction, and returns their names.
     pub fn migrate(options: &Options) -> Result<Vec<&'static str>, StoreError> {
         migrate::run(options)
     }
@@ -130,7 +130,7 @@ impl Store {
     ///
     /// The unit may run more than once and shares its commit with others; if it returns an error, it alone is rolled
     /// back. It must not reach outside the database: a panic in it ends the process, and a `write` or `read` inside it
-    /// panics in debug builds. Dropping the future does not take back a unit that is queued.
+    /// panics in debug builds. Dropping the future does not cancel a queued unit.
     pub fn write<T, E>(
         &self,
         unit: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -159,12 +159,13 @@ impl Store {
         }
     }
 
-    /// Saves a quote and answers once it is durable. Many share one commit; a full queue is [`StoreError::Busy`].
+    /// Saves a quote and answers once it is durable. Many quotes share one commit; a full queue is
+    /// [`StoreError::Busy`].
     pub async fn write_quote(&self, quote: QuoteRow) -> Result<(), StoreError> {
         self.begin_quote(quote)?.durable().await
     }
 
-    /// The same for who has something to do meanwhile.
+    /// Queues a quote and returns at once, for a caller with work to do before it is durable.
     pub fn begin_quote(&self, quote: QuoteRow) -> Result<Saving, StoreError> {
         unit::assert_outside();
         if self.inner.disk_low.load(Ordering::Relaxed) {
@@ -179,8 +180,8 @@ impl Store {
         Ok(Saving(answer))
     }
 
-    /// Reads from one consistent snapshot that holds everything answered before. It changes nothing, and past the
-    /// limit of [`Options::read_limit`] it is [`StoreError::Timeout`].
+    /// Reads from one consistent snapshot that includes every acknowledged write. The unit changes nothing, and past
+    /// [`Options::read_limit`] the answer is [`StoreError::Timeout`].
     pub fn read<T, E>(
         &self,
         unit: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -205,14 +206,14 @@ impl Store {
         }
     }
 
-    /// Tells the worker that something was committed for it, wherever it runs. Should it get lost, the worker finds it
-    /// at the next block.
+    /// Wakes the worker, in whichever process it runs, after a commit meant for it. A lost wake-up is harmless: the
+    /// worker finds the rows at the next block.
     pub async fn wake(&self) -> Result<(), StoreError> {
         self.inner.wakes.send_modify(|count| *count += 1);
         if self.is_sqlite() { Ok(()) } else { self.write(leases::wake).await }
     }
 
-    /// Changes whenever the worker is told that something waits for it.
+    /// Changes with every wake-up of the worker.
     pub fn woken(&self) -> watch::Receiver<u64> {
         self.inner.wakes.subscribe()
     }
@@ -221,7 +222,7 @@ impl Store {
         self.inner.wakes.clone()
     }
 
-    /// Drops this handle and waits until the threads have finished what was queued. Other clones keep them running.
+    /// Drops this handle and waits until the threads have drained the queues. Other clones keep them running.
     pub async fn close(self) {
         let mut stopped = self.inner.stopped.clone();
         drop(self);
@@ -236,13 +237,13 @@ impl Store {
         self.inner.dialect == Dialect::Sqlite
     }
 
-    /// What was done since the store was opened.
+    /// Counters since the store was opened.
     pub fn stats(&self) -> Stats {
         self.inner.counts.stats()
     }
 }
 
-/// A quote on its way to the disk.
+/// A quote whose commit is not yet durable.
 #[derive(Debug)]
 #[must_use = "it is not known to be durable yet"]
 pub struct Saving(oneshot::Receiver<Result<(), StoreError>>);

@@ -1,4 +1,4 @@
-//! What can go wrong between a unit of work and the disk. No variant carries an argument of a statement.
+//! Errors between a unit of work and the disk. No variant carries a statement's arguments.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum StoreError {
     Migration { name: &'static str, source: Box<StoreError> },
     #[error("another causeway serve is running on this database (lock {0})")]
     Locked(String),
-    /// Another process has taken the lease that the unit was to be written under. Nothing was written.
+    /// Another process holds the lease under which the unit was to be written. Nothing was written.
     #[error("the lease of the {lease} was taken by another process")]
     Fenced { lease: &'static str },
     #[error("file {}", path.display())]
@@ -34,10 +34,10 @@ pub enum StoreError {
     Timeout,
     #[error("the store has stopped")]
     Closed,
-    /// The answer to the commit was lost: the unit is written or it is not. Read its key; do not simply run it again.
+    /// The answer to the commit was lost: the unit may or may not be written. Read its key; do not simply run it again.
     #[error("the outcome of the commit is unknown")]
     CommitUnknown,
-    /// Other writers kept changing what the unit had read. Nothing was written.
+    /// Other writers kept changing rows the unit had read. Nothing was written.
     #[error("gave up after {attempts} attempts against concurrent writers")]
     Contended { attempts: u32 },
     /// The database could not be reached. Nothing was written.
@@ -47,7 +47,7 @@ pub enum StoreError {
     Sqlite(#[source] Arc<rusqlite::Error>),
     #[error("postgres")]
     Postgres(#[source] PostgresFault),
-    /// A unit carried on past a failed statement. On Postgres that transaction is already lost, so neither engine
+    /// A unit carried on past a failed statement. On Postgres that transaction is already aborted, so neither engine
     /// commits it.
     #[error("a unit returned ok after a statement of it had failed")]
     Swallowed,
@@ -59,7 +59,7 @@ pub enum StoreError {
     ManyRows(usize),
     #[error("{0} does not fit a bigint")]
     OutOfRange(&'static str),
-    /// A cause moves money once. Something else under its name is a mistake of ours, never a repetition.
+    /// A cause moves money once. Other content under the same id is a bug of ours, never a repetition.
     #[error("the ledger already has {0}, with other content")]
     EntryDiffers(String),
     #[error("the ledger has no hold {0}")]
@@ -84,7 +84,7 @@ impl From<postgres::Error> for StoreError {
     }
 }
 
-/// What Postgres said, less what could quote a row: its `detail` prints the values of a conflicting key.
+/// A Postgres error without the parts that could quote a row: its `detail` prints the values of a conflicting key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
 pub struct PostgresFault {
@@ -102,7 +102,7 @@ impl PostgresFault {
 impl From<&postgres::Error> for PostgresFault {
     fn from(error: &postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
-            // Causes here are of the connection (refused, reset, TLS), not of a statement.
+            // These causes come from the connection (refused, reset, TLS), not from a statement.
             let mut message = error.to_string();
             let mut cause = std::error::Error::source(error);
             while let Some(next) = cause {
@@ -123,26 +123,26 @@ impl From<&postgres::Error> for PostgresFault {
     }
 }
 
-/// What a failed statement means for the transaction it was in.
+/// The effect of a failed statement on its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The statement is wrong or broke a constraint; running it again gives the same.
+    /// The statement is wrong or broke a constraint; a retry fails the same way.
     Statement,
-    /// Concurrent writers got in the way; running the unit again is expected.
+    /// Concurrent writers conflicted; the unit is expected to run again.
     Contention,
-    /// The connection is gone. Before a commit that means nothing was written.
+    /// The connection is lost. Before a commit that means nothing was written.
     Lost,
 }
 
 impl Fault {
     pub fn of(error: &postgres::Error) -> Self {
-        // Arguments are checked before they are sent, so an error that the server did not send is of the connection.
+        // Arguments are checked before sending, so an error without a server message comes from the connection.
         let Some(db) = error.as_db_error() else { return Self::Lost };
         let code = db.code();
         if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
             return Self::Contention;
         }
-        // Anything above an error ends the session. A commit that met it may have been written before.
+        // A severity above error ends the session. A commit that met it may have been written before.
         if db.parsed_severity() != Some(Severity::Error) || code.code().starts_with("08") {
             return Self::Lost;
         }

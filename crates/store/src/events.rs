@@ -1,4 +1,4 @@
-//! What happened to each request, by which rule, with which figures.
+//! The event log of each request: state, rule and the values the rule used.
 
 use domain::ids::RequestId;
 use domain::request::State;
@@ -6,7 +6,7 @@ use domain::time::Timestamp;
 
 use crate::{StoreError, Tx};
 
-/// One line of a request's story. `figures` is a short JSON object of what the rule looked at.
+/// Appends an event. `figures` is a short JSON object of the rule's inputs.
 pub fn append(
     tx: &mut Tx<'_>,
     request: RequestId,
@@ -22,7 +22,7 @@ pub fn append(
     Ok(())
 }
 
-/// The rules that were applied to a request, in order.
+/// The rules applied to a request, in order.
 pub fn rules(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<(String, String)>, StoreError> {
     tx.rows("select state, rule from request_event where request_id = $1 order by sequence", &[request.0.into()])?
         .iter()
@@ -30,7 +30,7 @@ pub fn rules(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<(String, String)
         .collect()
 }
 
-/// Whether a rule was ever applied to a request.
+/// True if the rule was ever applied to the request.
 pub fn has(tx: &mut Tx<'_>, request: RequestId, rule: &str) -> Result<bool, StoreError> {
     let row = tx.row(
         "select 1 from request_event where request_id = $1 and rule = $2 limit 1",

@@ -1,4 +1,4 @@
-//! Orders that were to be filled ahead of their deposit.
+//! Fast fills: orders filled ahead of their deposit.
 
 use alloy_primitives::Address;
 use domain::api_key::ApiKeyId;
@@ -17,20 +17,20 @@ pub struct FastFill {
     pub attempt: u32,
     pub key: ApiKeyId,
     pub wallet: Address,
-    /// What is counted on, in the deposit's currency.
+    /// The expected deposit, in its currency.
     pub amount: Amount,
-    /// What that was worth when it was asked for.
+    /// The value of that amount when the fast fill was requested.
     pub held: UsdcMicros,
 }
 
 impl FastFill {
-    /// The hold that stands for it.
+    /// The id of the hold that backs it.
     pub fn hold(&self) -> HoldId {
         HoldId { kind: HoldKind::FastFill, subject: self.request.0, attempt: self.attempt }
     }
 }
 
-/// Notes a fast fill, in the place of one that came to nothing.
+/// Stores a fast fill, replacing a voided one.
 pub fn put(tx: &mut Tx<'_>, fast: &FastFill, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into fast_fill (order_id, request_id, attempt, key_id, wallet, amount, held, created_at)
@@ -52,7 +52,7 @@ pub fn put(tx: &mut Tx<'_>, fast: &FastFill, now: Timestamp) -> Result<(), Store
     Ok(())
 }
 
-/// The fast fill of an order that is under way or was made.
+/// The fast fill of an order, under way or made.
 pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<FastFill>, StoreError> {
     let row = tx.row(
         "select request_id, attempt, key_id, wallet, amount, held from fast_fill where order_id = $1 and voided = 0",
@@ -72,13 +72,13 @@ pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<FastFill>, Sto
     .transpose()
 }
 
-/// Whether one was tried and came to nothing.
+/// True if the order had a fast fill that was voided.
 pub fn was_voided(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
     let row = tx.row("select attempt from fast_fill where order_id = $1 and voided = 1", &[order.into()])?;
     Ok(row.is_some())
 }
 
-/// Nothing was paid after all.
+/// Voids the fast fill: nothing was paid.
 pub fn void(tx: &mut Tx<'_>, order: OrderId) -> Result<(), StoreError> {
     tx.execute("update fast_fill set voided = 1 where order_id = $1", &[order.into()])?;
     Ok(())

@@ -1,4 +1,5 @@
-//! Wallets that a person wants filled up from the treasury. Whoever is asked writes it down, and the worker pays.
+//! Gas refills of wallets from the treasury, requested by the operator. The API records a request and the worker pays
+//! it.
 
 use alloy_primitives::Address;
 use domain::ids::ChainId;
@@ -9,12 +10,12 @@ use crate::{StoreError, Tx, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefillWish {
     pub wallet: Address,
-    /// Why it is not paid yet; none where nobody has looked.
+    /// The reason why it is not paid yet; none if the worker has not looked at it.
     pub reason: Option<String>,
     pub since: Timestamp,
 }
 
-/// Asking again changes nothing.
+/// Records a request. Asking again changes nothing.
 pub fn ask(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into gas_refill (chain_id, wallet, created_at) values ($1, $2, $3) on conflict do nothing",

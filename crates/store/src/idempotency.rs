@@ -1,4 +1,4 @@
-//! Answers kept under the caller's own names for its calls.
+//! Idempotency keys: answers kept under the caller's own name for a call.
 
 use alloy_primitives::B256;
 use domain::api_key::ApiKeyId;
@@ -7,18 +7,18 @@ use ring::digest;
 
 use crate::{StoreError, Tx, Value};
 
-/// A call as its caller names it.
+/// A call under its idempotency key.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub key: ApiKeyId,
     pub name: String,
     pub fingerprint: B256,
-    /// Random: who answers it.
+    /// Random: identifies the handler that answers it.
     pub owner: B256,
 }
 
 impl Call {
-    /// What tells two calls apart: where they went and what they said.
+    /// SHA-256 of path and body, which tells two calls apart.
     pub fn fingerprint(path: &str, body: &[u8]) -> B256 {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(path.as_bytes());
@@ -30,9 +30,9 @@ impl Call {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// The caller of this is the one to answer.
+    /// The call is ours to answer.
     Ours,
-    /// Somebody else is about to.
+    /// Another handler is about to answer it.
     Underway,
     Answered {
         status: u16,
@@ -42,7 +42,7 @@ pub enum Claimed {
     Differs,
 }
 
-/// Takes a call to be answered, or says how it stands. One that was taken before `abandoned` and not answered is taken
+/// Claims a call to be answered, or returns its state. A call claimed before `abandoned` and not answered is taken
 /// over.
 pub fn claim(tx: &mut Tx<'_>, call: &Call, abandoned: Timestamp, now: Timestamp) -> Result<Claimed, StoreError> {
     let key = || Value::from(call.key.to_string());
@@ -59,7 +59,7 @@ pub fn claim(tx: &mut Tx<'_>, call: &Call, abandoned: Timestamp, now: Timestamp)
     Ok(find(tx, call)?.unwrap_or(Claimed::Underway))
 }
 
-/// How a call stands. None when its answer was not kept.
+/// The state of a call. None if its answer was not kept.
 pub fn find(tx: &mut Tx<'_>, call: &Call) -> Result<Option<Claimed>, StoreError> {
     let row = tx.row(
         "select fingerprint, status, answer from idempotent_call where key_id = $1 and name = $2",
@@ -80,7 +80,7 @@ pub fn find(tx: &mut Tx<'_>, call: &Call) -> Result<Option<Claimed>, StoreError>
     .transpose()
 }
 
-/// Keeps the answer, if it is still ours to give.
+/// Keeps the answer, if the call is still ours.
 pub fn keep(tx: &mut Tx<'_>, call: &Call, status: u16, answer: &str) -> Result<(), StoreError> {
     tx.execute(
         "update idempotent_call set status = $4, answer = $5
@@ -90,7 +90,7 @@ pub fn keep(tx: &mut Tx<'_>, call: &Call, status: u16, answer: &str) -> Result<(
     Ok(())
 }
 
-/// Nothing was done: the name is free again.
+/// Frees the name: nothing was done.
 pub fn drop(tx: &mut Tx<'_>, call: &Call) -> Result<(), StoreError> {
     tx.execute(
         "delete from idempotent_call where key_id = $1 and name = $2 and owner = $3 and status is null",
@@ -99,7 +99,7 @@ pub fn drop(tx: &mut Tx<'_>, call: &Call) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Deletes what was kept long enough, in one small batch. Says whether there may be more.
+/// Deletes expired answers in one small batch. Returns whether there may be more.
 pub fn prune(tx: &mut Tx<'_>, before: Timestamp) -> Result<bool, StoreError> {
     const ROWS_PER_PRUNE: i64 = 200;
     let gone = tx.execute(

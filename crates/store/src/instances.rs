@@ -1,8 +1,8 @@
-//! The processes that serve one database: each is a row with a beat, by the database's clock.
+//! The processes that serve one database: each is a row with a heartbeat, timed by the database's clock.
 //!
-//! On Postgres a thread with a connection of its own beats, sees which leases this process still holds and how many
-//! processes answer callers, and listens for what is committed for the worker. A SQLite file has one process, which its
-//! file lock sees to, so there nothing beats and nothing is asked.
+//! On Postgres a thread with its own connection sends the heartbeat, reads which leases this process still holds and
+//! how many processes answer callers, and listens for commits meant for the worker. A SQLite file has one process,
+//! ensured by its file lock, so it needs no heartbeat.
 
 mod heartbeat;
 
@@ -17,25 +17,25 @@ use crate::leases::{self, Kind};
 use crate::{Options, Store, StoreError, Tx};
 use heartbeat::Beat;
 
-/// What others are told about a process.
+/// A process's description for the others.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Unlike that of any other process, ever.
+    /// Unique among all processes, ever.
     pub id: String,
-    /// For people.
+    /// A name for people.
     pub name: String,
     pub role: &'static str,
-    /// Whether it answers callers.
+    /// True if it answers API callers.
     pub answers: bool,
 }
 
-/// This process among those that serve the database. Clones are the same one.
+/// This process among those that serve the database. Clones are the same instance.
 #[derive(Clone, Debug)]
 pub struct Instance {
     shared: Arc<Shared>,
     _last: Arc<Last>,
     beats: Option<watch::Receiver<Beat>>,
-    /// How often there is a beat, and how often somebody who stands by looks.
+    /// The interval between heartbeats, and between attempts of a standby to take a lease.
     interval: Duration,
 }
 
@@ -43,11 +43,11 @@ pub struct Instance {
 struct Shared {
     about: About,
     answering: Arc<AtomicU32>,
-    /// No more beats: what beats would come to life again.
+    /// No more heartbeats after leaving: one would bring the row back.
     left: AtomicBool,
 }
 
-/// Dropped with the last clone: nothing beats for a process that has ended its part.
+/// Dropped with the last clone: a process that has left sends no heartbeat.
 #[derive(Debug)]
 struct Last(Arc<Shared>);
 
@@ -57,7 +57,7 @@ impl Drop for Last {
     }
 }
 
-/// Held by one process at a time. What is written under it goes through [`Store::under`].
+/// Held by one process at a time. Writes under the lease go through [`Store::under`].
 #[derive(Clone, Debug)]
 pub struct Lease {
     kind: Kind,
@@ -65,16 +65,16 @@ pub struct Lease {
     watched: Option<Watched>,
 }
 
-/// How the loss of a lease is noticed.
+/// The sources that tell of a lost lease.
 #[derive(Clone, Debug)]
 struct Watched {
     beats: watch::Receiver<Beat>,
-    /// Beats up to this number may have been made before it was taken.
+    /// Heartbeats up to this number may predate the taking of the lease.
     taken_after: u64,
     fence: Fence,
 }
 
-/// Says, at the beginning of a unit, whether its lease is still held.
+/// Checks, at the start of a unit, that its lease is still held.
 #[derive(Clone, Debug)]
 pub(crate) struct Fence {
     kind: Kind,
@@ -87,7 +87,7 @@ impl Fence {
         if leases::holds(tx, self.kind, self.epoch)? {
             return Ok(());
         }
-        // An epoch never comes back, so saying so more than once, or from a unit that runs again, is no less true.
+        // An epoch never returns, so repeating this, also from a unit that is rerun, stays true.
         self.lost.send_replace(true);
         Err(StoreError::Fenced { lease: self.kind.name() })
     }
@@ -106,8 +106,8 @@ impl Lease {
         self.watched.as_ref().map(|watched| watched.fence.clone())
     }
 
-    /// Resolves when another may hold it by now: a unit found that out, the beat did, or there was no beat in time.
-    /// Whoever waits for it must stop then. One of SQLite is never lost.
+    /// Resolves when another process may hold the lease: a fenced unit or the heartbeat found out, or the heartbeat is
+    /// late. The waiting task must stop then. A SQLite lease is never lost.
     pub async fn lost(&self) {
         let Some(watched) = &self.watched else { return std::future::pending().await };
         let (mut beats, mut fenced) = (watched.beats.clone(), watched.fence.lost.subscribe());
@@ -117,7 +117,7 @@ impl Lease {
                 return;
             }
             tokio::select! {
-                // Its other end is held by the lease itself.
+                // The lease itself holds the sending end.
                 _ = fenced.wait_for(|lost| *lost) => return,
                 changed = beats.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep_until(beat.good_until) => return,
@@ -127,7 +127,7 @@ impl Lease {
 }
 
 impl Instance {
-    /// Makes this process known. It counts as dead when nothing is heard of it for `ttl`.
+    /// Registers this process. It counts as dead after `ttl` without a heartbeat.
     pub async fn join(options: &Options, store: &Store, about: About, ttl: Duration) -> Result<Self, StoreError> {
         let answering = Arc::new(AtomicU32::new(1));
         let shared = Arc::new(Shared { about, answering, left: AtomicBool::new(false) });
@@ -147,19 +147,19 @@ impl Instance {
         &self.shared.about
     }
 
-    /// How many processes answer callers, as of the last beat: each gives out its part of what callers may ask for.
+    /// The number of processes that answer callers, as of the last heartbeat: each grants its share of the rate limits.
     pub fn answering(&self) -> Arc<AtomicU32> {
         self.shared.answering.clone()
     }
 
-    /// The lease, if nobody who is alive has it.
+    /// Takes the lease, unless a live process holds it.
     pub async fn take(&self, store: &Store, kind: Kind) -> Result<Option<Lease>, StoreError> {
         let about = self.shared.about.clone();
         let epoch = store.write(move |tx| leases::take(tx, kind, &about.id, &about.name)).await?;
         let Some(epoch) = epoch else { return Ok(None) };
         let watched = self.beats.as_ref().map(|beats| Watched {
             beats: beats.clone(),
-            // The beat that is under way now may have looked before.
+            // A heartbeat under way now may have read the leases before.
             taken_after: beats.borrow().number + 1,
             fence: Fence { kind, epoch, lost: Arc::new(watch::Sender::new(false)) },
         });
@@ -171,24 +171,20 @@ impl Instance {
         let mut woken = store.woken();
         let mut trouble = false;
         loop {
-            // Whoever does not beat would lose it at once.
+            // A process without a heartbeat would lose the lease at once.
             if self.is_alive() {
                 match self.take(store, kind).await {
                     Ok(Some(lease)) => return lease,
                     Ok(None) => trouble = false,
                     Err(error) => {
                         if !trouble {
-                            warn!(
-                                error = &error as &dyn std::error::Error,
-                                "cannot ask for the lease of the {}",
-                                kind.name()
-                            );
+                            warn!(error = &error as &dyn std::error::Error, "cannot take the {} lease", kind.name());
                         }
                         trouble = true;
                     }
                 }
             }
-            // Somebody who lets go says so; of somebody who dies nothing is heard.
+            // A released lease is announced; a dead holder is found by polling.
             tokio::select! {
                 () = tokio::time::sleep(self.interval) => {}
                 changed = woken.changed() => if changed.is_err() { tokio::time::sleep(self.interval).await },
@@ -200,13 +196,13 @@ impl Instance {
         self.beats.as_ref().is_none_or(|beats| beats.borrow().good_until > tokio::time::Instant::now())
     }
 
-    /// Lets go of a lease, so that another process has it at once.
+    /// Releases a lease, so that another process can take it at once.
     pub async fn release(&self, store: &Store, kind: Kind) -> Result<(), StoreError> {
         let id = self.shared.about.id.clone();
         store.write(move |tx| leases::release(tx, kind, &id)).await
     }
 
-    /// Ends the beat, and says so.
+    /// Stops the heartbeat and deletes this process's row.
     pub async fn leave(&self, store: &Store) -> Result<(), StoreError> {
         self.shared.left.store(true, Ordering::Relaxed);
         let id = self.shared.about.id.clone();
@@ -224,19 +220,19 @@ pub struct Seen {
     pub role: String,
 }
 
-/// Every process that is alive.
+/// All live processes.
 pub fn alive(tx: &mut Tx<'_>) -> Result<Vec<Seen>, StoreError> {
     let rows = tx.rows("select name, role from instance where expires_at > {now_ms} order by started_at, name", &[])?;
     rows.iter().map(|row| Ok(Seen { name: row.text(0)?.to_owned(), role: row.text(1)?.to_owned() })).collect()
 }
 
-/// The only process there is, for as long as it lasts.
+/// Registers the only process of a SQLite file, without expiry.
 fn alone(tx: &mut Tx<'_>, about: &About) -> Result<(), StoreError> {
     tx.execute("delete from instance", &[])?;
     beat(tx, about, i64::MAX / 2).map(drop)
 }
 
-/// Says how many there have been.
+/// Writes a heartbeat and returns the count of heartbeats so far.
 fn beat(tx: &mut Tx<'_>, about: &About, ttl_millis: i64) -> Result<i64, StoreError> {
     let row = tx.row(
         "insert into instance (instance_id, name, role, answers, started_at, beats, expires_at)

@@ -1,4 +1,4 @@
-//! API keys. A text is found by its hash; the text itself is there only sealed.
+//! API keys. A key's text is looked up by its hash; the text itself is stored only sealed.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::columns::unknown;
 use crate::sealing::{MasterKey, SealError};
 use crate::{Row, StoreError, Tx, Value};
 
-/// What a key is looked up by. A text is 256 random bits, so that a plain hash tells nothing about it.
+/// The lookup hash of a key's text. The text is 256 random bits, so a plain hash reveals nothing about it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash([u8; 32]);
 
@@ -29,7 +29,7 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// A text as it is stored.
+/// A key's text as stored: hashed and sealed.
 #[derive(Clone)]
 pub struct StoredText {
     hash: KeyHash,
@@ -43,7 +43,7 @@ impl fmt::Debug for StoredText {
 }
 
 impl StoredText {
-    /// `nonce` is fresh randomness.
+    /// `nonce` must be fresh randomness.
     pub fn new(id: ApiKeyId, text: &KeyText, master: &MasterKey, nonce: [u8; 12]) -> Result<Self, SealError> {
         let sealed = master.seal(&id.to_string(), text.expose(), nonce)?;
         Ok(Self { hash: KeyHash::of(text), sealed })
@@ -79,7 +79,7 @@ fn id_value(id: ApiKeyId) -> Value {
     id.to_string().into()
 }
 
-/// A new key under its first text.
+/// Inserts a new key with its first text.
 pub fn create(tx: &mut Tx<'_>, key: &ApiKey, text: &StoredText) -> Result<(), StoreError> {
     tx.execute(
         "insert into api_key (key_id, name, wallet, elevated, may_force_refund, created_at)
@@ -105,7 +105,7 @@ fn insert_text(tx: &mut Tx<'_>, id: ApiKeyId, text: &StoredText, now: Timestamp)
     Ok(())
 }
 
-/// The key a text opens now. None for one that is unknown, replaced or revoked: the caller learns no more.
+/// The key a text opens now. None if the text is unknown, replaced or revoked: the caller learns no more.
 pub fn by_hash(tx: &mut Tx<'_>, hash: KeyHash, now: Timestamp) -> Result<Option<ApiKey>, StoreError> {
     let sql = concat!(
         "select ",
@@ -121,7 +121,7 @@ pub fn find(tx: &mut Tx<'_>, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError>
     tx.row(sql, &[id_value(id)])?.as_ref().map(from_row).transpose()
 }
 
-/// Keys in the order they were made, after one of them.
+/// Keys in the order of their creation, after a given one.
 pub fn list(tx: &mut Tx<'_>, after: Option<&ApiKey>, limit: u32) -> Result<Vec<ApiKey>, StoreError> {
     let sql = concat!(
         "select ",
@@ -133,7 +133,7 @@ pub fn list(tx: &mut Tx<'_>, after: Option<&ApiKey>, limit: u32) -> Result<Vec<A
     tx.rows(sql, &[at.into(), id.into(), limit.into()])?.iter().map(from_row).collect()
 }
 
-/// What webhooks of a key are signed with, sealed. None for a key that is revoked or unknown.
+/// The sealed text of a key, with which its webhooks are signed. None if the key is revoked or unknown.
 pub fn sealed_text(tx: &mut Tx<'_>, id: ApiKeyId) -> Result<Option<Vec<u8>>, StoreError> {
     let row = tx.row(
         "select t.sealed from api_key_text t join api_key k on k.key_id = t.key_id
@@ -143,14 +143,14 @@ pub fn sealed_text(tx: &mut Tx<'_>, id: ApiKeyId) -> Result<Option<Vec<u8>>, Sto
     row.map(|row| row.bytes(0).map(<[u8]>::to_vec)).transpose()
 }
 
-/// Whether there is such a key, as every change below says.
+/// True if the key exists; returned by every change below.
 type Found = Result<bool, StoreError>;
 
 pub fn rename(tx: &mut Tx<'_>, id: ApiKeyId, name: &str) -> Found {
     Ok(tx.execute("update api_key set name = $2 where key_id = $1", &[id_value(id), name.into()])? > 0)
 }
 
-/// Gives a key another text. The one before is good until `old_ends`. A revoked key stays as it is.
+/// Gives a key a new text. The old text is valid until `old_ends`. A revoked key stays as it is.
 pub fn rotate(tx: &mut Tx<'_>, id: ApiKeyId, text: &StoredText, old_ends: Timestamp, now: Timestamp) -> Found {
     let rotated = tx.execute(
         "update api_key set rotated_at = $2 where key_id = $1 and revoked_at is null",
@@ -159,7 +159,7 @@ pub fn rotate(tx: &mut Tx<'_>, id: ApiKeyId, text: &StoredText, old_ends: Timest
     if rotated == 0 {
         return Ok(false);
     }
-    // One that was to end sooner still does.
+    // A text that was to end sooner still does.
     tx.execute(
         "update api_key_text set ends_at = $2 where key_id = $1 and (ends_at is null or ends_at > $2)",
         &[id_value(id), old_ends.into()],
@@ -168,7 +168,7 @@ pub fn rotate(tx: &mut Tx<'_>, id: ApiKeyId, text: &StoredText, old_ends: Timest
     Ok(true)
 }
 
-/// Ends a key for good.
+/// Revokes a key for good.
 pub fn revoke(tx: &mut Tx<'_>, id: ApiKeyId, now: Timestamp) -> Found {
     let changed = tx.execute(
         "update api_key set revoked_at = coalesce(revoked_at, $2) where key_id = $1",
@@ -201,7 +201,7 @@ pub fn set_may_force_refund(tx: &mut Tx<'_>, id: ApiKeyId, may: bool) -> Found {
     Ok(changed > 0)
 }
 
-/// Links a wallet to a key, in the place of any other. A revoked key stays as it is.
+/// Links a wallet to a key, replacing any other. A revoked key stays as it is.
 pub fn set_wallet(tx: &mut Tx<'_>, id: ApiKeyId, wallet: Address) -> Found {
     let changed = tx.execute(
         "update api_key set wallet = $2 where key_id = $1 and revoked_at is null",

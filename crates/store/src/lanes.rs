@@ -1,4 +1,4 @@
-//! Lanes: one wallet on one chain, and the next nonce it will use.
+//! Lanes: one wallet on one chain, and its next nonce.
 
 use alloy_primitives::Address;
 use domain::ids::ChainId;
@@ -14,7 +14,7 @@ pub struct Lane {
     pub unmined: u64,
 }
 
-/// Makes the lane known. One that is already there keeps its nonce.
+/// Registers the lane. An existing lane keeps its nonce.
 pub fn register(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<(), StoreError> {
     tx.execute(
         "insert into lane (chain_id, wallet, next_nonce) values ($1, $2, 0) on conflict do nothing",
@@ -23,7 +23,7 @@ pub fn register(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<(), 
     Ok(())
 }
 
-/// All lanes of a chain, held until the unit ends.
+/// All lanes of a chain, with their rows locked until the unit ends.
 pub fn lock(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<Lane>, StoreError> {
     tx.rows(
         "select l.wallet, l.next_nonce, l.quarantined,
@@ -44,7 +44,7 @@ pub fn lock(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<Lane>, StoreError> {
     .collect()
 }
 
-/// How many more payments the lanes of a chain have room for, if each may have `window` unmined.
+/// The number of further payments the lanes of a chain have room for, with at most `window` unmined on each.
 pub fn room(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<u64, StoreError> {
     let rows = tx.rows(
         "select (select count(*) from payment p where p.chain_id = l.chain_id and p.wallet = l.wallet
@@ -54,7 +54,7 @@ pub fn room(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<u64, StoreEr
     rows.iter().try_fold(0, |sum: u64, row| Ok(sum.saturating_add(window.saturating_sub(row.uint(0)?))))
 }
 
-/// Takes the next nonce. It comes back with the unit, if the unit fails.
+/// Takes the next nonce. A rolled-back unit gives it back.
 pub fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<u64, StoreError> {
     let row = tx.row(
         "update lane set next_nonce = next_nonce + 1 where chain_id = $1 and wallet = $2 returning next_nonce - 1",
@@ -63,7 +63,7 @@ pub fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<u6
     row.ok_or(StoreError::ManyRows(0))?.uint(0)
 }
 
-/// Moves the nonce up to what the chain has used. Never down.
+/// Raises the nonce to the chain's. Never lowers it.
 pub fn raise_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, to: u64) -> Result<(), StoreError> {
     tx.payers = None;
     tx.execute(
@@ -83,7 +83,7 @@ pub fn quarantine(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, why: Option<
     Ok(())
 }
 
-/// The lanes of a chain, for reading.
+/// The lanes of a chain, for reading; `unmined` is not counted.
 pub fn all(tx: &mut Tx<'_>, chain: ChainId) -> Result<Vec<Lane>, StoreError> {
     tx.rows("select wallet, next_nonce, quarantined from lane where chain_id = $1", &[chain.0.try_into()?])?
         .iter()

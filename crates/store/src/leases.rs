@@ -1,16 +1,16 @@
 //! Leases: which process may write as the worker, and which as the allocator.
 //!
-//! Every taking has an epoch. A unit under a lease begins by reading the lease's row with its epoch, and holds it until
-//! the unit ends: whoever takes the lease waits for such units, and after it none finds its row any more.
+//! Each time a lease is taken it gets a new epoch. A unit under a lease begins by locking the lease's row with its
+//! epoch until the unit ends: a new holder waits for such units, and after it none of them finds its row any more.
 
 use crate::{StoreError, Tx};
 
-/// What a process may be the only one to do.
+/// A role held by one process at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Follows the chains and pays.
     Worker,
-    /// Signs money out of the depositories.
+    /// Signs payouts out of the depositories.
     Allocator,
 }
 
@@ -29,22 +29,22 @@ impl Kind {
     }
 }
 
-/// A lease as everyone sees it.
+/// The public state of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub kind: Kind,
     pub epoch: i64,
-    /// Who took it last, by name.
+    /// Name of the last process to take it.
     pub name: Option<String>,
-    /// Whether it is held by a process that has not let go of it.
+    /// True if a process holds it and has not released it.
     pub held: bool,
-    /// How long ago the holder's last beat expired, in milliseconds. None while it is alive, and where nobody holds it.
+    /// Milliseconds since the holder's last heartbeat expired. None while the holder is alive, and without a holder.
     pub expired_millis: Option<i64>,
 }
 
-/// Takes the lease, unless a process that is alive holds it. Returns the new epoch.
+/// Takes the lease, unless a live process holds it. Returns the new epoch.
 pub fn take(tx: &mut Tx<'_>, kind: Kind, instance: &str, name: &str) -> Result<Option<i64>, StoreError> {
-    // Looked at without a lock first: standing by must not disturb the holder's units.
+    // The first read takes no lock: a standby must not disturb the holder's units.
     let free = tx.row(
         "select 1 from lease l where l.kind = $1 and (l.holder is null or l.holder = $2
          or not exists (select 1 from instance i where i.instance_id = l.holder and i.expires_at > {now_ms}))",
@@ -61,7 +61,7 @@ pub fn take(tx: &mut Tx<'_>, kind: Kind, instance: &str, name: &str) -> Result<O
     row.ok_or(StoreError::ManyRows(0))?.int(0).map(Some)
 }
 
-/// Lets go of the lease, so that another need not wait for a beat to expire. It is told at once.
+/// Releases the lease and notifies the standby, which then need not wait for a heartbeat to expire.
 pub fn release(tx: &mut Tx<'_>, kind: Kind, instance: &str) -> Result<(), StoreError> {
     tx.execute(
         "update lease set holder = null where kind = $1 and holder = $2",
@@ -70,14 +70,14 @@ pub fn release(tx: &mut Tx<'_>, kind: Kind, instance: &str) -> Result<(), StoreE
     wake(tx)
 }
 
-/// Whether the lease still has this epoch. It keeps it until the unit ends.
+/// True if the lease still has this epoch. The row is locked until the unit ends.
 pub(crate) fn holds(tx: &mut Tx<'_>, kind: Kind, epoch: i64) -> Result<bool, StoreError> {
     let row =
         tx.row("select 1 from lease where kind = $1 and epoch = $2 {for_share}", &[kind.name().into(), epoch.into()])?;
     Ok(row.is_some())
 }
 
-/// Every lease as it stands.
+/// The state of every lease.
 pub fn all(tx: &mut Tx<'_>) -> Result<Vec<State>, StoreError> {
     let rows = tx.rows(
         "select l.kind, l.epoch, l.name, l.holder, {now_ms} - i.expires_at
@@ -88,7 +88,7 @@ pub fn all(tx: &mut Tx<'_>) -> Result<Vec<State>, StoreError> {
     for row in rows {
         let Some(kind) = Kind::named(row.text(0)?) else { continue };
         let held = row.opt_text(3)?.is_some();
-        // A holder whose row is gone has been dead for long.
+        // A holder without an instance row has been dead for long.
         let age = row.opt_int(4)?.unwrap_or(i64::MAX);
         leases.push(State {
             kind,
@@ -101,8 +101,7 @@ pub fn all(tx: &mut Tx<'_>) -> Result<Vec<State>, StoreError> {
     Ok(leases)
 }
 
-/// Tells the worker, wherever it runs, that something was committed for it. Told once this unit is committed; on SQLite
-/// there is nobody else to tell.
+/// Wakes the worker, in whichever process it runs, when this unit commits. On SQLite there is no other process to wake.
 pub fn wake(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.rows("{wake}", &[]).map(drop)
 }

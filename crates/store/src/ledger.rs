@@ -1,8 +1,8 @@
-//! The app ledger: accounts, the entries that move them, and money set aside.
+//! The app ledger: accounts, the entries that move money, and holds.
 //!
-//! Every function here is called inside the unit that is its cause, may be called again with the same arguments, and then
-//! changes nothing. The row of the account is locked first, so everything about one wallet happens in one order; a unit
-//! that touches several wallets takes them in the order of their addresses.
+//! Every function here is called inside the unit that is its cause, and is idempotent for the same arguments. The row
+//! of the account is locked first, so all changes to one wallet are serialized; a unit that touches several wallets
+//! locks them in the order of their addresses.
 
 mod holds;
 mod listing;
@@ -20,14 +20,14 @@ pub use listing::{Line, Mismatch, Totals, accounts, delta_of, entries, mismatche
 
 use crate::{Row, StoreError, Tx, Value};
 
-/// The account of a wallet. One that nothing ever happened to has nothing.
+/// The account of a wallet. A wallet without entries has zero.
 pub fn account(tx: &mut Tx<'_>, wallet: Address) -> Result<Account, StoreError> {
     let row = tx.row("select balance, held, reserved from ledger_account where wallet = $1", &[wallet.into()])?;
     row.as_ref().map_or(Ok(Account::default()), |row| account_at(row, 0))
 }
 
-/// Moves money for a cause. `false` means that it was moved before. No limit is looked at: what is spent against one is
-/// set aside first.
+/// Posts an entry for a cause. `false` means that it was posted before. No limit is checked: an amount spent against a
+/// limit is held first.
 pub fn post(tx: &mut Tx<'_>, entry: &Entry, now: Timestamp) -> Result<bool, StoreError> {
     let account = lock(tx, entry.wallet())?;
     let line = Written {
@@ -54,7 +54,7 @@ fn account_at(row: &Row, index: usize) -> Result<Account, StoreError> {
     Ok(Account { balance: micros(index)?, held: micros(index + 1)?, reserved: micros(index + 2)? })
 }
 
-/// The account, held until the unit ends. The first to ask opens it.
+/// Finds the account and locks its row until the unit ends. The first caller opens it.
 fn lock(tx: &mut Tx<'_>, wallet: Address) -> Result<Account, StoreError> {
     const SQL: &str = "select balance, held, reserved from ledger_account where wallet = $1 {for_update}";
     if let Some(row) = tx.row(SQL, &[wallet.into()])? {
@@ -67,7 +67,7 @@ fn lock(tx: &mut Tx<'_>, wallet: Address) -> Result<Account, StoreError> {
     tx.row(SQL, &[wallet.into()])?.as_ref().map_or(Ok(Account::default()), |row| account_at(row, 0))
 }
 
-/// An entry as it is written: what moves, or what is set aside, or neither.
+/// A ledger entry as written: an amount that moves, an amount held or reserved, or neither.
 struct Written {
     id: String,
     context: Context,
@@ -95,7 +95,7 @@ impl Written {
     }
 }
 
-/// Writes an entry. `false` means that it is there already, word for word.
+/// Writes an entry. `false` means that an identical entry exists already.
 fn write(tx: &mut Tx<'_>, line: &Written, after: UsdcMicros, now: Timestamp) -> Result<bool, StoreError> {
     let (debit, credit, amount) = line.sides();
     let request = line.request.map(|id| id.0);

@@ -1,4 +1,5 @@
-//! One process per SQLite file. On Postgres several may serve a database, and leases say who does what.
+//! The file lock: one process per SQLite file. On Postgres several processes may serve a database, with leases for
+//! roles.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ pub struct FileLock {
     _file: File,
 }
 
-/// Takes the lock beside a SQLite file, or says who has it. There is none on Postgres.
+/// Takes the lock beside a SQLite file, or fails if another process has it. Postgres has no such lock.
 pub fn lock(options: &Options) -> Result<Option<FileLock>, StoreError> {
     let DatabaseUrl::Sqlite(path) = &options.url else { return Ok(None) };
     let mut name = path.as_os_str().to_owned();

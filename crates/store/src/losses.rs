@@ -1,4 +1,4 @@
-//! What orders are short of that were paid out, and whose deposit a reorg took away.
+//! Losses: orders that were paid out and whose deposit a reorg removed.
 
 use alloy_primitives::Address;
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -14,13 +14,13 @@ use crate::{Row, StoreError, Tx, Value};
 pub struct Loss {
     pub order: OrderId,
     pub request: RequestId,
-    /// Of the deposit.
+    /// The chain of the deposit.
     pub chain: ChainId,
     pub currency: Address,
-    /// What was paid for.
+    /// The deposit the order was paid out for.
     pub amount: Amount,
     pub usd: UsdMicros,
-    /// The order's.
+    /// The order's deadline.
     pub deadline: Timestamp,
 }
 
@@ -64,7 +64,7 @@ pub fn find(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<LossRow>, StoreErr
     tx.row(sql, &[order.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// The slot of an order that was paid out is empty. What was paid for the first time it was stays what is missing.
+/// Opens a loss: a paid-out order has no deposit in its slot. The amount of the first time stays the amount missing.
 pub fn open(tx: &mut Tx<'_>, loss: &Loss, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into loss (order_id, request_id, chain_id, currency, amount, usd, deadline, state, since)
@@ -85,14 +85,14 @@ pub fn open(tx: &mut Tx<'_>, loss: &Loss, now: Timestamp) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The order has ended for good, and nothing has taken the slot.
+/// Books a loss: the order's deadline has passed and no deposit has taken the slot.
 pub fn book(tx: &mut Tx<'_>, order: OrderId, now: Timestamp) -> Result<(), StoreError> {
     let sql = "update loss set state = 'booked', booked_at = $2 where order_id = $1 and state = 'missing'";
     tx.execute(sql, &[order.into(), now.into()])?;
     Ok(())
 }
 
-/// A deposit has taken the slot.
+/// Marks a loss as recovered by the deposit that took the slot.
 pub fn recover(tx: &mut Tx<'_>, order: OrderId, deposit: DepositId, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update loss set state = 'recovered', recovered_at = $3, deposit_id = $2 where order_id = $1",
@@ -101,13 +101,13 @@ pub fn recover(tx: &mut Tx<'_>, order: OrderId, deposit: DepositId, now: Timesta
     Ok(())
 }
 
-/// What was paid turned out not to have been: nothing is missing.
+/// Deletes a loss whose payment turned out not to have happened.
 pub fn forget(tx: &mut Tx<'_>, order: OrderId) -> Result<(), StoreError> {
     tx.execute("delete from loss where order_id = $1 and state <> 'recovered'", &[order.into()])?;
     Ok(())
 }
 
-/// What is missing on a chain and can be booked: the order's deadline is past at this time of the chain.
+/// Orders with a missing deposit that can be booked: the deadline is before this time of the chain.
 pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, time: Timestamp, most: i64) -> Result<Vec<OrderId>, StoreError> {
     tx.rows(
         "select order_id from loss where chain_id = $1 and state = 'missing' and deadline < $2 order by deadline limit $3",
@@ -118,13 +118,13 @@ pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, time: Timestamp, most: i64) -> Resu
     .collect()
 }
 
-/// The newest first.
+/// The newest losses first.
 pub fn newest(tx: &mut Tx<'_>, most: i64) -> Result<Vec<LossRow>, StoreError> {
     let sql = concat!("select ", columns!(), " order by since desc, order_id limit $1");
     tx.rows(sql, &[Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// What is missing and what is booked, in all.
+/// Total missing and total booked.
 pub fn totals(tx: &mut Tx<'_>) -> Result<(UsdMicros, UsdMicros), StoreError> {
     let row = tx.row(
         "select cast(coalesce(sum(case when state = 'missing' then usd else 0 end), 0) as bigint),
@@ -134,8 +134,8 @@ pub fn totals(tx: &mut Tx<'_>) -> Result<(UsdMicros, UsdMicros), StoreError> {
     row.map_or(Ok(Default::default()), |row| Ok((UsdMicros(row.int(0)?), UsdMicros(row.int(1)?))))
 }
 
-/// Losses that are not what they say: recovered without a deposit in the slot, or open with one, or of an order that
-/// nothing was paid for.
+/// Losses that contradict the rest of the database: recovered without a deposit in the slot, open with one, or of an
+/// order that was never paid out.
 pub fn contradictions(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, &'static str)>, StoreError> {
     let rows = tx.rows(
         "select l.order_id, l.state, (select count(*) from deposit_use u join deposit d on d.deposit_id = u.deposit_id
@@ -157,7 +157,7 @@ pub fn contradictions(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, &'stat
     Ok(found)
 }
 
-/// Orders that were paid out, with neither a deposit in their slot nor a loss for it.
+/// Paid-out orders with neither a deposit in their slot nor a loss for it.
 pub fn unexplained(tx: &mut Tx<'_>, most: i64) -> Result<Vec<OrderId>, StoreError> {
     tx.rows(
         "select s.order_id from settlement s join payment p on p.payment_id = s.payment_id

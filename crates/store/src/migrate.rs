@@ -1,6 +1,7 @@
-//! The schema, as numbered SQL files that only ever grow in number.
+//! The schema, as numbered SQL files. Files are only ever added.
 //!
-//! `causeway migrate` applies them; opening never does, so that an instance of an older build is not surprised.
+//! `causeway migrate` applies them; opening a store never does, so that a running instance of an older build is not
+//! surprised.
 
 use rusqlite::Connection;
 
@@ -13,7 +14,7 @@ struct Migration {
     sql: &'static str,
 }
 
-/// In order and without gaps.
+/// Migrations in order and without gaps.
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "0001_init", sql: include_str!("../migrations/0001_init.sql") },
     Migration { version: 2, name: "0002_transfers", sql: include_str!("../migrations/0002_transfers.sql") },
@@ -46,10 +47,10 @@ const CREATE_TABLE: &str =
     "create table if not exists schema_migration (version bigint primary key, name text not null)";
 const INSERT: &str = "insert into schema_migration (version, name) values ($1, $2)";
 const CURRENT: &str = "select cast(coalesce(max(version), 0) as bigint) from schema_migration";
-/// Two instances that migrate at once take turns.
+/// Serializes instances that migrate at the same time.
 const POSTGRES_TURN: &str = "select pg_advisory_xact_lock(4802711060235190221)";
 
-/// Refuses a database whose schema is not the one this build was made for.
+/// Refuses a database whose schema is not this build's.
 pub(crate) fn check(options: &Options) -> Result<(), StoreError> {
     let found = match &options.url {
         DatabaseUrl::Sqlite(path) => sqlite_version(&open_sqlite(path, Access::Read)?)?,
@@ -62,7 +63,7 @@ pub(crate) fn check(options: &Options) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Applies what is missing, each migration in its own transaction.
+/// Applies the missing migrations, each in its own transaction.
 pub(crate) fn run(options: &Options) -> Result<Vec<&'static str>, StoreError> {
     let mut applied = Vec::new();
     match &options.url {
@@ -107,7 +108,7 @@ fn sqlite_version(connection: &Connection) -> Result<i64, StoreError> {
     Ok(connection.query_row(CURRENT, [], |row| row.get(0))?)
 }
 
-/// Whether it was missing. The version is looked at again under the write lock.
+/// Returns whether it was missing. The version is read again under the write lock.
 fn apply_sqlite(connection: &mut Connection, migration: &Migration) -> Result<bool, StoreError> {
     let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     tx.execute_batch(CREATE_TABLE)?;
@@ -135,11 +136,11 @@ fn postgres_version(options: &Options) -> Result<i64, StoreError> {
     Ok(client.query_one(CURRENT, &[])?.try_get(0)?)
 }
 
-/// Whether it was missing. The version is looked at again once it is our turn.
+/// Returns whether it was missing. The version is read again under the advisory lock.
 fn apply_postgres(options: &Options, migration: &Migration) -> Result<bool, StoreError> {
     let mut link = link(options)?;
     let client = link.connect()?;
-    // An index on a large table takes as long as it takes.
+    // No timeout: an index on a large table may take long.
     client.batch_execute("set statement_timeout = 0")?;
     let mut tx = client.transaction()?;
     tx.batch_execute(POSTGRES_TURN)?;

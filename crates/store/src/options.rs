@@ -1,4 +1,4 @@
-//! Where the database is and how many threads serve it.
+//! The location of the database and the number of threads that serve it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ pub struct Options {
     pub url: DatabaseUrl,
     /// Threads that serve [`crate::Store::read`], each with its own connection.
     pub reader_threads: usize,
-    /// Threads that serve [`crate::Store::write`] on Postgres. SQLite has one writer whatever this says.
+    /// Threads that serve [`crate::Store::write`] on Postgres. SQLite always has one writer.
     pub postgres_threads: usize,
-    /// How long a read may take, its wait in the queue included.
+    /// The longest a read may take, including its wait in the queue.
     pub read_limit: Duration,
-    /// How long a thread waits for one transaction of Postgres before the process ends. Each statement in it has its own
-    /// limit, which the server keeps: this is for one that no longer says anything.
+    /// The longest a thread waits for one Postgres transaction before the watchdog ends the process. Each statement has
+    /// its own limit, enforced by the server: this one is for a server that no longer answers.
     pub silence_limit: Duration,
-    /// Below this many free bytes beside the SQLite file, quotes are refused and money goes on.
+    /// Below this many free bytes beside the SQLite file, quotes are refused and money units go on.
     pub min_free_bytes: u64,
 }
 
@@ -56,7 +56,7 @@ impl FromStr for DatabaseUrl {
     fn from_str(text: &str) -> Result<Self, StoreError> {
         if let Some(rest) = text.strip_prefix("sqlite:") {
             let path = rest.strip_prefix("//").unwrap_or(rest);
-            // SQLite would read these as a database in memory or a URI, both of which lose money at exit.
+            // SQLite would read these as an in-memory database or a URI, both of which lose money at exit.
             if path.is_empty() || path.starts_with(':') || path.contains('?') {
                 return Err(StoreError::Url("sqlite needs the path of a file"));
             }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_database_is_refused() {
+    fn a_url_of_no_database_is_refused() {
         for text in ["", "sqlite:", "sqlite::memory:", "sqlite:a?mode=memory", "mysql://x/y", "causeway.db"] {
             assert!(text.parse::<DatabaseUrl>().is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What fills come to for those who pay for them or earn by them.
+//! Fill outcomes: the costs of sponsors and the earnings of apps.
 
 use domain::ids::OrderId;
 use domain::outcome::Outcome;
@@ -11,7 +11,7 @@ fn from_row(row: &Row, index: usize) -> Result<Outcome, StoreError> {
     serde_json::from_str(row.text(index)?).map_err(|_| unknown(index, "an outcome"))
 }
 
-/// Written with the payment, once.
+/// Written once, with the payment.
 pub fn put(tx: &mut Tx<'_>, payment: PaymentId, order: OrderId, outcome: &Outcome) -> Result<(), StoreError> {
     let body = serde_json::to_string(outcome).map_err(|_| unknown(2, "an outcome"))?;
     tx.execute(
@@ -26,14 +26,14 @@ pub fn find(tx: &mut Tx<'_>, payment: PaymentId) -> Result<Option<Outcome>, Stor
     row.as_ref().map(|row| from_row(row, 0)).transpose()
 }
 
-/// That of the newest fill of an order.
+/// The outcome of an order's newest fill.
 pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Outcome>, StoreError> {
     let row = tx
         .row("select body from fill_outcome where order_id = $1 order by payment_id desc limit 1", &[order.0.into()])?;
     row.as_ref().map(|row| from_row(row, 0)).transpose()
 }
 
-/// Of a final fill.
+/// The outcome of a final fill.
 #[derive(Clone, Debug)]
 pub struct Booked {
     pub payment: PaymentId,
@@ -41,7 +41,7 @@ pub struct Booked {
     pub outcome: Outcome,
 }
 
-/// Of final fills behind a payment, in order, whose deposits are final too, or paid for by an integrator in their stead.
+/// Outcomes of final fills after a payment, in order, whose deposit is final too or was paid for by an integrator.
 pub fn booked_after(tx: &mut Tx<'_>, after: PaymentId, most: i64) -> Result<Vec<Booked>, StoreError> {
     tx.rows(
         "select o.payment_id, p.request_id, o.body from fill_outcome o join payment p on p.payment_id = o.payment_id

@@ -1,7 +1,7 @@
-//! Who can pay on a chain: its lanes, held until the unit ends, and all that is on its way out of them.
+//! The payers of a chain: its lanes, locked until the unit ends, and all outstanding payments from them.
 //!
-//! A unit that pays many times reads this once. It is left in the transaction between two payments, and whatever else
-//! happens to a payment in between takes it away.
+//! A unit that pays many times reads this once. It is kept in the transaction between two payments, and any other
+//! change to a payment in between discards it.
 
 use domain::ids::ChainId;
 
@@ -14,11 +14,11 @@ pub struct Payers {
     chain: ChainId,
     block: u64,
     pub lanes: Vec<Lane>,
-    /// What the balances at the block do not know yet.
+    /// Payments not yet in the balances at the block.
     pub outstanding: Vec<Outstanding>,
 }
 
-/// The lanes come first: from then on nobody else adds a payment to them.
+/// The lanes are locked first: from then on no other unit adds a payment to them.
 pub fn lock(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Payers, StoreError> {
     let kept = tx.payers.take().filter(|kept| (kept.chain, kept.block) == (chain, block));
     if let Some(kept) = kept {
@@ -30,12 +30,12 @@ pub fn lock(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Payers, Store
 }
 
 impl Payers {
-    /// Leaves it for the next payment of the unit.
+    /// Keeps it for the next payment of the unit.
     pub fn keep(self, tx: &mut Tx<'_>) {
         tx.payers = Some(Box::new(self));
     }
 
-    /// The same, with a payment that was just made.
+    /// The same, plus a payment that was just made.
     pub fn keep_with(mut self, tx: &mut Tx<'_>, made: &PaymentRow) {
         let payment = &made.payment;
         for lane in self.lanes.iter_mut().filter(|lane| lane.wallet == payment.wallet) {

@@ -1,4 +1,4 @@
-//! Payments: what we decided to send, and how far it got.
+//! Payments: the transactions we decided to send, and their progress.
 
 use alloy_primitives::{Address, B256, Bytes};
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -14,20 +14,20 @@ pub struct PaymentId(pub i64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// The recipient's money on the destination; its subject is the order.
+    /// Pays the recipient on the destination; its subject is the order.
     Fill,
-    /// The user's money back on the origin; its subject is the order, whose deposit it was.
+    /// Pays the user back on the origin; its subject is the order of the deposit.
     Refund,
-    /// A deposit that pays for no order, back to whom it names; its subject is the deposit's row.
+    /// Returns a deposit that pays for no order to the account it names; its subject is the deposit's row.
     Return,
-    /// What a filled order's deposit held beyond what the order is for; its subject is the deposit.
+    /// Returns the part of a filled order's deposit beyond the order's amount; its subject is the deposit.
     Excess,
     /// Native currency from the treasury to one of our own wallets; its subject is its own name.
     Refill,
-    /// An app balance, or a part of it, to its owner; its subject is the claim.
+    /// An app balance, or a part of it, paid to its owner; its subject is the claim.
     Claim,
-    /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. Nothing of ours moves
-    /// but gas.
+    /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. It spends nothing of
+    /// ours but gas.
     Payout,
 }
 
@@ -58,14 +58,14 @@ impl Purpose {
     }
 }
 
-/// Everything a signature covers but the fees, and what it is for.
+/// Everything the signature covers except the fees, and the payment's purpose.
 #[derive(Clone, Debug)]
 pub struct Payment {
     pub purpose: Purpose,
     pub subject: B256,
-    /// Zero where no request is concerned.
+    /// Zero if no request is concerned.
     pub request: RequestId,
-    /// What the settlement row and the calldata name: the order, the deposit that is returned, or the claim.
+    /// The id in the settlement row and the calldata: the order, the returned deposit, or the claim.
     pub order: OrderId,
     pub chain: ChainId,
     pub wallet: Address,
@@ -75,7 +75,7 @@ pub struct Payment {
     pub data: Bytes,
     pub gas: u64,
     pub recipient: Address,
-    /// What is paid, which for a token is not the transaction's value.
+    /// The currency paid, which for a token is not the transaction's value.
     pub currency: Address,
     pub amount: Amount,
 }
@@ -91,11 +91,11 @@ pub struct PaymentRow {
     pub id: PaymentId,
     pub state: State,
     pub payment: Payment,
-    /// Of the last attempt.
+    /// Fees of the last attempt.
     pub fees: Fees,
     pub attempts: u32,
     pub attempted_at: Timestamp,
-    /// It was given up: the last attempt only uses up the nonce. An earlier one may still be mined.
+    /// The payment was cancelled: the last attempt only uses up the nonce. An earlier attempt may still be mined.
     pub cancelled: bool,
     pub created_at: Timestamp,
     pub block_number: Option<u64>,
@@ -141,7 +141,7 @@ fn from_row(row: &Row) -> Result<PaymentRow, StoreError> {
     })
 }
 
-/// Fixes a payment and its first attempt. `None` means one for the same purpose and subject is alive.
+/// Inserts a payment and its first attempt. `None` means that one for the same purpose and subject is live.
 pub fn insert(
     tx: &mut Tx<'_>,
     payment: &Payment,
@@ -191,11 +191,11 @@ pub fn insert(
 pub struct Attempt {
     pub ordinal: u32,
     pub fees: Fees,
-    /// Only uses up the nonce.
+    /// The attempt only uses up the nonce.
     pub cancels: bool,
 }
 
-/// Offers the payment again with other fees, or gives it up.
+/// Adds an attempt: the payment with other fees, or its cancellation.
 pub fn attempt(tx: &mut Tx<'_>, id: PaymentId, attempt: Attempt, now: Timestamp) -> Result<(), StoreError> {
     let Attempt { ordinal, fees, cancels } = attempt;
     tx.payers = None;
@@ -239,12 +239,12 @@ pub fn unmined(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, most: i64) -> R
     tx.rows(sql, &[chain.0.try_into()?, wallet.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// What a chain's balances at `block` do not know yet: paid out by whom, in what, how much, and the gas at most.
+/// A payment not yet in a chain's balances at `block`: payer, currency, amount, and maximum gas.
 #[derive(Clone, Debug)]
 pub struct Outstanding {
     pub wallet: Address,
     pub target: Address,
-    /// Native currency that goes along.
+    /// Native currency sent along.
     pub value: Amount,
     pub currency: Address,
     pub amount: Amount,
@@ -252,7 +252,7 @@ pub struct Outstanding {
     pub max_fee: u64,
 }
 
-/// Inside a unit that pays, [`crate::payers::lock`].
+/// A unit that pays calls [`crate::payers::lock`] instead.
 pub fn outstanding(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Vec<Outstanding>, StoreError> {
     tx.rows(
         "select p.wallet, p.currency, p.amount, p.gas, p.target, p.value,
@@ -289,19 +289,19 @@ pub fn set_state(tx: &mut Tx<'_>, id: PaymentId, state: State, now: Timestamp) -
     Ok(())
 }
 
-/// The hash under which nodes were last given it.
+/// Records the hash under which nodes last received the payment.
 pub fn set_hash(tx: &mut Tx<'_>, id: PaymentId, hash: B256) -> Result<(), StoreError> {
     tx.execute("update payment set tx_hash = $2 where payment_id = $1", &[id.0.into(), hash.into()])?;
     Ok(())
 }
 
-/// Where it was mined, and what that cost.
+/// The block of a payment, and its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Mined {
     pub tx: B256,
     pub block_number: u64,
     pub block_hash: B256,
-    /// None where the transaction under our nonce was not the payment: what it cost is not the payment's cost.
+    /// None if the transaction under our nonce was not the payment: its cost is not the payment's.
     pub fee: Option<Amount>,
 }
 
@@ -349,7 +349,7 @@ pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<V
     tx.rows(sql, &[chain.0.try_into()?, block.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// What the newest payment for a subject paid, void or not.
+/// The amount of the newest payment for a subject, void or not.
 pub fn last_amount(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<Amount>, StoreError> {
     let row = tx.row(
         "select amount from payment where purpose = $1 and subject = $2 order by payment_id desc limit 1",
@@ -367,7 +367,7 @@ pub fn live(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<P
     row.map(|row| row.int(0).map(PaymentId)).transpose()
 }
 
-/// How many payments for a subject ended void.
+/// The number of void payments for a subject.
 pub fn voids(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<u64, StoreError> {
     let row = tx.row(
         "select count(*) from payment where purpose = $1 and subject = $2 and state = 'void'",
@@ -376,7 +376,7 @@ pub fn voids(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<u64, St
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// What payments for a subject that failed on the chain cost us there. Those we gave up ourselves do not count.
+/// The gas cost of a subject's payments that failed on chain. Payments we cancelled ourselves do not count.
 pub fn wasted(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Vec<(ChainId, Amount)>, StoreError> {
     tx.rows(
         "select p.chain_id, p.fee from payment p where p.purpose = $1 and p.subject = $2 and p.state = 'void'
@@ -389,16 +389,16 @@ pub fn wasted(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Vec<(C
     .collect()
 }
 
-/// A payment that may still not have happened.
+/// A payment that is not final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnderWay {
     pub recipient: Address,
     pub amount: Amount,
-    /// The hash under which nodes were last given it.
+    /// The hash under which nodes last received it.
     pub tx: Option<B256>,
 }
 
-/// Payments of a purpose that are on their way, or in a block that may still change.
+/// Payments of a purpose that are not final: not yet mined, or in a block that may still change.
 pub fn under_way(tx: &mut Tx<'_>, chain: ChainId, purpose: Purpose, most: i64) -> Result<Vec<UnderWay>, StoreError> {
     tx.rows(
         "select recipient, amount, tx_hash from payment where chain_id = $1 and purpose = $2

@@ -1,4 +1,4 @@
-//! Payouts: what the allocator means to pay out of a depository, what it signed, and how far it got.
+//! Payouts: money the allocator decided to pay out of a depository, its signatures, and their progress.
 
 use alloy_primitives::{Address, B256};
 use domain::ids::ChainId;
@@ -14,11 +14,11 @@ pub struct PayoutId(pub i64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A deposit, back to whom it belongs.
+    /// Returns a deposit to its owner.
     Refund = 1,
-    /// What was too much of a deposit.
+    /// Returns the excess of a deposit.
     Excess = 2,
-    /// Settled deposits, to the treasury.
+    /// Pays settled deposits to the treasury.
     Batch = 3,
 }
 
@@ -40,7 +40,7 @@ pub enum State {
     Signed,
     /// A final block shows its nonce used.
     Executed,
-    /// It fails on the chain: a person has to look.
+    /// It fails on chain: a person has to look.
     Parked,
 }
 
@@ -107,7 +107,7 @@ fn from_row(row: &Row) -> Result<PayoutRow, StoreError> {
     })
 }
 
-/// Reserves a payout and what it takes out of each deposit. `None` means that there is one for the same.
+/// Reserves a payout and its part of each deposit. `None` means that the same payout exists already.
 pub fn insert(
     tx: &mut Tx<'_>,
     payout: &Payout,
@@ -141,7 +141,7 @@ pub fn insert(
     Ok(Some(PayoutId(id)))
 }
 
-/// Whether this very payout is in the book already.
+/// True if this exact payout is in the depository ledger already.
 pub fn is_reserved(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -158,19 +158,18 @@ pub fn is_reserved(
     Ok(known.is_some())
 }
 
-/// The payout, held until the unit ends.
+/// Finds the payout and locks its row until the unit ends.
 pub fn lock(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<PayoutRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where payout_id = $1 {for_update}");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// What is reserved or signed on a chain and not known to be executed, oldest first.
+/// Payouts reserved or signed on a chain and not known to be executed, oldest first.
 pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<PayoutRow>, StoreError> {
     let sql = concat!(
         "select ",
         columns!(),
-        // Batches and refunds of orders first: returns are as many as anybody likes to make, and must not stand before
-        // them.
+        // Batches and refunds of orders come first: anybody can cause any number of returns, which must not delay them.
         " where chain_id = $1 and state in ('intended', 'signed') order by case when kind = 3 or exists
           (select 1 from settlement s join request r on r.order_id = s.order_id and r.parent_id is null
           where s.payout_id = payout.payout_id) then 0 else 1 end, payout_id limit $2"
@@ -178,13 +177,13 @@ pub fn open(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<PayoutRow>
     tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// Payouts behind one, in order, whatever became of them.
+/// Payouts after an id, in order and in any state.
 pub fn after(tx: &mut Tx<'_>, id: PayoutId, most: i64) -> Result<Vec<PayoutRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where payout_id > $1 order by payout_id limit $2");
     tx.rows(sql, &[id.0.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// What a payout takes out of which deposit, by key.
+/// The parts of a payout, by deposit key.
 pub fn parts(tx: &mut Tx<'_>, id: PayoutId) -> Result<Vec<(B256, Amount)>, StoreError> {
     let sql = "select deposit_key, amount from payout_deposit where payout_id = $1 order by deposit_key";
     tx.rows(sql, &[id.0.into()])?.iter().map(|row| Ok((row.b256(0)?, amount(row, 1)?))).collect()
@@ -214,7 +213,7 @@ pub struct Signature {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// The one signature of a payout that may still be good.
+/// The one signature of a payout that may still be valid.
 pub fn live(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<Signature>, StoreError> {
     let sql = "select ordinal, issued, expiration, struct_hash, signature from payout_signature
                where payout_id = $1 and live = 1";
@@ -231,13 +230,13 @@ fn signature(row: &Row) -> Result<Signature, StoreError> {
     })
 }
 
-/// How many signatures were decided for a payout.
+/// The number of signatures decided for a payout.
 pub fn signatures(tx: &mut Tx<'_>, id: PayoutId) -> Result<u32, StoreError> {
     let sql = "select cast(coalesce(max(ordinal), 0) as bigint) from payout_signature where payout_id = $1";
     tx.row(sql, &[id.0.into()])?.map_or(Ok(0), |row| row.u32(0))
 }
 
-/// Decides to sign. The index refuses a second one while the first is live.
+/// Records the decision to sign. The index refuses a second one while the first is live.
 pub fn decide(tx: &mut Tx<'_>, id: PayoutId, signature: &Signature, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into payout_signature (payout_id, ordinal, issued, expiration, struct_hash, created_at)
@@ -262,19 +261,19 @@ pub fn signed(tx: &mut Tx<'_>, id: PayoutId, ordinal: u32, bytes: &[u8]) -> Resu
     Ok(())
 }
 
-/// A final block shows that the signature cannot be used any more.
+/// Ends the payout's signature, on a final block which shows that it can no longer be used.
 pub fn expire(tx: &mut Tx<'_>, id: PayoutId) -> Result<(), StoreError> {
     tx.execute("update payout_signature set live = 0 where payout_id = $1", &[id.0.into()])?;
     Ok(())
 }
 
-/// The payout that a request of this hash was signed for.
+/// The payout whose signed request has this hash.
 pub fn of_request(tx: &mut Tx<'_>, struct_hash: B256) -> Result<Option<PayoutId>, StoreError> {
     let row = tx.row("select payout_id from payout_signature where struct_hash = $1", &[struct_hash.into()])?;
     row.map(|row| row.int(0).map(PayoutId)).transpose()
 }
 
-/// The transaction that executed a payout.
+/// Records the transaction that executed a payout.
 pub fn set_tx(tx: &mut Tx<'_>, id: PayoutId, hash: B256) -> Result<(), StoreError> {
     tx.execute("update payout set tx_hash = $2 where payout_id = $1", &[id.0.into(), hash.into()])?;
     Ok(())
@@ -289,7 +288,7 @@ pub fn has_nonce(tx: &mut Tx<'_>, nonce: B256) -> Result<bool, StoreError> {
     Ok(tx.row("select payout_id from payout where nonce = $1", &[nonce.into()])?.is_some())
 }
 
-/// What was first signed for in a currency since a moment. Signing the same payout again does not take more out.
+/// Amounts first signed for in a currency since a moment. Signing a payout again takes nothing more out.
 pub fn signed_since(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -306,7 +305,7 @@ pub fn signed_since(
     .collect()
 }
 
-/// What live signatures may still take out of a depository.
+/// Amounts that live signatures may still take out of a depository, except one payout's.
 pub fn promised(tx: &mut Tx<'_>, chain: ChainId, currency: Address, but: PayoutId) -> Result<Vec<Amount>, StoreError> {
     tx.rows(
         "select p.amount from payout p join payout_signature s on s.payout_id = p.payout_id and s.live = 1
@@ -318,7 +317,7 @@ pub fn promised(tx: &mut Tx<'_>, chain: ChainId, currency: Address, but: PayoutI
     .collect()
 }
 
-/// Something left a depository that we have not signed for.
+/// Records a payout from a depository that we have not signed for.
 pub fn unrecognized(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -334,7 +333,7 @@ pub fn unrecognized(
     Ok(())
 }
 
-/// Payouts that `recover` found on the chain and the book has not taken over yet.
+/// The number of payouts that `recover` found on chain and the depository ledger has not taken over yet.
 pub fn imported(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
     let sql = "select count(*) from payment p where p.chain_id = $1 and p.purpose = 'payout'
          and p.state in ('decided', 'sent', 'mined', 'final')

@@ -1,4 +1,4 @@
-//! Transactions that belong to a request, as listings show them.
+//! Transactions of a request, as shown in listings.
 
 use alloy_primitives::{Address, B256, Bytes};
 use domain::fail::FailReason;
@@ -12,9 +12,9 @@ use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The user's.
+    /// Sent by the user.
     In,
-    /// Ours.
+    /// Sent by us.
     Out,
 }
 
@@ -38,30 +38,30 @@ pub struct Record {
     pub chain: ChainId,
     pub tx: B256,
     pub sender: Address,
-    /// None for the creation of a contract.
+    /// None for a contract creation.
     pub target: Option<Address>,
     pub value: Amount,
     pub data: Bytes,
-    /// Everything paid for inclusion. None until its receipt has been read.
+    /// The full cost of inclusion. None until the receipt has been read.
     pub fee: Option<Amount>,
     pub block_number: u64,
     pub block_hash: B256,
     pub block_time: Timestamp,
     pub succeeded: bool,
-    /// A reorg took its block away.
+    /// A reorg removed its block.
     pub gone: bool,
-    /// Why it failed, once that is known.
+    /// The reason for its failure, once known.
     pub failure: Option<Failure>,
 }
 
-/// Why a transaction failed.
+/// The reason why a transaction failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub reason: FailReason,
     pub details: String,
 }
 
-/// Keeps a transaction. One that is known already has moved to another block at the most.
+/// Stores a transaction. A known one can only have moved to another block.
 pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
     tx.execute(
         "insert into transaction_record (request_id, chain_id, tx_hash, direction, sender, target, value, data, fee,
@@ -93,7 +93,7 @@ pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// In the order they became known.
+/// The transactions of a request, in the order they became known.
 pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<Record>, StoreError> {
     tx.rows(
         "select request_id, direction, chain_id, tx_hash, sender, target, value, data, fee, block_number, block_hash,
@@ -126,14 +126,14 @@ fn from_row(row: &Row) -> Result<Record, StoreError> {
     })
 }
 
-/// Reason and details, from two columns of which both are there or none.
+/// Reason and details, from two columns that are both set or both null.
 fn failure(row: &Row, index: usize) -> Result<Option<Failure>, StoreError> {
     let Some(reason) = row.opt_text(index)? else { return Ok(None) };
     let reason = reason.parse().map_err(|_| unknown(index, "a reason"))?;
     Ok(Some(Failure { reason, details: row.opt_text(index + 1)?.unwrap_or_default().to_owned() }))
 }
 
-/// The transaction belongs to a child from here on, and to its parent as well if it `stays`.
+/// Gives a transaction to a child request; the parent keeps it as well if it `stays`.
 pub fn hand_down(
     tx: &mut Tx<'_>,
     parent: RequestId,
@@ -162,7 +162,7 @@ pub fn hand_down(
     Ok(())
 }
 
-/// What stood in blocks above this one no longer does.
+/// Marks the transactions in blocks above this one as gone.
 pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<(), StoreError> {
     tx.execute(
         "update transaction_record set gone = 1 where chain_id = $1 and block_number > $2",
@@ -171,7 +171,7 @@ pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<(), Sto
     Ok(())
 }
 
-/// Transactions of a chain whose fee nobody has read yet.
+/// Transactions of a chain whose fee has not been read yet.
 pub fn without_fee(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<B256>, StoreError> {
     tx.rows(
         "select tx_hash from transaction_record where chain_id = $1 and fee is null and gone = 0
@@ -191,16 +191,16 @@ pub fn set_fee(tx: &mut Tx<'_>, chain: ChainId, hash: B256, fee: Amount) -> Resu
     Ok(())
 }
 
-/// A transaction that failed, for whoever finds out why.
+/// A failed transaction whose reason is not known yet.
 #[derive(Clone, Debug)]
 pub struct Unexplained {
     pub id: i64,
     pub record: Record,
-    /// What it paid for and the gas it was given, where it is ours.
+    /// Purpose and gas limit of the payment, if the transaction is ours.
     pub payment: Option<(Purpose, u64)>,
 }
 
-/// Failed transactions of a chain of which nobody knows why.
+/// Failed transactions of a chain whose reason is not known yet.
 pub fn unexplained(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Unexplained>, StoreError> {
     tx.rows(
         "select r.request_id, r.direction, r.chain_id, r.tx_hash, r.sender, r.target, r.value, r.data, r.fee,
@@ -222,7 +222,7 @@ pub fn unexplained(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Une
     .collect()
 }
 
-/// Keeps why a transaction failed. Nothing is kept if it has moved to another block meanwhile.
+/// Stores why a transaction failed. Nothing is stored if it has moved to another block meanwhile.
 pub fn explain(tx: &mut Tx<'_>, id: i64, block: B256, failure: &Failure) -> Result<bool, StoreError> {
     let kept = tx.execute(
         "update transaction_record set fail_reason = $3, details = $4, explain_left = 0
@@ -232,13 +232,13 @@ pub fn explain(tx: &mut Tx<'_>, id: i64, block: B256, failure: &Failure) -> Resu
     Ok(kept > 0)
 }
 
-/// It could not be found out this time; it is tried again as often as it may.
+/// Counts an attempt that did not find the reason; attempts are limited.
 pub fn not_explained(tx: &mut Tx<'_>, id: i64) -> Result<(), StoreError> {
     tx.execute("update transaction_record set explain_left = explain_left - 1 where record_id = $1", &[id.into()])?;
     Ok(())
 }
 
-/// Why the newest failed payment of a request failed, where that is known.
+/// The reason why the newest failed payment of a request failed, if known.
 pub fn last_failure(tx: &mut Tx<'_>, request: RequestId, chain: ChainId) -> Result<Option<Failure>, StoreError> {
     let row = tx.row(
         "select fail_reason, details from transaction_record where request_id = $1 and chain_id = $2

@@ -12,7 +12,7 @@ use crate::columns::unknown;
 use crate::records::Direction;
 use crate::{Row, StoreError, Tx, Value, records};
 
-/// A transfer as it stands. A quote nobody has acted on reads as one that waits.
+/// A transfer and its state. A quote nobody has acted on reads as a waiting request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub id: RequestId,
@@ -23,7 +23,7 @@ pub struct Request {
     pub details: Option<String>,
     pub quote: Quote,
     pub updated_at: Timestamp,
-    /// The request whose order this one's deposit named without paying for it.
+    /// The parent request: this one's deposit named its order without paying for it.
     pub parent: Option<RequestId>,
 }
 
@@ -55,7 +55,7 @@ fn quote(row: &Row, index: usize) -> Result<Quote, StoreError> {
     serde_json::from_str(row.text(index)?).map_err(|_| unknown(index, "a quote"))
 }
 
-/// For reading: the request, else the quote it would begin from.
+/// The request, else the quote it would begin as. For reading only.
 pub fn find(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreError> {
     let sql = concat!("select ", columns!(), " from request where request_id = $1");
     if let Some(row) = tx.row(sql, &[id.0.into()])? {
@@ -79,15 +79,15 @@ pub fn find(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreErro
         .transpose()
 }
 
-/// The request, held until the unit ends.
+/// Finds the request and locks its row until the unit ends.
 pub fn lock(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreError> {
     let sql = concat!("select ", columns!(), " from request where request_id = $1 {for_update}");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// The request of an order, held until the unit ends. The first to ask turns the quote into a request.
+/// Finds an order's request and locks its row until the unit ends. The first call turns the quote into a request.
 pub fn lock_order(tx: &mut Tx<'_>, id: OrderId) -> Result<Option<Request>, StoreError> {
-    // Nothing can be deposited for a child: the id in its order's place is its deposit's.
+    // A child takes no deposit: the id in place of its order is its deposit's key.
     let sql = concat!("select ", columns!(), " from request where order_id = $1 and parent_id is null {for_update}");
     if let Some(row) = tx.row(sql, &[id.0.into()])? {
         return from_row(&row).map(Some);
@@ -104,17 +104,17 @@ pub fn lock_order(tx: &mut Tx<'_>, id: OrderId) -> Result<Option<Request>, Store
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// A deposit that names an order without paying for it, as a request of its own.
+/// A request for a deposit that names an order without paying for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Child {
     pub id: RequestId,
-    /// The deposit's own key, which stands where others have their order.
+    /// The deposit's own key, in place of an order id.
     pub order: OrderId,
     pub parent: RequestId,
     pub reason: FailReason,
 }
 
-/// Opens a child, or opens it again after a reorg.
+/// Opens a child, or reopens it after a reorg.
 pub fn open_child(tx: &mut Tx<'_>, child: &Child, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into request (request_id, order_id, state, fail_reason, quote, created_at, updated_at, parent_id)
@@ -143,7 +143,7 @@ pub fn children(tx: &mut Tx<'_>, parent: RequestId) -> Result<Vec<RequestId>, St
     .collect()
 }
 
-/// Ends a child whose deposit is no longer there.
+/// Fails a child whose deposit is gone.
 pub fn close_child(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update request set state = 'failed', fail_reason = $2, updated_at = $3
@@ -153,7 +153,7 @@ pub fn close_child(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Time
     Ok(())
 }
 
-/// Writes what a step decided. A reason once given stays, unless the step names another.
+/// Writes the result of a step. A reason once given stays, unless the step names another.
 pub fn set_state(tx: &mut Tx<'_>, id: RequestId, next: &Next, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update request set state = $2, fail_reason = coalesce($3, fail_reason),
@@ -169,13 +169,13 @@ pub fn set_state(tx: &mut Tx<'_>, id: RequestId, next: &Next, now: Timestamp) ->
     Ok(())
 }
 
-/// Says more about how a request stands.
+/// Sets the details of a request's state.
 pub fn set_details(tx: &mut Tx<'_>, id: RequestId, details: &str) -> Result<(), StoreError> {
     tx.execute("update request set details = $2 where request_id = $1", &[id.0.into(), details.into()])?;
     Ok(())
 }
 
-/// A better reason for what is known to have failed already.
+/// Replaces the reason of a failed request by a better one.
 pub fn set_reason(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update request set fail_reason = $2, updated_at = $3 where request_id = $1",
@@ -184,11 +184,11 @@ pub fn set_reason(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Times
     Ok(())
 }
 
-/// The transactions of a request that callers are shown.
+/// The transactions of a request shown to callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hashes {
     pub deposits: Vec<alloy_primitives::B256>,
-    /// Fills, or refunds where the request was refunded.
+    /// Fills, or refunds if the request was refunded.
     pub payments: Vec<alloy_primitives::B256>,
 }
 
@@ -216,13 +216,13 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
     let column = |rows: &[Row]| rows.iter().map(|row| row.b256(0)).collect::<Result<Vec<_>, StoreError>>();
     let (deposits, mut payments) = (column(&deposits)?, column(&payments)?);
     if request.state == State::Refunded && payments.is_empty() {
-        // A payout of the depository that somebody else sent.
+        // The payout from the depository was sent by somebody else.
         payments = of_child(tx, request)?.payments;
     }
     Ok(Hashes { deposits, payments })
 }
 
-/// The deposit that paid for nothing, and its return: what is recorded of the request.
+/// The recorded transactions of a child: the deposit that paid for nothing, and its return.
 fn of_child(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     let records = records::of_request(tx, request.id)?;
     let of = |direction| {
@@ -233,15 +233,15 @@ fn of_child(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     Ok(Hashes { deposits: of(Direction::In), payments: of(Direction::Out) })
 }
 
-/// What a user did alone is both what was paid and what arrived.
+/// A same-chain transaction is both the deposit and the payment.
 fn alone(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     let records = records::of_request(tx, request.id)?;
     let hashes: Vec<_> = records.iter().filter(|record| !record.gone).map(|record| record.tx).collect();
     Ok(Hashes { deposits: hashes.clone(), payments: hashes })
 }
 
-/// Deletes quotes that nobody acted on in time, in one small batch. Says whether there may be more. Quotes expire in the
-/// order they were made, so only the oldest are looked at: the table has no index for more.
+/// Deletes expired quotes in one small batch. Returns whether there may be more. Quotes expire in the order of their
+/// creation, so only the oldest are examined: the table has no index for more.
 pub fn prune_quotes(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool, StoreError> {
     const ROWS_PER_PRUNE: i64 = 500;
     let gone = tx.execute(

@@ -1,6 +1,6 @@
-//! What we stand to lose if a chain takes deposits back: paid out against deposits that are not final.
+//! Risk exposure: payments made against deposits that are not final, which a reorg could remove.
 //!
-//! The limits are the caller's; the row is what keeps two units from both fitting under one.
+//! The limits are the caller's; the budget row keeps two units from both fitting under one limit.
 
 use domain::ids::{ChainId, OrderId};
 use domain::money::UsdMicros;
@@ -10,7 +10,7 @@ use crate::{StoreError, Tx};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Against all deposits that are not final.
+    /// The limit against all deposits that are not final.
     pub open: UsdMicros,
     pub per_minute: UsdMicros,
 }
@@ -24,7 +24,7 @@ pub struct Used {
 
 const MINUTE_MILLIS: i64 = 60_000;
 
-/// Counts a payment against its order's deposit. `false` means that it does not fit.
+/// Counts a payment against its order's deposit. `false` means that it exceeds a limit.
 pub fn take(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -60,7 +60,7 @@ pub fn take(
     Ok(true)
 }
 
-/// The deposit is final, or nothing was paid against it after all.
+/// Releases the exposure: the deposit is final, or nothing was paid against it.
 pub fn release(tx: &mut Tx<'_>, order: OrderId) -> Result<(), StoreError> {
     let freed = tx.row("delete from risk_exposure where order_id = $1 returning chain_id, usd", &[order.0.into()])?;
     if let Some(row) = freed {
@@ -72,7 +72,7 @@ pub fn release(tx: &mut Tx<'_>, order: OrderId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// As it stands now, for every chain on which anything was ever counted.
+/// The current exposure, for every chain on which anything was ever counted.
 pub fn used(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<Used>, StoreError> {
     let minute = now.millis().div_euclid(MINUTE_MILLIS);
     tx.rows(

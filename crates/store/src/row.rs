@@ -1,4 +1,4 @@
-//! One row of a result, read by position. A type that is not there is an error, not a default.
+//! One row of a result, read by position. A column of another type is an error, not a default.
 
 use alloy_primitives::{Address, B256};
 use domain::ids::{OrderId, RequestId};
@@ -45,7 +45,7 @@ impl Row {
 
     pub fn bool(&self, index: usize) -> Result<bool, StoreError> {
         match self.values.get(index) {
-            // SQLite has no booleans of its own.
+            // SQLite has no boolean type.
             Some(Value::Bool(_) | Value::Int(0 | 1)) => {
                 Ok(matches!(self.values[index], Value::Bool(true) | Value::Int(1)))
             }

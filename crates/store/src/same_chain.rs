@@ -1,4 +1,4 @@
-//! What users did alone on one chain that apps earn by.
+//! Same-chain transactions with an app fee.
 
 use alloy_primitives::B256;
 use domain::ids::{ChainId, RequestId};
@@ -10,7 +10,7 @@ use crate::{Row, StoreError, Tx, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SameChainId(pub i64);
 
-/// Keeps one in the block it stands in. One that was booked stays as it is.
+/// Stores a transaction in its current block. A booked one stays as it is.
 pub fn put(tx: &mut Tx<'_>, request: RequestId, chain: ChainId, hash: B256, block: u64) -> Result<(), StoreError> {
     tx.execute(
         "insert into same_chain_tx (chain_id, tx_hash, request_id, block_number, state) values ($1, $2, $3, $4, 'seen')
@@ -21,7 +21,7 @@ pub fn put(tx: &mut Tx<'_>, request: RequestId, chain: ChainId, hash: B256, bloc
     Ok(())
 }
 
-/// Those at or below a block that are to be booked, with their transactions: in order, behind one.
+/// Unbooked transactions at or below a block, after an id, in order.
 pub fn ripe(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -39,13 +39,13 @@ pub fn ripe(
     .collect()
 }
 
-/// The request of one that is still to be booked, which nobody else books meanwhile.
+/// Locks an unbooked transaction and returns its request.
 pub fn unbooked(tx: &mut Tx<'_>, id: SameChainId) -> Result<Option<RequestId>, StoreError> {
     let sql = "select request_id from same_chain_tx where same_chain_tx_id = $1 and state = 'seen' {for_update}";
     tx.row(sql, &[id.0.into()])?.map(|row| row.request_id(0)).transpose()
 }
 
-/// Booked as this, or as nothing.
+/// Books a transaction with its outcome, or with none.
 pub fn book(tx: &mut Tx<'_>, id: SameChainId, outcome: Option<&Outcome>) -> Result<(), StoreError> {
     let body =
         outcome.map(|outcome| serde_json::to_string(outcome).map_err(|_| unknown(1, "an outcome"))).transpose()?;
@@ -56,7 +56,8 @@ pub fn book(tx: &mut Tx<'_>, id: SameChainId, outcome: Option<&Outcome>) -> Resu
     Ok(())
 }
 
-/// A reorg took the blocks above this one away. `false` means that something booked was among them, which is left.
+/// Marks transactions above a block as gone after a reorg. `false` means that a booked one, which stays, was among
+/// them.
 pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<bool, StoreError> {
     tx.execute(
         "update same_chain_tx set state = 'gone' where chain_id = $1 and block_number > $2 and state = 'seen'",
@@ -69,7 +70,7 @@ pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<bool, S
     Ok(kept.is_none())
 }
 
-/// What one came to.
+/// A booked transaction and its outcome.
 #[derive(Clone, Debug)]
 pub struct Booked {
     pub same_chain: SameChainId,
@@ -77,7 +78,7 @@ pub struct Booked {
     pub outcome: Outcome,
 }
 
-/// Those behind one that were booked as something, in order.
+/// Booked transactions with an outcome, after an id, in order.
 pub fn booked_after(tx: &mut Tx<'_>, after: SameChainId, most: i64) -> Result<Vec<Booked>, StoreError> {
     let sql = "select same_chain_tx_id, request_id, body from same_chain_tx
          where same_chain_tx_id > $1 and state = 'booked' and body is not null order by same_chain_tx_id limit $2";

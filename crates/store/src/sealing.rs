@@ -1,7 +1,6 @@
-//! What the database keeps of a secret that is needed again: encrypted and authenticated under a master key that is not
-//! in the database.
+//! Sealed secrets: stored encrypted and authenticated, under a master key that is not in the database.
 //!
-//! ChaCha20-Poly1305 with a random nonce; what the secret belongs to is authenticated with it, so that a sealed secret
+//! The cipher is ChaCha20-Poly1305 with a random nonce; the secret's owner is authenticated data, so a sealed secret
 //! moved to another row does not open.
 
 use std::fmt;
@@ -9,7 +8,7 @@ use std::fmt;
 use alloy_primitives::hex;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// The first byte of everything sealed, so that another way of sealing can be told apart.
+/// The version byte in front of every sealed secret, which leaves room for another cipher.
 const VERSION: u8 = 1;
 
 pub struct MasterKey(LessSafeKey);
@@ -36,7 +35,7 @@ impl MasterKey {
         Self::new(&bytes)
     }
 
-    /// `nonce` is fresh randomness, never used twice.
+    /// `nonce` must be fresh randomness, never used twice.
     pub fn seal(&self, owner: &str, secret: &str, nonce: [u8; NONCE_LEN]) -> Result<Vec<u8>, SealError> {
         let mut text = secret.as_bytes().to_vec();
         let tag = self

@@ -1,4 +1,4 @@
-//! How each order ends. The row is the exclusion: whoever inserts it pays, everyone else does not.
+//! The settlement of each order. The row is a mutual exclusion: only the unit that inserts it pays.
 
 use domain::ids::OrderId;
 
@@ -6,7 +6,7 @@ use crate::payments::{PaymentId, Purpose};
 use crate::payouts::PayoutId;
 use crate::{StoreError, Tx};
 
-/// How an order ends, if that is decided.
+/// The outcome of an order, once decided.
 pub fn outcome(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Purpose>, StoreError> {
     let row = tx.row("select outcome from settlement where order_id = $1", &[order.0.into()])?;
     row.map(|row| Purpose::of(&row, 0)).transpose()
@@ -18,7 +18,7 @@ pub fn payout(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<PayoutId>, Store
     Ok(row.map(|row| row.opt_int(0)).transpose()?.flatten().map(PayoutId))
 }
 
-/// Whether what settled an order can no longer change.
+/// True if the settlement of an order can no longer change.
 pub fn is_final(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
     let row = tx.row(
         "select p.state, o.state from settlement s left join payment p on p.payment_id = s.payment_id
@@ -48,7 +48,7 @@ pub fn take_by_payout(tx: &mut Tx<'_>, order: OrderId, payout: PayoutId) -> Resu
     Ok(row.is_some())
 }
 
-/// What the chain shows to have happened stands, whatever was written before.
+/// Records a payment found on chain as the settlement, over any earlier one: the chain decides.
 pub fn impose(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: PaymentId) -> Result<(), StoreError> {
     tx.execute(
         "insert into settlement (order_id, outcome, payment_id) values ($1, $2, $3)
@@ -59,8 +59,8 @@ pub fn impose(tx: &mut Tx<'_>, order: OrderId, outcome: Purpose, payment: Paymen
     Ok(())
 }
 
-/// The same for what went out of the depository, in the place of a transaction for it. Another outcome stays: that both
-/// happened is for a person to see.
+/// The same for an executed payout, which replaces a payout's own payment. Another outcome stays: a person has to see
+/// that both happened.
 pub fn impose_by_payout(tx: &mut Tx<'_>, order: OrderId, payout: PayoutId) -> Result<(), StoreError> {
     tx.execute(
         "insert into settlement (order_id, outcome, payout_id) values ($1, $2, $3)

@@ -1,4 +1,4 @@
-//! Everything that is known of one request, for whoever asks why it stands where it stands.
+//! The full trace of one request, for a person who asks why it is in its state.
 
 use alloy_primitives::{Address, B256};
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -19,13 +19,13 @@ pub struct Trace {
     pub deposits: Vec<Deposit>,
     pub payments: Vec<Payment>,
     pub dues: Vec<Due>,
-    /// What it is short of, if a reorg took its deposit away after it was paid out.
+    /// The loss, if a reorg removed its deposit after it was paid out.
     pub loss: Option<losses::LossRow>,
-    /// What its newest fill comes to for those who pay for it or earn by it.
+    /// The outcome of its newest fill: costs of sponsors and earnings of apps.
     pub outcome: Option<Outcome>,
 }
 
-/// A step that was taken, by which rule and with which figures.
+/// A step of the request: its rule and the values the rule used.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub at: Timestamp,
@@ -34,7 +34,7 @@ pub struct Event {
     pub figures: Json,
 }
 
-/// A deposit that names the order, whether or not it pays for it.
+/// A deposit that names the order, paying for it or not.
 #[derive(Clone, Debug)]
 pub struct Deposit {
     pub chain: ChainId,
@@ -60,12 +60,12 @@ pub struct Payment {
     pub attempts: u64,
     pub tx: Option<B256>,
     pub block: Option<u64>,
-    /// Why it failed, where it did and that is known.
+    /// The reason for its failure, if it failed and that is known.
     pub fail_reason: Option<String>,
     pub details: Option<String>,
 }
 
-/// What should go out and could not yet.
+/// A due payment: money that should go out and could not yet.
 #[derive(Clone, Debug)]
 pub struct Due {
     pub purpose: String,
@@ -77,7 +77,7 @@ pub struct Due {
     pub since: Timestamp,
 }
 
-/// Each list holds at most 200: more than a request ever has, short of an attack.
+/// Each list holds at most 200 rows: more than a request ever has, short of an attack.
 pub fn of(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Trace>, StoreError> {
     let Some(request) = requests::find(tx, id)? else { return Ok(None) };
     let order = request.order_id;

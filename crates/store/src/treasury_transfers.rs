@@ -1,4 +1,4 @@
-//! Transfers to the treasury: what was found, and what became of it.
+//! Treasury transfers: every transfer to the treasury, and its attribution.
 
 use alloy_primitives::{Address, B256};
 use domain::ids::ChainId;
@@ -17,7 +17,7 @@ pub enum State {
     /// In a block that is not final.
     Seen,
     Credited,
-    /// Final, and nobody's: for a person to look at.
+    /// Final and without an account to credit: a person has to look at it.
     Unattributed,
     /// Its block is no longer part of the chain.
     Gone,
@@ -36,12 +36,12 @@ impl State {
     }
 }
 
-/// A transfer in the block it stands in.
+/// A transfer in its current block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreasuryTransfer {
     pub chain: ChainId,
     pub tx: B256,
-    /// Its place among the transfers of its transaction to the treasury.
+    /// The transfer's index among those of its transaction to the treasury.
     pub ordinal: u32,
     /// None for a native transfer.
     pub log_index: Option<u64>,
@@ -50,7 +50,7 @@ pub struct TreasuryTransfer {
     pub sender: Address,
     pub currency: Address,
     pub amount: Amount,
-    /// Whom to credit, or why nobody.
+    /// The account to credit, or the reason why there is none.
     pub account: Result<Address, String>,
 }
 
@@ -95,8 +95,8 @@ fn from_row(row: &Row) -> Result<TreasuryTransferRow, StoreError> {
     })
 }
 
-/// Stores a transfer as its block shows it. One that stood in another block stands in this one now; one that was credited
-/// stays as it is.
+/// Stores a transfer as its block shows it. A transfer known in another block moves to this one; a credited one stays
+/// as it is.
 pub fn put(tx: &mut Tx<'_>, transfer: &TreasuryTransfer, now: Timestamp) -> Result<(), StoreError> {
     let log_index = transfer.log_index.map(Value::try_from).transpose()?;
     tx.execute(
@@ -131,7 +131,7 @@ pub fn get(tx: &mut Tx<'_>, id: TreasuryTransferId) -> Result<Option<TreasuryTra
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// How many transfers of a transaction are known.
+/// The number of stored transfers of a transaction.
 pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, StoreError> {
     let row = tx.row(
         "select count(*) from treasury_transfer where chain_id = $1 and tx_hash = $2 and state <> 'gone'",
@@ -140,7 +140,7 @@ pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, Stor
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// Transfers at or below a block of which nothing has become yet, oldest first.
+/// Transfers at or below a block that are not decided yet, oldest first.
 pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Vec<TreasuryTransferId>, StoreError> {
     tx.rows(
         "select treasury_transfer_id from treasury_transfer where chain_id = $1 and state = 'seen' and block_number <= $2
@@ -152,7 +152,7 @@ pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Ve
     .collect()
 }
 
-/// Credited, at the price of a block.
+/// Marks a transfer as credited, at the price of a block.
 pub fn credited(
     tx: &mut Tx<'_>,
     id: TreasuryTransferId,
@@ -168,7 +168,7 @@ pub fn credited(
     Ok(())
 }
 
-/// Nobody's, for this reason.
+/// Marks a transfer as unattributed, with the reason.
 pub fn set_aside(tx: &mut Tx<'_>, id: TreasuryTransferId, reason: &str, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update treasury_transfer set state = 'unattributed', account = null, reason = $2, updated_at = $3
@@ -178,7 +178,7 @@ pub fn set_aside(tx: &mut Tx<'_>, id: TreasuryTransferId, reason: &str, now: Tim
     Ok(())
 }
 
-/// A reorg took the blocks above this one away. `false` means that something final was among them, which is left.
+/// Marks transfers above a block as gone after a reorg. `false` means that a final one, which stays, was among them.
 pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64, now: Timestamp) -> Result<bool, StoreError> {
     tx.execute(
         "update treasury_transfer set state = 'gone', updated_at = $3
@@ -192,7 +192,7 @@ pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64, now: Timestamp) -
     Ok(kept.is_none())
 }
 
-/// What waits for a person, newest first, before one of them where it is given.
+/// Unattributed transfers, newest first, before an id if one is given.
 pub fn unattributed(
     tx: &mut Tx<'_>,
     before: Option<TreasuryTransferId>,
@@ -207,7 +207,7 @@ pub fn unattributed(
     tx.rows(sql, &[before.into(), Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// Credited transfers behind one, in order.
+/// Credited transfers after an id, in order.
 pub fn credited_after(
     tx: &mut Tx<'_>,
     after: TreasuryTransferId,

@@ -1,8 +1,8 @@
-//! The one way to the database: a transaction of either engine, given to a unit of work.
+//! The transaction of either engine, given to a unit of work: the only way to the database.
 //!
-//! It remembers the first statement that failed. Such a unit is never committed, whatever it returns: Postgres would
-//! roll it back in silence, and SQLite must not differ. Idempotency is `on conflict do nothing returning`, and no row
-//! means "already there".
+//! It remembers the first failed statement. Such a unit is never committed, even if it returns ok: Postgres would roll
+//! it back silently, and SQLite must not differ. Idempotency is `on conflict do nothing returning`: no row means
+//! "already there".
 
 mod on_postgres;
 mod on_sqlite;
@@ -20,7 +20,7 @@ pub struct Tx<'a> {
     engine: Engine<'a>,
     fault: Option<Fault>,
     deadline: Option<Instant>,
-    /// What one payment of the unit leaves to the next.
+    /// The locked payers that one payment of the unit leaves to the next.
     pub(crate) payers: Option<Box<Payers>>,
 }
 
@@ -30,7 +30,7 @@ enum Engine<'a> {
 }
 
 impl<'a> Tx<'a> {
-    /// The transaction (or savepoint) is open already; whoever opened it ends it.
+    /// The transaction (or savepoint) is already open; the code that opened it ends it.
     pub(crate) fn sqlite(connection: &'a rusqlite::Connection, texts: &'a mut Texts) -> Self {
         Self { engine: Engine::Sqlite(connection, texts), fault: None, deadline: None, payers: None }
     }
@@ -39,7 +39,7 @@ impl<'a> Tx<'a> {
         Self { engine: Engine::Postgres(transaction, statements), fault: None, deadline: None, payers: None }
     }
 
-    /// No statement begins after this.
+    /// Sets a deadline after which no statement begins.
     pub(crate) fn until(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
@@ -49,7 +49,7 @@ impl<'a> Tx<'a> {
         self.fault
     }
 
-    /// Ends a Postgres transaction; one of SQLite ends with its batch.
+    /// Commits a Postgres transaction; a SQLite transaction ends with its batch.
     pub(crate) fn commit(self) -> Result<(), postgres::Error> {
         match self.engine {
             Engine::Postgres(transaction, _) => transaction.commit(),
@@ -88,7 +88,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The number of rows changed. A statement with `returning` goes to [`Tx::rows`].
+    /// Runs a statement and returns the number of rows changed. A statement with `returning` goes to [`Tx::rows`].
     pub fn execute(&mut self, sql: &'static str, args: &[Value]) -> Result<u64, StoreError> {
         self.run(|engine| match engine {
             Engine::Sqlite(connection, texts) => texts.execute(connection, sql, args),
@@ -96,7 +96,7 @@ impl<'a> Tx<'a> {
         })
     }
 
-    /// For listings, whose filters are put together at run time. Values still travel as arguments.
+    /// Runs a statement composed at run time, for listings with filters. Values still travel as arguments.
     pub fn rows_dynamic(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>, StoreError> {
         self.run(|engine| match engine {
             Engine::Sqlite(connection, texts) => texts.rows_dynamic(connection, sql, args),

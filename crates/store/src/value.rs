@@ -1,4 +1,4 @@
-//! The values that go into statements: the few types both engines agree on.
+//! The argument values of statements: the few types common to both engines.
 //!
 //! A boolean column is declared `boolean` and tested with `where flag`; SQLite keeps it as 0 or 1. On-chain amounts are
 //! decimal text. There are no floats.
@@ -70,7 +70,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// Checked: both engines count in signed 64 bits.
+/// Checked, because both engines have signed 64-bit integers.
 impl TryFrom<u64> for Value {
     type Error = StoreError;
 

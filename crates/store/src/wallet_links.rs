@@ -1,4 +1,4 @@
-//! Wallets that are to be linked to a key: one question at a time for each key, answered once.
+//! Wallet link challenges: one at a time for each key, answered once.
 
 use alloy_primitives::{Address, B256};
 use domain::api_key::ApiKeyId;
@@ -14,7 +14,7 @@ pub struct WalletLink {
     pub expires_at: Timestamp,
 }
 
-/// Asks, in the place of whatever was asked before.
+/// Stores a challenge, replacing an earlier one of the key.
 pub fn put(tx: &mut Tx<'_>, link: &WalletLink) -> Result<(), StoreError> {
     tx.execute(
         "insert into wallet_link (key_id, wallet, nonce, expires_at) values ($1, $2, $3, $4)
@@ -25,7 +25,7 @@ pub fn put(tx: &mut Tx<'_>, link: &WalletLink) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What a key was last asked about a wallet, as long as that stands.
+/// The open challenge of a key for a wallet, unless expired.
 pub fn find(tx: &mut Tx<'_>, key: ApiKeyId, wallet: Address, now: Timestamp) -> Result<Option<WalletLink>, StoreError> {
     let row = tx.row(
         "select nonce, expires_at from wallet_link where key_id = $1 and wallet = $2 and expires_at > $3",
@@ -34,7 +34,7 @@ pub fn find(tx: &mut Tx<'_>, key: ApiKeyId, wallet: Address, now: Timestamp) -> 
     row.map(|row| Ok(WalletLink { key, wallet, nonce: row.b256(0)?, expires_at: row.time(1)? })).transpose()
 }
 
-/// The answer was good: the wallet is linked, and the same answer links nothing again. `false` means that it was used, has
+/// Links the wallet and uses up the challenge: the same answer links nothing again. `false` means that it was used, has
 /// expired or was replaced meanwhile, or that the key is revoked.
 pub fn accept(tx: &mut Tx<'_>, link: &WalletLink, now: Timestamp) -> Result<bool, StoreError> {
     let used = tx.execute(

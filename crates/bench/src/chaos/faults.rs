@@ -1,4 +1,4 @@
-//! What goes wrong meanwhile: the service dies, nodes misbehave, chains change their minds.
+//! Faults during the run: the service dies, nodes misbehave, chains reorganise.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,23 +18,24 @@ use tokio::sync::watch;
 
 use super::traffic::Traffic;
 
-/// A reorg takes back this much at most: less than what counts as final.
+/// The deepest reorg: below the finality depth.
 const DEEPEST: u64 = 5;
-/// Blocks to wait for one with something in it.
+/// Blocks to wait for one with a transaction in it.
 const BUSY_TRIES: u32 = 20;
-/// A machine too slow for its users to be through by the last kill sees more of them, and at most so many times more.
+/// Users on a slow machine may not be through by the last kill: kills then go on, up to this many times the number
+/// asked for.
 const MAX_KILLS: u64 = 4;
 /// A service that does not serve by then is killed all the same.
 const SLOWEST_START: Duration = Duration::from_secs(15);
-/// A service that cannot take the place of the dead one by then never will.
+/// Failed restarts in a row before the run gives up.
 const RESTARTS: u32 = 40;
 
-/// How to run the binary: another build of it, or this program, which holds the whole service.
+/// The way to run the binary: another build of it, or this program, which contains the whole service.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub binary: Option<PathBuf>,
     pub config: PathBuf,
-    /// Where what it says goes.
+    /// File for its output.
     pub log: PathBuf,
 }
 
@@ -59,7 +60,7 @@ impl Program {
         Served::start(command, "all", &self.config, crash_at)
     }
 
-    /// Runs a subcommand to its end: whether it was content, and what it printed.
+    /// Runs a subcommand to its end; returns its success and its output.
     pub async fn run(&self, args: &[&str]) -> Result<(bool, String, String)> {
         let mut command = self.command()?;
         command.args(args).arg("--config").arg(&self.config);
@@ -69,16 +70,16 @@ impl Program {
     }
 }
 
-/// What has happened, while it happens.
+/// Counts of faults, updated during the run.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub kills: AtomicU64,
-    /// Deaths at a named point between two steps.
+    /// Aborts at a crash point.
     pub crashes: AtomicU64,
-    /// Times it ended without being told to.
+    /// Times it exited by itself.
     pub ended: AtomicU64,
     pub reorgs: AtomicU64,
-    /// Transactions that a reorg took away, and those among them that it put into other blocks.
+    /// Transactions removed by a reorg, and those among them that were mined again in other blocks.
     pub removed: AtomicU64,
     pub moved: AtomicU64,
     pub faults: AtomicU64,
@@ -92,8 +93,8 @@ pub fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// Kills the service at least so often, at random moments of its life, for as long as users have something to do, and
-/// leaves one running.
+/// Kills the service at least this many times, at random moments, for as long as users have something to do, and leaves
+/// one instance running.
 pub async fn kill_often(
     program: &Program,
     kills: u64,
@@ -108,7 +109,7 @@ pub async fn kill_often(
         if killed >= kills && (traffic.is_through() || killed >= kills * MAX_KILLS) {
             return Ok(served);
         }
-        // Some die while they start; most have begun to work.
+        // Some are killed while they start; most have begun to work.
         if !rng.once_in(5) {
             let patience = Instant::now() + SLOWEST_START;
             while served.ended()?.is_none() && Instant::now() < patience && !serves(traffic).await {
@@ -128,12 +129,12 @@ pub async fn kill_often(
                 failures = 0;
                 if rng.once_in(3) { rng.millis(0, 1_500) } else { Duration::ZERO }
             }
-            // At the point it was told to die at.
+            // The process aborted at its crash point.
             Some(status) if status.code().is_none() => {
                 add(&counts.crashes, 1);
                 Duration::ZERO
             }
-            // The database may not have noticed yet that the one before is dead.
+            // The database may not have noticed yet that the previous process is dead.
             Some(_) => {
                 add(&counts.ended, 1);
                 failures += 1;
@@ -150,14 +151,14 @@ pub async fn kill_often(
     }
 }
 
-/// One node of a chain after the other misbehaves, sometimes both; faithful again at the end.
+/// Makes one node of a chain misbehave after the other, sometimes both; clears all faults at the end.
 pub async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: watch::Receiver<bool>, mut rng: Rng) {
     while !*calm.borrow() {
         let first = usize::from(rng.once_in(2));
         let (fault, lies) = fault(&mut rng);
         nodes[first].set(fault);
         add(&counts.faults, 1);
-        // A lie is found out by asking another node; if all of them lie, nobody can.
+        // A lie is detected by asking another node; if all of them lie, nobody can detect it.
         let (other, other_lies) = self::fault(&mut rng);
         if !lies && !other_lies && rng.once_in(2) {
             nodes[1 - first].set(other);
@@ -170,7 +171,7 @@ pub async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: watch::Re
     }
 }
 
-/// How a node misbehaves, and whether what it says is untrue.
+/// A random fault, and whether it makes the node lie.
 fn fault(rng: &mut Rng) -> (Fault, bool) {
     let well = Fault::default();
     match rng.roll(9) {
@@ -189,7 +190,7 @@ async fn wait(calm: &mut watch::Receiver<bool>, time: Duration) {
     drop(tokio::time::timeout(time, calm.wait_for(|calm| *calm)).await);
 }
 
-/// Every now and then the last blocks of a chain are replaced by others.
+/// Replaces the last blocks of a chain every now and then.
 pub async fn reorganise(
     traffic: &Traffic<'_>,
     chain: usize,
@@ -203,7 +204,7 @@ pub async fn reorganise(
             return Ok(());
         }
         let on = &traffic.devnet.chains[chain];
-        // Empty blocks are easily replaced.
+        // Replacing empty blocks would test little.
         for _ in 0..BUSY_TRIES {
             if *calm.borrow() || is_busy(on).await? {
                 break;
@@ -217,7 +218,7 @@ pub async fn reorganise(
     }
 }
 
-/// Whether one of the last blocks holds a transaction.
+/// True if one of the last blocks contains a transaction.
 async fn is_busy(chain: &Chain) -> Result<bool> {
     let head = chain.block_number().await?;
     for number in head.saturating_sub(2)..=head {
@@ -236,7 +237,7 @@ struct Tx {
     nonce: U64,
 }
 
-/// The transactions that are in none of the new blocks.
+/// Replaces the last blocks and returns the transactions that are in none of the new ones.
 async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256>> {
     #[derive(Deserialize)]
     struct Block {
@@ -248,7 +249,7 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256
         let block: Block = chain.rpc("eth_getBlockByNumber", json!([U64::from(number), true])).await?;
         removed.extend(block.transactions.into_iter().map(|tx| (place as u64, tx)));
     }
-    // Of each sender the first few stay, so that no nonce is missing before another.
+    // The first few transactions of each sender stay, so that no nonce gap arises.
     let mut fates: BTreeMap<Address, (u64, u64)> = BTreeMap::new();
     let (mut kept, mut dropped) = (Vec::new(), Vec::new());
     for (place, tx) in &removed {
@@ -271,14 +272,14 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256
     Ok(dropped)
 }
 
-/// Whether the service serves every chain.
+/// True if the service serves every chain.
 pub async fn serves(traffic: &Traffic<'_>) -> bool {
     let Ok((200, lives)) = traffic.get("/lives").await else { return false };
     let chains = lives["report"]["chains"].as_array();
     chains.is_some_and(|chains| !chains.is_empty() && chains.iter().all(|chain| !chain["block"].is_null()))
 }
 
-/// Reads the end of a log, for whoever wants to know why.
+/// The last lines of a log, for an error message.
 pub fn tail(log: &Path, lines: usize) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let all: Vec<&str> = text.lines().collect();

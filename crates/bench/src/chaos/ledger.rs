@@ -1,4 +1,4 @@
-//! What the chains say: every transaction of our wallets, read block by block, and nothing from any database.
+//! The chains' own record: every transaction of our wallets, read block by block, and nothing from any database.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct Payment {
     pub transfers: Vec<Transfer>,
 }
 
-/// A token moved.
+/// A token transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     pub token: Address,
@@ -38,12 +38,12 @@ pub struct Transfer {
 }
 
 impl Payment {
-    /// What it is for: its last 32 bytes.
+    /// The id of the order or deposit it pays for: its last 32 bytes.
     pub fn id(&self) -> Option<B256> {
         self.input.last_chunk::<32>().map(B256::from)
     }
 
-    /// What it brought somebody in a currency. A native payment is a plain transfer here.
+    /// The amount an account received in a currency. A native payment is a plain transfer here.
     pub fn paid(&self, currency: Address, who: Address) -> U256 {
         if !self.success {
             return U256::ZERO;
@@ -95,7 +95,7 @@ impl Ledger {
         Self { up_to: from, payments: Vec::new() }
     }
 
-    /// Reads on to the head. For a chain that no longer changes its mind.
+    /// Reads on to the head. The chain must not reorganise any more.
     pub async fn read_on(&mut self, chain: &Chain, wallets: &[Address]) -> Result<()> {
         let head = chain.block_number().await?;
         let blocks = (self.up_to + 1..=head).map(|number| block(chain, number, wallets));
@@ -107,7 +107,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// By what they are for.
+    /// Successful payments by id.
     pub fn by_id(&self) -> BTreeMap<B256, Vec<&Payment>> {
         let mut all: BTreeMap<B256, Vec<&Payment>> = BTreeMap::new();
         for payment in self.payments.iter().filter(|payment| payment.success) {

@@ -1,11 +1,11 @@
-//! What is going to be asked for and paid, decided by the seed before anything runs.
+//! The plan of all transfers, derived from the seed before anything runs.
 
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
 use devnet::{Account, Rng};
 
-/// What a user does with an order.
+/// A user's behaviour with an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -13,23 +13,23 @@ pub enum Kind {
     Fill,
     /// The same, with fees or even the rate paid for by an integrator.
     Sponsored,
-    /// The same, filled ahead of its deposit if the service is there to be asked.
+    /// The same, as a fast fill if the service is up to be asked.
     Ahead,
-    /// Pays a third of it: it comes back.
+    /// Pays a third of it, and is refunded.
     Short,
-    /// Pays for one that asks to be refunded.
+    /// Pays for an order that asks to be refunded.
     Forced,
     /// Pays for it twice.
     Double,
-    /// Pays for it, while somebody else sends something small under its id.
+    /// Pays for it, while somebody else sends a small amount under its id.
     Dust,
     /// Pays in another currency, and sometimes in the right one as well.
     WrongCurrency,
-    /// Pays under an id that nobody has given out.
+    /// Pays under an id that was never issued.
     Orphan,
 }
 
-/// So often each: half are what they should be.
+/// The share of each kind: half are normal transfers.
 const MIX: [Kind; 14] = [
     Kind::Fill,
     Kind::Double,
@@ -49,34 +49,34 @@ const MIX: [Kind; 14] = [
 
 pub const SYMBOLS: [&str; 4] = ["ETH", "USDC", "USDT", "DAI"];
 
-/// One order and all that is sent under its id.
+/// One order and everything sent under its id.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     pub index: usize,
     pub kind: Kind,
-    /// Places in the list of chains.
+    /// Indexes in the list of chains.
     pub origin: usize,
     pub destination: usize,
     pub from: &'static str,
     pub to: &'static str,
     /// In cents, or in hundred-thousandths of an ether.
     pub size: u64,
-    /// Nobody else pays from these, and nobody else is paid at this address: what is there at the end tells all.
+    /// Accounts used by no other transfer, so that their final balances are conclusive.
     pub user: Account,
     pub stranger: Account,
     pub recipient: Address,
-    /// What the user pays with by mistake.
+    /// The wrong currency the user pays with.
     pub mistaken: &'static str,
-    /// Chance for what a kind leaves open.
+    /// A random choice that the kind leaves open.
     pub coin: bool,
-    /// An id for what has no order.
+    /// The id of a deposit without an order.
     pub word: B256,
-    /// Asks for its quote before the weather turns.
+    /// The quote is requested before the first fault.
     pub early: bool,
     pub at: Duration,
 }
 
-/// Transfers over three chains, spread over a time.
+/// Transfers over the chains, spread over a time.
 pub fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) -> Vec<Transfer> {
     let mut rng = rng.apart("transfers");
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What happened, for people and for programs.
+//! The report of a chaos run, for people and for programs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,13 +27,13 @@ pub struct Report {
     pub transactions_removed: u64,
     pub transactions_moved: u64,
     pub faults: u64,
-    /// Fills that were promised ahead of their deposits.
+    /// Fast fills that were accepted.
     pub ahead: usize,
     #[serde(flatten)]
     pub tally: Tally,
-    /// Things the audit compared.
+    /// Rows the audit compared.
     pub audited: u64,
-    /// Nothing, if all is well.
+    /// Everything that went wrong; empty after a good run.
     pub wrong: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl Report {
     }
 }
 
-/// Says how far it is, every few seconds, until the weather clears.
+/// Prints progress every few seconds until the last fault.
 pub async fn speak(
     counts: &Counts,
     traffic: &Traffic<'_>,

@@ -1,4 +1,4 @@
-//! The users: they ask for quotes, sign, send, and send again what a chain forgot.
+//! The users: they request quotes, sign, send, and resend transactions that a chain dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -15,35 +15,35 @@ use serde_json::{Value, json};
 
 use super::plan::{Kind, Transfer};
 
-/// Enough for an approval and for every kind of deposit.
+/// Enough gas for an approval and for every kind of deposit.
 const GAS_LIMIT: u64 = 300_000;
-/// Between two attempts to get a quote from a service that may be dead.
+/// Pause between two attempts to get a quote from a service that may be dead.
 const RETRY: Duration = Duration::from_millis(150);
-/// How often a fill ahead of its deposit is asked for before its user pays all the same.
+/// Attempts at a fast fill before its user pays all the same.
 const TRIES: u32 = 20;
 /// Wei that nobody would send back.
 const CRUMB: u64 = 1_000;
-/// Of USDC: more than all that is sponsored or filled ahead of its deposit.
+/// In USDC: more than the total of sponsored fees and fast fills.
 const BALANCE: u64 = 1_000_000;
 
-/// Whoever pays for other people's comfort: a key, and the wallet linked to it.
+/// The integrator that sponsors and fast-fills: an API key, and the wallet linked to it.
 #[derive(Debug)]
 pub struct Integrator {
     pub key: KeyText,
     pub wallet: Account,
 }
 
-/// What was asked for and answered.
+/// A quoted order.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub request: String,
     pub id: B256,
-    /// What the recipient gets at least, and as quoted.
+    /// The recipient's minimum, and the quoted amount.
     pub minimum: U256,
     pub quoted: U256,
 }
 
-/// Something paid into a depository.
+/// A deposit into a depository.
 #[derive(Clone, Debug)]
 pub struct Deposit {
     pub transfer: usize,
@@ -55,7 +55,7 @@ pub struct Deposit {
     pub amount: U256,
     /// It can pay for its order, or be refunded as the order's own.
     pub qualifies: bool,
-    /// Sending it back would cost more than it is.
+    /// Returning it would cost more than its value.
     pub worthless: bool,
 }
 
@@ -70,20 +70,20 @@ pub struct Signed {
 
 #[derive(Debug, Default)]
 struct Done {
-    /// Given before they were needed.
+    /// Quotes received before the first fault.
     quotes: BTreeMap<usize, Value>,
     orders: BTreeMap<usize, Order>,
     deposits: Vec<Deposit>,
     signed: BTreeMap<B256, Signed>,
-    /// A reorg dropped them and their users did not send them again.
+    /// Transactions that a reorg dropped and their users did not resend.
     abandoned: BTreeSet<B256>,
-    /// Fills ahead of their deposits that were promised.
+    /// Fast fills that were accepted.
     ahead: usize,
     /// Users who have sent everything.
     through: usize,
 }
 
-/// What users have done so far.
+/// The users' activity so far.
 #[derive(Debug)]
 pub struct Traffic<'a> {
     pub devnet: &'a Devnet,
@@ -120,12 +120,12 @@ impl<'a> Traffic<'a> {
         self.done().abandoned.contains(&tx)
     }
 
-    /// How many fills ahead of their deposits were promised.
+    /// The number of accepted fast fills.
     pub fn ahead(&self) -> usize {
         self.done().ahead
     }
 
-    /// Whether every user has sent everything.
+    /// True if every user has sent everything.
     pub fn is_through(&self) -> bool {
         self.done().through >= self.users
     }
@@ -135,7 +135,7 @@ impl<'a> Traffic<'a> {
         Ok((response.status().as_u16(), response.json().await?))
     }
 
-    /// Gives users what they will pay with. Before any reorg: it would take that back.
+    /// Funds the users. It runs before any reorg, which would remove the funds.
     pub async fn fund(&self, transfers: &[Transfer]) -> Result<()> {
         for transfer in transfers {
             let chain = &self.devnet.chains[transfer.origin];
@@ -157,13 +157,13 @@ impl<'a> Traffic<'a> {
         Ok(())
     }
 
-    /// Whether the integrator's balance is there.
+    /// True if the integrator's balance is credited.
     pub async fn is_funded(&self) -> bool {
         let answer = self.get(&format!("/app-fees/{:#x}/balances", self.integrator.wallet.address)).await;
         answer.is_ok_and(|(_, body)| body["amount"].as_str().is_some_and(|amount| amount != "0"))
     }
 
-    /// Asks for what it wants before the weather turns: half of the users do.
+    /// Requests a quote before the first fault: half of the users do.
     pub async fn ask_early(&self, transfer: &Transfer) -> Result<()> {
         if transfer.early && transfer.kind != Kind::Orphan {
             let quote = self.quote(transfer, self.amount(transfer)).await?;
@@ -231,7 +231,7 @@ impl<'a> Traffic<'a> {
         units(&self.devnet.chains[transfer.origin], transfer.from, transfer.size)
     }
 
-    /// Too little to be sent back, or just enough.
+    /// Too little to be returned, or just enough.
     fn small(&self, transfer: &Transfer) -> U256 {
         match (transfer.coin, transfer.from) {
             (true, "ETH") => U256::from(CRUMB),
@@ -240,7 +240,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Asks until it is given one: the service may be between two lives, or not know a chain's market yet.
+    /// Asks until there is a quote: the service may be restarting, or not know a chain's market yet.
     async fn quote(&self, transfer: &Transfer, amount: U256) -> Result<Value> {
         let (from, to) = (&self.devnet.chains[transfer.origin], &self.devnet.chains[transfer.destination]);
         let mut body = json!({
@@ -276,7 +276,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Asks until there is an answer, whatever it is.
+    /// Asks until there is any answer.
     async fn fill_ahead(&self, request: &str) {
         for _ in 0..TRIES {
             let call = self.client.post(format!("{}/fast-fill", self.base_url)).json(&json!({ "requestId": request }));
@@ -290,7 +290,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Does what the steps say. The last of them is the deposit.
+    /// Follows the steps of the quote. The last one is the deposit.
     async fn follow(&self, transfer: &Transfer, quote: &Value, id: B256, amount: U256) -> Result<()> {
         let calls = steps(quote)?;
         let last = calls.len() - 1;
@@ -305,7 +305,7 @@ impl<'a> Traffic<'a> {
         Ok(())
     }
 
-    /// Pays into the depository without asking how.
+    /// Pays into the depository without following the steps.
     async fn pay(
         &self,
         transfer: &Transfer,
@@ -351,7 +351,7 @@ impl<'a> Traffic<'a> {
         });
     }
 
-    /// A refusal is no verdict: whatever is not mined is sent again later.
+    /// A refusal is not final: everything unmined is sent again later.
     async fn send(&self, tx: B256) {
         let signed = self.done().signed.get(&tx).cloned();
         if let Some(signed) = signed {
@@ -359,7 +359,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// A reorg has dropped these. Their users send them again after a while, or think better of it.
+    /// Handles transactions dropped by a reorg: their users resend them after a while, or abandon them.
     pub async fn dropped(&self, hashes: &[B256], rng: &mut Rng) {
         tokio::time::sleep(rng.millis(0, 2_500)).await;
         let mut again: Vec<_> = self.signed().into_iter().filter(|(hash, _)| hashes.contains(hash)).collect();
@@ -374,7 +374,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Sends whatever is not on its chain. Says how much that was.
+    /// Sends every transaction that is not on its chain, and returns their number.
     pub async fn send_again(&self) -> Result<usize> {
         let mut missing = 0;
         let mut all = self.signed();
@@ -393,7 +393,7 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// Zero for the native currency.
+/// The token address; zero for the native currency.
 pub fn currency(chain: &Chain, symbol: &str) -> Address {
     if symbol == "ETH" { Address::ZERO } else { chain.token(symbol).address }
 }
@@ -415,7 +415,7 @@ fn order(quote: &Value) -> Result<Order> {
     })
 }
 
-/// What the steps of a quote have the user send.
+/// The transactions that the steps of a quote ask the user to send.
 fn steps(quote: &Value) -> Result<Vec<(Address, U256, Bytes)>> {
     let steps = quote["steps"].as_array().context("a quote without steps")?;
     let items = steps.iter().flat_map(|step| step["items"].as_array().into_iter().flatten());

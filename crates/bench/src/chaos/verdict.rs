@@ -1,4 +1,4 @@
-//! Whether every deposit had exactly one end, from the chains alone.
+//! The verdict: every deposit had exactly one end, judged from the chains alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +14,22 @@ use super::ledger::Ledger;
 use super::plan::{Kind, SYMBOLS, Transfer};
 use super::traffic::{Deposit, Traffic, currency};
 
-/// How it ended.
+/// The number of deposits by their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     pub deposits: usize,
     pub fills: usize,
     pub refunds: usize,
     pub returns: usize,
-    /// Not worth sending back.
+    /// Deposits not worth returning.
     pub kept: usize,
-    /// Gone with a reorg, and not paid again by their users.
+    /// Removed by a reorg, and not paid again by their users.
     pub abandoned: usize,
-    /// Orders filled or refunded whose deposit is gone: what a reorg costs whoever pays before finality.
+    /// Orders filled or refunded whose deposit is gone: the cost of a reorg to a solver that pays before finality.
     pub losses: usize,
 }
 
-/// All chains, and what our addresses held there at the beginning.
+/// All chains, and our initial balances there.
 #[derive(Debug)]
 pub struct Books {
     pub wallets: Vec<Address>,
@@ -42,7 +42,7 @@ pub struct Books {
 type Holdings = BTreeMap<Address, U256>;
 
 impl Books {
-    /// From the heads as they are.
+    /// Starts at the current heads.
     pub async fn open(chains: &[Chain], wallets: Vec<Address>, treasury: Address) -> Result<Self> {
         let (mut ledgers, mut before, mut nonces) = (Vec::new(), Vec::new(), Vec::new());
         for chain in chains {
@@ -65,7 +65,7 @@ impl Books {
         Ok(())
     }
 
-    /// What is not as it should be, and how things stand.
+    /// Everything that is not as it should be, and the tally.
     pub async fn judge(&self, traffic: &Traffic<'_>, transfers: &[Transfer]) -> Result<(Vec<String>, Tally)> {
         let chains = &traffic.devnet.chains;
         let (mut wrong, mut tally) = (Vec::new(), Tally::default());
@@ -94,7 +94,7 @@ impl Books {
         Ok((wrong, tally))
     }
 
-    /// Everything our wallets sent is for an order, for a deposit, or takes from a depository.
+    /// Every transaction of our wallets is for an order, for a deposit, or a payout from a depository.
     fn unknown(&self, traffic: &Traffic<'_>, wrong: &mut Vec<String>) {
         let deposits = traffic.deposits();
         let chains = &traffic.devnet.chains;
@@ -111,7 +111,7 @@ impl Books {
         }
     }
 
-    /// What we hold is what we held, and what came in, less what went out and what gas cost.
+    /// Our balance is the initial one, plus deposits, less payments and gas.
     async fn inventory<'d>(
         &self,
         chains: &[Chain],
@@ -146,7 +146,7 @@ impl Books {
         Ok(())
     }
 
-    /// Each nonce was used once, and none waits.
+    /// Each nonce was used once, and none is pending.
     async fn wallets(&self, chains: &[Chain], wrong: &mut Vec<String>) -> Result<()> {
         for (index, chain) in chains.iter().enumerate() {
             for (wallet, first) in self.wallets.iter().zip(&self.nonces[index]) {
@@ -166,7 +166,7 @@ impl Books {
     }
 }
 
-/// What became of one order.
+/// The ends of one order's deposits.
 struct Ends<'a> {
     books: &'a Books,
     traffic: &'a Traffic<'a>,
@@ -220,7 +220,7 @@ impl Ends<'_> {
         if refunds > 0 && !matches!(transfer.kind, Kind::Short | Kind::Forced) {
             say("it was to be filled, and is refunded".to_owned());
         }
-        // Nobody else pays here: what is there is what was filled.
+        // Nobody else pays this recipient: its balance is the fill.
         let got = destination.balance(currency(destination, transfer.to), transfer.recipient).await?;
         match (fills, &order) {
             (0, _) if !got.is_zero() => say(format!("the recipient has {got}, and there is no fill")),
@@ -240,14 +240,14 @@ impl Ends<'_> {
         Ok(())
     }
 
-    /// What comes back is what was paid, less what sending it costs.
+    /// A return is the deposit less the cost of sending it.
     fn fair(&self, back: U256, deposit: &Deposit, say: &mut impl FnMut(String)) {
         if back > deposit.amount || back < deposit.amount * U256::from(9) / U256::from(10) {
             say(format!("{back} came back of a deposit of {}", deposit.amount));
         }
     }
 
-    /// The service says the same as the chains.
+    /// The service reports the same as the chains.
     async fn status(
         &self,
         request: &str,
@@ -268,7 +268,7 @@ impl Ends<'_> {
     }
 }
 
-/// The name of a deposit in the payment that returns it. Every deposit here is alone in its transaction.
+/// The id of a deposit in the payment that returns it. Every deposit here is alone in its transaction.
 fn return_key(chain: u64, tx: B256) -> B256 {
     keccak256([chain.to_be_bytes().as_slice(), tx.as_slice(), &0u32.to_be_bytes()].concat())
 }
@@ -277,7 +277,7 @@ async fn nonce(chain: &Chain, who: Address, tag: &str) -> Result<u64> {
     Ok(chain.rpc::<U64>("eth_getTransactionCount", (who, tag)).await?.to())
 }
 
-/// Of all our addresses together, by currency.
+/// Balances of all our addresses together, by currency.
 async fn holdings(chain: &Chain, wallets: &[Address], treasury: Address, block: u64) -> Result<Holdings> {
     let mut all = Holdings::new();
     for symbol in SYMBOLS {

@@ -1,4 +1,4 @@
-//! One deposit per block: from the block's announcement to the fill in the destination's pool.
+//! One deposit per block: the time from the block's announcement to the fill in the destination's mempool.
 
 use std::time::Instant;
 
@@ -12,12 +12,12 @@ use super::report::LatencyStats;
 use crate::socket::Subscription;
 use crate::stats::{Latency, nanos};
 
-/// Of the bare transaction: as much as a fill.
+/// Gas of the bare transaction: as much as a fill.
 const FILL_GAS: u64 = 60_000;
-/// How long a transaction is looked for.
+/// Blocks in which a transaction is searched.
 const MAX_BLOCKS: u32 = 60;
 
-/// Both ways in turn, so that they share what else the machine does.
+/// Measures fill and baseline in turn, so that both see the same load on the machine.
 pub async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
     let (origin, destination) = (harness.origin(), harness.destination());
     let orders = harness.orders(usize::try_from(samples)?).await?;
@@ -39,7 +39,7 @@ pub async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> Result<L
     Ok(LatencyStats { baseline: Latency::of(baselines), fill: Latency::of(fills), mined_in_next_block: next_block })
 }
 
-/// The announcement of the block that holds a transaction.
+/// The announcement of the block that contains a transaction.
 async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> Result<(Instant, Value)> {
     for _ in 0..MAX_BLOCKS {
         let (seen, head) = heads.next().await?;
@@ -51,7 +51,7 @@ async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> R
     bail!("{tx} is in none of {MAX_BLOCKS} blocks")
 }
 
-/// Whether the destination mined it in the first block it made after the deposit's.
+/// True if the destination mined the fill in its first block after the deposit's.
 async fn is_next(harness: &Harness<'_>, fill: &Value, deposit_block: &Value) -> Result<bool> {
     let hash: B256 = fill.as_str().context("a pending transaction without a hash")?.parse()?;
     let destination = harness.destination();
@@ -60,11 +60,11 @@ async fn is_next(harness: &Harness<'_>, fill: &Value, deposit_block: &Value) -> 
     let number = receipt.block_number.context("a receipt without a block")?;
     let before: Value = destination.rpc("eth_getBlockByNumber", (U64::from(number - 1), false)).await?;
     let time = |value: &Value| value.as_str().and_then(|text| text.parse::<U256>().ok());
-    // Blocks are a second apart and their times whole seconds: the one before it is no younger than the deposit's.
+    // Blocks are a second apart and their times whole seconds: the block before it is no younger than the deposit's.
     Ok(time(&before["timestamp"]) <= time(&deposit_block["timestamp"]))
 }
 
-/// What nobody can be faster than: hear of the block, sign one transaction, send it.
+/// The baseline: receive the block's announcement, sign one transaction, send it.
 struct Bare {
     heads: Subscription,
     signer: devnet::Account,
@@ -96,7 +96,7 @@ impl Bare {
             socket.forget().await;
         }
         let (seen, head) = near.next().await?;
-        // What comes from afar may still be the block before.
+        // The delayed subscription may still announce the block before.
         while self.heads.next().await?.1["hash"] != head["hash"] {}
         let call = (Address::repeat_byte(0xbe), U256::ONE, Bytes::from(keccak256("floor").to_vec()));
         let raw = destination.sign(&self.signer, self.nonce, call, FILL_GAS)?;

@@ -1,6 +1,6 @@
-//! The figures for people and for programs.
+//! The results of the fill benchmark, for people and for programs.
 
-// Milliseconds and shares for reading; what was measured stays whole numbers.
+// Milliseconds and shares are for reading; measurements stay whole numbers.
 #![allow(clippy::float_arithmetic, reason = "figures for people, not money")]
 
 use serde::Serialize;
@@ -27,9 +27,9 @@ pub struct Distance {
 
 #[derive(Debug, Serialize)]
 pub struct LatencyStats {
-    /// Hear of a block, sign one transaction, send it.
+    /// Receive a block's announcement, sign one transaction, send it.
     pub baseline: Latency,
-    /// From the announcement of the deposit's block to the fill in the destination's pool.
+    /// From the announcement of the deposit's block to the fill in the destination's mempool.
     pub fill: Latency,
     pub mined_in_next_block: usize,
 }
@@ -46,12 +46,12 @@ pub struct Throughput {
     pub service_cpu_micros_per_fill: Option<u64>,
     pub shares: Vec<Share>,
     pub available_cores: usize,
-    /// Whether the system says what processes use.
+    /// True if the system reports the CPU time of processes.
     pub measured: bool,
 }
 
 impl Throughput {
-    /// What gave out first, as far as the processor tells.
+    /// The bottleneck, as far as CPU time shows.
     fn saturated(&self) -> String {
         let (all, used) = (self.available_cores as u64 * 1_000, self.cores_used_permille);
         let greediest = self.shares.first();

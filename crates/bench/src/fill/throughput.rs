@@ -1,4 +1,4 @@
-//! As many deposits as asked for, second by second, and how soon their fills are mined.
+//! Deposits at a fixed rate, and the time until their fills are mined.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::{FillArgs, Harness};
 use crate::stats::per_second;
 use crate::{cpu, processes};
 
-/// Deposits in one call.
+/// Deposits in one JSON-RPC batch.
 const TXS_PER_BATCH: usize = 50;
-/// How long no block may hold a fill before the run is called stuck.
+/// The longest time without a fill in any block before the run counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
 pub async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughput> {
@@ -56,7 +56,7 @@ pub async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughpu
     let (sent, fills) = tokio::join!(load, fills);
     let (load_took, (first, last)) = (sent?, fills?);
     let shares = processes::since(&before, &watched);
-    // The first block's fills were made before the clock of the rest began.
+    // The time runs from the start: counting from the first block would leave out the time its fills took.
     let took = last.duration_since(began);
     Ok(Throughput {
         transfers: count,
@@ -72,7 +72,7 @@ pub async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughpu
     })
 }
 
-/// Processor time of the service for one transfer.
+/// CPU time of the service per transfer.
 fn service_cpu(shares: &[processes::Share], took: Duration, count: usize) -> Option<u64> {
     let share = shares.iter().find(|share| share.name == "service")?;
     let micros = u64::try_from(took.as_micros()).ok()?.checked_mul(share.core_permille)? / 1_000;

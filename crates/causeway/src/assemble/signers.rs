@@ -1,4 +1,4 @@
-//! Whose keys a process has: those its role signs with, and of all others only the addresses.
+//! The signers of a process: keys for the wallets its role signs with, addresses alone for all others.
 
 use alloy::primitives::Address;
 use anyhow::{Context, Result, ensure};
@@ -12,13 +12,13 @@ pub fn key(config: &Config, source: &Source) -> Result<LocalSigner> {
     Ok(LocalSigner::from_hex(source.read(&config.folder)?.expose())?)
 }
 
-/// The solver's identity in every order. The key is with who quotes.
+/// The solver's identity in every order. Processes that quote have the key.
 pub fn orders(config: &Config, role: Role) -> Result<Payer> {
     let (source, address) = (config.solver.order_key.as_ref(), config.solver.order_address);
     signer(config, "solver.order_key", "solver.order_address", role.answers(), source, address, role)
 }
 
-/// The wallets that pay. Their keys are with the worker.
+/// The filler wallets. The worker has their keys.
 pub fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
     let (keys, addresses) = (&config.solver.filler_keys, &config.solver.filler_addresses);
     let count = keys.len().max(addresses.len());
@@ -30,7 +30,7 @@ pub fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
     (0..count).map(filler).collect()
 }
 
-/// The treasury's, where it fills up the fillers. It is with the worker.
+/// The treasury's key for gas refills. The worker has it.
 pub fn treasury_lane(config: &Config, role: Role) -> Result<Option<LocalSigner>> {
     let Some(source) = config.solver.treasury_key.as_ref().filter(|_| role.pays()) else { return Ok(None) };
     let treasury_lane = key(config, source).context("solver.treasury_key")?;
@@ -39,7 +39,7 @@ pub fn treasury_lane(config: &Config, role: Role) -> Result<Option<LocalSigner>>
     Ok(Some(treasury_lane))
 }
 
-/// With the key where it is needed, which must be that of the address if one is given; else by the address alone.
+/// A signing role needs the key, which must match the address if one is given; any other role has the address alone.
 fn signer(
     config: &Config,
     key_name: &str,

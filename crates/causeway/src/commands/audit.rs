@@ -1,4 +1,4 @@
-//! `causeway audit`: the database against the chains. It changes nothing and may run beside the service.
+//! `causeway audit`: compares the database with the chains. It is read-only and may run beside the service.
 
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,7 +15,7 @@ pub async fn run(config: &Config, role: Role, as_json: bool) -> Result<()> {
     let database = assemble::database(config)?;
     let parts = assemble::parts(config, role, Store::open(&database)?, system_env())?;
     let chains: Vec<_> = parts.solver.chains.values().cloned().collect();
-    // On standard error, so that what is piped on is the result alone.
+    // The progress bar goes to standard error, so that standard output carries the result alone.
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{spinner} {msg}  {pos} of {len}")?);
     let nodes = tokio::runtime::Handle::current();

@@ -17,7 +17,7 @@ use crate::env::system_env;
 use crate::local::{self, Local};
 use crate::service::{Service, signal};
 
-/// Every run starts from the same number of wallets: a saved chain knows as many.
+/// Every run has the same number of fillers: a saved chain knows that many wallets.
 const FILLERS: usize = 4;
 
 pub async fn run(args: &DevArgs) -> Result<()> {
@@ -31,7 +31,7 @@ pub async fn run(args: &DevArgs) -> Result<()> {
     let say = {
         let bar = bar.clone();
         move |text: &str| match bar.is_hidden() {
-            // Without a terminal there is no spinner to look at.
+            // There is no spinner without a terminal.
             true => eprintln!("{text}"),
             false => bar.set_message(text.to_owned()),
         }
@@ -73,7 +73,7 @@ async fn with_chains(
         fillers: &keys.fillers,
     })?;
     let toml = local::write(&config, folder)?;
-    // Read back from the file: what is served here is what `serve --config` would serve.
+    // The configuration is read back from the file, so that `dev` serves exactly what `serve --config` would.
     let config = Config::load(&toml)?;
     progress.say("Preparing the database");
     Store::migrate(&crate::assemble::database(&config)?)?;
@@ -99,14 +99,14 @@ async fn with_chains(
     database.stop().await
 }
 
-/// The first quote pasted should work: wait until every chain is read and takes payments.
+/// Waits until every chain has been read and accepts payments, so that the first pasted quote works.
 async fn ready(service: &Service) {
     let solver = &service.solver;
     let read = |handle: &solver::ChainHandle| {
         solver.market.current(handle.id()).and_then(|market| market.check_pools()).is_ok()
     };
     let served =
-        |handle: &solver::ChainHandle| handle.refusing().is_none() && *handle.taken.borrow() > 0 && read(handle);
+        |handle: &solver::ChainHandle| handle.refusing().is_none() && *handle.health.taken.borrow() > 0 && read(handle);
     for _ in 0..200 {
         if solver.chains.values().all(|handle| served(handle)) {
             return;
@@ -115,7 +115,7 @@ async fn ready(service: &Service) {
     }
 }
 
-/// Where this run keeps its requests.
+/// The database of this run, and its server if `dev` started one.
 struct Database {
     text: String,
     server: Option<Postgres>,
@@ -127,7 +127,7 @@ impl Database {
             "sqlite" => {
                 let path = folder.join("causeway.db");
                 if !devnet.resumed {
-                    // What was stored belongs to chains that are no more.
+                    // Stored requests belong to chains that no longer exist.
                     remove_sqlite(&path)?;
                 }
                 Ok(Self { text: format!("sqlite:{}", path.display()), server: None })

@@ -1,4 +1,4 @@
-//! `causeway doctor`: everything that can be checked without paying anybody.
+//! `causeway doctor`: every check that can be made without sending a payment.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::config::{ChainConfig, Config};
 use crate::env::{clock, system_env};
 use crate::role::Role;
 
-/// Prints as it goes and remembers whether anything is wrong.
+/// Prints each finding as it is made and counts the failures.
 #[derive(Default)]
 struct Findings {
     failures: u32,
@@ -122,7 +122,7 @@ async fn check_chain(
     check_wallets(findings, solver, handle).await;
 }
 
-/// Who is alive, and who does what only one may do.
+/// Lists the live processes and the leaders.
 async fn check_processes(findings: &mut Findings, config: &Config, store: &Store) {
     let read = |tx: &mut store::Tx<'_>| Ok::<_, store::StoreError>((instances::alive(tx)?, leases::all(tx)?));
     let (alive, leases) = match store.read(read).await {
@@ -172,7 +172,7 @@ async fn check_contracts(findings: &mut Findings, handle: &ChainHandle) {
     }
 }
 
-/// Whether what is deposited here can be paid out again.
+/// Checks that deposits on this chain can be paid out: the depository's allocator, the quorum of nodes and the caps.
 async fn check_allocator(
     findings: &mut Findings,
     allocator: Option<&Allocator>,
@@ -200,7 +200,7 @@ async fn check_allocator(
             {
                 let mend = "the allocator needs nodes that keep the state of final blocks (`allocator_endpoints`)";
                 let what = format!("the state of final block {}: {error}", head.number);
-                // A local chain that was just loaded has only the blocks since.
+                // A freshly loaded local chain has only the state of blocks mined since.
                 if settings.local { findings.warn(what, mend) } else { findings.fail(what, mend) }
             }
         }
@@ -255,7 +255,7 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, handle: &ChainH
             Ok(used) if used > ours.map_or(0, |lane| lane.next_nonce) => {
                 let known = ours.map_or(0, |lane| lane.next_nonce);
                 findings.fail(
-                    solver::follow::older_than_chain(chain.0, wallet, known, used),
+                    solver::chain::follow::older_than_chain(chain.0, wallet, known, used),
                     "stop the service, run `causeway recover`, start it again",
                 );
             }
@@ -292,7 +292,7 @@ async fn check_wallets(findings: &mut Findings, solver: &Solver, handle: &ChainH
     }
 }
 
-/// What a wallet may still spend through the spend limiter: it runs down with every fill that goes that way.
+/// Checks what a wallet may still spend through the spend limiter: the limit shrinks with every fill made through it.
 async fn check_limit(
     findings: &mut Findings,
     handle: &ChainHandle,

@@ -1,14 +1,14 @@
-//! `causeway keys`: API keys, made, changed and ended. A text is shown once, when it is made.
+//! `causeway keys`: creates, changes and revokes API keys. A key's text is shown once, when it is created.
 //!
-//! It works beside a running service: one short write of its own, after which the service reads the key again within
-//! seconds. The lock of the worker is not needed, because nothing here pays.
+//! The command works beside a running service: it makes one short write, and the service reads the key again within
+//! seconds. The worker's lock is not needed, because nothing here pays.
 
 use std::time::Duration;
 
 use alloy::primitives::{Address, Bytes};
 use anyhow::{Context, Result, bail, ensure};
 use domain::api_key::{ApiKey, ApiKeyId, Family, KeyLimits, KeyText, Rate, check_name};
-use solver::wallet_links;
+use solver::integrators::wallet_links;
 use store::keys::{self, StoredText};
 use store::sealing::MasterKey;
 use store::{Store, StoreError, Tx};
@@ -18,9 +18,9 @@ use crate::cli::{KeysCommand, LimitsArgs};
 use crate::config::Config;
 use crate::env::system_env;
 
-/// Of a listing, read in pages.
+/// Rows per page of a listing.
 const PAGE: u32 = 200;
-/// The longest a replaced text may stay good.
+/// The longest a replaced text may stay valid.
 const MAX_OVERLAP: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub async fn run(config: &Config, command: KeysCommand) -> Result<()> {
@@ -30,7 +30,7 @@ pub async fn run(config: &Config, command: KeysCommand) -> Result<()> {
     done
 }
 
-/// Without the lock of the worker.
+/// Opens the database without the worker's lock.
 pub fn open(config: &Config) -> Result<Store> {
     let mut options = assemble::database(config)?;
     (options.reader_threads, options.postgres_threads) = (1, 1);
@@ -66,7 +66,7 @@ async fn answer(config: &Config, store: &Store, command: KeysCommand) -> Result<
     }
 }
 
-/// What a key is made from.
+/// The input for a new key.
 #[derive(Debug)]
 pub struct New {
     pub name: String,
@@ -74,7 +74,7 @@ pub struct New {
     pub may_force_refund: bool,
 }
 
-/// Makes a key. Nothing else ever has its text in clear.
+/// Creates a key. Its text exists in clear only in the returned value.
 pub async fn create(config: &Config, store: &Store, new: New) -> Result<(ApiKey, KeyText)> {
     check_name(&new.name)?;
     let master = master(config)?;
@@ -172,7 +172,7 @@ async fn link(config: &Config, store: &Store, id: ApiKeyId, wallet: Address, sig
     Ok(())
 }
 
-/// `quotes=10/s`, or `quotes=default` to give up a rate of one's own.
+/// Parses `quotes=10/s`, or `quotes=default` to drop the key's own rate.
 pub fn family_rate(text: &str) -> Result<(Family, Option<Rate>), String> {
     let names = || Family::ALL.map(Family::as_str).join(", ");
     let (name, rate) = text.split_once('=').ok_or("must be such as quotes=10/s")?;

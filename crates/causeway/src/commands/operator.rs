@@ -1,4 +1,4 @@
-//! Calls of the running service's operator routes: it alone may write to its database.
+//! Calls to the operator routes of the running service, which alone may write to its database.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::config::Config;
 
-/// Posts to a route and gives its answer; a refusal is an error that says what the service says.
+/// Posts to a route and returns its answer; a refusal is an error with the service's message.
 pub async fn post(config: &Config, path: &str, body: &Value) -> Result<Value> {
     let token = config.operator.token.as_ref().context("operator.token: needed, and not configured")?;
     let token = token.read(&config.folder).context("operator.token")?;
     let url = format!("http://{}{path}", reachable(config.listen));
-    // Straight to the service: a proxy from the environment has no business with the token.
+    // No proxy: the token must not reach a proxy taken from the environment.
     let client = reqwest::Client::builder().no_proxy().build()?;
     let answer = client.post(&url).bearer_auth(token.expose().trim()).json(body).send().await;
     let answer = answer.with_context(|| format!("no service answers at {}; is it running?", config.listen))?;
@@ -24,7 +24,7 @@ pub async fn post(config: &Config, path: &str, body: &Value) -> Result<Value> {
     Ok(answer)
 }
 
-/// A service that listens everywhere is reached here.
+/// An unspecified listen address is reached over loopback.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! `causeway recover`: after restoring a backup, before serving from it.
+//! `causeway recover`: imports our wallets' transactions after a backup was restored, before the service runs on it.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub async fn run(config: &Config, role: Role) -> Result<()> {
         Instance::join(&database, &store, about, Duration::from_millis(config.instances.lease_millis)).await?;
     let (worker, _allocator) =
         (take(&instance, &store, Kind::Worker).await?, take(&instance, &store, Kind::Allocator).await?);
-    // From here on nothing is written that another process could contradict.
+    // Both leases are held: from here on no other process can write a contradiction.
     let solver = parts.solver.under(&worker);
     for handle in solver.chains.values() {
         let bar = ProgressBar::new(0);
@@ -33,7 +33,7 @@ pub async fn run(config: &Config, role: Role) -> Result<()> {
             bar.set_length(of);
             bar.set_position(at);
         };
-        let report = solver::recover::recover(&solver, handle, progress).await?;
+        let report = solver::operator::recover::recover(&solver, handle, progress).await?;
         bar.finish_and_clear();
         println!(
             "{}: read {} blocks, imported {} payments, {} transactions of our wallets name no order",

@@ -1,4 +1,4 @@
-//! `causeway topup`: the fillers' native currency, filled up from the treasury by the running service.
+//! `causeway topup`: asks the running service to refill the fillers' native currency from the treasury.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::operator;
 use crate::config::Config;
 
-/// How often, and how many times, the service is asked whether it has sent everything.
+/// Interval and number of polls for the service to have sent everything.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_POLLS: usize = 60;
 

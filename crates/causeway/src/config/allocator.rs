@@ -1,4 +1,4 @@
-//! The allocator's part of the configuration: without it nothing is paid out of the depositories.
+//! The allocator's configuration. Without it nothing is paid out of the depositories.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,25 +13,26 @@ use super::{ChainConfig, Source};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllocatorConfig {
-    /// The key that the depositories name as their allocator. It signs payouts and nothing else. Needed by the allocator.
+    /// The key that the depositories name as their allocator. It signs payouts and nothing else. Needed by the
+    /// allocator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Source>,
-    /// Its address, for `/chains` to list where the key is elsewhere.
+    /// The key's address, for `/chains` to list in processes without the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
-    /// How many nodes have to say the same before anything is signed.
+    /// The number of nodes that must agree before anything is signed.
     #[serde(default = "default_quorum", alias = "agreeing")]
     pub quorum: usize,
-    /// A batch is made when it is worth this much,
+    /// A batch is closed at this value,
     #[serde(default = "default_batch_usd")]
     pub batch_usd: String,
-    /// or when the oldest deposit in it has waited this long.
+    /// or when its oldest deposit has waited this long.
     #[serde(default = "default_batch_age")]
     pub batch_age_secs: u64,
-    /// How long a signature is good.
+    /// The validity of a signature.
     #[serde(default = "default_validity")]
     pub validity_secs: u64,
-    /// What may be signed for. A currency without a cap is not paid out.
+    /// Caps per currency. A currency without a cap is not paid out.
     pub caps: Vec<CapConfig>,
 }
 
@@ -51,19 +52,19 @@ fn default_validity() -> u64 {
     900
 }
 
-/// In whole units of the currency, for each chain it is on.
+/// Caps in whole units of the currency, for each of its chains.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapConfig {
-    /// The `id` of a currency.
+    /// The `id` of the currency.
     pub currency: String,
     pub hour: String,
     pub day: String,
 }
 
 impl AllocatorConfig {
-    /// How many of a chain's nodes have to say the same. Never half of them or fewer: two groups could then each agree
-    /// on something else, and whoever runs one of them could have anything signed.
+    /// The quorum of a chain's nodes. It is always more than half of them: otherwise two groups could each agree on
+    /// something else, and the operator of one group could have anything signed.
     pub fn quorum_of(&self, nodes: usize, local: bool) -> usize {
         if local { self.quorum } else { self.quorum.max(nodes / 2 + 1) }
     }
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_configured_more_than_half_of_the_nodes_agree() {
+    fn a_quorum_is_always_more_than_half_of_the_nodes() {
         let config: AllocatorConfig = toml::from_str("key = { env = \"KEY\" }\ncaps = []").unwrap();
         let quorum = |nodes| config.quorum_of(nodes, false);
         assert_eq!([2, 3, 4, 5, 6].map(quorum), [2, 2, 3, 3, 4]);

@@ -1,4 +1,4 @@
-//! What the fillers' wallets should have.
+//! The native-currency levels of the filler wallets.
 
 use alloy::primitives::U256;
 use anyhow::{Context, Result, ensure};
@@ -6,13 +6,13 @@ use domain::gas_refill::GasLevels;
 use domain::money::Amount;
 use serde::{Deserialize, Serialize};
 
-/// In whole units of the native currency, as decimal text.
+/// Levels in whole units of the native currency, as decimal text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GasRefillConfig {
-    /// What `causeway topup` fills each filler up to.
+    /// The level to which `causeway topup` refills each filler.
     pub target: String,
-    /// Below this, `doctor` and the metrics warn.
+    /// The level below which `doctor` and the metrics warn.
     pub low: String,
 }
 

@@ -1,4 +1,4 @@
-//! How API keys are kept.
+//! Configuration of API key storage.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::{Config, Source};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeysConfig {
-    /// Encrypts the texts of API keys in the database. Without it none can be made.
+    /// Encrypts the texts of API keys in the database. Without it no key can be created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master_key: Option<Source>,
 }

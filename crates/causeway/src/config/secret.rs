@@ -1,4 +1,4 @@
-//! Values that do not stand in the file.
+//! Values kept out of the configuration file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// Where a secret is: in a variable of the environment, or in a file. Never in the configuration itself.
+/// The location of a secret: an environment variable or a file. Never the configuration itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -32,7 +32,7 @@ impl Source {
     }
 }
 
-/// A value that may stand in the file, or be kept out of it like a secret.
+/// A value that may be in the configuration file, or kept out of it like a secret.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Text {
@@ -49,7 +49,7 @@ impl Text {
     }
 }
 
-/// A text that does not print itself.
+/// A string that does not print itself.
 #[derive(Clone)]
 pub struct Secret(String);
 

@@ -1,4 +1,5 @@
-//! Moves committed pages from the write-ahead log into the SQLite file, off the writer's thread, and watches the disk.
+//! Checkpoints: committed pages move from the WAL into the SQLite file, off the writer's thread. The disk is watched
+//! too.
 
 use std::fs::File;
 use std::mem::ManuallyDrop;
@@ -18,15 +19,16 @@ use super::thread::spawn;
 use super::{Access, open_sqlite};
 use crate::StoreError;
 
-/// Also how often the free disk is looked at.
+/// The interval of checkpoints, and of looks at the free disk.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Past so many pages the writer is made to wait for a moment, so that the log can begin anew: a checkpoint that only runs
-/// beside a busy writer never reaches its end. It is 128 MiB of them.
+/// Past this many pages, which are 128 MiB, the writer is made to wait for a moment, so that the WAL can restart: a
+/// checkpoint that only runs beside a busy writer never reaches its end.
 const MAX_WAL_PAGES: i64 = 32 * 1024;
-/// How often what came in the meantime is moved before the writer has to wait for the rest, and when that is little.
+/// The most passive checkpoints before the writer has to wait for the rest, and the duration of one that had little to
+/// move.
 const MAX_ROUNDS: u32 = 4;
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
-/// What may be left to move while the writer waits, even if somebody still reads the log as it was.
+/// The most pages left to move while the writer waits, even if a reader still uses the old WAL.
 const MAX_PAGES_LEFT: i64 = 8 * 1024;
 const WAIT_FOR_READERS: Duration = Duration::from_millis(100);
 
@@ -40,7 +42,7 @@ pub fn start(
     let connection = open_sqlite(path, Access::Write)?;
     let unreadable = |source| StoreError::File { path: path.to_owned(), source: Arc::new(source) };
     let file = ManuallyDrop::new(File::open(path).map_err(unreadable)?);
-    // It holds the write lock while it waits for readers of the old log, so it must not wait for long.
+    // A restart holds the write lock while it waits for readers of the old WAL, so it must not wait for long.
     connection.busy_timeout(WAIT_FOR_READERS)?;
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
@@ -65,12 +67,12 @@ fn keep_moving(log: &Log, wal: &Path, disk: &Disk, stopped: &Receiver<()>) {
 
 struct Log {
     connection: Connection,
-    /// The database, and never closed. When a process closes a file, by whichever handle, the system lets go of all that it
-    /// has locked of it: another process could then take the log away from under those who still write to it here.
+    /// The database file, never closed. When a process closes a file, by any handle, the system releases all of its
+    /// locks on it: another process could then take the WAL away from under those who still write to it here.
     file: ManuallyDrop<File>,
 }
 
-/// Pages of the log: how many it holds, and how many of them are in the database too.
+/// Pages of the WAL: how many it holds, and how many of them are in the database too.
 #[derive(Clone, Copy, Default)]
 struct Pages {
     held: i64,
@@ -78,9 +80,9 @@ struct Pages {
 }
 
 impl Log {
-    /// While it waits for the rest to be moved the writer does nothing else, so most of it is moved before. It would also
-    /// wait until all that was moved is on the disk, because SQLite leaves that to the last checkpoint: so that is done
-    /// before as well.
+    /// Restarts the WAL. The writer is blocked while the rest is moved, so most of it is moved before. The writer would
+    /// also wait until all moved pages are synced, because SQLite leaves that to the last checkpoint: so the sync is
+    /// done before as well.
     fn begin_anew(&self) {
         let (mut pages, mut moves) = (self.checkpoint("pragma wal_checkpoint(passive)"), false);
         for _ in 1..MAX_ROUNDS {
@@ -91,15 +93,15 @@ impl Log {
                 break;
             }
         }
-        // A reader holds on to the log as it was: it cannot begin anew, and the writer would wait for nothing. Where the
-        // writer is only faster than this, it has to wait.
+        // A reader holds on to the old WAL: it cannot restart, and the writer would wait for nothing. Where the writer
+        // is only faster than the checkpoint, it has to wait.
         if !moves && pages.held.saturating_sub(pages.moved) > MAX_PAGES_LEFT {
             return;
         }
         if let Err(error) = self.file.sync_data() {
             warn!(
                 error = &error as &dyn std::error::Error,
-                "the database could not be synced before its log begins anew"
+                "the database could not be synced before its WAL restarts"
             );
             return;
         }
@@ -107,7 +109,7 @@ impl Log {
     }
 
     fn checkpoint(&self, sql: &'static str) -> Pages {
-        // Busy is an answer here, not an error: a reader still needs the log, and the next round goes on.
+        // Busy is an answer here, not an error: a reader still needs the WAL, and the next round goes on.
         let pages = self.connection.query_row(sql, [], |row| Ok(Pages { held: row.get(1)?, moved: row.get(2)? }));
         pages.unwrap_or_else(|error| {
             warn!(error = &error as &dyn std::error::Error, "a checkpoint failed");
@@ -123,7 +125,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Quotes are what fills a disk; money must still find room when they may no longer.
+    /// Quotes fill a disk; money must still find room when they are refused.
     fn look(&self) {
         let Ok(disk) = statvfs(&self.path) else { return };
         let free = disk.blocks_available().saturating_mul(disk.fragment_size());
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_was_moved_begins_anew() {
+    fn a_checkpointed_wal_restarts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("it.db");
         let writer = open_sqlite(&path, Access::Create).unwrap();
@@ -166,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_while_somebody_reads_the_log() {
+    fn the_writer_does_not_wait_for_a_reader_of_the_wal() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("it.db");
         let writer = open_sqlite(&path, Access::Create).unwrap();
         writer.execute_batch("create table it (body blob); insert into it values (null)").unwrap();
         let reader = open_sqlite(&path, Access::Read).unwrap();
         reader.execute_batch("begin; select count(*) from it").unwrap();
-        // More pages than may be left, all of them newer than what is read.
+        // More pages than may be left, all of them newer than the reader's snapshot.
         writer.execute("insert into it values (zeroblob(4096 * ?1))", [MAX_PAGES_LEFT + 100]).unwrap();
         let log = log(&path);
         log.connection.busy_timeout(Duration::from_secs(30)).unwrap();

@@ -1,19 +1,19 @@
-//! When quotes wait for each other.
+//! Group commit: when quotes wait for each other.
 //!
-//! A commit takes nearly the same for one quote as for twenty: the sync, the pages at the end of each index, the threads
-//! that are woken. Under load that was a tenth of all that a quote took. So where quotes crowd, the writer lets more of
-//! them come before it begins the next commit. A caller that comes alone never waits, and neither does money.
+//! A commit costs nearly the same for one quote as for twenty: the sync, the pages at the end of each index, the
+//! threads that are woken. Under load that was a tenth of the whole time of a quote. So where quotes crowd, the writer
+//! waits for more of them before it begins the next commit. A lone quote never waits, and neither does money.
 
 use std::time::{Duration, Instant};
 
-/// How long the next batch may wait for company.
+/// The time the next batch may wait for more quotes.
 const GROUP_WAIT: Duration = Duration::from_micros(1500);
-/// So many quotes in one commit are a crowd: several callers ask at once.
+/// The quotes in one commit that make a crowd: several callers ask at once.
 const GROUP_SIZE: usize = 4;
-/// What waiting has to gather to be worth it. A few callers who each wait for their answer bring no more however long
-/// they are waited for.
+/// The size a group must reach for its wait to be worth it. A few callers who each wait for their answer bring no more,
+/// however long the wait.
 const WORTHWHILE_GROUP: usize = 12;
-/// After so many times in a row that were not worth it, nobody is made to wait for a while.
+/// After this many misses in a row, nobody is made to wait for a while.
 const MISSES: u32 = 2;
 const RETRY_GROUPS_AFTER: Duration = Duration::from_millis(100);
 
@@ -26,13 +26,13 @@ pub struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// How long to wait before the next batch.
+    /// The time to wait before the next batch.
     pub fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.waited = self.crowded && self.rests_until.is_none_or(|until| now >= until);
         self.waited.then_some(GROUP_WAIT)
     }
 
-    /// So many quotes shared a commit.
+    /// Records that this many quotes shared a commit.
     pub fn committed(&mut self, quotes: usize, now: Instant) {
         self.crowded = quotes >= GROUP_SIZE;
         if !self.waited {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_alone_does_not_wait() {
+    fn a_lone_quote_does_not_wait() {
         let (mut group_commit, now) = (GroupCommit::default(), Instant::now());
         for quotes in [1, 2, GROUP_SIZE - 1] {
             assert_eq!(group_commit.wait(now), None);

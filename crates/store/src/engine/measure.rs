@@ -1,4 +1,4 @@
-//! What the store counts. Floats are for metrics and appear here only.
+//! The store's counters and metrics. Floats are for metrics and appear here only.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn queue_depth(queue: &'static str, waiting: usize) {
     metrics::gauge!("store_queue_depth", "queue" => queue).set(waiting as f64);
 }
 
-/// As seen by who adds to it: a queue that nobody takes from still shows its depth.
+/// The depth as the sender sees it: a queue that nobody takes from still shows its depth.
 pub fn queue_of<T>(queue: &'static str, sender: &tokio::sync::mpsc::Sender<T>) {
     queue_depth(queue, sender.max_capacity() - sender.capacity());
 }
@@ -63,7 +63,7 @@ pub fn wal_bytes(bytes: u64) {
     metrics::gauge!("store_wal_bytes").set(bytes as f64);
 }
 
-/// How many processes answer callers.
+/// Records the number of processes that answer callers.
 pub fn measure_answering(instances: u32) {
     metrics::gauge!("causeway_answering_instances").set(f64::from(instances));
 }

@@ -1,4 +1,4 @@
-//! One connection to Postgres with its prepared statements, made again after it is lost.
+//! One connection to Postgres with its prepared statements, reconnected after it is lost.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::error::PostgresFault;
 use crate::tx::Statements;
 use crate::{Options, StoreError};
 
-/// A unit waits this long for a database that went away; while it stays away, later ones fail at once.
+/// A unit waits this long for a database that went away; during a longer outage, later units fail at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// What a session is for.
+/// The purpose of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Session {
     Write,
@@ -26,8 +26,8 @@ pub enum Session {
 
 impl Session {
     /// Reads are bounded by their limit and cannot write. A write is bounded too, so that a lock nobody releases does
-    /// not hold a thread for ever, and a process that stands still in the middle of a unit does not keep its lease from
-    /// those who stand by; and whatever the server is set to, a commit that is answered is durable.
+    /// not hold a thread for ever, and a process that stalls in the middle of a unit does not keep its lease from the
+    /// standbys. Whatever the server's settings, a commit that is answered is durable.
     fn set_up(self) -> String {
         match self {
             Self::Write => "set statement_timeout = '30s'; \
@@ -71,7 +71,7 @@ impl Link {
         }
     }
 
-    /// Connects without patience: for opening, where the operator is waiting.
+    /// Connects without retrying: for opening, where the operator is waiting.
     pub fn connect(&mut self) -> Result<&mut Client, StoreError> {
         let connected = self.route.connect().and_then(|mut client| {
             client.batch_execute(&self.session.set_up())?;
@@ -82,7 +82,7 @@ impl Link {
         Ok(self.client.insert(client))
     }
 
-    /// The connection, made anew if it was lost, within [`CONNECT_TIMEOUT`] of losing it.
+    /// The connection, remade if it was lost, within [`CONNECT_TIMEOUT`] of losing it.
     pub fn connected(&mut self) -> Result<(&mut Client, &mut Statements), StoreError> {
         while self.client.is_none() {
             let now = Instant::now();
@@ -120,13 +120,13 @@ impl Link {
         self.outage = Some(Outage { since, next_try: now + jittered(pause), pause, last });
     }
 
-    /// Gives the connection up; the next use makes another.
+    /// Drops the connection; the next use makes another.
     pub fn lose(&mut self) {
         self.client = None;
     }
 }
 
-/// Between half of it and all of it, so that many who fail together do not come back together.
+/// A pause between half and all of the given one, so that many who fail together do not come back together.
 pub fn jittered(pause: Duration) -> Duration {
     let half = pause / 2;
     let random = RandomState::new().hash_one(0);

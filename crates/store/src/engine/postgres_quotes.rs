@@ -36,7 +36,7 @@ pub fn start(
 
 fn write(link: &mut Link, quotes: Vec<PendingQuote>, counts: &Counts, waiting: &Waiting) {
     match waiting.during(|| commit(link, &quotes, counts)) {
-        // The commit may have happened: trying again would only find the rows in their own way.
+        // The commit may have happened: a retry would only conflict with its own rows.
         Err(StoreError::CommitUnknown) => answer(quotes, &Err(StoreError::CommitUnknown)),
         Err(_) if quotes.len() > 1 => {
             for quote in quotes {
@@ -56,7 +56,7 @@ fn answer(quotes: Vec<PendingQuote>, result: &Result<(), StoreError>) {
 
 fn commit(link: &mut Link, quotes: &[PendingQuote], counts: &Counts) -> Result<(), StoreError> {
     let result = transact(link, quotes, counts);
-    // A connection that broke while idle is found out here, before anything was written.
+    // A connection that broke while idle is detected here, before anything was written.
     if let Err((_, Some(Fault::Lost))) = &result {
         link.lose();
         return transact(link, quotes, counts).map_err(|(error, _)| error);

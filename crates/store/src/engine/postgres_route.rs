@@ -1,7 +1,7 @@
-//! The way to a Postgres server: its URL, and TLS as the URL asks for it.
+//! The address of a Postgres server: its URL, and TLS as the URL asks for it.
 //!
 //! `sslmode=disable` never uses TLS, `require` always does, `prefer` does if the server offers it. Without the option,
-//! a server on this machine is spoken to in plain and any other with `prefer`. A certificate is always verified,
+//! a server on this machine is reached in plain text and any other with `prefer`. A certificate is always verified,
 //! against the public roots or those of `sslrootcert=<pem file>`.
 
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{PostgresUrl, StoreError};
 
-/// A server that does not answer is given up after this, unless the URL says otherwise.
+/// A server that does not answer is abandoned after this, unless the URL says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A peer that vanished without a word is noticed after this.
+/// A peer that vanished without closing is noticed after this.
 const SILENCE: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
@@ -51,7 +51,7 @@ impl Route {
     }
 }
 
-/// So that a mistake in the URL is found where it is configured.
+/// Checks a URL early, so that a mistake is found where it is configured.
 pub fn check_url(url: &PostgresUrl) -> Result<(), StoreError> {
     parse(url).map(drop)
 }
@@ -78,7 +78,7 @@ fn parse(url: &PostgresUrl) -> Result<(Config, Option<PathBuf>), StoreError> {
     if !others.is_empty() {
         bare.query_pairs_mut().extend_pairs(others);
     }
-    // The parser's own words may quote the URL, password included.
+    // The parser's own message may quote the URL, password included.
     let mut config: Config =
         bare.as_str().parse().map_err(|_| StoreError::Url("postgres options are not understood"))?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {

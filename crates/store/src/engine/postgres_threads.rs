@@ -1,8 +1,8 @@
 //! Units on Postgres: a pool of threads, one connection each.
 //!
 //! Writes are `serializable`, so that a unit means the same as on SQLite, where there is one writer; `{for_update}`
-//! makes the common conflicts wait instead of fail. What fails runs again, a few times beside the others and then
-//! alone in this process, so that it gets through. A commit whose answer was lost is reported and never repeated.
+//! makes the common conflicts wait instead of fail. A unit that fails runs again, a few times beside the others and
+//! then alone in this process, so that it gets through. A commit whose answer was lost is reported and never repeated.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use super::{Inbox, postgres_quotes, read_queue};
 use crate::error::Fault;
 use crate::{Options, PostgresFault, PostgresUrl, StoreError, Tx};
 
-/// How often a unit is run before its caller hears of it.
+/// The attempts at a unit before its caller hears of the failure.
 const ATTEMPTS: u32 = 10;
-/// How many of those run beside other units.
+/// The attempts that run beside other units.
 const SIDE_BY_SIDE: u32 = 4;
 const RETRY_DELAY: Duration = Duration::from_millis(2);
 
@@ -64,7 +64,7 @@ struct Pool {
     link: Link,
     money: MoneyQueue,
     counts: Arc<Counts>,
-    /// Shared by units that run side by side, taken whole by one that must run alone.
+    /// Read-locked by units that run side by side, write-locked by one that must run alone.
     turn: Arc<RwLock<()>>,
     waiting: Waiting,
 }
@@ -104,7 +104,7 @@ impl Pool {
             drop((_beside, _alone));
             std::thread::sleep(jittered(RETRY_DELAY * attempt));
         }
-        // A database that takes connections and drops them is as good as away.
+        // A database that accepts connections and drops them is as good as down.
         Err(match last {
             Fault::Lost => StoreError::Unavailable(PostgresFault::lost()),
             Fault::Contention | Fault::Statement => StoreError::Contended { attempts: ATTEMPTS },
@@ -112,7 +112,7 @@ impl Pool {
     }
 }
 
-/// Runs the unit in one transaction. `Some` means nothing was written and it should run again.
+/// Runs the unit in one transaction. `Some` means that nothing was written and the unit should run again.
 fn attempt_write(link: &mut Link, unit: &mut dyn Unit, counts: &Counts) -> Result<Option<Fault>, StoreError> {
     let (client, statements) = link.connected()?;
     let Ok(transaction) = client.build_transaction().isolation_level(IsolationLevel::Serializable).start() else {

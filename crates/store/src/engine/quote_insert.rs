@@ -1,8 +1,8 @@
-//! Quotes, written many at a time.
+//! Quotes, inserted many at a time.
 //!
-//! On Postgres several rows share a statement, and with it a way to the server and back. It comes in a few fixed sizes, so
-//! that each stays prepared. On SQLite each has its own: of what several rows change, SQLite keeps a copy beside, soon in
-//! a file, for the case that one of them fails.
+//! On Postgres several rows share a statement, and with it a round trip. The statement comes in a few fixed sizes, so
+//! that each stays prepared. On SQLite each row has its own statement: SQLite journals the changes of a multi-row
+//! statement, soon in a file, for the case that one of its rows fails.
 
 use std::sync::LazyLock;
 
@@ -40,7 +40,7 @@ fn insert(rows: usize) -> String {
     format!("insert into quote (request_id, order_id, created_at, expires_at, body) values {rows}")
 }
 
-/// How many of `waiting` quotes the next statement takes.
+/// The number of `waiting` quotes that the next statement takes.
 pub fn next_chunk(waiting: usize) -> usize {
     INSERTS.iter().map(|(rows, _)| *rows).find(|rows| *rows <= waiting).unwrap_or(0)
 }
@@ -50,7 +50,7 @@ pub fn insert_one(tx: &mut Tx<'_>, quote: &PendingQuote) -> Result<(), StoreErro
     insert_chunk(tx, std::slice::from_ref(quote))
 }
 
-/// Writes quotes, as many as [`next_chunk`] gave. All of them are in or none is.
+/// Writes as many quotes as [`next_chunk`] gave. All of them are in or none is.
 pub fn insert_chunk(tx: &mut Tx<'_>, quotes: &[PendingQuote]) -> Result<(), StoreError> {
     let (_, sql) = INSERTS.iter().find(|(rows, _)| *rows == quotes.len()).ok_or(StoreError::ManyRows(quotes.len()))?;
     let mut args = Vec::with_capacity(quotes.len() * 5);

@@ -15,7 +15,7 @@ pub fn shared(reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
     Arc::new(Mutex::new(reads))
 }
 
-/// The next read worth running, or nothing when every handle is gone and the queue is empty.
+/// The next read worth running, or none when every handle is gone and the queue is empty.
 pub fn next(reads: &ReadQueue) -> Option<ReadUnit> {
     loop {
         let read = {
@@ -24,7 +24,7 @@ pub fn next(reads: &ReadQueue) -> Option<ReadUnit> {
             queue_depth("reads", reads.len());
             read
         };
-        // Without a caller a read has no effect.
+        // A read without a caller has no effect.
         if read.unit.is_abandoned() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Long reads, for audits: on a connection of their own, of one moment, and without a time limit.
+//! Long reads, for audits: on a connection of their own, from one snapshot, and without a time limit.
 
 use postgres::IsolationLevel;
 
@@ -11,7 +11,7 @@ use crate::{DatabaseUrl, Options, StoreError, Tx, migrate};
 impl Store {
     /// Reads from one snapshot for as long as it takes, and blocks the calling thread meanwhile.
     ///
-    /// On SQLite the log cannot begin anew while it lasts; on Postgres dead rows are kept. It is not for serving.
+    /// On SQLite the WAL cannot restart while it lasts; on Postgres dead rows are kept. It is not for serving.
     pub fn snapshot<T, E>(options: &Options, unit: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send) -> Result<T, E>
     where
         T: Send,

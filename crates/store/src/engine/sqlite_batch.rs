@@ -1,4 +1,4 @@
-//! What one SQLite transaction holds, kept until the transaction is known to be on disk.
+//! The contents of one SQLite transaction, kept until the transaction is known to be on disk.
 
 use super::quote_insert::PendingQuote;
 use super::unit::Unit;
@@ -7,11 +7,11 @@ use crate::StoreError;
 #[derive(Default)]
 pub struct Batch {
     units: Vec<Box<dyn Unit>>,
-    /// How many of `units` have run.
+    /// The number of `units` that have run.
     ran: usize,
     committed: usize,
     quotes: Vec<PendingQuote>,
-    /// The outcome of those of `quotes` that were tried.
+    /// The outcomes of the `quotes` that were tried.
     tried: Vec<Result<(), StoreError>>,
 }
 
@@ -74,7 +74,7 @@ impl Batch {
         self.tried.iter().filter(|result| result.is_ok()).count()
     }
 
-    /// Tells everyone what became of it; the commit is on disk, or the statement at fault holds the reason.
+    /// Answers every caller with its result; the commit is on disk, or the statement at fault holds the reason.
     pub fn answer(self) {
         for unit in self.units {
             unit.answer(Ok(()));
@@ -93,8 +93,8 @@ impl Batch {
         }
     }
 
-    /// Smaller ones, as if nothing had been tried: money first, each by itself, then the quotes in halves, so that one that
-    /// spoils it is found in a few commits.
+    /// Smaller batches, as if nothing had been tried: money first, each unit by itself, then the quotes in halves, so
+    /// that one that spoils the batch is found in a few commits.
     pub fn split(self) -> impl Iterator<Item = Self> {
         let mut quotes = self.quotes;
         let half = quotes.split_off(quotes.len() / 2);

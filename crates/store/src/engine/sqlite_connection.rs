@@ -1,4 +1,4 @@
-//! How a SQLite file is opened: write-ahead log, and every commit on disk before it counts.
+//! The settings a SQLite file is opened with: WAL, and every commit on disk before it counts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::StoreError;
 
 /// Another process (a `causeway` command beside `serve`) may hold the write lock for this long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// More than the statements of the service, so that none is prepared twice.
+/// More than the service's statements, so that none is prepared twice.
 const CACHED_STATEMENTS: usize = 512;
-/// What a writer keeps of the file in memory. Ids of orders are random, so nearly every quote changes another page of their
-/// index: with the two megabytes that SQLite has by itself, each of them was read again first. And a commit that split a
-/// page of an index looks at every page in memory: with 64 megabytes that was a sixth of all that the writer did.
+/// The page cache of a writer. Order ids are random, so nearly every quote changes another page of their index: with
+/// SQLite's default of two megabytes, each page was read again first. And a commit that split an index page looks at
+/// every cached page: with 64 megabytes that was a sixth of the writer's work.
 const WRITER_CACHE_KIB: i64 = 16 * 1024;
 
-/// A log that is used again need not be made longer at every commit.
+/// The WAL bytes kept: a WAL that is reused need not be extended at every commit.
 const LOG_KEPT_BYTES: i64 = 256 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-    // Otherwise SQLite plans many a statement anew whenever it runs with other values, in case they make another plan
-    // better. Ours name what a partial index is about themselves, and nobody gathers statistics.
+    // Without it SQLite replans many statements whenever they run with other values, in case another plan is better.
+    // Ours spell out the conditions of partial indexes, and nobody gathers statistics.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if access == Access::Read {
         connection.pragma_update(None, "query_only", true)?;
@@ -53,11 +53,11 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
     }
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // Less than nothing means KiB, not pages.
+    // A negative size means KiB, not pages.
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     // A commit must not pay for a checkpoint: a thread does them.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // What a long reader made the log grow to is given back when it begins anew.
+    // Space that a long reader made the WAL grow to is given back when the WAL restarts.
     connection.pragma_update(None, "journal_size_limit", LOG_KEPT_BYTES)?;
     Ok(connection)
 }

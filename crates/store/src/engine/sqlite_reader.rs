@@ -1,4 +1,5 @@
-//! Readers of a SQLite file: each with its own read-only connection, and one watch that stops those past their time.
+//! Readers of a SQLite file: each with its own read-only connection, and one watch thread that stops reads past their
+//! limit.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +15,10 @@ use super::{Access, open_sqlite};
 use crate::tx::Texts;
 use crate::{StoreError, Tx};
 
-/// How late the watch may notice a read that is over its limit.
+/// The most that the watch may be late in noticing a read over its limit.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// When the read that is running must end. Held while interrupting, so that the next read is not hit instead.
+/// The deadline of the running read. Held while interrupting, so that the next read is not hit instead.
 type Deadline = Arc<Mutex<Option<Instant>>>;
 
 pub fn start(
@@ -52,7 +53,7 @@ fn snapshot(
     read: &mut ReadUnit,
     deadline: &Deadline,
 ) -> Result<(), StoreError> {
-    // Left open where its end was interrupted: it would keep the log from beginning anew.
+    // A transaction is left open where its end was interrupted: it would keep the WAL from restarting.
     end(connection)?;
     connection.prepare_cached("begin")?.execute([])?;
     set(deadline, Some(read.deadline));

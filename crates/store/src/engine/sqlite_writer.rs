@@ -1,8 +1,8 @@
-//! The one writer of a SQLite file: gathers what waits, commits it at once, then answers.
+//! The one writer of a SQLite file: gathers waiting units and quotes, commits them together, then answers.
 //!
 //! Each unit has a savepoint, so that one that fails rolls back alone. Nobody is answered before the commit they share
-//! is on disk. A batch grows by what arrives while the one before it commits; only where quotes crowd does it wait for
-//! more of them ([`GroupCommit`]).
+//! is on disk. A batch grows by arrivals while the one before it commits; only where quotes crowd does it wait for more
+//! of them ([`GroupCommit`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,15 +26,16 @@ use crate::{Options, StoreError, Tx};
 const WAIT_FOR_LOCK: Duration = Duration::from_secs(30);
 /// Units that share one commit at most.
 const UNITS_PER_BATCH: usize = 64;
-/// After this no further unit joins a batch: those in it are waiting for their commit.
+/// The time after which no further unit joins a batch: those in it are waiting for their commit.
 const BATCH_TIME: Duration = Duration::from_millis(2);
 /// Quotes that go first even where money waits, so that they are never starved.
 const QUOTES_BEFORE_MONEY: usize = 16;
 
-/// Opens every connection here, so that a failure is the caller's; then each moves to its thread.
+/// Opens every connection here, so that the caller gets the error of a failure; then each moves to its thread.
 pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
     let connection = open_sqlite(path, Access::Write)?;
-    // Whoever has the lock (a slow disk makes the log begin anew, a command) is waited for, so that nothing fails for it.
+    // The holder of the lock (a WAL restart on a slow disk, a command) is waited for, so that nothing fails because of
+    // it.
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     let stop = checkpoint::start(path, options.min_free_bytes, inbox.disk_low, inbox.running.clone())?;
     sqlite_reader::start(path, options.reader_threads, inbox.reads, &inbox.running)?;
@@ -59,13 +60,13 @@ struct Writer {
     quotes: mpsc::Receiver<PendingQuote>,
     counts: Arc<Counts>,
     group_commit: GroupCommit,
-    /// Only to wait on two queues at once.
+    /// Only for waiting on two queues at once.
     runtime: Runtime,
     /// Dropped with the writer, which tells the checkpoint thread to stop.
     _stop: std::sync::mpsc::Sender<()>,
 }
 
-/// Why a transaction is gone. In both cases nothing of it was written.
+/// The reason why a transaction is gone. In both cases nothing of it was written.
 enum Gone {
     /// A statement of a unit or quote took the transaction along (disk full, out of memory) and holds the reason.
     ByStatement,
@@ -87,9 +88,9 @@ impl Writer {
         }
     }
 
-    /// The first of the next batch, or nothing when every handle is gone and the queues are empty.
+    /// The start of the next batch, or none when every handle is gone and the queues are empty.
     fn wait(&mut self) -> Option<Batch> {
-        // Meanwhile quotes queue up without waking anybody, and money goes at once.
+        // Quotes queue up during the wait without waking anybody, and money goes at once.
         let group_wait = self.group_commit.wait(Instant::now());
         if let Some(unit) = group_wait.and_then(|time| recv_within(&mut self.money, time)) {
             return Some(Batch::of_unit(unit));
@@ -108,7 +109,7 @@ impl Writer {
     fn write(&mut self, mut batch: Batch, gather: bool) {
         match self.transact(&mut batch, gather) {
             Ok(()) => batch.answer(),
-            // One spoiled it for all: they are tried again in smaller batches, until it is alone.
+            // One item spoiled the batch: the items are tried again in smaller batches, until it is alone.
             Err(_) if batch.len() > 1 => batch.split().for_each(|one| self.write(one, false)),
             Err(Gone::ByStatement) => batch.answer(),
             Err(Gone::Engine(error)) => batch.fail(&error),
@@ -116,15 +117,15 @@ impl Writer {
     }
 
     fn transact(&mut self, batch: &mut Batch, gather: bool) -> Result<(), Gone> {
-        // Takes the write lock at once: a lock taken later could fail in the middle of a unit.
+        // The write lock is taken at once: taken later, it could fail in the middle of a unit.
         self.statement("begin immediate")?;
         let result = self.fill(batch, gather).and_then(|()| self.commit(batch));
         if result.is_err()
             && !self.connection.is_autocommit()
             && let Err(error) = self.statement("rollback")
         {
-            // It holds the lock, and whatever came next would become part of it.
-            error!(error = &error as &dyn std::error::Error, "a transaction could not be undone, the process ends");
+            // The open transaction holds the lock, and the next batch would become part of it.
+            error!(error = &error as &dyn std::error::Error, "a transaction could not be rolled back, the process ends");
             std::process::abort();
         }
         result
@@ -162,7 +163,7 @@ impl Writer {
         }
     }
 
-    /// Whether the unit is part of the transaction now.
+    /// True when the unit is part of the transaction now.
     fn run_unit(&mut self, unit: &mut dyn Unit) -> Result<bool, Gone> {
         self.statement("savepoint unit")?;
         let verdict = unit.run(&mut Tx::sqlite(&self.connection, &mut self.texts));
@@ -183,8 +184,8 @@ impl Writer {
             self.group_commit.committed(batch.quotes(), Instant::now());
             return Ok(());
         };
-        // A commit that was refused leaves the transaction open, and one that ran out of disk is not complete in the
-        // log. After any other error the log may hold it or not, and only reading it afresh tells: a commit that was
+        // A refused commit leaves the transaction open, and one that ran out of disk is not complete in the WAL. After
+        // any other error the WAL may hold the commit or not, and only reading it afresh tells: a commit that was
         // reported as failed and then came back would pay twice.
         let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
         if !full && self.connection.is_autocommit() {

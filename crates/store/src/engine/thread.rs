@@ -1,5 +1,5 @@
-//! The store's threads. One that panics takes the process with it: what was committed is on disk, and starting again
-//! from there is the normal path, while a store that lost a thread would keep its callers waiting.
+//! The store's threads. A thread that panics takes the process with it: commits are on disk, and a restart from there
+//! is the normal path, while a store that lost a thread would keep its callers waiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tracing::error;
 
 use crate::StoreError;
 
-/// `held` is let go after everything that `run` owned: who waits for that finds connections and files closed.
+/// `held` is dropped after everything that `run` owned: a caller that waits for it finds connections and files closed.
 pub fn spawn(name: &str, held: impl Send + 'static, run: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
     let run = move || {
         or_abort("a thread of the store", run);
@@ -29,13 +29,13 @@ pub fn or_abort<T>(what: &'static str, run: impl FnOnce() -> T) -> T {
     })
 }
 
-/// For waiting on queues from a thread: it drives no I/O and no timer.
+/// A runtime for waiting on queues from a thread: it drives no I/O and no timer.
 pub fn waiting_runtime() -> Result<Runtime, StoreError> {
     Builder::new_current_thread().build().map_err(no_thread)
 }
 
-/// What comes within this time, to the microsecond: a runtime's timer counts milliseconds. None also where nobody is left
-/// to send.
+/// The next message within this time, to the microsecond: a runtime's timer counts milliseconds. None also where no
+/// sender is left.
 pub fn recv_within<T>(queue: &mut mpsc::Receiver<T>, time: Duration) -> Option<T> {
     let until = Instant::now() + time;
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

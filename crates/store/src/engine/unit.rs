@@ -1,4 +1,4 @@
-//! A unit of work on its way through a queue: the closure, what it returned, and whom to tell.
+//! A unit of work on its way through a queue: the closure, its result, and the caller to answer.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -18,22 +18,22 @@ pub fn assert_outside() {
     debug_assert!(!INSIDE.get(), "a unit of work called the store: pass its Tx on instead");
 }
 
-/// What to do with the transaction a unit ran in.
+/// The fate of the transaction that a unit ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Commit,
-    /// The unit returned an error, or the statement that failed would fail again.
+    /// The unit returned an error, or the failed statement would fail again.
     RollBack,
-    /// The unit was stopped by something that passes.
+    /// The unit was stopped by a transient fault.
     Again(Fault),
 }
 
 /// Erases the result type of [`Pending`], so that units of all kinds share a queue.
 pub trait Unit: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
-    /// Whether the caller has gone. A write is done all the same.
+    /// True when the caller has gone. A write is done all the same.
     fn is_abandoned(&self) -> bool;
-    /// Hands over what the last run returned, or `error` in its place.
+    /// Sends the result of the last run to the caller, or the error in its place.
     fn answer(self: Box<Self>, ended: Result<(), StoreError>);
 }
 

@@ -1,6 +1,7 @@
-//! Whether the database answers at all. A connection can hang without ending, where something in between keeps it while
-//! the server behind it stands still, and its thread hangs with it: nothing can take it back. What waits for the thread
-//! would wait for ever, though the database may long be there again. So the process ends, and begins anew.
+//! Ends the process when the database does not answer at all. A connection can hang without ending, where something in
+//! between keeps it open while the server behind it stands still, and its thread hangs with it: nothing can take it
+//! back. Callers of the thread would wait for ever, though the database may long be back. So the process aborts, to be
+//! started again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use tracing::error;
 use super::thread::spawn;
 use crate::StoreError;
 
-/// Since when a thread has been waiting for the database, where it is.
+/// The time since which a thread has been waiting for the database, if it is.
 #[derive(Clone, Default)]
 pub struct Waiting(Arc<Mutex<Option<Instant>>>);
 
@@ -31,7 +32,7 @@ impl Waiting {
     }
 }
 
-/// Looks after threads that wait for the database, until they have ended.
+/// Watches threads that wait for the database, until they have ended.
 #[derive(Default)]
 pub struct Watchdog {
     threads: Vec<Waiting>,

@@ -1,4 +1,4 @@
-//! The beat of this process, on a thread and a connection of its own: nothing else can keep it waiting.
+//! The heartbeat of this process, on a thread and a connection of its own: nothing else can delay it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,18 +14,18 @@ use crate::engine::{Link, measure_answering, spawn};
 use crate::leases::Kind;
 use crate::{Options, Store, StoreError, Tx};
 
-/// How long the thread listens before it looks whether it is time to do something else.
+/// The time the thread listens before it checks whether something else is due.
 const SLICE: Duration = Duration::from_millis(200);
-/// Connections that hang may be given up for new ones, and this many at the most.
+/// The most hanging connections that are abandoned for new ones.
 const MAX_HANGING: u32 = 4;
-/// Rows of processes that have been dead for long are forgotten.
+/// The age at which rows of dead processes are deleted.
 const FORGOTTEN_MILLIS: i64 = 3_600_000;
 
-/// The last beat that the database answered.
+/// The last heartbeat that the database answered.
 #[derive(Clone, Debug)]
 pub struct Beat {
     pub number: u64,
-    /// From then on this process counts as dead.
+    /// The time from which this process counts as dead.
     pub good_until: tokio::time::Instant,
     /// The leases it holds, with their epochs.
     pub held: Vec<(Kind, i64)>,
@@ -34,17 +34,18 @@ pub struct Beat {
 #[derive(Clone)]
 struct Heartbeat {
     options: Options,
-    /// Where the store's handles hear of it.
+    /// Wakes the store's handles on a notification.
     wakes: Arc<watch::Sender<u64>>,
     shared: Arc<Shared>,
     ttl: Duration,
     interval: Duration,
     beats: Arc<watch::Sender<Beat>>,
-    /// How many beats the database has had from us.
+    /// The number of heartbeats the database has had from us.
     count: Arc<AtomicI64>,
 }
 
-/// Beats once, so that whoever starts hears what is wrong; then for as long as the process lasts.
+/// Sends the first heartbeat at once, so that the caller hears what is wrong; then goes on for as long as the process
+/// lasts.
 pub fn start(
     options: &Options,
     store: &Store,
@@ -65,7 +66,7 @@ pub fn start(
     Ok(receiver)
 }
 
-/// A connection can hang without ending, and its thread with it: then another thread tries with another.
+/// A connection can hang without ending, and its thread with it: then another thread tries with another connection.
 fn watch_over(heartbeat: Heartbeat, mut tries: Receiver<Result<(), StoreError>>) {
     let (patience, mut hanging) = (heartbeat.ttl * 3, 0);
     loop {
@@ -76,11 +77,11 @@ fn watch_over(heartbeat: Heartbeat, mut tries: Receiver<Result<(), StoreError>>)
                 error!("no connection to the database answers; this process counts as dead until one does");
             }
             Err(RecvTimeoutError::Timeout) => {
-                warn!("the connection of the beat hangs and is given up");
+                warn!("the heartbeat connection hangs and is abandoned");
                 hanging += 1;
                 match heartbeat.run() {
                     Ok(next) => tries = next,
-                    Err(error) => error!(error = &error as &dyn std::error::Error, "there is no beat"),
+                    Err(error) => error!(error = &error as &dyn std::error::Error, "cannot restart the heartbeat"),
                 }
             }
         }
@@ -88,8 +89,8 @@ fn watch_over(heartbeat: Heartbeat, mut tries: Receiver<Result<(), StoreError>>)
 }
 
 impl Heartbeat {
-    /// Starts a thread that beats until this process leaves. What becomes of every beat is sent to who holds the other
-    /// end; without one the thread ends.
+    /// Starts a thread that sends heartbeats until this process leaves. The result of every heartbeat is sent to the
+    /// returned receiver; without a receiver the thread ends.
     fn run(&self) -> Result<Receiver<Result<(), StoreError>>, StoreError> {
         let heartbeat = self.clone();
         let mut link = Link::for_options(&self.options)?.ok_or(StoreError::Url("not a postgres url"))?;
@@ -104,7 +105,7 @@ impl Heartbeat {
             let began = Instant::now();
             let result = self.beat(link, &mut listening);
             if let Err(error) = &result {
-                warn!(error = error as &dyn std::error::Error, "a beat did not reach the database");
+                warn!(error = error as &dyn std::error::Error, "a heartbeat did not reach the database");
                 link.lose();
                 listening = false;
             }
@@ -121,11 +122,11 @@ impl Heartbeat {
         let began = tokio::time::Instant::now();
         if !*listening {
             let client = link.connect()?;
-            // A statement that takes longer than this is no beat any more.
+            // A statement that takes longer than this is no heartbeat any more.
             let limit = self.ttl.as_millis().clamp(1, 60_000);
             client.batch_execute(&format!("set statement_timeout = {limit}; listen causeway"))?;
             *listening = true;
-            // Whatever was said while nobody listened.
+            // Covers notifications sent while nobody listened.
             self.wakes.send_modify(|count| *count += 1);
         }
         let (client, statements) = link.connected()?;
@@ -139,7 +140,7 @@ impl Heartbeat {
         let mut held = held(&mut tx, &self.shared.about.id)?;
         tx.commit()?;
         if count <= self.count.swap(count, Ordering::Relaxed) {
-            error!("the database is older than it was: every lease counts as lost, and is asked for anew");
+            error!("the database is older than it was: every lease counts as lost and is taken again");
             held.clear();
         }
         self.shared.answering.store(answering, Ordering::Relaxed);
@@ -150,7 +151,7 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Hears what others say for a moment.
+    /// Waits for a notification for a moment.
     fn listen(&self, link: &mut Link, listening: bool) {
         let began = Instant::now();
         if listening

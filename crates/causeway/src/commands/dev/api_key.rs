@@ -1,4 +1,4 @@
-//! The API key of the local network: made once, and the same at every start as long as its database lives.
+//! The API key of the local network: created once, and kept as long as its database lives.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use domain::api_key::{ApiKeyId, KeyLimits, KeyText};
 use evm::LocalSigner;
 use evm::calldata::erc20_fill;
 use evm::funding::tag;
-use solver::wallet_links;
+use solver::integrators::wallet_links;
 use store::keys::{self, KeyHash};
 use store::{Store, ledger};
 
@@ -19,10 +19,10 @@ use crate::config::Config;
 use crate::service::Service;
 use crate::{assemble, env, local};
 
-/// What the key's wallet has to begin with, in millionths of a USDC.
+/// The initial app balance of the key's wallet, in millionths of a USDC.
 const BALANCE: u64 = 1_000_000_000;
 
-/// The key an earlier run left, or a new one, linked to the owner's wallet.
+/// Returns the key of an earlier run, or a new one linked to the owner's wallet.
 pub async fn ensure(config: &Config, folder: &Path, owner: &Account) -> Result<KeyText> {
     let store = open(config)?;
     let text = find_or_create(config, &store, folder, owner).await;
@@ -46,7 +46,7 @@ async fn find_or_create(config: &Config, store: &Store, folder: &Path, owner: &A
     Ok(text)
 }
 
-/// As its owner would: asks for the message, signs it, hands it in.
+/// Links the wallet as its owner would: requests the message, signs it and submits the signature.
 async fn link(config: &Config, store: &Store, key: ApiKeyId, owner: &Account) -> Result<()> {
     let (env, service) = (env::system_env(), assemble::plain(&config.base_url));
     let now = (env.clock)();
@@ -57,8 +57,8 @@ async fn link(config: &Config, store: &Store, key: ApiKeyId, owner: &Account) ->
     Ok(wallet_links::accept(store, &service, key, owner.address, signature, None, now).await?)
 }
 
-/// Gives the wallet its balance, as an integrator would: by a transfer to the treasury that names it. What an earlier run
-/// left is left as it is.
+/// Funds the wallet's app balance as an integrator would: by a transfer to the treasury that names the wallet. A
+/// balance from an earlier run is left as it is.
 pub async fn fund(service: &Service, devnet: &Devnet, owner: &Account) -> Result<()> {
     let (wallet, treasury) = (owner.address, devnet.keys.treasury.address);
     let lines = service.solver.store.read(move |tx| ledger::entries(tx, wallet, None, 1)).await?;

@@ -1,4 +1,4 @@
-//! What a person or a program needs to know about the local network: `dev.json`, and the same on the screen.
+//! Facts about the local network for people and programs: `dev.json`, and the same on the screen.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::config::Config;
 const FILE: &str = "dev.json";
 
 pub fn remove(folder: &Path) {
-    // It may never have been there.
+    // The file may not exist.
     let _ = std::fs::remove_file(folder.join(FILE));
 }
 
@@ -29,7 +29,7 @@ pub fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &str, ap
         "solver": devnet.keys.treasury.address,
         "database": database,
     });
-    // Written aside and moved, so that whoever waits for it never reads half of it.
+    // The file is written aside and renamed, so that a reader never sees half of it.
     let (path, partial) = (folder.join(FILE), folder.join("dev.json.partial"));
     std::fs::write(&partial, serde_json::to_string_pretty(&facts)? + "\n")?;
     std::fs::rename(&partial, &path).with_context(|| format!("cannot write {}", path.display()))
