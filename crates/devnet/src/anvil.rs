@@ -1,7 +1,7 @@
 //! One anvil: the node of one local chain.
 //!
-//! It never mines by itself (automine stalls under load and its interval cannot be changed below a second); whoever
-//! owns it calls `evm_mine`.
+//! It never mines by itself (automine stalls under load and its interval cannot be changed below a second); its owner
+//! calls `evm_mine`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::rpc::Rpc;
 
 /// Room for about 140,000 plain transfers: blocks are never full, so nothing waits for space.
 const GAS_LIMIT: u64 = 3_000_000_000;
-/// Blocks whose state can still be asked for; finality is 64 deep. Real nodes that are no archives keep half as many.
+/// Blocks whose state is kept; finality is 64 deep. Real nodes that are no archives keep half as many.
 const STATES: u32 = 256;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,13 +34,13 @@ pub struct Setup<'a> {
     pub binary: &'a Path,
     pub name: &'a str,
     pub chain_id: u64,
-    /// 0 for any free one.
+    /// 0 for any free port.
     pub port: u16,
     /// A state file to begin with.
     pub load: Option<&'a Path>,
-    /// Where to leave the state when stopped in order.
+    /// The file for the state when stopped in order.
     pub dump: Option<&'a Path>,
-    /// For the log.
+    /// The folder of the log.
     pub dir: &'a Path,
     pub dir_is_temporary: bool,
 }
@@ -52,7 +52,8 @@ impl Anvil {
         args.extend(["--port".into(), setup.port.to_string().into()]);
         args.extend(["--chain-id".into(), setup.chain_id.to_string().into()]);
         args.extend(["--gas-limit".into(), GAS_LIMIT.to_string().into()]);
-        // By default it keeps thousands, most of them on disk, and each is a file with the whole chain: gigabytes an hour.
+        // By default anvil keeps thousands of states, most of them on disk, and each is a file with the whole chain:
+        // gigabytes an hour.
         args.extend(["--prune-history".into(), STATES.to_string().into()]);
         for (option, path) in [("--load-state", setup.load), ("--dump-state", setup.dump)] {
             if let Some(path) = path {
@@ -68,7 +69,7 @@ impl Anvil {
             port => format!("cannot start the chain {} on port {port}; if that is taken, choose another", setup.name),
         })?;
         let rpc = Rpc::new(Url::parse(&format!("http://127.0.0.1:{port}"))?)?;
-        // It would write a line for every call.
+        // Without this it writes a line for every call.
         rpc.call::<serde_json::Value>("anvil_setLoggingEnabled", json!([false])).await?;
         Ok(Self { process, rpc, port })
     }
@@ -77,14 +78,14 @@ impl Anvil {
         self.process.id()
     }
 
-    /// Ends it in order, which writes the state file if one was asked for.
+    /// Ends anvil in order, which writes the state file if one was asked for.
     pub async fn stop(self) -> Result<()> {
         self.process.stop(Signal::SIGINT, STOP_TIMEOUT).await?;
         Ok(())
     }
 }
 
-/// Read from its own words: only the process that holds the port knows which one it is.
+/// The port is read from anvil's own output: only the process that holds the port knows which one it is.
 async fn listening_port(process: &mut Process) -> Result<u16> {
     let began = Instant::now();
     loop {

@@ -12,14 +12,14 @@ use crate::tools::{self, Cache};
 
 pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
 pub const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
-/// Where an OP-style chain prices the publishing of data.
+/// The address where an OP-style chain prices the publishing of data.
 pub const GAS_ORACLE: Address = address!("420000000000000000000000000000000000000F");
 
 macro_rules! ours {
     ($($name:ident = $file:literal),* $(,)?) => {
         $(pub const $name: &str =
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contracts/artifacts/", $file, ".json"));)*
-        /// All of them, for the key of a saved template.
+        /// All of our artifacts, for the key of a saved template.
         pub const ALL: &[&str] = &[$($name),*];
     };
 }
@@ -55,7 +55,7 @@ pub fn runtime(artifact: &str) -> Result<Bytes> {
     Ok(serde_json::from_str::<Artifact>(artifact).context("an artifact without bytecode")?.deployed_bytecode)
 }
 
-/// What comes from packages.
+/// The bytecode that comes from packages.
 #[derive(Clone, Debug)]
 pub struct ThirdParty {
     pub weth: Bytes,
@@ -97,7 +97,8 @@ impl ThirdParty {
 const PERMIT2_CODE_HASH: B256 = b256!("463331fa7a0d5f07488e42c37b461bb56a822145c161a821fbafe7d4e916b546");
 const MULTICALL3_CODE_HASH: B256 = b256!("5a29a1eb2f59e45e4249b938c8192cac0d2bd32398e1afa03f302a867db692ea");
 
-/// The constant is creation code whose constructor is a plain copy: what follows the first INVALID is the contract.
+/// The constant is creation code whose constructor is a plain copy: the bytes behind the first INVALID are the
+/// contract.
 fn multicall3(path: &Path) -> Result<Bytes> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let code = text

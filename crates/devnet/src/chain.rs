@@ -72,7 +72,7 @@ impl Chain {
         deploy::read(&self.rpc, to, call).await
     }
 
-    /// Of a token, or of the native currency for the zero address.
+    /// The balance of a token, or of the native currency for the zero address.
     pub async fn balance(&self, currency: Address, who: Address) -> Result<U256> {
         match currency {
             Address::ZERO => self.rpc("eth_getBalance", (who, "latest")).await,
@@ -95,14 +95,14 @@ impl Chain {
         self.miner.pause(false).await;
     }
 
-    /// For every block from the next one on.
+    /// Sets the base fee of every block from the next one on.
     pub fn set_base_fee(&self, wei: u64) {
         self.miner.set_base_fee(wei);
     }
 
     /// Replaces the last `depth` blocks by as many others, which hold only the given transactions: pairs of signed
-    /// bytes and a block, counted from 0. Cannot reach back beyond the start of this process, and takes with it what
-    /// was set without a transaction (`fresh_user`, `set_balance`) in the blocks it replaces.
+    /// bytes and a block, counted from 0. A reorg cannot reach back beyond the start of this process, and undoes state
+    /// set without a transaction (`fresh_user`, `set_balance`) in the blocks it replaces.
     pub async fn reorg(&self, depth: u64, transactions: &[(Bytes, u64)]) -> Result<()> {
         self.miner.reorg(depth, json!(transactions)).await
     }
@@ -140,7 +140,7 @@ impl Chain {
         Ok(user)
     }
 
-    /// What `fresh_user` gets, for an account that exists: the same user on a second chain.
+    /// Gives an existing account the funds of a `fresh_user`: the same user on a second chain.
     pub async fn fund(&self, who: Address) -> Result<()> {
         self.set_balance(who, ether(100)).await?;
         for token in self.tokens.iter().filter(|t| t.symbol != "WETH") {
@@ -149,8 +149,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Signs and sends with the next nonce and waits until it is mined; fails if it would revert. Callers in one
-    /// process may use one key at the same time.
+    /// Signs and sends with the next nonce and waits until the transaction is mined; fails if it would revert. Callers
+    /// in one process may use one key at the same time.
     pub async fn send(&self, key: B256, to: Address, value: U256, data: Bytes) -> Result<TransactionReceipt> {
         let hash = self.submit(key, to, value, data).await?;
         self.receipt(hash).await
@@ -182,11 +182,11 @@ impl Chain {
         let from = Account::new(key);
         let request = json!({"from": from.address, "to": to, "value": value, "data": data});
         let gas: U256 = self.rpc("eth_estimateGas", json!([request, "pending"])).await?;
-        // State may move before it is mined.
+        // Slack, because state may move before the transaction is mined.
         self.submit_with(key, to, value, data, gas.to::<u64>() * 13 / 10).await
     }
 
-    /// Like `submit`, also for what will revert.
+    /// Like `submit`, also for transactions that will revert.
     pub async fn submit_with(&self, key: B256, to: Address, value: U256, data: Bytes, gas_limit: u64) -> Result<B256> {
         let from = Account::new(key);
         let _turn = self.sending.lock().await;
@@ -206,7 +206,7 @@ impl Chain {
         self.rpc("eth_sendRawTransaction", [deploy::sign(tx, &from)?]).await
     }
 
-    /// Signs with a nonce of the caller's choice and sends nothing. It offers enough for any block.
+    /// Signs with a nonce of the caller's choice and sends nothing. The transaction offers enough for any block.
     pub fn sign(&self, from: &Account, nonce: u64, call: (Address, U256, Bytes), gas_limit: u64) -> Result<Bytes> {
         let (to, value, input) = call;
         let tx = TxEip1559 {
@@ -223,7 +223,7 @@ impl Chain {
         deploy::sign(tx, from)
     }
 
-    /// Hands signed bytes to the node. Having them already is no error.
+    /// Hands signed bytes to the node. A node that has them already is no error.
     pub async fn send_raw(&self, raw: &Bytes) -> Result<B256> {
         let sent = self.rpc("eth_sendRawTransaction", [raw]).await;
         let known = |error: &anyhow::Error| format!("{error:#}").contains("already");

@@ -31,7 +31,7 @@ impl Listener for Cutting {
         loop {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
-                // Out of file descriptors, most likely; accepting at once would spin.
+                // Most likely out of file descriptors; accepting at once would spin.
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;

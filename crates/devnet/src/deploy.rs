@@ -1,7 +1,7 @@
-//! Puts everything on a new chain: contracts, tokens, feeds, pools and funds.
+//! The deployment of a new chain: contracts, tokens, feeds, pools and funds.
 //!
 //! Every chain gets the same transactions from the same accounts in the same order, so addresses are equal on all of
-//! them. What an account sends is known before it is mined; a stage is sent at once and mined as one block.
+//! them. An account's transactions are known before they are mined; a stage is sent at once and mined as one block.
 
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ sol! {
     }
 }
 
-/// Where things are on a chain.
+/// The addresses of the contracts on a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contracts {
     pub depository: Address,
@@ -93,7 +93,8 @@ pub struct Deployment {
 pub const ETH_USD: i64 = 3000_0000_0000;
 const STABLE_USD: i64 = 1_0000_0000;
 
-/// Holds WETH for every DEX and user who wants some; also what a native balance is given from.
+/// The native balance of the deployer and the treasury: the WETH of the DEX and of users comes from it, and so do
+/// native balances.
 const MILLION_ETHER: U256 = ether(1_000_000);
 const FILLER_ETHER: U256 = ether(100);
 const USER_ETHER: U256 = ether(10_000);
@@ -122,7 +123,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
     set_code(artifacts::MULTICALL3, &third_party.multicall3).await?;
     set_code(artifacts::PERMIT2, &third_party.permit2).await?;
 
-    // Ours come first: their addresses stay put when anything else in the deployment changes.
+    // Our contracts come first: their addresses stay put when anything else in the deployment changes.
     let depository = stage.create(
         deployer,
         artifacts::creation(artifacts::DEPOSITORY)?,
@@ -173,7 +174,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
     let gas_oracle = match chain_id {
         crate::BASE | crate::OPTIMISM => {
             set_code(artifacts::GAS_ORACLE, &artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?).await?;
-            // About what the real chains charge: a few tenths of a cent for a transfer.
+            // About the price of the real chains: a few tenths of a cent for a transfer.
             let fees = DataFees::setL1FeeCall {
                 l1BaseFee: U256::from(2_000_000_000_u64),
                 blobBaseFee: U256::from(1_000_000_000_u64),
@@ -218,8 +219,8 @@ fn funds(keys: &Keys) -> impl Iterator<Item = (Address, U256)> {
     rich.into_iter().chain(roles.map(|a| (a.address, FILLER_ETHER))).chain(users)
 }
 
-/// Tokens for the users and the solver, and what each filler may draw from the treasury: itself, and as much again
-/// through the spend limiter.
+/// Tokens for the users and the solver, and the amount that each filler may draw from the treasury: directly, and as
+/// much again through the spend limiter.
 fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token], spend_limiter: Address) -> Result<()> {
     let fillers = u64::try_from(keys.fillers.len())?;
     for token in tokens {
@@ -270,7 +271,7 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// For a chain on which the senders have not sent anything yet.
+    /// A stage for a chain on which the senders have not sent anything yet.
     pub fn new(rpc: &'a Rpc, chain_id: u64) -> Self {
         Self { rpc, chain_id, nonces: HashMap::new(), raw: vec![] }
     }
@@ -292,7 +293,7 @@ impl<'a> Stage<'a> {
         let tx = TxEip1559 {
             chain_id: self.chain_id,
             nonce: *nonce,
-            // Below the most a transaction may ask for since Osaka (2^24), above what any of ours needs.
+            // Below the maximum gas of a transaction since Osaka (2^24), and above the need of any of ours.
             gas_limit: 12_000_000,
             max_fee_per_gas: 100_000_000_000,
             max_priority_fee_per_gas: 1_000_000,
@@ -306,7 +307,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Mines everything sent so far; fails unless all of it succeeded.
+    /// Mines all staged transactions; fails unless all of them succeeded.
     pub async fn mine(&mut self) -> Result<()> {
         let sent = std::mem::take(&mut self.raw);
         let sends = sent.iter().map(|(_, raw)| ("eth_sendRawTransaction", json!([raw])));

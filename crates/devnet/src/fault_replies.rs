@@ -1,16 +1,16 @@
-//! What a faulty node says: JSON-RPC calls and answers rewritten according to a `Fault`. No I/O.
+//! The replies of a faulty node: JSON-RPC calls and answers rewritten according to a `Fault`. No I/O.
 
 use alloy_primitives::{Bytes, U64, keccak256};
 use serde_json::{Value, json};
 
 use crate::faults::Fault;
 
-/// What becomes of a call.
+/// The treatment of a call.
 #[derive(Debug, PartialEq)]
 pub enum Plan {
-    /// Ask the node, perhaps something else than the caller asked.
+    /// Asks the node, perhaps something else than the caller asked.
     Forward(Value),
-    /// Answer without asking.
+    /// Answers without asking.
     Result(Value),
     Error(i64, &'static str),
 }
@@ -49,7 +49,7 @@ pub fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
     }
 }
 
-/// Bends what the node answered to a call of `method`.
+/// Rewrites the node's answer to a call of `method`.
 pub fn bend(method: &str, result: &mut Value, fault: &Fault, head: Option<u64>) {
     if let Some(head) = head {
         let beyond = |value: &Value, key: &str| number(&value[key]).is_some_and(|n| n > head);
@@ -91,7 +91,7 @@ const BY_BLOCK_HASH: [&str; 4] = [
     "eth_getTransactionByBlockHashAndIndex",
 ];
 
-/// Where a method takes the block it is about.
+/// The index of the block parameter of a method.
 fn block_parameter(method: &str) -> Option<usize> {
     Some(match method {
         "eth_getBlockByNumber"
@@ -114,7 +114,7 @@ fn is_head(tag: &Value) -> bool {
     tag.is_null() || tag == "latest" || tag == "pending"
 }
 
-/// How far `safe` and `finalized` trail the head on our chains.
+/// The distance of `safe` and `finalized` behind the head on our chains.
 fn trail(tag: &Value) -> Option<u64> {
     match tag.as_str() {
         Some("safe") => Some(32),
@@ -162,7 +162,7 @@ fn hide_head(mut call: Value, method: &str, head: u64) -> Plan {
     Plan::Forward(call)
 }
 
-/// Turns a hash into another one; twice gives the first again, so the caller may ask for what it was told.
+/// Turns a hash into another one; twice gives the first again, so the caller may ask for a hash it was told.
 fn twist(hash: &mut Value) {
     let Some(text) = hash.as_str().filter(|text| text.len() == 66) else { return };
     let first = text[2..3].chars().next().and_then(|c| c.to_digit(16)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How a node is to misbehave, switchable while it runs.
+//! The faults of a node, switchable while it runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Fault {
     pub drop_sends: bool,
     /// Log queries find nothing and log subscriptions stay silent.
     pub hide_logs: bool,
-    /// What not every node offers is not offered: traces, the receipts of a whole block.
+    /// Optional methods are not offered: traces, the receipts of a whole block.
     pub no_extras: bool,
 }
 

@@ -15,7 +15,7 @@ impl Account {
         Self { address: signer(private_key).address(), private_key }
     }
 
-    /// The same words give the same key on every machine.
+    /// The same name gives the same key on every machine.
     fn named(name: &str) -> Self {
         Self::new(keccak256(format!("causeway devnet {name}")))
     }
@@ -29,7 +29,7 @@ fn signer(key: B256) -> PrivateKeySigner {
     PrivateKeySigner::from_bytes(&key).expect("a hash is a valid key except with negligible probability")
 }
 
-/// Everyone with a part to play.
+/// The accounts of every role.
 #[derive(Clone, Debug, Serialize)]
 pub struct Keys {
     /// Deployed every contract and owns the tokens and feeds.

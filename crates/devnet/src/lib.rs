@@ -1,7 +1,7 @@
-//! Local chains with our contracts, tokens, feeds and a DEX on them, behind one handle. It knows nothing of the
+//! Local chains with our contracts, tokens, feeds and a DEX on them, behind one handle. The devnet knows nothing of the
 //! service: it makes chains and says where everything is.
 //!
-//! What it runs is fetched on first use (`tools`); what it starts never outlives the process (`process`).
+//! Its programs are fetched on first use (`tools`); its child processes never outlive the process (`process`).
 
 mod anvil;
 mod artifacts;
@@ -65,7 +65,7 @@ const NETWORKS: [Network; 3] = [
     Network { id: ARBITRUM, name: "arbitrum" },
 ];
 
-/// Takes sentences for a person who waits at a terminal.
+/// A sink for progress messages to a person who waits at a terminal.
 #[derive(Clone)]
 pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -92,9 +92,9 @@ impl fmt::Debug for Progress {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub block_time: Duration,
-    /// Where to continue from and to save to at an orderly stop; without one, chains are new and forgotten.
+    /// The folder to continue from and to save to at an orderly stop; without one, chains are new and forgotten.
     pub data_dir: Option<PathBuf>,
-    /// Ignore what the data folder holds.
+    /// Ignores the contents of the data folder.
     pub fresh: bool,
     /// Chain `i` listens on `first_port + 2i`, its second endpoint on the port after that. Free ports by default.
     pub first_port: Option<u16>,
@@ -120,11 +120,11 @@ impl Default for Options {
 pub struct Devnet {
     pub chains: Vec<Chain>,
     pub keys: Keys,
-    /// The chains continue those of an earlier run. If not, whatever was stored about them is void.
+    /// True when the chains continue those of an earlier run. If not, any stored data about them is void.
     pub resumed: bool,
-    /// The chains were loaded from a saved template instead of being deployed.
+    /// True when the chains were loaded from a saved template instead of being deployed.
     pub from_template: bool,
-    /// None once they have ended.
+    /// None once the chains have ended.
     #[serde(skip)]
     running: std::sync::Mutex<Option<Running>>,
 }
@@ -139,7 +139,7 @@ struct Running {
     home: Home,
 }
 
-/// Where chains keep their logs, and their state if they are to continue.
+/// The folder where chains keep their logs, and their state if they are to continue.
 #[derive(Debug)]
 enum Home {
     Kept(DataDir),
@@ -202,18 +202,18 @@ impl Devnet {
         chain.unwrap_or_else(|| panic!("there is no chain {name} on the devnet"))
     }
 
-    /// The process of each chain, in their order, where the system tells.
+    /// The process id of each chain, in their order, where the system tells.
     pub fn processes(&self) -> Vec<Option<u32>> {
         let running = self.running();
         running.iter().flat_map(|running| &running.anvils).map(Anvil::id).collect()
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
-        // Nothing is left half done under it.
+        // A poisoned lock is safe to enter: nothing is left half done under it.
         self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Ends the chains at once, as dropping does, for whoever has only borrowed them.
+    /// Ends the chains at once, as dropping does, for callers who have only borrowed them.
     pub fn end(&self) {
         drop(self.running().take());
     }
@@ -223,7 +223,7 @@ impl Devnet {
         let Some(mut running) = self.running().take() else { return Ok(()) };
         for miner in running.miners.drain(..) {
             miner.abort();
-            // Aborted, so the error is expected; what counts is that nothing mines any more.
+            // The task was aborted, so the error is expected; it only matters that nothing mines any more.
             drop(miner.await);
         }
         running.proxies.clear();
@@ -271,7 +271,7 @@ async fn on_background_thread<T: Send + 'static>(
     receiver.await.with_context(|| format!("the {name} thread ended"))?
 }
 
-/// What all chains are started with.
+/// The parameters that all chains are started with.
 struct Launch<'a> {
     anvil: PathBuf,
     home: &'a Home,

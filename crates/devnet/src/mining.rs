@@ -1,4 +1,5 @@
-//! When blocks are made. One task per chain mines on a beat; tests may pause it, mine by hand or raise the base fee.
+//! The mining of blocks. One task per chain mines at an interval; tests may pause it, mine by hand or raise the base
+//! fee.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::rpc::Rpc;
 
-/// 0.01 gwei, about what the real chains charge. Left alone it would fall to a few wei in empty blocks, and every
+/// 0.01 gwei, about the base fee of the real chains. Left alone it would fall to a few wei in empty blocks, and every
 /// fee in a quote with it.
 pub const BASE_FEE: u64 = 10_000_000;
 

@@ -1,4 +1,4 @@
-//! A Postgres for tests and for local use: a server someone runs, or one of our own from a package.
+//! A Postgres for tests and for local use: a given server, or one of our own from a package.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use crate::{Progress, on_background_thread, scratch};
 
 /// Tests make their databases in this server instead of starting one.
 const SERVER_VARIABLE: &str = "CAUSEWAY_TEST_POSTGRES_URL";
-/// Whom Postgres runs as when we are root, which it refuses to be.
+/// The user that Postgres runs as when we are root, which it refuses to be.
 const NOBODY: u32 = 65534;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,8 +41,8 @@ struct Own {
 }
 
 impl Postgres {
-    /// The server of `$CAUSEWAY_TEST_POSTGRES_URL`; without that, one of our own with its data in `dir`, which continues
-    /// whatever is there.
+    /// The server of `$CAUSEWAY_TEST_POSTGRES_URL`; without that, one of our own with its data in `dir`, which
+    /// continues any data there.
     pub async fn start(dir: &Path, progress: &Progress) -> Result<Self> {
         match given()? {
             Some(server) => Ok(server),
@@ -148,7 +148,7 @@ fn given() -> Result<Option<Postgres>> {
     }
 }
 
-/// Without the password it may hold.
+/// The host and port, without the password that the URL may hold.
 fn host(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or_default(), url.port().unwrap_or(5432))
 }
@@ -196,7 +196,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// The words before a Postgres program: when we are root, those that make it run as someone else.
+    /// The command line up to a Postgres program: when we are root, with the words that make it run as someone else.
     fn command(&self, program: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![];
         if geteuid().is_root() {
@@ -221,7 +221,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// In the foreground of its watchdog. Durable like a production server, but small.
+    /// Starts it in the foreground of its watchdog. Durable like a production server, but small.
     async fn start(&self, dir_is_temporary: bool) -> Result<(Process, u16)> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let mut words = self.command("postgres");
@@ -236,13 +236,13 @@ impl Prepared {
             words.extend(["-c".into(), setting.into()]);
         }
         let path = PathBuf::from(words.remove(0));
-        // Its immediate shutdown: as sudden as a crash, but it ends its own children too.
+        // Postgres's immediate shutdown: as sudden as a crash, but it ends its own children too.
         let last_signal = Signal::SIGQUIT;
         let dir = &self.dir;
         let program = Program { name: "postgres".into(), path: &path, args: words, dir, dir_is_temporary, last_signal };
         let mut process = Process::start(program)?;
         let began = Instant::now();
-        // Its own words: whatever answers on the port could be someone else.
+        // Read from its own output: an answer on the port could come from someone else.
         while !process.output().contains("ready to accept connections") {
             process.check()?;
             if began.elapsed() > START_TIMEOUT {
@@ -254,7 +254,7 @@ impl Prepared {
     }
 }
 
-/// Whether any user may pass through this folder and all above it.
+/// True when any user may pass through this folder and all above it.
 fn is_open_to_all(path: &Path) -> bool {
     path.ancestors().all(|dir| fs::metadata(dir).is_ok_and(|facts| facts.mode() & 0o001 != 0))
 }

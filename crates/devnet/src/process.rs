@@ -43,17 +43,17 @@ fi
 exit "$code"
 "#;
 
-/// What to run.
+/// The program to run.
 #[derive(Debug)]
 pub struct Program<'a> {
     pub name: String,
     pub path: &'a Path,
     pub args: Vec<OsString>,
-    /// Where it runs, and where its output goes to a file.
+    /// The folder it runs in, which also holds its output as a file.
     pub dir: &'a Path,
     /// If we are killed, the folder is removed once the program has ended.
     pub dir_is_temporary: bool,
-    /// What ends it at once when we are gone.
+    /// The signal that ends it at once when we are gone.
     pub last_signal: Signal,
 }
 
@@ -81,12 +81,13 @@ impl Process {
         Ok(Self { name, shell, pipe, log })
     }
 
-    /// The id of the program itself, which the shell has started; none where the system does not say, or when it is gone.
+    /// The id of the program itself, which the shell has started; none where the system does not say, or when it is
+    /// gone.
     pub fn id(&self) -> Option<u32> {
         let shell = self.shell.id();
         let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).ok()?;
         let name = |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-        // The other one is the shell that watches over it.
+        // The other child is the shell that watches over it.
         children.split_ascii_whitespace().filter_map(|id| id.parse().ok()).find(|id| name(id).trim() != "sh")
     }
 
@@ -132,7 +133,7 @@ fn plain(signal: Signal) -> &'static str {
 }
 
 impl Drop for Process {
-    /// The shell does what it would do without us, and reaps the child: not every container has an init that would.
+    /// The shell acts as if we had died, and reaps the child: not every container has an init that would.
     fn drop(&mut self) {
         drop(self.pipe.take());
         for _ in 0..5_000 {
@@ -141,7 +142,7 @@ impl Drop for Process {
                 Ok(Some(_)) | Err(_) => return,
             }
         }
-        // Not reaped yet, so the id cannot have been given to another process.
+        // The shell is not reaped yet, so its id cannot have been given to another process.
         let _ = killpg(Pid::from_raw(self.shell.id().cast_signed()), Signal::SIGKILL);
         drop(self.shell.wait());
     }

@@ -45,7 +45,7 @@ impl Drop for FaultProxy {
 }
 
 impl FaultProxy {
-    /// In front of the given endpoints of one node, on a free port.
+    /// Starts a proxy in front of the given endpoints of one node, on a free port.
     pub async fn start(upstream_http: Url, upstream_ws: Url) -> Result<Self> {
         Self::start_at(upstream_http, upstream_ws, 0).await
     }
@@ -73,7 +73,7 @@ impl FaultProxy {
     }
 }
 
-/// The node behind, and how to misquote it.
+/// The node behind the proxy, and the faults of its replies.
 #[derive(Debug)]
 struct Node {
     client: reqwest::Client,
@@ -113,7 +113,7 @@ async fn websocket(State(node): State<Arc<Node>>, upgrade: WebSocketUpgrade) -> 
 }
 
 impl Fault {
-    /// Nothing in calls and answers changes, so they need not be understood.
+    /// True when nothing in calls and answers changes, so they need not be parsed.
     fn forwards_all(&self) -> bool {
         *self == Self { delay: self.delay, ..Self::default() }
     }
@@ -132,7 +132,7 @@ impl Node {
         Ok(answer["result"].clone())
     }
 
-    /// The highest block to be seen, if that is not simply the node's.
+    /// The highest block to be seen, if that is not simply the node's head.
     async fn head(&self, fault: &Fault) -> Result<Option<u64>> {
         if fault.stale_head == 0 {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Node {
         })
     }
 
-    /// What becomes of a notification: possibly nothing.
+    /// The notification as the fault leaves it; possibly none.
     async fn notification(&self, mut message: Value, fault: &Fault) -> Result<Option<Value>> {
         let result = &mut message["params"]["result"];
         let is_head = result.get("parentHash").is_some();

@@ -1,4 +1,4 @@
-//! Chance that can be repeated: the same seed gives the same run, as far as the machine does.
+//! A seeded random number generator: the same seed gives the same run, as far as the machine does.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use alloy_primitives::{B256, keccak256};
 
 use crate::keys::Account;
 
-/// SplitMix64: what matters is that a seed repeats.
+/// SplitMix64: only the repeatability of a seed matters.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -15,7 +15,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// Dice of their own for one purpose: how often the others are rolled does not matter to them.
+    /// A generator of its own for one purpose: how often the others are rolled does not affect it.
     pub fn apart(&self, purpose: &str) -> Self {
         let mixed = keccak256([&self.0.to_be_bytes(), purpose.as_bytes()].concat());
         Self(u64::from_be_bytes(mixed.0[..8].try_into().expect("eight bytes")))
@@ -29,12 +29,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Below `sides`, which must not be zero.
+    /// A number below `sides`, which must not be zero.
     pub fn roll(&mut self, sides: u64) -> u64 {
         self.next() % sides
     }
 
-    /// From the first to the last, both included.
+    /// A number from the first to the last, both included.
     pub fn between(&mut self, first: u64, last: u64) -> u64 {
         first + self.roll(last - first + 1)
     }
@@ -43,7 +43,7 @@ impl Rng {
         Duration::from_millis(self.between(first, last))
     }
 
-    /// Once in so many times.
+    /// True with a chance of one in `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.roll(times) == 0
     }

@@ -1,4 +1,4 @@
-//! Where tests and temporary servers keep what nobody will miss.
+//! Scratch folders of tests and temporary servers.
 
 use std::io;
 use std::path::Path;
@@ -8,11 +8,11 @@ use tempfile::{Builder, TempDir};
 
 /// A file system in memory, where there is one.
 const MEMORY: &str = "/dev/shm";
-/// All databases of one test binary are a tenth of this.
+/// Ten times the size of all databases of one test binary.
 const ENOUGH_BYTES: u64 = 4 << 30;
 
-/// A folder that goes when it is dropped. It lies in memory where there is room for it and `$TMPDIR` does not say
-/// otherwise: whether a test passes is not to depend on how full or how slow a disk is.
+/// A folder that is removed when it is dropped. It lies in memory where there is room for it and `$TMPDIR` does not say
+/// otherwise: the result of a test is not to depend on how full or how slow a disk is.
 pub fn scratch(prefix: &str) -> io::Result<TempDir> {
     let mut builder = Builder::new();
     let builder = builder.prefix(prefix);

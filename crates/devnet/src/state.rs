@@ -25,7 +25,7 @@ const SOURCES: [&str; 6] = [
     include_str!("state.rs"),
 ];
 
-/// Names what a template is made from.
+/// A hash of everything a template is made from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key(String);
 
@@ -46,7 +46,7 @@ pub struct Saved {
     pub deployment: Deployment,
 }
 
-/// The saved template of each network, deployed now if there is none yet. The flag says whether all were there.
+/// The saved template of each network, deployed now if there is none yet. The flag is true when all were there.
 pub async fn templates(
     cache: &Cache,
     anvil: &Path,
@@ -59,7 +59,7 @@ pub async fn templates(
     if home.is_dir() {
         return Ok((load(&home, networks)?, true));
     }
-    // Another process may be at it; waiting for its lock blocks.
+    // Another process may be deploying; waiting for its lock blocks.
     let lock = {
         let (cache, name) = (cache.clone(), format!("template-{}", key.0));
         tokio::task::spawn_blocking(move || cache.lock(&name)).await??
@@ -123,7 +123,7 @@ fn facts_file(dir: &Path, network: &Network) -> PathBuf {
     dir.join(format!("{}.facts.json", network.name))
 }
 
-/// Each change of a contract leaves a template behind; a few stay, for those who switch between branches.
+/// Each change of a contract leaves a template behind; a few stay, for developers who switch between branches.
 fn forget_old(cache: &Cache, current: &Path) {
     let Ok(entries) = fs::read_dir(cache.root()) else {
         return;
@@ -137,7 +137,7 @@ fn forget_old(cache: &Cache, current: &Path) {
         .collect();
     old.sort();
     for (_, path) in old.iter().rev().skip(5) {
-        // Whoever else is removing it is welcome.
+        // Another process may be removing it too, which is fine.
         drop(fs::remove_dir_all(path));
     }
 }
@@ -149,11 +149,11 @@ pub struct DataDir {
     _lock: File,
 }
 
-/// What the folder says of the run that used it last.
+/// The folder's record of the run that used it last.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Marker {
-    /// Or it was killed: nothing was saved.
+    /// The run goes on, or it was killed: nothing was saved.
     Running,
     Stopped {
         key: Key,
@@ -184,7 +184,7 @@ impl DataDir {
         state_file(&self.dir, network)
     }
 
-    /// What an earlier run left, if it ended in order and was made from the same contracts.
+    /// The chains that an earlier run left, if it ended in order and was made from the same contracts.
     pub fn resume(&self, key: &Key, networks: &[Network], progress: &Progress) -> Option<Vec<Saved>> {
         let marker = fs::read(self.marker_file()).ok()?;
         let reason = match serde_json::from_slice(&marker) {
@@ -201,7 +201,7 @@ impl DataDir {
         None
     }
 
-    /// Call once the chains run: what they were loaded from is of no use any more.
+    /// Call once the chains run: the state files they were loaded from are of no use any more.
     pub fn begin(&self, networks: &[Network]) -> Result<()> {
         self.mark(&Marker::Running)?;
         for network in networks {

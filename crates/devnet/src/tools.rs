@@ -16,8 +16,8 @@ use crate::Progress;
 
 pub const ANVIL_VERSION: &str = "1.7.1";
 
-/// One exact release. The integrity is what npm reports for the tarball; where we have none of our own, npm's check
-/// against its registry is all there is.
+/// One exact release. The integrity is npm's own for the tarball; where we have none pinned, npm's check against its
+/// registry is all there is.
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
     pub name: &'static str,
@@ -66,7 +66,7 @@ pub const PERMIT2: Package = package(
     "sha512-SnOB37v1BC5rGT60d7gUi0cEhwpUczoHdIfilKeehbmX7o3CDENgvbMpOv2jmSADh/iq+zhs+RDum+nJ+uUwTQ==",
 );
 
-/// Whatever the contracts on our chains are made from; part of the key of a saved template.
+/// The packages that the contracts on our chains are made from; part of the key of a saved template.
 pub const CONTRACT_PACKAGES: [Package; 6] = [V3_CORE, V3_PERIPHERY, SWAP_ROUTER, WETH, VIEM, PERMIT2];
 
 fn anvil_package() -> Result<Package> {
@@ -131,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// Beside everyone's temporary files. We run what it holds, so nobody else may write to it.
+    /// A cache beside everyone's temporary files. We run its programs, so nobody else may write to it.
     pub fn temporary() -> Result<Self> {
         let root = std::env::temp_dir().join("causeway-cache");
         let cache = Self::at(root)?;
@@ -156,7 +156,7 @@ impl Cache {
         &self.root
     }
 
-    /// A path in the cache, and the lock that whoever fills it must hold.
+    /// A lock on a path in the cache, held while filling it.
     pub fn lock(&self, name: &str) -> Result<File> {
         let path = self.root.join(format!("{name}.lock"));
         let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -198,7 +198,7 @@ impl Cache {
         Ok(home)
     }
 
-    /// Fetches several at once: most of it is waiting for npm.
+    /// Fetches several packages at once: most of it is waiting for npm.
     pub fn fetch_all<const N: usize>(&self, packages: [Package; N], progress: &Progress) -> Result<[PathBuf; N]> {
         let homes: Vec<PathBuf> = thread::scope(|scope| {
             let fetches = packages.map(|package| scope.spawn(move || self.fetch(package, progress)));
@@ -230,7 +230,7 @@ impl Cache {
     }
 }
 
-/// Downloads the tarball and compares what npm computed over it with our pin.
+/// Downloads the tarball and compares npm's integrity of it with our pin.
 fn pack(package: Package, id: &str, into: &Path) -> Result<PathBuf> {
     let npm = Command::new("npm").args(["pack", "--json", "--loglevel=error", id]).current_dir(into).output().context(
         "cannot run `npm`, which fetches the local chain and contracts; install Node.js with npm and try again",
@@ -243,7 +243,7 @@ fn pack(package: Package, id: &str, into: &Path) -> Result<PathBuf> {
     }
     let report: Value =
         serde_json::from_slice(&npm.stdout).with_context(|| format!("npm pack {id} did not answer in JSON"))?;
-    // An array up to npm 11; keep to fields both forms have.
+    // npm up to 11 reports an array; keep to fields both forms have.
     let entry = report.get(0).unwrap_or(&report);
     if let Some(expected) = package.integrity {
         ensure!(
@@ -286,7 +286,7 @@ fn is_our_anvil(path: &Path) -> bool {
     })
 }
 
-/// The start of what a program wrote to its error output, for our own error message.
+/// The start of a program's error output, for our own error message.
 fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     text.lines().filter(|line| !line.trim().is_empty()).take(8).collect::<Vec<_>>().join("\n")

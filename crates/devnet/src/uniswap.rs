@@ -66,7 +66,7 @@ pub struct Dex {
     pub tick_lens: Address,
 }
 
-/// One pool: so much of `a` is worth so much of `b`, in whole tokens, and that is also what each side is given.
+/// One pool: that much of `a` is worth that much of `b`, in whole tokens, and each side is given that amount.
 struct Plan {
     a: (&'static str, u64),
     b: (&'static str, u64),
@@ -74,7 +74,7 @@ struct Plan {
     spacing: i32,
 }
 
-/// TAIL stands at 0.02 USD and has little liquidity; the rest is deep enough that a test hardly moves it.
+/// TAIL stands at 0.02 USD and has little liquidity; the other pools are deep enough that a test hardly moves them.
 const POOLS: [Plan; 5] = [
     Plan { a: ("WETH", 5_000), b: ("USDC", 15_000_000), fee: 500, spacing: 10 },
     Plan { a: ("WETH", 2_000), b: ("USDC", 6_000_000), fee: 3000, spacing: 60 },
@@ -83,12 +83,12 @@ const POOLS: [Plan; 5] = [
     Plan { a: ("WETH", 50), b: ("TAIL", 7_500_000), fee: 3000, spacing: 60 },
 ];
 
-/// How far positions reach on either side of the price, in tick spacings. The widest reaches the ends of the range,
-/// so that a quote never runs dry; the uneven ones give a swap ticks to cross.
+/// The reach of positions on either side of the price, in tick spacings. The widest reaches the ends of the range, so
+/// that a quote never runs dry; the uneven ones give a swap ticks to cross.
 const REACHES: [(i32, i32); 4] = [(20, 20), (5, 60), (60, 7), (200, 200)];
 const MAX_TICK: i32 = 887_272;
 
-/// Sends the deployment; the contracts exist once the stage is mined.
+/// Stages the deployment; the contracts exist once the stage is mined.
 pub fn deploy(stage: &mut Stage<'_>, deployer: &Account, weth: Address, code: &ThirdParty) -> Result<Dex> {
     let factory = stage.create(deployer, code.factory.clone(), vec![])?;
     // The descriptor only draws pictures of positions.
@@ -99,7 +99,7 @@ pub fn deploy(stage: &mut Stage<'_>, deployer: &Account, weth: Address, code: &T
     let swap_router = stage.create(deployer, code.swap_router.clone(), args)?;
     let quoter = stage.create(deployer, code.quoter.clone(), (factory, weth).abi_encode())?;
     let tick_lens = stage.create(deployer, code.tick_lens.clone(), vec![])?;
-    // The 0.01% tier was added to the real one by a vote.
+    // On the real DEX, the 0.01% tier was added by a vote.
     stage.call(deployer, factory, &Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::ONE })?;
     Ok(Dex { factory, position_manager, swap_router, quoter, tick_lens })
 }

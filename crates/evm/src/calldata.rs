@@ -18,7 +18,7 @@ pub fn deposit_erc20(depositor: Address, token: Address, amount: U256, order_id:
     Depository::depositErc20_0Call { depositor, token, amount, id: order_id.0 }.abi_encode().into()
 }
 
-/// Deposits as much as the caller has approved at that moment: for a router that deposits whatever a swap gave.
+/// Deposits as much as the caller has approved at that moment: for a router that deposits the output of a swap.
 pub fn deposit_erc20_allowance(depositor: Address, token: Address, order_id: OrderId) -> Bytes {
     Depository::depositErc20_1Call { depositor, token, id: order_id.0 }.abi_encode().into()
 }
@@ -53,14 +53,14 @@ pub fn erc20_fill_from_treasury(treasury: Address, recipient: Address, amount: U
     with_id(Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode(), id)
 }
 
-/// What an app balance pays out. It names the account as funding does (`funding.rs`), so that the chain alone says whose
-/// it was, and ends with the claim.
+/// The payout of an app balance. It names the account as funding does (`funding.rs`), so that the chain alone says
+/// whose it was, and ends with the claim's id.
 pub fn claim(treasury: Address, recipient: Address, amount: U256, account: Address, id: B256) -> Bytes {
     let transfer = Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode();
     with_id([transfer.as_slice(), tag(account).as_slice()].concat(), id)
 }
 
-/// What the calldata of a claim says.
+/// The contents of a claim's calldata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
     pub account: Address,
@@ -69,7 +69,7 @@ pub struct Claimed {
     pub id: B256,
 }
 
-/// Reads it back. Nothing else that we send has this form.
+/// Reads a claim back. Nothing else that we send has this form.
 pub fn claimed(calldata: &[u8]) -> Option<Claimed> {
     let (rest, id) = calldata.split_last_chunk::<32>()?;
     let (transfer, mark) = rest.split_last_chunk::<32>()?;
@@ -79,7 +79,7 @@ pub fn claimed(calldata: &[u8]) -> Option<Claimed> {
     exact.then_some(Claimed { account, recipient: call.to, amount: call.amount, id: id.into() })
 }
 
-/// The order's own calls, run by the router; what is left of the native currency goes to `refund_to`.
+/// The order's own calls, run by the router; leftover native currency goes to `refund_to`.
 pub fn fill_with_calls(calls: Vec<Call3Value>, refund_to: Address, id: B256) -> Bytes {
     let call = Router::multicallCall { calls, refundTo: refund_to, nftRecipient: refund_to, metadata: Bytes::new() };
     with_id(call.abi_encode(), id)
@@ -94,12 +94,12 @@ pub fn aggregate(calls: &[(Address, Bytes)]) -> Bytes {
     Multicall3::aggregate3Call { calls }.abi_encode().into()
 }
 
-/// The last 32 bytes: where fills and refunds carry their id. Whether it is one is for the caller to look up.
+/// The last 32 bytes, where fills and refunds carry their id. The caller looks up whether they are one.
 pub fn trailing_id(calldata: &[u8]) -> Option<B256> {
     calldata.last_chunk::<32>().map(B256::from)
 }
 
-/// What the solver signs to take on an order: the 32 raw bytes of its id as a personal message.
+/// The digest that the solver signs to take on an order: the 32 raw bytes of its id as a personal message.
 pub fn order_digest(order_id: OrderId) -> B256 {
     eip191_hash_message(order_id.0)
 }

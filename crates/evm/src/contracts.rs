@@ -1,12 +1,12 @@
 //! The interfaces of the contracts we call, written out here so that no generated file has to be trusted.
 //!
-//! Only shapes: what calldata we build from them is in `calldata`, what their logs look like in `topics`.
+//! Only shapes: the calldata we build from them is in `calldata`, the topics of their logs in `topics`.
 
 use alloy::primitives::{Address, B256, U256, address};
 use alloy::sol;
 use alloy::sol_types::{Eip712Domain, SolStruct};
 
-/// Where Multicall3 lives on nearly every chain.
+/// The address of Multicall3 on nearly every chain.
 pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
 
 sol! {
@@ -103,7 +103,7 @@ sol! {
         ) external payable returns (CallResult[] results);
     }
 
-    /// Ours alone: a filler spends a treasury's tokens through the router, up to a limit.
+    /// Our own contract: a filler spends a treasury's tokens through the router, up to a limit.
     interface SpendLimiter {
         function spend(
             address treasury,
@@ -123,7 +123,7 @@ sol! {
         error NotArrived(address token, uint256 expected, uint256 balance);
     }
 
-    /// What a rollup of the OP family charges for putting a transaction's data on its parent chain.
+    /// The fee that a rollup of the OP family charges for putting a transaction's data on its parent chain.
     interface GasPriceOracle {
         function getL1Fee(bytes transaction) external view returns (uint256);
     }
@@ -137,7 +137,7 @@ sol! {
     }
 }
 
-/// The domain the depository's allocator signs under.
+/// The EIP-712 domain that the depository's allocator signs under.
 pub fn depository_domain(chain_id: u64, depository: Address) -> Eip712Domain {
     Eip712Domain::new(Some("Depository".into()), Some("1".into()), Some(U256::from(chain_id)), Some(depository), None)
 }
@@ -148,7 +148,7 @@ impl CallRequest {
         self.eip712_hash_struct()
     }
 
-    /// What the allocator signs.
+    /// The digest that the allocator signs.
     pub fn digest(&self, chain_id: u64, depository: Address) -> B256 {
         self.eip712_signing_hash(&depository_domain(chain_id, depository))
     }
@@ -182,7 +182,7 @@ mod tests {
             (Router::cleanupNativeCall::SELECTOR, hex!("a6bd8c96")),
             (Router::cleanupNativeViaCallCall::SELECTOR, hex!("5d1fe6a2")),
             (ApprovalProxy::transferAndMulticallCall::SELECTOR, hex!("f9e4bab4")),
-            // Not public: as the contract's own test has them.
+            // Not public: the same as in the contract's own test.
             (SpendLimiter::spendCall::SELECTOR, hex!("6bfad608")),
             (SpendLimiter::setLimitCall::SELECTOR, hex!("21d4e316")),
             (SpendLimiter::limitCall::SELECTOR, hex!("5b6cbc5d")),

@@ -1,4 +1,4 @@
-//! What can go wrong between us and a node, and the one place that understands what nodes say in prose.
+//! Errors between us and a node, and the one place that understands what nodes say in prose.
 //!
 //! An endpoint is named by its host only: many providers put the key into the path or the query.
 
@@ -32,7 +32,7 @@ pub enum ChainError {
 }
 
 impl ChainError {
-    /// The endpoint is to blame and is better left alone for a while.
+    /// True when the endpoint is to blame and is better left alone for a while.
     pub fn is_endpoint_failure(&self) -> bool {
         match self {
             Self::Timeout { .. }
@@ -45,7 +45,7 @@ impl ChainError {
         }
     }
 
-    /// Every node would say the same, so asking another one is a waste of time.
+    /// True when every node would say the same, so asking another one is a waste of time.
     pub fn is_conclusive(&self) -> bool {
         matches!(self, Self::Refused { refusal: Refusal::Reverted(_) | Refusal::OutOfGas, .. })
     }
@@ -71,7 +71,7 @@ impl ChainError {
     }
 }
 
-/// Where an endpoint lives, without user, path and query.
+/// The host and port of an endpoint, without user, path and query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Host(std::sync::Arc<str>);
 
@@ -114,7 +114,7 @@ impl fmt::Display for Unreachable {
     }
 }
 
-/// What a node means by its error.
+/// The meaning of a node's error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("already known")]
@@ -146,7 +146,7 @@ pub enum Refusal {
     UnknownBlock,
     #[error("execution reverted ({} bytes)", .0.len())]
     Reverted(Bytes),
-    /// What was tried needs more gas than it was given.
+    /// The call needs more gas than it was given.
     #[error("out of gas")]
     OutOfGas,
     #[error("rate limited")]
@@ -155,12 +155,12 @@ pub enum Refusal {
     TooMuch,
     #[error("method not supported")]
     NotSupported,
-    /// Nothing we know; the text is shortened and free of addresses of the node.
+    /// An unknown error; the text is shortened and free of addresses of the node.
     #[error("{0}")]
     Other(String),
 }
 
-/// What an error of JSON-RPC says, across the implementations we meet. Everyone else matches on the enum.
+/// Classifies a JSON-RPC error, across the implementations we meet. Everyone else matches on the enum.
 ///
 /// Order matters where one phrase contains another: a refused replacement also speaks of a price that is too low.
 pub fn understand(code: i64, message: &str, data: Option<&Bytes>) -> Refusal {
@@ -342,7 +342,7 @@ mod tests {
     fn nodes_are_understood_whatever_their_wording() {
         use Refusal::*;
         let table: &[(i64, &str, Refusal)] = &[
-            // geth, and what derives from it
+            // geth and its derivatives
             (-32000, "already known", AlreadyKnown),
             (-32000, "nonce too low: next nonce 5, tx nonce 3", NonceTooLow),
             (-32000, "nonce too high: address 0xab, tx: 9 state: 3", NonceTooHigh),

@@ -1,4 +1,4 @@
-//! What a mined payment of ours really paid.
+//! The amount that a mined payment of ours really paid.
 //!
 //! A successful receipt is not enough: a token may answer `false` instead of reverting, and then nothing moved.
 
@@ -10,12 +10,12 @@ use crate::topics::{NATIVE_PAID, TRANSFER};
 use crate::watcher::SentTx;
 
 impl SentTx {
-    /// The id this transaction carries; with `success` it is proof of one order, refund or batch.
+    /// The id that this transaction carries; with `success` it is proof of one order, refund or batch.
     pub fn id(&self) -> Option<B256> {
         trailing_id(&self.input)
     }
 
-    /// How much of the currency (zero is native) reached the recipient, directly or through the router.
+    /// The amount of the currency (zero is native) that reached the recipient, directly or through the router.
     pub fn paid(&self, currency: Address, recipient: Address, router: Address) -> U256 {
         if !self.success {
             return U256::ZERO;
@@ -43,7 +43,7 @@ fn native_paid(log: &Log, router: Address, recipient: Address) -> Option<U256> {
     (log.address() == router && B256::from(to) == recipient.into_word()).then(|| U256::from_be_bytes(amount))
 }
 
-/// A token may log any number it likes; past the end of the type it counts as the most.
+/// A token may log any number; a sum past the end of the type saturates.
 fn sum(amounts: impl Iterator<Item = U256>) -> U256 {
     amounts.fold(U256::ZERO, U256::saturating_add)
 }

@@ -1,8 +1,8 @@
-//! Which deposits a block holds: one function of its transactions and logs.
+//! The deposits that a block holds: one function of its transactions and logs.
 //!
 //! Money reaches the depository through its own functions, or as a plain token transfer that names its order in the
-//! calldata around it. The last form is a guess, so it is marked as one; whether such an order is open is for the
-//! caller to look up. What cannot be attributed is still reported, because somebody has to get it back.
+//! calldata around it. The last form is a guess, so it is marked as one; the caller looks up whether such an order is
+//! open. A transfer that cannot be attributed is still reported, because somebody has to get it back.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,16 +15,16 @@ use crate::rpc::Tx;
 use crate::topics::TRANSFER;
 use crate::watcher::Watch;
 
-/// Some chains mirror native transfers as logs of this pseudo-token; the native event already tells of them.
+/// Some chains mirror native transfers as logs of this pseudo-token; the native event already reports them.
 const NATIVE_MIRROR: Address = address!("000000000000000000000000000000000000800a");
 
-/// Where the id of a deposit comes from.
+/// The source of a deposit's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
-    /// The depository's own event said so.
+    /// Read from the depository's own event.
     Event(B256),
-    /// Found behind a transfer in the calldata: good only if it is the id of an open order, because a signature or
-    /// any other trailing data can look like one.
+    /// Found behind a transfer in the calldata: valid only if it is the id of an open order, because a signature or any
+    /// other trailing data can look like one.
     Calldata(B256),
     /// Unattributed: to be returned.
     None,
@@ -43,17 +43,19 @@ impl Id {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenDeposit {
     pub tx: B256,
-    /// The place of the transaction in its block.
+    /// The index of the transaction in its block.
     pub tx_index: u64,
-    /// Which deposit of its transaction, from zero: what names it, since log indexes change when a block does.
+    /// The index of the deposit in its transaction, from zero. It identifies the deposit, since log indexes change when
+    /// a block does.
     pub ordinal: u32,
     pub log_index: u64,
     pub id: Id,
-    /// Whom the deposit names; anyone can name anyone, so this is a hint for refunds and never proof of who paid.
+    /// The address the deposit names; anyone can name anyone, so this is a hint for refunds and never proof of who
+    /// paid.
     pub depositor: Address,
-    /// Whose tokens moved, or who sent the transaction of a native deposit.
+    /// The owner of the tokens that moved, or the sender of a native deposit's transaction.
     pub payer: Address,
-    /// Who signed the transaction.
+    /// The signer of the transaction.
     pub sender: Address,
     /// Zero is the native currency.
     pub currency: Address,
@@ -65,12 +67,12 @@ pub struct SeenDeposit {
     pub fee: Option<U256>,
 }
 
-/// Something a node cannot have read in a block of ours.
+/// Logs that a node cannot have read in a block of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Contradiction(pub &'static str);
 
-/// The deposits of a block, in the order they happened. The logs are those of one block, in any order, and may hold
+/// The deposits of a block, in the order they happened. The logs are those of one block, in any order, and may include
 /// others than deposits.
 pub fn extract(watch: &Watch, transactions: &[Tx], logs: &[Log]) -> Result<Vec<SeenDeposit>, Contradiction> {
     let by_hash: HashMap<B256, usize> = transactions.iter().enumerate().map(|(index, tx)| (tx.hash, index)).collect();
@@ -80,7 +82,7 @@ pub fn extract(watch: &Watch, transactions: &[Tx], logs: &[Log]) -> Result<Vec<S
         let tx = log.transaction_hash.ok_or(Contradiction("a log without transaction"))?;
         let tx = by_hash.get(&tx).ok_or(Contradiction("a log of a transaction that is not in the block"))?;
         let index = log.log_index.ok_or(Contradiction("a log without index"))?;
-        // The same log twice is one log; two logs under one index are a lie.
+        // The same log twice is one log; two logs under one index are a contradiction.
         if by_tx.entry(*tx).or_default().insert(index, seen).is_some_and(|other| other != seen) {
             return Err(Contradiction("two logs with one index"));
         }
@@ -125,7 +127,7 @@ fn of_transaction(watch: &Watch, tx_index: usize, tx: &Tx, seen: &BTreeMap<u64, 
     deposits
 }
 
-/// The depository announces a token deposit after the transfer it made, and before the next one.
+/// The event of a token deposit: the depository emits it after the transfer it made, and before the next one.
 fn announced(seen: &BTreeMap<u64, Seen>, transfer: u64, token: Address, amount: U256) -> Option<(Address, Id)> {
     seen.range(transfer + 1..).map(|(_, seen)| seen).take_while(|seen| !matches!(seen, Seen::Transfer { .. })).find_map(
         |seen| match *seen {
@@ -138,7 +140,7 @@ fn announced(seen: &BTreeMap<u64, Seen>, transfer: u64, token: Address, amount: 
 }
 
 /// An id right behind a transfer of that amount to the depository, anywhere in the calldata: wallets wrap calls into
-/// calls. Different ids are as good as none, and one that begins with 16 zero bytes is padding.
+/// calls. Two different ids count as none, and one that begins with 16 zero bytes is padding.
 fn trailing(input: &[u8], depository: Address, from: Address, amount: U256) -> Id {
     let to = depository.into_word();
     let amount = amount.to_be_bytes::<32>();
@@ -151,7 +153,7 @@ fn trailing(input: &[u8], depository: Address, from: Address, amount: U256) -> I
     };
     let mut found = None;
     for at in 0..input.len() {
-        // Both at one offset cannot be: their first bytes differ.
+        // Only one can match at an offset: their first bytes differ.
         let Some(id) = behind(at, &transfer).or_else(|| behind(at, &transfer_from)) else {
             continue;
         };
@@ -166,7 +168,7 @@ fn trailing(input: &[u8], depository: Address, from: Address, amount: U256) -> I
     }
 }
 
-/// A log that matters.
+/// A log that concerns deposits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Native { depositor: Address, amount: U256, id: Id },
@@ -175,7 +177,7 @@ enum Seen {
 }
 
 impl Seen {
-    /// None for logs that are no business of ours, whoever emitted them.
+    /// None for logs that do not concern deposits, whichever contract emitted them.
     fn of(watch: &Watch, log: &Log) -> Result<Option<Self>, Contradiction> {
         let [topic, indexed @ ..] = log.topics() else {
             return Ok(None);
@@ -205,7 +207,7 @@ impl Seen {
         };
         let from = Address::from_word(*from);
         let token = log.address();
-        // What the depository sends to itself is not new money.
+        // A transfer from the depository to itself is not new money.
         if *to != watch.depository.into_word() || token == NATIVE_MIRROR || from == watch.depository {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! Fills that are more than one transfer: with a trade on the destination, a gas top-up, or the user's own calls.
 //!
-//! A filler sends native funds to the router, or has tokens of the treasury spent through the spend limiter. All calldata ends
-//! with the order id. Plain transfers are in `calldata`.
+//! A filler sends native funds to the router, or has tokens of the treasury spent through the spend limiter. All
+//! calldata ends with the order id. Plain transfers are in `calldata`.
 
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
@@ -11,7 +11,7 @@ use crate::contracts::Erc20;
 use crate::routed::{Calls, Ends, FromSpendLimiter, Message, Part};
 use crate::swap::Trade;
 
-/// What a fill is paid from.
+/// The funds that a fill is paid from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Funds {
     Native(U256),
@@ -21,24 +21,24 @@ pub enum Funds {
 #[derive(Clone, Copy, Debug)]
 pub struct Fill<'a> {
     pub router: Address,
-    /// With a trade its `most_input`, else what is delivered.
+    /// With a trade its `most_input`, else the amount delivered.
     pub funds: Funds,
     /// From the currency of the funds to the one delivered; none where they are the same.
     pub trade: Option<Trade<'a>>,
     pub recipient: Address,
-    /// Native value for the recipient in addition to what is delivered, from the filler.
+    /// Native value for the recipient in addition to the delivery, from the filler.
     pub top_up: U256,
-    /// What the user wants done with what is delivered, which then stays at the router until they are done. They may
-    /// spend native value only where that is what is delivered.
+    /// The user's calls on the delivered funds, which then stay at the router until the calls are done. The calls may
+    /// spend native value only where native currency is delivered.
     pub calls: &'a [Message],
-    /// Who gets what the trade did not use: us.
+    /// Receives the input that the trade did not use: us.
     pub rest_to: Address,
 }
 
 impl Fill<'_> {
-    /// What the filler sends.
+    /// The transaction that the filler sends.
     pub fn message(&self, order: OrderId) -> Message {
-        // What the user's calls leave is the user's; without any, only our own native value can be left.
+        // The leftovers of the user's calls are the user's; without calls, only our own native value can be left.
         let refund_to = if self.calls.is_empty() { self.rest_to } else { self.recipient };
         let ends = Ends { refund_to, nft_recipient: self.recipient };
         // Metadata names requests (`steps`), and a fill is not to be mistaken for one.
@@ -59,13 +59,13 @@ impl Fill<'_> {
             let output_to = if through_router { self.router } else { self.recipient };
             trade.add_to(&mut calls, output_to, self.rest_to);
             if trade.path.is_wrapping() && trade.native_in && output_to == self.router {
-                // A wrapped token that is made logs no transfer, and only that proves that the router was paid.
+                // Wrapping logs no transfer, and only a transfer proves that the router was paid.
                 let amount = trade.wrapped_amount();
                 let proof = Erc20::transferCall { to: self.router, amount };
                 calls.call(trade.wrapped, U256::ZERO, proof.abi_encode());
             }
         }
-        // Before anything is paid by "all there is", and before the user's calls could spend it.
+        // The top-up goes out before anything is paid by "all there is", and before the user's calls could spend it.
         calls.pay_native(self.recipient, Part::Exactly(self.top_up));
         if self.calls.is_empty() {
             self.deliver(&mut calls);
@@ -89,7 +89,7 @@ impl Fill<'_> {
 
     fn run(&self, calls: &mut Calls) {
         if self.trade.is_some_and(|trade| trade.native_in) {
-            // The user's calls run as the router: whatever is ours must be out of it by then.
+            // The user's calls run as the router: our own funds must be out of it by then.
             calls.pay_native(self.rest_to, Part::All);
         }
         for call in self.calls {

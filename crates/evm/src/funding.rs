@@ -1,8 +1,8 @@
-//! What reaches the treasury from outside, and whose app balance it is for.
+//! Transfers that reach the treasury from outside, and the app balance that each is for.
 //!
-//! A transfer names the account to credit by a tag of 32 bytes behind its arguments, or as the whole calldata of a native
-//! transfer. The reading is strict: whatever could mean two things, or comes in a form nobody described, is credited to
-//! nobody and reported with the reason, so that a person can look at it.
+//! A transfer names the account to credit by a tag of 32 bytes behind its arguments, or as the whole calldata of a
+//! native transfer. The reading is strict: a transfer that is ambiguous, or comes in an undocumented form, is credited
+//! to nobody and reported with the reason, so that a person can look at it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -16,46 +16,47 @@ use crate::extract::Contradiction;
 use crate::rpc::Tx;
 use crate::topics::TRANSFER;
 
-/// On both sides of the account.
+/// The marker on both sides of the account in a tag.
 const MARK: [u8; 6] = [0x01, 0x23, 0x45, 0xab, 0xcd, 0xef];
-/// Selector, recipient and amount of a transfer, and the tag.
+/// The length of a tagged transfer: selector, recipient, amount and tag.
 const TAGGED_TRANSFER: usize = 4 + 32 + 32 + 32;
-/// Transfers of one block that are credited to nobody and yet reported. Beyond it somebody is wasting our disk.
+/// Unattributed transfers reported per block. Beyond it somebody is wasting our disk.
 const MAX_UNATTRIBUTED: usize = 256;
 
-/// What counts as funding on a chain.
+/// The transfers that count as funding on a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Funding {
-    /// Where it goes: the treasury.
+    /// The recipient: the treasury.
     pub solver: Address,
-    /// Whether balances are funded on this chain at all. Elsewhere a tagged transfer is only reported.
+    /// True where balances are funded on this chain. Elsewhere a tagged transfer is only reported.
     pub here: bool,
-    /// Tokens that are credited. Native currency is, too.
+    /// Tokens that are credited, in addition to the native currency.
     pub tokens: BTreeSet<Address>,
-    /// Contracts and wallets of our own: what they send is our money already, whatever anyone wrote around the call that
-    /// made them send it.
+    /// Our own contracts and wallets: a transfer from them is our money already, whatever calldata surrounds the call
+    /// that triggered it.
     pub ours: BTreeSet<Address>,
-    /// From where we fill the treasury up ourselves, in transactions that others may send: bridges, a Safe.
+    /// Sources from which we fill up the treasury ourselves, in transactions that others may send: bridges, a Safe.
     pub sources: BTreeSet<Address>,
 }
 
-/// Why a transfer is credited to nobody.
+/// The reason why a transfer is credited to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unattributed {
     /// Balances are not funded on this chain.
     OtherChain,
-    /// Not a currency that is credited.
+    /// The currency is not one that is credited.
     Currency,
-    /// No tag, or not in one of the forms that count.
+    /// There is no tag, or the transfer has none of the forms that count.
     Form,
-    /// More than one transfer, or more than one reading of it.
+    /// There is more than one transfer, or more than one reading of it.
     Ambiguous,
     NothingMoved,
-    /// Out of nothing: what a bridge mints was sent by somebody on another chain, whom this transaction does not show.
+    /// Minted from the zero address: a bridge's sender is on another chain, and this transaction does not show who it
+    /// is.
     Minted,
-    /// We may have sent it ourselves, and anybody may have written around it.
+    /// The transfer may be our own, and anybody may have written the calldata around it.
     OwnSource,
-    /// It names an account, and whose money it was did not send the transaction.
+    /// The tag names an account, and the owner of the money did not send the transaction.
     NotByItsOwner,
 }
 
@@ -84,20 +85,20 @@ impl fmt::Display for Unattributed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTreasuryTransfer {
     pub tx: B256,
-    /// Which transfer of its transaction to the treasury, from zero.
+    /// The index among the transaction's transfers to the treasury, from zero.
     pub ordinal: u32,
     /// None for a native transfer.
     pub log_index: Option<u64>,
-    /// Whose money it was.
+    /// The owner of the money.
     pub sender: Address,
     /// Zero is the native currency.
     pub currency: Address,
     pub amount: U256,
-    /// Whom to credit.
+    /// The account to credit.
     pub account: Result<Address, Unattributed>,
 }
 
-/// A transfer of a token to the treasury, as its log says.
+/// A token transfer to the treasury, as its log reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Transfer {
     token: Address,
@@ -106,14 +107,14 @@ struct Transfer {
 }
 
 impl Funding {
-    /// Whether the outcome of a transaction has to be known: it brings native currency.
+    /// True when the transaction brings native currency, so that its outcome has to be known.
     pub(crate) fn brings_native(&self, tx: &Tx) -> bool {
         let brings = tx.to == Some(self.solver) && !self.ours.contains(&tx.from);
         brings && (self.here && !tx.value.is_zero() || is_tagged(&tx.input))
     }
 
-    /// What reached the treasury in a block. `succeeded` are those of its native transfers that did; the logs may hold
-    /// others than transfers to it.
+    /// The transfers to the treasury in a block. `succeeded` holds those of its native transfers that succeeded; the
+    /// logs may include others than transfers to the treasury.
     pub(crate) fn treasury_transfers(
         &self,
         transactions: &[Tx],
@@ -147,13 +148,13 @@ impl Funding {
             .collect())
     }
 
-    /// Whether a log tells of a token that is credited.
+    /// True when the log is a transfer of a token that is credited.
     pub(crate) fn counts(&self, log: &Log) -> bool {
         let transfer = self.transfer(log);
         transfer.is_some_and(|it| self.here && self.tokens.contains(&it.token) && !it.amount.is_zero())
     }
 
-    /// None for logs that are not of a transfer to the treasury, or are of one we made ourselves.
+    /// None for logs that are not a transfer to the treasury, or are one of our own.
     fn transfer(&self, log: &Log) -> Option<Transfer> {
         let [TRANSFER, from, to] = *log.topics() else { return None };
         let (from, data) = (Address::from_word(from), &log.data().data);
@@ -180,8 +181,8 @@ impl Funding {
         let mut seen = Vec::new();
         for (ordinal, (&log_index, transfer)) in (0..).zip(transfers) {
             let account = self.token_account(tx, *transfer, transfers);
-            // Anyone can make a token that claims transfers to us, and move nothing from anybody. Such a log is worth a
-            // row only where somebody seems to have meant it.
+            // Anyone can deploy a token that logs transfers to us and moves nothing. Such a log is worth a row only
+            // where a tag shows that somebody meant it.
             let real = self.here && self.tokens.contains(&transfer.token) && !transfer.amount.is_zero();
             if real || is_tagged(&tx.input) {
                 seen.push(SeenTreasuryTransfer {
@@ -238,15 +239,15 @@ impl Funding {
         if self.sources.contains(&transfer.from) {
             return Err(Unattributed::OwnSource);
         }
-        // Many contracts pay for whoever calls them, and ignore what stands behind their arguments. So only whoever paid
-        // has a say in who else is credited, and only a signer is known to have written the calldata.
+        // Many contracts pay on behalf of their caller and ignore bytes behind their arguments. So only the payer has a
+        // say in who else is credited, and only a signer is known to have written the calldata.
         if account != transfer.from && tx.from != transfer.from {
             return Err(Unattributed::NotByItsOwner);
         }
         Ok(account)
     }
 
-    /// A transfer and nothing around it. What it moved is what its log says, not what was asked.
+    /// The tag of a bare transfer. The amount moved is the log's, not the one asked for.
     fn tag_of_transfer(&self, input: &[u8]) -> Result<Tag, Unattributed> {
         let input: &[u8; TAGGED_TRANSFER] = input.try_into().map_err(|_| Unattributed::Form)?;
         let (call, tag) = input.split_at(TAGGED_TRANSFER - 32);
@@ -258,7 +259,7 @@ impl Funding {
         <&[u8; 32]>::try_from(tag).ok().and_then(account_in).ok_or(Unattributed::Form)
     }
 
-    /// A transfer of exactly this amount somewhere in the calls that a wallet makes for its owner.
+    /// The tag of a transfer of exactly this amount, somewhere in the calls that a wallet makes for its owner.
     fn tag_within(&self, input: &Bytes, amount: U256) -> Result<Tag, Unattributed> {
         let to = self.solver.into_word();
         let call = [&Erc20::transferCall::SELECTOR[..], to.as_slice(), &amount.to_be_bytes::<32>()].concat();
@@ -274,7 +275,7 @@ impl Funding {
     }
 }
 
-/// The account a tag names; nobody named is the sender.
+/// The account a tag names; the zero address stands for the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tag(Address);
 
@@ -289,7 +290,7 @@ fn account_in(tag: &[u8; 32]) -> Option<Tag> {
     Some(Tag(Address::from_slice(account)))
 }
 
-/// The tag itself, for whoever funds a balance. The zero address stands for whoever sends it.
+/// The tag itself, for those who fund a balance. The zero address stands for the sender.
 pub fn tag(account: Address) -> B256 {
     let mut tag = [0; 32];
     tag[..6].copy_from_slice(&MARK);

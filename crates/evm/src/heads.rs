@@ -1,8 +1,8 @@
-//! Following the head of a chain on every endpoint at once.
+//! The head of a chain, followed on every endpoint at once.
 //!
-//! Websockets push new heads; asking at intervals covers endpoints without one, sockets that are down and sockets that
-//! have gone silent. The newest head wins. A head that goes back is believed only from the endpoint that led us there,
-//! because from any other it is just an endpoint that lags.
+//! Websockets push new heads; polling covers endpoints without one, sockets that are down and sockets that have gone
+//! silent. The newest head wins. A head that goes back is believed only from the endpoint that led us there: from any
+//! other it is just an endpoint that lags.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,13 +21,13 @@ use url::Url;
 use crate::node::Node;
 use crate::rpc::{Head, Header};
 
-/// With a live websocket, heads are still asked for this many times less often: a socket can die without a word.
+/// With a live websocket, heads are still polled, this many times less often: a socket can die without closing.
 const GUARD: u32 = 8;
 
-/// A head found by asking must be pushed within this time, or the websocket is given up.
+/// A head found by polling must be pushed within this time, or the websocket is given up.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Enough to recognise an endpoint that lags by as much as we would still use.
+/// Block hashes kept: enough to recognise an endpoint that lags by as much as we would still use.
 const REMEMBERED: usize = 128;
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ enum How {
     Asked,
 }
 
-/// The newest head, and who told us.
+/// The newest head, and the endpoint that reported it.
 pub(crate) struct Feed {
     chain: ChainId,
     newest: watch::Sender<Option<Head>>,
@@ -50,7 +50,7 @@ pub(crate) struct Feed {
 struct History {
     leader: Option<usize>,
     known: VecDeque<B256>,
-    /// A step back to a block we know, asked for but not yet confirmed by asking again.
+    /// A step back to a known block, found by one poll and not yet confirmed by a second.
     step_back: Option<(usize, B256)>,
 }
 
@@ -68,7 +68,7 @@ impl Feed {
         self.history().leader
     }
 
-    /// A head that somebody asked an endpoint for out of turn.
+    /// Takes a head that an endpoint was polled for out of turn.
     pub fn asked(&self, endpoint: usize, head: Head) {
         self.offer(endpoint, head, How::Asked);
     }
@@ -90,7 +90,7 @@ impl Feed {
         history.remember(head.hash);
     }
 
-    /// Its heads cannot be relied on for going back; another endpoint may.
+    /// The endpoint stops leading: its heads cannot be relied on for going back; another endpoint's may.
     fn lost(&self, endpoint: usize) {
         let mut history = self.history();
         if history.leader == Some(endpoint) {
@@ -112,17 +112,17 @@ impl History {
             return false;
         }
         if head.number > newest.number {
-            // One block on, another endpoint must continue what we follow: two forks of equal length would otherwise
-            // take turns. Two blocks on, it is ahead and the leader is not.
+            // A head one block on, from another endpoint, must continue the chain we follow: two forks of equal length
+            // would otherwise take turns. Two blocks on, that endpoint is ahead and the leader is not.
             let continues = head.parent_hash == newest.hash || head.number > newest.number + 1;
             return continues || self.leader.is_none_or(|leader| leader == endpoint);
         }
         let known = self.known.contains(&head.hash);
         match self.leader {
             Some(leader) if leader != endpoint => false,
-            // A push comes in order: the endpoint itself has gone back.
+            // Pushes come in order: the endpoint itself has gone back.
             Some(_) if how == How::Pushed => true,
-            // An answer may be older than a push that overtook it, so going back to a known block is asked twice.
+            // A polled head may be older than a push that overtook it, so going back to a known block takes two polls.
             Some(_) if known => self.step_back.replace((endpoint, head.hash)) == Some((endpoint, head.hash)),
             Some(_) => true,
             None => !known,
@@ -176,7 +176,7 @@ struct Follower {
     poll: Duration,
     /// The number of the last head that was pushed.
     pushed: AtomicU64,
-    /// What came before the subscription is not going to be pushed.
+    /// Set after subscribing: heads from before the subscription are not going to be pushed.
     fresh_socket: AtomicBool,
     socket_changed: Notify,
     socket_silent: Notify,
@@ -208,7 +208,7 @@ impl Follower {
                     if !self.node.is_subscribed() {
                         self.feed.lost(self.index);
                     }
-                    debug!(chain.id = %self.node.chain, %error, "could not ask for the head of chain {}", self.node.chain);
+                    debug!(chain.id = %self.node.chain, %error, "could not poll the head of chain {}", self.node.chain);
                 }
             }
             let pause = match (self.node.is_subscribed(), missed) {
@@ -223,8 +223,8 @@ impl Follower {
         }
     }
 
-    /// The number of a head that asking found and the websocket still owes us. Owed for too long, the socket is
-    /// declared dead: some go silent without closing.
+    /// The number of a polled head that the websocket still owes us. A socket that owes it for too long is declared
+    /// dead: some go silent without closing.
     fn missed_by_socket(&self, head: &Head, missed: Option<u64>) -> Option<u64> {
         if self.fresh_socket.swap(false, Ordering::Relaxed) {
             self.pushed.fetch_max(head.number, Ordering::Relaxed);
@@ -247,13 +247,13 @@ impl Follower {
             let pause = backoff(FIRST_RETRY, failures, MAX_RETRY_DELAY);
             warn!(
                 chain.id = %self.node.chain, host = %self.node.host, ?pause,
-                "lost the heads of chain {} from {}; asking meanwhile", self.node.chain, self.node.host
+                "lost the head subscription of chain {} on {}; polling meanwhile", self.node.chain, self.node.host
             );
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// Until the socket ends or goes silent. True when it had worked.
+    /// Listens until the socket ends or goes silent. True when it had worked.
     async fn listen(&self, url: &Url) -> bool {
         let subscribing = tokio::time::timeout(self.node.timeout, subscribe(url));
         let Ok(Ok((_client, mut heads))) = subscribing.await else {
@@ -261,7 +261,7 @@ impl Follower {
         };
         self.fresh_socket.store(true, Ordering::Relaxed);
         self.node.set_subscribed(true);
-        // Blocks made while nobody listened are found by asking.
+        // Blocks made while nobody listened are found by polling.
         self.socket_changed.notify_one();
         info!(chain.id = %self.node.chain, host = %self.node.host, "following chain {} on {}", self.node.chain, self.node.host);
         loop {
@@ -271,7 +271,7 @@ impl Follower {
             };
             let text = match message {
                 Ok(text) => text,
-                // We were slow and lost some; the newest is still to come.
+                // The receiver lagged and lost some heads; the newest is still to come.
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => return true,
             };
@@ -286,7 +286,7 @@ impl Follower {
     }
 }
 
-/// The library would also reconnect by itself, without saying so and with a bound; we do it and know.
+/// The library's own reconnection is silent and bounded, so it is switched off; we reconnect and know of it.
 async fn subscribe(
     url: &Url,
 ) -> Result<(RpcClient, alloy::pubsub::RawSubscription), alloy::transports::TransportError> {
@@ -302,7 +302,7 @@ fn backoff(base: Duration, failures: u32, longest: Duration) -> Duration {
     base.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }
 
-/// Metrics are floats; block numbers stay far below where those lose whole numbers.
+/// Metrics are floats; block numbers stay far below the point where those lose whole numbers.
 #[expect(clippy::cast_precision_loss, reason = "a metric")]
 fn precise(number: u64) -> f64 {
     number as f64
@@ -359,7 +359,7 @@ mod tests {
         feed.offer(0, head(9, 9), How::Pushed);
         feed.offer(0, head(8, 8), How::Asked);
         assert_eq!(newest(&feed), head(9, 9));
-        // Said twice in a row, the chain did go back.
+        // Two polls in a row agree: the chain did go back.
         feed.offer(0, head(8, 8), How::Asked);
         assert_eq!(newest(&feed), head(8, 8));
     }

@@ -1,7 +1,7 @@
 //! Everything the service knows about EVM chains: contract calls, blocks, deposits, signing and sending.
 //!
 //! One chain is reached through several nodes, none of which is trusted alone to be up, fast or fresh.
-//! There is no database here and no rule about orders: what a deposit means is decided by the caller.
+//! There is no database here and no rule about orders: the caller decides what a deposit means.
 
 pub mod calldata;
 pub mod contracts;

@@ -1,4 +1,4 @@
-//! One endpoint of one chain: asking it, and remembering how it has been doing.
+//! One endpoint of one chain: its requests and its health.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use url::Url;
 use crate::errors::{ChainError, Host, Refusal, Unreachable, shown, understand};
 use crate::rpc::{Answer, Head, Header};
 
-/// A block full of transactions stays below this on every chain we know; more is a node gone wrong.
+/// A full block stays below this on every chain we know; a longer answer is a node gone wrong.
 const LARGEST_ANSWER: usize = 64 << 20;
 
 /// After a failure an endpoint is asked last for this long, doubled with each further one; then it gets a fresh chance.
@@ -38,12 +38,12 @@ struct State {
     last_error: Option<String>,
     last_success: Option<Instant>,
     last_failure: Option<Instant>,
-    /// What it failed at; doing well at something else does not make up for it.
+    /// The method it failed at; success at another method does not make up for it.
     failed_method: Option<&'static str>,
     subscribed: bool,
 }
 
-/// How an endpoint has been doing, for `doctor` and the operator's page.
+/// The health of an endpoint, for `doctor` and the operator's page.
 #[derive(Clone, Debug)]
 pub struct EndpointHealth {
     pub chain: ChainId,
@@ -51,19 +51,20 @@ pub struct EndpointHealth {
     pub host: String,
     /// The newest block it has told us of.
     pub head: Option<Head>,
-    /// How long its last answer took.
+    /// The latency of its last answer.
     pub latency: Option<Duration>,
     pub failures_in_a_row: u32,
     pub last_error: Option<String>,
     pub since_success: Option<Duration>,
-    /// New heads are pushed to us at the moment.
+    /// True while new heads are pushed to us.
     pub subscribed: bool,
 }
 
 pub(crate) const TRACE: &str = "debug_traceTransaction";
 pub(crate) const BLOCK_RECEIPTS: &str = "eth_getBlockReceipts";
 
-/// Not every node offers these, and nothing is held against one that does not: there is another way to ask.
+/// Optional methods: not every node offers these, and nothing is held against one that does not, because there is
+/// another way to ask.
 fn is_extra(method: &str) -> bool {
     method == TRACE || method == BLOCK_RECEIPTS
 }
@@ -74,7 +75,7 @@ impl Node {
         Self { chain, host, ws, timeout, http, client, chain_label: chain.to_string(), state: Mutex::default() }
     }
 
-    /// How long it may hold up a question before another endpoint is asked beside it.
+    /// The time it may hold up a question before another endpoint is asked beside it.
     pub fn patience(&self) -> Duration {
         self.timeout / 4
     }
@@ -130,7 +131,7 @@ impl Node {
             }
             text.extend_from_slice(&chunk);
         }
-        // Some nodes send their error as JSON under a failing status; it says more than the number.
+        // Some nodes send their error as JSON under a failing status; it says more than the status code.
         let speaks = status.is_success() || serde_json::from_slice::<Answer>(&text).is_ok_and(|it| it.error.is_some());
         if status.as_u16() == 429 || !speaks {
             return Err(ChainError::Status { host: self.host.clone(), method, status: status.as_u16() });
@@ -162,7 +163,7 @@ impl Node {
         self.state().head = Some(head);
     }
 
-    /// A block it can show is one it has, even if it was not the first to announce it.
+    /// A node has every block it can show, even one it was not the first to announce.
     pub fn saw_at_least(&self, head: Head) {
         let mut state = self.state();
         if state.head.is_none_or(|known| known.number < head.number) {
@@ -178,7 +179,7 @@ impl Node {
         self.state().subscribed
     }
 
-    /// For failures found only after the answer was read, such as logs of another block.
+    /// Records a failure found only after the answer was read, such as logs of another block.
     pub fn failed(&self, method: &'static str, error: &ChainError) {
         let mut state = self.state();
         state.failed_method = Some(method);
@@ -227,7 +228,7 @@ impl Node {
     }
 }
 
-/// Notices when nobody waits for an answer any more: the endpoint was so slow that another one was asked.
+/// Records a timeout when nobody waits for the answer any more: the endpoint was so slow that another one was asked.
 struct Asking<'a> {
     node: &'a Node,
     method: &'static str,

@@ -1,7 +1,8 @@
-//! One chain through several nodes.
+//! One chain, reached through several nodes.
 //!
 //! A question goes to the freshest healthy endpoint and moves on to the next when that one fails or is slow. Requests
-//! use HTTP; a websocket only carries subscriptions, because asking and listening on one socket costs 40 ms a time.
+//! use HTTP; a websocket only carries subscriptions, because requests and subscriptions on one socket cost 40 ms a
+//! time.
 
 use std::fmt;
 use std::future::Future;
@@ -25,7 +26,7 @@ use crate::node::{EndpointHealth, Node};
 use crate::rpc::{Head, Header, HeardTx, Receipt};
 use crate::watcher::{self, Block, Read, Watch};
 
-/// Where a node is reached. Printed by host only: paths and queries hold keys.
+/// The URLs of a node. Printed by host only: paths and queries hold keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub http: Url,
@@ -38,12 +39,12 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The state a question is about.
+/// The block whose state is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     Latest,
     Pending,
-    /// What the chain itself calls final.
+    /// The block that the chain itself calls final.
     Finalized,
     Number(u64),
     Hash(B256),
@@ -61,16 +62,16 @@ impl At {
     }
 }
 
-/// A transaction to be tried without being sent.
+/// A transaction whose gas is estimated without sending it.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub from: Address,
     pub to: Address,
     pub value: U256,
     pub data: Bytes,
-    /// What it would offer for gas; none makes gas free.
+    /// The maximum fee per gas that it would offer; none makes gas free.
     pub max_fee: Option<u128>,
-    /// The most gas it may take; none leaves that to the node.
+    /// The gas limit; none leaves it to the node.
     pub gas: Option<u64>,
 }
 
@@ -80,7 +81,7 @@ pub enum NonceTag {
     Pending,
 }
 
-/// The nodes of one chain. Cheap to clone; following heads ends when the last clone is gone.
+/// The nodes of one chain. Cheap to clone; the head tasks end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Nodes {
     inner: Arc<Inner>,
@@ -95,7 +96,7 @@ struct Inner {
 }
 
 impl Nodes {
-    /// Nothing is asked yet, so a node that is down does not keep the service from starting.
+    /// Sends no request yet, so a node that is down does not keep the service from starting.
     pub fn new(chain: ChainId, endpoints: Vec<Endpoint>, timeout: Duration) -> Result<Self, ChainError> {
         if endpoints.is_empty() {
             return Err(ChainError::NoEndpoint(chain));
@@ -118,8 +119,8 @@ impl Nodes {
         Ok(Self { inner: Arc::new(inner), poll: Duration::from_secs(1) })
     }
 
-    /// How often heads are asked for where no websocket brings them; one second unless said.
-    /// Counts for the clone on which [`Nodes::heads`] is called first.
+    /// Sets how often heads are polled where no websocket pushes them; one second by default.
+    /// Applies to the clone on which [`Nodes::heads`] is called first.
     pub fn poll_every(mut self, interval: Duration) -> Self {
         self.poll = interval;
         self
@@ -133,7 +134,7 @@ impl Nodes {
         self.inner.nodes.len()
     }
 
-    /// Never: a chain without endpoints cannot be made.
+    /// Always false: a chain without endpoints cannot be constructed.
     pub fn is_empty(&self) -> bool {
         self.inner.nodes.is_empty()
     }
@@ -142,7 +143,7 @@ impl Nodes {
         self.inner.nodes.iter().map(|node| node.health()).collect()
     }
 
-    /// What each endpoint, in the order of the configuration, says the chain is.
+    /// The chain id that each endpoint reports, in the order of the configuration.
     pub async fn chain_ids(&self) -> Vec<Result<u64, ChainError>> {
         let asked = self.inner.nodes.iter().map(|node| async { node.ask::<U256>("eth_chainId", ()).await });
         let answers = futures::future::join_all(asked).await;
@@ -155,16 +156,16 @@ impl Nodes {
         Ok(heads.into_iter().max_by_key(|head| head.number).expect("ask_all gives at least one answer"))
     }
 
-    /// The newest head, as it changes. The first call starts a task that follows every endpoint until the last clone
-    /// of these nodes is dropped. Heads may be skipped, and one may be replaced by another of the same or a lower
-    /// number: whoever reads walks the parent hashes.
+    /// The newest head, as it changes. The first call starts a task that follows every endpoint until the last clone of
+    /// these nodes is dropped. Heads may be skipped, and one may be replaced by another of the same or a lower number:
+    /// readers walk the parent hashes.
     pub fn heads(&self) -> watch::Receiver<Option<Head>> {
         let inner = &self.inner;
         inner.following.get_or_init(|| Following::start(&inner.nodes, &inner.feed, self.poll));
         inner.feed.subscribe()
     }
 
-    /// Asks for heads now instead of at the next interval: whoever follows them hears of a new one at once.
+    /// Polls for heads now instead of at the next interval: subscribers hear of a new one at once.
     pub async fn look(&self) {
         let asked = self.inner.nodes.iter().enumerate().map(|(index, node)| async move {
             if let Ok(head) = node.latest().await {
@@ -174,8 +175,7 @@ impl Nodes {
         futures::future::join_all(asked).await;
     }
 
-    /// A transaction as an endpoint knows it, in a block or on its way to one; none when no endpoint that answered has
-    /// heard of it.
+    /// A transaction as an endpoint knows it, mined or pending; none when no endpoint that answered has heard of it.
     pub async fn heard(&self, hash: B256) -> Result<Option<HeardTx>, ChainError> {
         self.first_known(move |node| async move { node.ask("eth_getTransactionByHash", (hash,)).await }).await
     }
@@ -192,7 +192,7 @@ impl Nodes {
         .await
     }
 
-    /// What happened in a block that concerns us; none when no endpoint that answered knows the block.
+    /// The parts of a block that concern us; none when no endpoint that answered knows the block.
     /// Block and logs come from one endpoint, so that they cannot contradict each other.
     pub async fn block_by_hash(&self, hash: B256, watch: &Watch) -> Result<Option<Block>, ChainError> {
         self.first_believed(|node| async move { watcher::read(&node, hash, watch).await }).await
@@ -210,7 +210,7 @@ impl Nodes {
         .await
     }
 
-    /// The block of that number that stands on the given one; none when no endpoint that answered has both.
+    /// The block of that number whose parent is the given one; none when no endpoint that answered has both.
     pub async fn block_on(&self, parent: B256, number: u64, watch: &Watch) -> Result<Option<Block>, ChainError> {
         self.first_believed(|node| async move {
             let header: Option<Header> = node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
@@ -232,7 +232,7 @@ impl Nodes {
         futures::future::join_all(asked).await
     }
 
-    /// The same block from every endpoint, in the order of the configuration: for what needs several to agree.
+    /// The same block from every endpoint, in the order of the configuration: for reads that need several to agree.
     pub async fn block_from_each(&self, hash: B256, watch: &Watch) -> Vec<Result<Option<Block>, ChainError>> {
         let asked = self.inner.nodes.iter().map(|node| async move {
             let read = watcher::read(node, hash, watch).await?;
@@ -241,7 +241,7 @@ impl Nodes {
         futures::future::join_all(asked).await
     }
 
-    /// The highest any endpoint knows: one that lags must not make a used nonce look free.
+    /// The highest nonce any endpoint knows: one that lags must not make a used nonce look free.
     pub async fn nonce(&self, who: Address, tag: NonceTag) -> Result<u64, ChainError> {
         let tag = match tag {
             NonceTag::Latest => "latest",
@@ -265,7 +265,7 @@ impl Nodes {
         self.first(|node| async move { node.ask("eth_call", (call, at.param())).await }).await
     }
 
-    /// Whether a transaction would go through, and what it would return.
+    /// Simulates a transaction and returns its output; a revert is an error.
     pub async fn simulate(
         &self,
         from: Address,
@@ -292,13 +292,14 @@ impl Nodes {
         Ok(gas.saturating_to())
     }
 
-    /// The tip a node suggests.
+    /// The priority fee that a node suggests.
     pub async fn priority_fee(&self) -> Result<u128, ChainError> {
         let fee: U256 = self.first(|node| async move { node.ask("eth_maxPriorityFeePerGas", ()).await }).await?;
         Ok(fee.saturating_to())
     }
 
-    /// None when no endpoint that answered knows it, which does not prove that it was never mined.
+    /// None when no endpoint that answered knows the receipt, which does not prove that the transaction was never
+    /// mined.
     pub async fn receipt(&self, hash: B256) -> Result<Option<Receipt>, ChainError> {
         self.first_known(move |node| async move { node.ask("eth_getTransactionReceipt", (hash,)).await }).await
     }
@@ -331,12 +332,13 @@ impl Nodes {
         &self.inner.nodes
     }
 
-    /// Healthy before failing, fresh before lagging, the one whose chain we follow before others, then as configured.
+    /// Endpoints in the order to ask them: healthy before failing, fresh before lagging, the one whose chain we follow
+    /// before others, then as configured.
     fn ranked(&self) -> Vec<Arc<Node>> {
         let newest = self.inner.nodes.iter().filter_map(|node| node.last_head()).map(|head| head.number).max();
         let behind = |node: &Node| match (newest, node.last_head()) {
             (Some(newest), Some(head)) => newest - head.number.min(newest),
-            // One that has not told us its head may be anywhere.
+            // An endpoint that has not told us its head may be anywhere.
             (Some(_), None) => 1,
             (None, _) => 0,
         };
@@ -384,8 +386,8 @@ impl Nodes {
         }
     }
 
-    /// Asks one endpoint after the other until one knows. The next is asked when one fails, does not know, or takes
-    /// too long; the slow one may still win.
+    /// Asks one endpoint after the other until one knows the answer. The next is asked when one fails, does not know,
+    /// or takes too long; the slow one may still win.
     pub(crate) async fn first_known<T, F, Fut>(&self, ask: F) -> Result<Option<T>, ChainError>
     where
         F: Fn(Arc<Node>) -> Fut,
@@ -408,7 +410,7 @@ impl Nodes {
                     Ok(Some(known)) => return Ok(Some(known)),
                     Ok(None) => unknown = true,
                     Err(error) if error.is_conclusive() => return Err(error),
-                    // What a node says about the question is worth more than that another one is down.
+                    // A node's refusal says more than another node's outage.
                     Err(error) if worst.refusal().is_none() => worst = error,
                     Err(_) => {}
                 },

@@ -1,6 +1,6 @@
-//! Uniswap V3 as we read it: the interfaces, and which ticks of which pools a block changed.
+//! Uniswap V3 as we read it: the interfaces, and the ticks that a block changed, by pool.
 //!
-//! Only shapes and logs: what a pool pays is computed by whoever mirrors it.
+//! Only shapes and logs: a pool's mirror computes what the pool pays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -104,18 +104,19 @@ sol! {
     }
 }
 
-/// What one block did to the liquidity of pools.
+/// The changes that one block made to the liquidity of pools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TickChanges {
     pub head: Head,
-    /// By pool, the ticks whose liquidity may be another than before.
+    /// By pool, the ticks whose liquidity may have changed.
     pub changed: BTreeMap<Address, BTreeSet<i32>>,
-    /// The header hints at changes that the node does not show: these pools are to be read anew.
+    /// Pools to be read again: the header hints at changes that the node does not show.
     pub doubtful: BTreeSet<Address>,
 }
 
 impl Nodes {
-    /// Read by hash, so that it is about this block and no other; none when no endpoint that answered knows it.
+    /// The changes of one block, read by hash so that they are about this block and no other; none when no endpoint
+    /// that answered knows it.
     pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
         self.first_known(|node| async move { read(&node, hash, pools).await }).await
     }
@@ -124,7 +125,7 @@ impl Nodes {
 async fn read(node: &Arc<Node>, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
     let header = node.ask::<Option<Header>>("eth_getBlockByHash", (hash, false));
     let (header, logs) = tokio::join!(header, logs(node, hash, pools));
-    // Whether the block is known comes first: nodes answer for the logs of an unknown one with an error or nothing.
+    // The block comes first: nodes answer for the logs of an unknown one with an error or nothing.
     let Some(header) = header? else { return Ok(None) };
     if header.head().hash != hash {
         return Err(inconsistent(node, "eth_getBlockByHash", hash, "another block"));
@@ -150,7 +151,7 @@ async fn read(node: &Arc<Node>, hash: B256, pools: &[Address]) -> Result<Option<
     Ok(Some(TickChanges { head: header.head(), changed, doubtful }))
 }
 
-/// All logs of the pools, not only those that change liquidity: a busy pool then shows by its swaps that the node has
+/// All logs of the pools, not only those that change liquidity: the swaps of a busy pool then show that the node has
 /// indexed the block.
 async fn logs(node: &Node, hash: B256, pools: &[Address]) -> Result<Vec<Log>, ChainError> {
     if pools.is_empty() {
@@ -163,8 +164,8 @@ async fn logs(node: &Node, hash: B256, pools: &[Address]) -> Result<Vec<Log>, Ch
     Ok(logs)
 }
 
-/// Pools that the header hints to have changed and that show no log at all. The filter in the header has no false
-/// negatives; where it is wrong the other way, a pool is read once too often.
+/// Pools that the header hints to have changed and that show no log at all. The bloom filter in the header has no false
+/// negatives; after a false positive, a pool is read once too often.
 fn owed(header: &Header, pools: &[Address], logs: &[Log]) -> BTreeSet<Address> {
     let Some(bloom) = header.logs_bloom.filter(|bloom| !bloom.is_zero()) else { return BTreeSet::new() };
     let hints = |part: &[u8]| bloom.contains_input(BloomInput::Raw(part));

@@ -1,7 +1,7 @@
-//! What several nodes say alike: for whatever is signed on the strength of it.
+//! Quorum reads: answers that several nodes give alike, for anything that is signed on the strength of them.
 //!
-//! Every endpoint is asked, and an answer counts when as many as required gave the very same one. One that is down or
-//! lies therefore only matters when too few are left.
+//! Every endpoint is asked, and an answer counts when as many as required gave the very same one. An endpoint that is
+//! down or lies therefore only matters when too few are left.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::rescan;
 use crate::rpc::{Head, Header, Receipt, Tx};
 use crate::watcher::{self, Block, SentTx, Watch};
 
-/// Blocks of logs asked for at once; fewer where a node finds that too much.
+/// Blocks per request for logs; fewer where a node finds that too much.
 const MAX_RANGE_BLOCKS: u64 = 1_000;
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -29,11 +29,11 @@ pub struct NoQuorum {
     pub agree: usize,
     pub asked: usize,
     pub need: usize,
-    /// What one of those that did not answer had to say.
+    /// The error of one of the endpoints that did not answer.
     pub failed: Option<Box<ChainError>>,
 }
 
-/// A mined transaction, and the block of the canonical chain it stands in.
+/// A mined transaction and its block of the canonical chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgreedTx {
     pub head: Head,
@@ -51,7 +51,7 @@ pub struct Execution {
 }
 
 impl Nodes {
-    /// The header so many blocks below the newest that enough nodes have reached.
+    /// The header `back` blocks below the newest height that enough nodes have reached.
     pub async fn quorum_header(&self, need: usize, back: u64) -> Result<Head, NoQuorum> {
         let asked = self.nodes().iter().map(|node| async { node.latest().await.map(|head| head.number) });
         let answers = futures::future::join_all(asked).await;
@@ -95,7 +95,7 @@ impl Nodes {
         Ok(found.await?.into_iter().collect())
     }
 
-    /// What the depository paid out in blocks from `first` to `last`, in order. Meant for final blocks.
+    /// The depository's payouts in blocks from `first` to `last`, in order. Meant for final blocks.
     pub async fn quorum_executions(
         &self,
         need: usize,
@@ -130,7 +130,7 @@ impl Nodes {
         self.first_known(move |node| async move { transaction(&node, hash).await }).await
     }
 
-    /// How many transactions a wallet had made as of a block.
+    /// The number of transactions a wallet had made as of a block.
     pub async fn nonce_at(&self, who: Address, at: At) -> Result<u64, ChainError> {
         let nonce: Option<U256> = self
             .first_known(
@@ -193,7 +193,7 @@ async fn transaction(node: &Node, hash: B256) -> Result<Option<AgreedTx>, ChainE
     Ok(Some(AgreedTx { head, sent: SentTx::new(&tx, plain(receipt)) }))
 }
 
-/// Some nodes put the time into every log and others do not: no reason to disagree.
+/// Some nodes put the time into every log and others do not, which is no reason to disagree.
 fn plain(mut receipt: Receipt) -> Receipt {
     for log in &mut receipt.logs {
         log.block_timestamp = None;
@@ -208,7 +208,7 @@ fn execution(log: &Log) -> Option<Execution> {
 
 async fn logs_in(node: &Node, first: u64, last: u64, filter: &Value) -> Result<Vec<Log>, ChainError> {
     let (mut found, mut at, mut longest) = (Vec::new(), first, MAX_RANGE_BLOCKS);
-    // Every turn moves on or halves the length, which ends at one block.
+    // Every turn moves on or halves the range, which ends at one block.
     while at <= last {
         let end = last.min(at.saturating_add(longest - 1));
         let mut filter = filter.clone();

@@ -1,7 +1,7 @@
-//! A mined transaction that failed, done again to hear why: receipts do not say.
+//! A failed transaction is replayed to learn why: receipts do not say.
 //!
-//! Exactly where a node offers traces; elsewhere as a call on the state before its block, then on the state after it,
-//! because what made it fail may have happened in the same block.
+//! The replay is exact where a node offers traces; elsewhere it is a call on the state before the transaction's block,
+//! then on the state after it, because the cause may have happened in the same block.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::revert::Revert;
@@ -22,7 +22,7 @@ pub struct Replayed {
     pub to: Option<Address>,
     pub value: U256,
     pub data: Bytes,
-    /// What it was given; none leaves that to the node.
+    /// The gas limit; none leaves it to the node.
     pub gas: Option<u64>,
 }
 
@@ -36,10 +36,11 @@ struct Frame {
 }
 
 impl Nodes {
-    /// Why it failed; none when the nodes do not know it (any more), or when it does not fail again.
+    /// The reason for the failure; none when the nodes do not know the transaction (any more), or when it does not fail
+    /// again.
     pub async fn why_failed(&self, tx: &Replayed) -> Result<Option<Revert>, ChainError> {
         let Some(receipt) = self.receipt(tx.hash).await? else { return Ok(None) };
-        // Every call keeps a 64th of the gas back from the next; a few calls deep is where the rest was burnt.
+        // Every call keeps a 64th of the gas back from the next; the rest was burnt a few calls deep.
         let starved = tx.gas.is_some_and(|gas| receipt.gas_used >= gas - gas / 16);
         let said = |revert| if revert == Revert::Silent && starved { Revert::OutOfGas } else { revert };
         if let Some(revert) = self.traced(tx.hash).await {

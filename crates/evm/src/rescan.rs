@@ -1,8 +1,8 @@
-//! Reading a range of blocks again, once it is final.
+//! The rescan: a range of blocks is read again, once it is final.
 //!
-//! Blocks are first read one by one as they arrive, from one node each. What such a node did not show is found here:
-//! every endpoint is asked by range, and one that knows of a deposit is enough to look closer. Where there are several,
-//! two of them have to show it alike before it is believed.
+//! Blocks are first read one by one as they arrive, from one node each. A deposit that such a node did not show is
+//! found here: every endpoint is asked by range, and one that knows of a deposit is enough to look closer. Where there
+//! are several endpoints, two of them have to show it alike before it is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use crate::nodes::Nodes;
 use crate::rpc::Head;
 use crate::watcher::{self, Block, Watch, events_filter, transfers_filter};
 
-/// Blocks asked for at once; fewer where a node finds that too much.
+/// Blocks per range request; fewer where a node finds that too much.
 const MAX_RANGE_BLOCKS: u64 = 1_000;
 
-/// A transaction in which an endpoint knows of deposits, or of tokens that reached the treasury, and of how many.
+/// A transaction in which an endpoint knows of deposits or of tokens that reached the treasury, with their counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSummary {
     pub number: u64,
@@ -31,14 +31,14 @@ pub struct BlockSummary {
     pub treasury_transfers: usize,
 }
 
-/// What endpoints show of something: those things that enough of them show alike, and the others.
+/// Events as several endpoints show them: those that enough of them show alike, and the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown<T> {
     pub agreed: Vec<T>,
     pub doubtful: Vec<T>,
 }
 
-/// What is in a block that the walk has passed.
+/// The events of a block that the walk has passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescannedBlock {
     pub head: Head,
@@ -51,7 +51,7 @@ type Counts = BTreeMap<(u64, B256, B256), (usize, usize)>;
 
 impl Nodes {
     /// The blocks from `first` to `last` in which any endpoint knows of a deposit, in order. Endpoints that fail are
-    /// left out. Meant for final blocks: ranges are answered from what the node thinks is canonical.
+    /// left out. Meant for final blocks: ranges are answered from the chain that the node thinks canonical.
     pub async fn blocks_with_deposits(
         &self,
         first: u64,
@@ -62,8 +62,8 @@ impl Nodes {
         Ok(found.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
     }
 
-    /// The deposits from `first` to `last` of which any endpoint knows, in order. Where there are several endpoints at
-    /// least two have to answer: alone, the one that did not show a deposit would not show it now either.
+    /// The deposits from `first` to `last` of which any endpoint knows, in order. Where there are several endpoints, at
+    /// least two have to answer: alone, an endpoint that did not show a deposit would not show it now either.
     pub async fn rescan_range(&self, first: u64, last: u64, watch: &Watch) -> Result<Vec<BlockSummary>, ChainError> {
         let asked = self.nodes().iter().map(|node| count(node, first, last, watch));
         let (mut most, mut answers, mut failed) = (Counts::new(), 0, None);
@@ -94,7 +94,8 @@ impl Nodes {
         }
     }
 
-    /// The block with what two endpoints show alike, or the only one there is; none when nobody knows it.
+    /// The block with the events that two endpoints show alike, or the only one there is; none when nobody knows the
+    /// block.
     pub async fn rescan_block(&self, hash: B256, watch: &Watch) -> Result<Option<RescannedBlock>, ChainError> {
         let need = self.len().min(2);
         let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
@@ -106,7 +107,7 @@ impl Nodes {
             }
         }
         match failed {
-            // Those that failed may have known.
+            // The endpoints that failed may have known the block.
             Some(error) if blocks.len() < need => Err(error),
             _ => Ok(agreed(blocks, need)),
         }
@@ -125,7 +126,8 @@ fn agreed(blocks: Vec<Block>, need: usize) -> Option<RescannedBlock> {
     Some(RescannedBlock { head, deposits, treasury_transfers })
 }
 
-/// In the order in which they are first shown. An endpoint has one say about each place, however often it repeats itself.
+/// Sorts events by how many endpoints show them, in the order first shown. An endpoint has one vote per place, however
+/// often it repeats itself.
 fn shown<T: PartialEq>(answers: Vec<Vec<T>>, need: usize, place: fn(&T) -> (B256, u32)) -> Shown<T> {
     let mut counts: Vec<(T, usize)> = Vec::new();
     let mut at_place: BTreeMap<(B256, u32), Vec<usize>> = BTreeMap::new();
@@ -148,7 +150,7 @@ fn shown<T: PartialEq>(answers: Vec<Vec<T>>, need: usize, place: fn(&T) -> (B256
 }
 
 /// Every native deposit and every transfer to the depository is one deposit; the depository's events of the latter are
-/// not deposits of their own. What we sent to the treasury ourselves is no transfer to count.
+/// not deposits of their own. Our own transfers to the treasury are not counted.
 async fn count(node: &Node, first: u64, last: u64, watch: &Watch) -> Result<Counts, ChainError> {
     let mut counts = Counts::new();
     let each = |log: &Log, is_transfer: bool| {
@@ -177,7 +179,7 @@ pub(crate) async fn search(
     Ok(found)
 }
 
-/// Shows every log of the range that concerns a deposit, and whether it is a transfer.
+/// Calls `each` with every log of the range that concerns a deposit, and whether it is a transfer.
 async fn scan(
     node: &Node,
     first: u64,
@@ -187,7 +189,7 @@ async fn scan(
 ) -> Result<(), ChainError> {
     let mut at = first;
     let mut longest = MAX_RANGE_BLOCKS;
-    // Every turn moves on or halves the length, which ends at one block.
+    // Every turn moves on or halves the range, which ends at one block.
     while at <= last {
         let end = last.min(at.saturating_add(longest - 1));
         let range = json!({ "fromBlock": format!("{at:#x}"), "toBlock": format!("{end:#x}") });

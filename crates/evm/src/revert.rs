@@ -1,4 +1,4 @@
-//! What a failed call returned, read: sentences, panics, and errors by name.
+//! Revert data, decoded: sentences, panics, and errors by name.
 
 use alloy::primitives::{I256, U256, hex, keccak256};
 use alloy::sol_types::{Panic, Revert as Sentence, SolError};
@@ -6,7 +6,7 @@ use domain::revert::Revert;
 
 use crate::contracts::Depository;
 
-/// Errors whose names and arguments we can show. Ours first, then what tokens and exchanges are built from.
+/// Errors whose names and arguments we can show: ours first, then those that tokens and exchanges are built from.
 const NAMED: &[&str] = &[
     // Spend limiter, router, approval proxy.
     "LimitExceeded(address,uint256,uint256)",
@@ -91,10 +91,10 @@ const NAMED: &[&str] = &[
     "MintQuantityExceedsMaxSupply(uint256,uint256)",
 ];
 
-/// Wrappers within wrappers that are opened.
+/// The number of nested wrappers that are opened.
 const DEEPEST: usize = 4;
 
-/// What the data of a revert says.
+/// Decodes the data of a revert.
 pub fn decode(data: &[u8]) -> Revert {
     let mut data = data.to_vec();
     for _ in 0..DEEPEST {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wrapper_holds_is_what_was_said() {
+    fn a_wrapped_revert_is_opened() {
         let mut data = Bytes::from(Sentence::from("STF").abi_encode());
         for _ in 0..DEEPEST {
             data = Depository::CallFailed { returnData: data }.abi_encode().into();

@@ -1,15 +1,15 @@
 //! Lists of calls for our router, and the three ways to have them run: with native value, with a user's tokens
 //! through the approval proxy, with a treasury's tokens through the spend limiter.
 //!
-//! The router reads an amount of zero as all it holds. Here all is said in words and an amount of zero is no call, so
-//! that a fee or a top-up of nothing cannot empty the router.
+//! The router reads an amount of zero as its whole balance. Here the whole balance is [`Part::All`] and an amount of
+//! zero is no call, so that a fee or a top-up of nothing cannot empty the router.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 
 use crate::contracts::{ApprovalProxy, Call3Value, Router, SpendLimiter};
 
-/// What a wallet sends, a user's or ours, or what the router is to call.
+/// A message that a wallet sends, a user's or ours, or a call that the router is to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub to: Address,
@@ -18,13 +18,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// The same, ending with an id that the called contract does not see.
+    /// The same message, ending with an id that the called contract does not see.
     pub fn naming(self, id: B256) -> Self {
         Self { data: [self.data.as_ref(), id.as_slice()].concat().into(), ..self }
     }
 }
 
-/// How much of what the router holds.
+/// A part of the router's balance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     All,
@@ -32,7 +32,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// As the router counts; nothing is None.
+    /// The amount as the router reads it; none for no call.
     fn amount(self) -> Option<U256> {
         match self {
             Self::All => Some(U256::ZERO),
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// Whom the end of a list of calls is about.
+/// The recipients at the end of a list of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// Receives the native value that is left.
@@ -90,7 +90,7 @@ impl Calls {
         self.of_itself(&Router::cleanupNativeCall { amount, recipient, metadata: Bytes::new() });
     }
 
-    /// Calls a contract that may take so much of a token, and no more once the call is over.
+    /// Calls a contract that may spend this part of a token, and nothing more once the call is over.
     pub fn spend_token(&mut self, token: Address, spender: Address, data: Bytes, part: Part) {
         let Some(amount) = part.amount() else { return };
         self.of_itself(&Router::cleanupErc20sViaCallCall {
@@ -110,7 +110,7 @@ impl Calls {
         self.call(self.router, U256::ZERO, call.abi_encode());
     }
 
-    /// Run with native value alone.
+    /// Runs the calls with native value alone.
     pub fn with_native(self, value: U256, ends: Ends, metadata: Bytes) -> Message {
         let Ends { refund_to, nft_recipient } = ends;
         let call =
@@ -118,7 +118,7 @@ impl Calls {
         Message { to: self.router, value, data: call.abi_encode().into() }
     }
 
-    /// Run with tokens of the sender, who has approved the proxy.
+    /// Runs the calls with tokens of the sender, who has approved the proxy.
     pub fn with_tokens(self, proxy: Address, token: Address, amount: U256, ends: Ends, metadata: Bytes) -> Message {
         let call = ApprovalProxy::transferAndMulticallCall {
             tokens: vec![token],
@@ -131,7 +131,7 @@ impl Calls {
         Message { to: proxy, value: U256::ZERO, data: call.abi_encode().into() }
     }
 
-    /// Run with tokens of a treasury that lets the sender spend them, and native value of the sender.
+    /// Runs the calls with tokens of a treasury that lets the sender spend them, and native value of the sender.
     pub fn with_spend_limiter(
         self,
         spend_limiter: &FromSpendLimiter,

@@ -1,15 +1,16 @@
 //! The parts of JSON-RPC answers that we read.
 //!
-//! Written out instead of taken from a library: chains add transaction types and header fields of their own, and a
-//! block must not become unreadable because one transaction in it is of a kind we do not know.
+//! The types are written out instead of taken from a library: chains add transaction types and header fields of their
+//! own, and a block must not become unreadable because one transaction in it is of a kind we do not know.
 
 use alloy::primitives::{Address, B256, Bloom, Bytes, U256};
 use alloy::rpc::types::Log;
+use domain::time::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The position of a chain.
+/// A block's position in its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub number: u64,
@@ -17,11 +18,18 @@ pub struct Head {
     pub parent_hash: B256,
     /// Seconds since 1970, by the chain's own clock.
     pub time: u64,
-    /// Zero where a chain has none.
+    /// Zero where the chain has no base fee.
     pub base_fee: u128,
 }
 
-/// A block as nodes send it. Headers are the same thing with transactions we do not look at.
+impl Head {
+    /// The block's time, by the chain's own clock.
+    pub fn timestamp(&self) -> Timestamp {
+        Timestamp::from_secs(i64::try_from(self.time).unwrap_or(i64::MAX))
+    }
+}
+
+/// A block as nodes send it. A header is the same thing with its transactions ignored.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawBlock<T> {
@@ -62,21 +70,21 @@ pub struct Tx {
     pub from: Address,
     #[serde(default)]
     pub to: Option<Address>,
-    /// Transactions that a chain makes by itself may have none.
+    /// A chain's own system transactions may have none.
     #[serde(default, with = "alloy::serde::quantity")]
     pub nonce: u64,
     pub value: U256,
     pub input: Bytes,
 }
 
-/// A transaction that may still be on its way.
+/// A transaction that may still be pending.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeardTx {
     #[serde(default)]
     pub to: Option<Address>,
     pub input: Bytes,
-    /// The block it is in, if it is in one.
+    /// The block it was mined in, if any.
     #[serde(default)]
     pub block_hash: Option<B256>,
 }
@@ -96,13 +104,13 @@ pub struct Receipt {
     pub gas_used: u64,
     #[serde(default, with = "alloy::serde::quantity::opt")]
     effective_gas_price: Option<u128>,
-    /// What some rollups charge beside gas for publishing the data.
+    /// The fee that some rollups charge beside gas for publishing the data.
     #[serde(default)]
     l1_fee: Option<U256>,
     pub logs: Vec<Log>,
 }
 
-/// Whose a receipt is, whatever else is in it.
+/// The transaction of a receipt; nothing else of the receipt is read.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReceiptName {
@@ -118,14 +126,14 @@ impl Receipt {
         self.effective_gas_price.unwrap_or_default()
     }
 
-    /// Everything the sender paid for inclusion.
+    /// The total fee that the sender paid for inclusion.
     pub fn fee(&self) -> U256 {
         let gas = U256::from(self.gas_used).saturating_mul(U256::from(self.effective_gas_price()));
         gas.saturating_add(self.l1_fee.unwrap_or_default())
     }
 }
 
-/// The envelope of every answer. A result of `null` is a result; one that is missing is not.
+/// The envelope of every answer. A result of `null` is a result; a missing one is not.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Answer {
     #[serde(default, deserialize_with = "present")]

@@ -1,4 +1,4 @@
-//! Sending signed transactions: to every node at once, because "accepted" by one of them means little.
+//! Signed transactions go to every node at once, because "accepted" by one of them means little.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use futures::stream::FuturesUnordered;
 use crate::errors::{ChainError, Refusal};
 use crate::nodes::Nodes;
 
-/// Once one node has answered, the others get this long before we go on without them; their sends carry on.
+/// Once one node holds the transaction, the others get this long before we go on without them; their sends carry on.
 /// A lane must not wait for the timeout of a stalled node with every transaction.
 const SECOND_NODE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What became of a transaction at one endpoint.
+/// The outcome of a send at one endpoint.
 #[derive(Clone, Debug)]
 pub enum SendOutcome {
     Accepted,
-    /// The node has these very bytes already, mined or waiting.
+    /// The node already has these exact bytes, mined or pending.
     AlreadyKnown,
-    /// The node understood and said no.
+    /// The node understood the request and refused it.
     Refused(Refusal),
-    /// It may or may not have arrived.
+    /// The transaction may or may not have arrived.
     Failed(ChainError),
-    /// Not answered yet; the send goes on in the background.
+    /// No answer yet; the send goes on in the background.
     Unanswered,
 }
 
 impl SendOutcome {
-    /// The node holds the transaction.
+    /// True when the node holds the transaction.
     pub fn is_held(&self) -> bool {
         matches!(self, Self::Accepted | Self::AlreadyKnown)
     }
@@ -48,7 +48,7 @@ impl SendOutcome {
     }
 }
 
-/// What became of a transaction, endpoint by endpoint in the order of the configuration.
+/// The outcomes of a send, one per endpoint in the order of the configuration.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub hash: B256,
@@ -56,12 +56,12 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// At least one node holds it.
+    /// True when at least one node holds the transaction.
     pub fn is_held(&self) -> bool {
         self.outcomes.iter().any(SendOutcome::is_held)
     }
 
-    /// Why nodes said no, when none of them holds it.
+    /// The reason for the refusal, when no node holds the transaction.
     pub fn refusal(&self) -> Option<&Refusal> {
         if self.is_held() {
             return None;
@@ -72,14 +72,14 @@ impl Sent {
         })
     }
 
-    /// Some node said that the account is past this nonce: look up receipts before concluding anything.
+    /// True when some node said that the account is past this nonce: look up receipts before concluding anything.
     pub fn nonce_is_used(&self) -> bool {
         self.outcomes.iter().any(|outcome| matches!(outcome, SendOutcome::Refused(Refusal::NonceTooLow)))
     }
 }
 
 impl Nodes {
-    /// Sends to every endpoint at once. `on_first` runs as soon as one endpoint has answered, whatever it said.
+    /// Sends to every endpoint at once. `on_first` runs as soon as one endpoint has answered, whatever the outcome.
     ///
     /// The sends do not depend on the caller: they finish even if this future is dropped.
     pub async fn send_raw(&self, bytes: &[u8], on_first: impl FnOnce(&SendOutcome)) -> Sent {
@@ -107,7 +107,7 @@ impl Nodes {
                 biased;
                 answer = answers.next() => {
                     let Some((index, answer)) = answer else { break };
-                    // A send that was cut off by the end of the runtime stays unanswered.
+                    // A send cut off by the end of the runtime stays unanswered.
                     let Ok(answer) = answer else { continue };
                     let outcome = SendOutcome::of(answer);
                     held |= outcome.is_held();

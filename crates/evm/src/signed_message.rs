@@ -1,4 +1,4 @@
-//! Whether a wallet signed a message: by its key (EIP-191), or by its contract's word (EIP-1271).
+//! Signatures of a wallet over a message: by its key (EIP-191), or by its contract's word (EIP-1271).
 
 use alloy::primitives::{Address, Bytes, Signature, eip191_hash_message};
 use alloy::sol;
@@ -10,10 +10,10 @@ sol! {
     function isValidSignature(bytes32 hash, bytes signature) returns (bytes4 magic);
 }
 
-/// What a contract answers to a signature of its own.
+/// The answer of a contract that accepts a signature.
 const MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
-/// Whether the wallet's own key signed it. No node is asked.
+/// True when the wallet's own key signed the message. No node is asked.
 pub fn signed_by_key(wallet: Address, message: impl AsRef<[u8]>, signature: &[u8]) -> bool {
     let signature = Signature::from_raw(signature).ok();
     let digest = eip191_hash_message(message);
@@ -21,7 +21,7 @@ pub fn signed_by_key(wallet: Address, message: impl AsRef<[u8]>, signature: &[u8
     signer == Some(wallet)
 }
 
-/// Whether the contract at the wallet's address says so, on this chain.
+/// True when the contract at the wallet's address accepts the signature, on this chain.
 pub async fn signed_by_contract(
     nodes: &Nodes,
     wallet: Address,
@@ -35,7 +35,7 @@ pub async fn signed_by_contract(
     let call = isValidSignatureCall { hash, signature };
     match nodes.call(wallet, call.abi_encode().into(), At::Latest).await {
         Ok(answer) => Ok(answer.len() == 32 && answer[..4] == MAGIC && answer[4..].iter().all(|byte| *byte == 0)),
-        // It reverted, or is no such contract.
+        // The call reverted, or there is no such contract.
         Err(error) if error.refusal().is_some() => Ok(false),
         Err(error) => Err(error),
     }

@@ -18,7 +18,7 @@ use crate::calldata;
 #[error("a key is 64 hexadecimal digits, with or without 0x, and not zero")]
 pub struct BadKey;
 
-/// What a payment commits to; equal fields give equal bytes.
+/// The fields that a payment commits to; equal fields give equal bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxFields {
     pub chain: ChainId,
@@ -71,12 +71,12 @@ impl LocalSigner {
         SignedTx { hash: *signed.hash(), bytes: signed.encoded_2718().into() }
     }
 
-    /// Takes on an order: 65 bytes `r ‖ s ‖ v` over the personal message of its id.
+    /// Signs an order, to take it on: 65 bytes `r ‖ s ‖ v` over the personal message of its id.
     pub fn sign_order(&self, order_id: OrderId) -> [u8; 65] {
         self.sign_digest(calldata::order_digest(order_id)).as_bytes()
     }
 
-    /// For typed data whose digest the caller computed.
+    /// Signs typed data whose digest the caller computed.
     pub fn sign_digest(&self, digest: B256) -> Signature {
         self.key.sign_hash_sync(&digest).expect("a valid key signs any digest")
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_is_what_was_asked() {
+    fn a_signed_transaction_has_the_fields_asked_for() {
         let signer = LocalSigner::from_hex(SOLVER_KEY).unwrap();
         let signed = signer.sign(&fields());
         let tx = TxEnvelope::decode_2718(&mut signed.bytes.as_ref()).unwrap();

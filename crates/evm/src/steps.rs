@@ -1,7 +1,7 @@
-//! The transactions a user sends to trade: before a deposit, or within one chain.
+//! The transactions a user sends to trade: before a deposit, or as a same-chain swap.
 //!
-//! Each names its request, as metadata of the router or as the last 32 bytes, so that a request within one chain, which
-//! has no deposit, can be found on that chain.
+//! Each names its request, as metadata of the router or as the last 32 bytes, so that a same-chain request, which has
+//! no deposit, can be found on its chain.
 
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
@@ -12,16 +12,16 @@ use crate::contracts::{ApprovalProxy, Erc20, Router};
 use crate::routed::{Calls, Ends, Message, Part};
 use crate::swap::{Trade, Wrapped};
 
-/// Where a user's transactions enter.
+/// The contracts through which a user's transactions enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub router: Address,
-    /// What a user approves instead of the router.
+    /// The contract that a user approves instead of the router.
     pub approval_proxy: Address,
     pub wrapped: Address,
 }
 
-/// Taken from the input before the trade, in addition to what the trade needs.
+/// A fee, taken from the input before the trade and in addition to the trade's own input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fee {
     pub amount: U256,
@@ -29,7 +29,7 @@ pub struct Fee {
 }
 
 impl Entry {
-    /// Trades, then deposits whatever came out. Tokens need an approval of `most_input` to the proxy first.
+    /// Trades, then deposits the whole output. Tokens need an approval of `most_input` to the proxy first.
     pub fn origin_swap(
         &self,
         depository: Address,
@@ -75,7 +75,7 @@ impl Entry {
         self.enter(calls, trade, fee.map_or(U256::ZERO, |fee| fee.amount), user, request)
     }
 
-    /// The wrapped token itself does it, for the sender and for nobody else.
+    /// The wrapped token itself wraps and unwraps, for the sender and for nobody else.
     fn wrap_or_unwrap(&self, trade: &Trade<'_>, request: RequestId) -> Message {
         let amount = trade.wrapped_amount();
         let (value, data) = if trade.native_in {
@@ -96,8 +96,8 @@ impl Entry {
         }
     }
 
-    /// The request a transaction of these forms names. Fills and deposits look like sends and any metadata looks like
-    /// an id, so whether it is one is for the caller to look up, as is what the transaction did.
+    /// The request that a transaction of these forms names. Fills and deposits look like sends and any metadata looks
+    /// like an id, so the caller looks up whether the request exists and what the transaction did.
     pub fn request_in(&self, to: Address, input: &[u8]) -> Option<RequestId> {
         let id = if to == self.router {
             bytes_argument(input.strip_prefix(&Router::multicallCall::SELECTOR)?, 3)?
@@ -118,7 +118,7 @@ impl Entry {
     }
 }
 
-/// Moves a currency (zero is native) as it is. A native one may go to wallets only: a contract may refuse data.
+/// Moves a currency (zero is native) as it is. Native currency may go to wallets only: a contract may refuse data.
 pub fn send(currency: Address, recipient: Address, amount: U256, request: RequestId) -> Message {
     if currency.is_zero() {
         Message { to: recipient, value: amount, data: calldata::native_fill(request.0) }
@@ -127,8 +127,8 @@ pub fn send(currency: Address, recipient: Address, amount: U256, request: Reques
     }
 }
 
-/// An argument of dynamic bytes that are exactly 32. Read in place: anyone can send anything here, and the list of calls
-/// before it need not be decoded, whose offsets may all point at the same long bytes.
+/// An argument of dynamic bytes that are exactly 32. It is read in place: anyone can send anything here, and the list
+/// of calls before it, whose offsets may all point at the same long bytes, need not be decoded.
 fn bytes_argument(arguments: &[u8], index: usize) -> Option<&[u8; 32]> {
     let number = |at: usize| {
         let word = arguments.get(at..)?.first_chunk::<32>()?;
@@ -185,7 +185,7 @@ mod tests {
             let mut data = data.to_vec();
             data[offset..offset + 32].fill(byte);
             assert_eq!(ENTRY.request_in(ENTRY.router, &data), None);
-            // An offset that is a number here, and just not inside.
+            // An offset that is a valid number here, and just not inside.
             data[offset..offset + 24].fill(0);
             assert_eq!(ENTRY.request_in(ENTRY.router, &data), None);
         }

@@ -1,7 +1,7 @@
 //! A trade on Uniswap's SwapRouter02, made by our router.
 //!
-//! Which way is best and what it pays is the market's business: here a decided trade becomes calls. Its bound is kept
-//! by the DEX, which reverts when it cannot; there is no deadline, because the bound is what protects a late trade.
+//! The market decides on the best path and what it pays: here a decided trade becomes calls. The DEX enforces the bound
+//! and reverts when it cannot; there is no deadline, because the bound is what protects a late trade.
 
 use alloy::primitives::aliases::{U24, U160};
 use alloy::primitives::{Address, Bytes, U256, address};
@@ -62,10 +62,10 @@ sol! {
     }
 }
 
-/// The DEX reads this recipient as itself and the one before it as its caller.
+/// The DEX reads this recipient as itself, and the address before it as its caller.
 const DEX_ITSELF: Address = address!("0000000000000000000000000000000000000002");
 
-/// What is fixed about a trade, and how far the rest may move. The fixed amount is not zero.
+/// The fixed side of a trade, and how far the other may move. The fixed amount is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     ExactInput { input: U256, least_output: U256 },
@@ -74,7 +74,7 @@ pub enum Bound {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trade<'a> {
-    /// From what goes in to what comes out, the native currency as its wrapped token.
+    /// From the input to the output, with the native currency as its wrapped token.
     pub path: &'a Path,
     pub native_in: bool,
     pub native_out: bool,
@@ -85,7 +85,7 @@ pub struct Trade<'a> {
 }
 
 impl Trade<'_> {
-    /// What the router must hold before it.
+    /// The amount that the router must hold before the trade.
     pub fn most_input(&self) -> U256 {
         match self.bound {
             Bound::ExactInput { input, .. } => input,
@@ -103,7 +103,7 @@ impl Trade<'_> {
         if self.native_out { None } else { self.path.tokens().last().copied() }
     }
 
-    /// How much of what the router then holds is the trade's output.
+    /// The part of the router's balance that is the trade's output.
     pub fn output(&self) -> Part {
         match self.bound {
             Bound::ExactInput { .. } => Part::All,
@@ -111,8 +111,8 @@ impl Trade<'_> {
         }
     }
 
-    /// The trade, with its output at the recipient, which may be the router, and tokens that it did not use at another.
-    /// To anyone but the router the native currency is paid by the router, so that it is logged, and with an exact
+    /// Adds the trade to the calls. Its output goes to the recipient, which may be the router, and unused tokens to
+    /// `unspent_to`. The router pays native currency to anyone but itself, so that it is logged, and with an exact
     /// input that pays out all native value there is.
     pub fn add_to(&self, calls: &mut Calls, recipient: Address, unspent_to: Address) {
         let router = calls.router();
@@ -122,8 +122,8 @@ impl Trade<'_> {
         } else {
             self.swap(calls, if direct { recipient } else { router });
         }
-        // Even an exact input may be left over, where a pool runs dry before it is used up. It leaves before a
-        // recipient is called, who may have had the router approve them earlier. Native value is returned by the
+        // Even an exact input may be left over, where a pool runs dry before it is used up. The rest leaves before the
+        // recipient is called, because the router may have approved them earlier. Native value is returned by the
         // router at its end.
         if let Some(token) = self.token_in() {
             calls.pay_token(token, unspent_to, Part::All);
@@ -137,7 +137,7 @@ impl Trade<'_> {
         }
     }
 
-    /// At par: what is fixed is both sides.
+    /// Wrapping is at par: the fixed amount is both sides.
     pub(crate) fn wrapped_amount(&self) -> U256 {
         match self.bound {
             Bound::ExactInput { input, .. } => input,
@@ -164,7 +164,7 @@ impl Trade<'_> {
             parts.push(SwapRouter::unwrapWETH9Call { amountMinimum: least, recipient }.abi_encode().into());
         }
         if self.native_in {
-            // What the pools did not take would wait at the DEX for whoever asks for it first.
+            // Native value that the pools did not take would stay at the DEX for the first who asks for it.
             parts.push(SwapRouter::refundETHCall {}.abi_encode().into());
         }
         let data = match <[Bytes; 1]>::try_from(parts) {
@@ -179,7 +179,7 @@ impl Trade<'_> {
 
     fn swap_data(&self, recipient: Address) -> Bytes {
         let (tokens, fees) = (self.path.tokens(), self.path.fees());
-        // A fee that is no 24-bit number names no pool, and neither does the largest one that is.
+        // A fee of more than 24 bits names no pool, and neither does the largest 24-bit number.
         let single = match (tokens, fees) {
             ([token_in, token_out], [fee]) => Some((*token_in, *token_out, U24::saturating_from(*fee))),
             _ => None,
@@ -216,7 +216,7 @@ impl Trade<'_> {
                 SwapRouter::exactOutputSingleCall { params }.abi_encode()
             }
             (Bound::ExactOutput { output, most_input }, None) => {
-                // From its end: the DEX walks back from what is wanted.
+                // Packed from the end: the DEX walks back from the output.
                 let path = packed(tokens.iter().rev(), fees.iter().rev());
                 let params =
                     SwapRouter::ExactOutputParams { path, recipient, amountOut: output, amountInMaximum: most_input };

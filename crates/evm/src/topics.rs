@@ -1,7 +1,7 @@
 //! The first topics of the logs we read.
 //!
 //! The depository emits its events under the topics already used publicly, so that existing indexers keep working;
-//! their names cannot be derived from our source, which is why they stand here as numbers and nowhere else.
+//! their names cannot be derived from our source, which is why the topics are literals, here and nowhere else.
 
 use alloy::primitives::{B256, b256};
 

@@ -1,8 +1,8 @@
-//! What we read of a block: deposits into the depository, what became of our own transactions, and what reached the
-//! treasury.
+//! The parts of a block that we read: deposits into the depository, the outcomes of our own transactions, and transfers
+//! to the treasury.
 //!
-//! Everything is asked for by block hash, in parallel, from one endpoint. A range of numbers would be answered from
-//! whatever the node thinks is canonical by then. Following the chain, reorgs included, is the caller's part.
+//! Everything is asked for by block hash, in parallel, from one endpoint. A range of numbers would be answered from the
+//! chain that the node thinks canonical by then. Following the chain, reorgs included, is the caller's part.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,20 +22,20 @@ use crate::rpc::{FullBlock, Head, Receipt, ReceiptName, Tx};
 use crate::steps::Entry;
 use crate::topics::{TRANSFER, Topics};
 
-/// Receipts asked for at once.
+/// Receipts requested concurrently.
 const RECEIPTS_AT_ONCE: usize = 16;
-/// From so many on, a block is asked for all of its receipts in one call.
+/// From this many transactions on, the receipts of a block are fetched in one call.
 const RECEIPTS_OF_BLOCK: usize = 8;
 
-/// What to look for in a block.
+/// The addresses and topics to look for in a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
     pub depository: Address,
     /// Our wallets, whose transactions are followed.
     pub wallets: BTreeSet<Address>,
-    /// Where users' own transactions enter, which name a request.
+    /// The contracts through which users' own transactions enter, which name a request.
     pub entry: Option<Entry>,
-    /// What may fund app balances.
+    /// The transfers that may fund app balances.
     pub funding: Option<Funding>,
     pub topics: Topics,
 }
@@ -64,12 +64,12 @@ pub struct Block {
     pub sent: Vec<SentTx>,
     /// In the order of the block.
     pub named: Vec<NamedTx>,
-    /// What reached the treasury, in the order of the block.
+    /// Transfers to the treasury, in the order of the block.
     pub treasury_transfers: Vec<SeenTreasuryTransfer>,
 }
 
-/// A transaction that seems to name a request. Whether there is such a request, and whether this is what it asked for,
-/// is for the caller to find out; whether it succeeded, for its receipt.
+/// A transaction that seems to name a request. The caller finds out whether there is such a request and whether this is
+/// what it asked for; the receipt says whether it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTx {
     pub request: RequestId,
@@ -80,13 +80,13 @@ pub struct NamedTx {
     pub input: Bytes,
 }
 
-/// A mined transaction of one of our wallets, whether we know it or not.
+/// A mined transaction of one of our wallets, known to us or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentTx {
     pub from: Address,
     pub nonce: u64,
     pub hash: B256,
-    /// The place in the block.
+    /// The index in the block.
     pub index: u64,
     pub to: Option<Address>,
     pub value: U256,
@@ -94,7 +94,7 @@ pub struct SentTx {
     pub success: bool,
     pub gas_used: u64,
     pub effective_gas_price: u128,
-    /// Everything paid for inclusion, what a rollup charges for data included.
+    /// Everything paid for inclusion, a rollup's charge for data included.
     pub fee: U256,
     pub logs: Vec<Log>,
 }
@@ -131,7 +131,7 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     let by_hash = || json!({ "blockHash": hash });
     let from_depository = events_filter(by_hash(), watch);
     let to_depository = transfers_filter(by_hash(), watch);
-    // Receipts follow the block alone and do not wait for the logs.
+    // Receipts depend on the block alone and do not wait for the logs.
     let block_and_receipts = async {
         let block: Option<FullBlock> = node.ask("eth_getBlockByHash", (hash, true)).await?;
         let Some(block) = block else { return Ok(None) };
@@ -144,12 +144,12 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     };
     let (block, events, transfers) =
         tokio::join!(block_and_receipts, logs(node, hash, &from_depository), logs(node, hash, &to_depository));
-    // Whether the block is known comes first: nodes answer for the logs of an unknown one with an error or nothing.
+    // The block comes first: nodes answer for the logs of an unknown one with an error or nothing.
     let Some((block, sent, funded)) = block? else { return Ok(None) };
     let (mut events, mut transfers) = (events?, transfers?);
 
-    // A node may announce a block before it has indexed its logs. The filter in the header has no false negatives, so
-    // where it hints at logs that are missing, they are asked for once more; it is often wrong the other way.
+    // A node may announce a block before it has indexed its logs. The bloom filter in the header has no false
+    // negatives, so logs that it hints at and that are missing are asked for once more; false positives are common.
     let (owes_events, owes_transfers) = (may_hold_events(&block, watch), may_hold_transfers(&block, watch));
     if owes_events && events.is_empty() {
         events = logs(node, hash, &from_depository).await?;
@@ -199,14 +199,15 @@ async fn logs(node: &Node, hash: B256, filter: &Value) -> Result<Vec<Log>, Chain
     Ok(logs)
 }
 
-/// What became of our own transactions.
+/// The outcomes of our own transactions.
 async fn sent(node: &Node, block: &FullBlock, watch: &Watch) -> Result<Vec<SentTx>, ChainError> {
     let ours = block.transactions.iter().filter(|tx| watch.wallets.contains(&tx.from)).collect();
     let receipts = receipts(node, block, ours).await?;
     Ok(receipts.into_iter().map(|(tx, receipt)| SentTx::new(tx, receipt)).collect())
 }
 
-/// Those transactions that brought native currency to the treasury. A log tells of tokens; of this, only the receipt.
+/// The transactions that brought native currency to the treasury. Tokens show in logs, native currency only in
+/// receipts.
 async fn native_funding(node: &Node, block: &FullBlock, watch: &Watch) -> Result<BTreeSet<B256>, ChainError> {
     let Some(funding) = &watch.funding else { return Ok(BTreeSet::new()) };
     let brings = block.transactions.iter().filter(|tx| funding.brings_native(tx)).collect();
@@ -229,13 +230,14 @@ async fn receipts<'a>(
         let receipt = node.ask(METHOD, (tx.hash,)).await?;
         belongs(node, METHOD, block, tx, receipt)
     });
-    // Gathered first: a future that holds the lazy iterator is not `Send` for every lifetime.
+    // Collected first: a future that holds the lazy iterator is not `Send` for every lifetime.
     let asked: Vec<_> = asked.collect();
     let answers: Vec<_> = stream::iter(asked).buffered(RECEIPTS_AT_ONCE).collect().await;
     answers.into_iter().collect()
 }
 
-/// None where the node does not offer it, or shows what we cannot read: then each is asked for by itself.
+/// None where the node does not offer the method, or answers with something we cannot read: then each receipt is asked
+/// for by itself.
 async fn receipts_of_block<'a>(
     node: &Node,
     block: &FullBlock,
@@ -249,7 +251,7 @@ async fn receipts_of_block<'a>(
         }
         Err(error) => return Err(error),
     };
-    // Of other people's receipts only the name is read: some chains have kinds of their own.
+    // Of other people's receipts only the transaction hash is read: some chains have receipt types of their own.
     let named = |text: Box<RawValue>| {
         let name: ReceiptName = serde_json::from_str(text.get()).ok()?;
         Some((name.transaction_hash, text))
@@ -277,8 +279,8 @@ fn belongs<'a>(
     Ok((tx, receipt))
 }
 
-/// Transactions of a block that are looked at for a name: more of them are an attack, not a busy day. It has to pay for so
-/// many before what stands behind them is missed.
+/// Transactions per block that may name a request: more of them are an attack, not a busy day. An attacker has to pay
+/// for this many before the ones behind them are missed.
 const MAX_NAMED_TXS: usize = 4_096;
 
 fn named(block: &FullBlock, watch: &Watch) -> Vec<NamedTx> {
@@ -298,7 +300,7 @@ fn inconsistent(node: &Node, method: &'static str, block: B256, reason: &'static
     error
 }
 
-/// Chains that leave the filter empty tell nothing by it.
+/// Chains that leave the bloom filter empty tell nothing by it.
 fn hints(block: &FullBlock, at_all: &[&[u8]]) -> bool {
     let Some(bloom) = block.logs_bloom.filter(|bloom| !bloom.is_zero()) else {
         return false;

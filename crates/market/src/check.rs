@@ -1,6 +1,6 @@
-//! Asking the chain's own quoter whether it agrees with us.
+//! Comparisons of our quotes with the chain's own quoter.
 //!
-//! A pool that pays otherwise than we compute is worse than no pool: a promise made on it is paid from our own pocket.
+//! A pool that does not pay what we compute is worse than no pool: a promise made on it is paid from our own pocket.
 
 use alloy::primitives::aliases::U24;
 use alloy::primitives::{Address, B256, Bytes, U160, U256};
@@ -15,7 +15,7 @@ use crate::step::Fixed;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     pub pool: PoolKey,
-    /// What was to be sold or, if `buying`, bought.
+    /// The token to be sold or, if `buying`, bought.
     pub token: Address,
     pub buying: bool,
     pub amount: U256,
@@ -24,7 +24,7 @@ pub struct Mismatch {
     pub theirs: Option<U256>,
 }
 
-/// One trade, of the direction and size that the seed says. None when both agree, or we would make no offer.
+/// Compares one trade, whose direction and size the seed says. None when both agree, or we would make no offer.
 pub async fn compare(
     nodes: &Nodes,
     quoter: Address,
@@ -48,8 +48,8 @@ pub async fn compare(
     Ok((theirs != Some(ours)).then_some(mismatch))
 }
 
-/// A trade each way with either side fixed. One of the four is as large as they get: a depth that is wrong does not show
-/// in trades of dust.
+/// Compares a trade each way with either side fixed. One of the four is as large as they get: a wrong depth does not
+/// show in trades of dust.
 pub async fn compare_all_ways(
     nodes: &Nodes,
     quoter: Address,
@@ -61,7 +61,7 @@ pub async fn compare_all_ways(
         let mut seed = at;
         (seed[0], seed[1]) = (way & 1, way >> 1);
         if way == large {
-            // A pool whose liquidity stands close together has less than an eighth of what it seems to have.
+            // A pool with concentrated liquidity has less than an eighth of its apparent depth.
             let sized = |shift: u8| {
                 let mut sized = seed;
                 sized[2] = shift;
@@ -76,10 +76,10 @@ pub async fn compare_all_ways(
     Ok(None)
 }
 
-/// How many sizes there are, each half of the one before.
+/// The number of sizes, each half of the one before.
 const SHIFTS: u8 = 24;
 
-/// What we would give for the trade that a seed says, or take.
+/// Our side of the trade that a seed says: the output we would give, or the input we would take.
 fn offer(pool: &Pool, seed: B256) -> Option<U256> {
     match sample(pool, seed) {
         (token, Fixed::Input, amount) => pool.sell(token, amount),
@@ -87,13 +87,13 @@ fn offer(pool: &Pool, seed: B256) -> Option<U256> {
     }
 }
 
-/// From dust to an eighth of what stands at the current price, which takes most pools across several ticks.
+/// A trade from dust to an eighth of the depth at the current price, which takes most pools across several ticks.
 fn sample(pool: &Pool, seed: B256) -> (Address, Fixed, U256) {
     let key = pool.key();
     let token = if seed[0] & 1 == 0 { key.token0 } else { key.token1 };
     let fixed = if seed[1] & 1 == 0 { Fixed::Input } else { Fixed::Output };
     let amount = (pool.depth(token) >> 3_usize) >> usize::from(seed[2] % SHIFTS);
-    // The low digits decide how things are rounded.
+    // The low digits decide the rounding.
     let odd = amount.saturating_sub(U256::from(seed[3]));
     (token, fixed, odd.max(U256::from(1)))
 }

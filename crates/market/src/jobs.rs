@@ -1,4 +1,4 @@
-//! What is read beside the refreshing of snapshots, and what comes of it.
+//! Background reads beside the refreshing of snapshots, and their results.
 
 use alloy::primitives::{Address, B256};
 use domain::ids::ChainId;
@@ -27,11 +27,11 @@ pub(crate) struct Loaded {
 #[derive(Debug)]
 pub(crate) struct Read {
     pub at: B256,
-    /// As they were at that block.
+    /// The pools as they were at that block.
     pub pools: Vec<Pool>,
-    /// Those that the chain's quoter contradicts.
+    /// The pools that the chain's quoter contradicts.
     pub mismatches: Vec<Mismatch>,
-    /// Those with more ticks than we keep.
+    /// The pools with more ticks than we keep.
     pub crowded: Vec<Address>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn load(source: Source, dex: Dex, keys: Vec<PoolKey>) -> Done {
     Done::Loaded(Loaded { asked: keys.iter().map(|key| key.address).collect(), read })
 }
 
-/// One pool, chosen by the block's hash: as good as chance, and nothing to keep.
+/// Samples one pool, chosen by the block's hash: as good as chance, and no state to keep.
 pub(crate) async fn sample(source: Source, quoter: Address, pools: Arc<Pools>) -> Done {
     let all = pools.all();
     let number = u64::from_be_bytes(source.at.last_chunk().copied().unwrap_or_default());
@@ -73,12 +73,12 @@ pub(crate) fn report_crowded(chain: ChainId, pool: Address) {
     warn!(chain.id = %chain, %pool, "pool {pool} has more ticks than are kept and is not used");
 }
 
-/// Somebody should look: either the chain's pools are not what we take them for, or a node lies.
+/// An error, because a person should look: either the chain's pools are not what we take them for, or a node lies.
 pub(crate) fn report(chain: ChainId, mismatch: &Mismatch) {
     let Mismatch { pool, token, buying, amount, ours, theirs } = mismatch;
     metrics::counter!("causeway_pool_mismatch_total", "chain" => chain.to_string()).increment(1);
     error!(
         chain.id = %chain, pool = %pool.address, fee = pool.fee, %token, buying, %amount, %ours, ?theirs,
-        "pool {} pays otherwise than we compute and is no longer used", pool.address
+        "pool {} does not pay what we compute and is no longer used", pool.address
     );
 }

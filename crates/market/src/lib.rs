@@ -1,9 +1,10 @@
-//! What things are worth now: one immutable snapshot per chain, replaced at every block.
+//! Prices, gas, pools and inventory now: one immutable snapshot per chain, replaced at every block.
 //!
-//! Readers take a pointer and never wait, neither for a lock nor for a node. A snapshot knows its age; what is too old
+//! Readers take a pointer and never wait, neither for a lock nor for a node. A snapshot knows its age; a value too old
 //! for its purpose is an error, never a guess.
 
 mod check;
+mod hedge;
 mod jobs;
 mod load;
 mod mirror;
@@ -24,6 +25,7 @@ use arc_swap::ArcSwapOption;
 use domain::ids::ChainId;
 
 pub use check::{Mismatch, compare, compare_all_ways};
+pub use hedge::hedge;
 pub use pool::{Pool, PoolKey};
 pub use pools::{Dex, MAX_TICKS, Pools};
 pub use refresh::{Feed, Watchlist, refresh};

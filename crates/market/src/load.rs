@@ -1,4 +1,5 @@
-//! Finding pools and reading all their ticks: many calls, all at one block, beside the refreshing of snapshots.
+//! The search for pools and the reading of all their ticks: many calls, all at one block, beside the refreshing of
+//! snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use crate::tick::{self, Tick};
 /// Calls in one request: about four million gas, a fraction of what nodes allow.
 const CALLS_PER_BATCH: usize = 500;
 
-/// Beyond these, the rest of the list is not looked at.
+/// Bounds on the search: the rest of the list is not looked at.
 const MAX_TOKENS: usize = 32;
 const MAX_POOLS: usize = 256;
 
 const WORD: i32 = 256;
 
-/// Where to read from.
+/// The nodes and the block to read from.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub nodes: Nodes,
@@ -31,7 +32,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Calls that reverted are answered with nothing, which decodes as nothing.
+    /// Reads in batches. A reverted call is answered with no bytes, which do not decode.
     async fn read(&self, calls: &[(Address, Bytes)]) -> Result<Vec<Bytes>, ChainError> {
         let mut answers = Vec::with_capacity(calls.len());
         for calls in calls.chunks(CALLS_PER_BATCH) {
@@ -77,8 +78,8 @@ pub(crate) async fn discover(source: &Source, dex: &Dex) -> Result<Vec<PoolKey>,
     Ok(found.into_iter().zip(answers).filter_map(key).collect())
 }
 
-/// All ticks of pools. A pool that cannot be read, or not in full, is left out; one with more ticks than `most` is
-/// named, and its ticks are not read.
+/// All ticks of pools. A pool that cannot be read in full is left out; one with more ticks than `most` is returned by
+/// address, and its ticks are not read.
 async fn ticks(
     source: &Source,
     pools: &[PoolKey],
@@ -119,7 +120,7 @@ async fn ticks(
     Ok((all, crowded))
 }
 
-/// Single ticks; none for one at which no liquidity begins or ends. One that could not be read is left out.
+/// Single ticks; none for one at which no liquidity begins or ends. A tick that could not be read is left out.
 pub(crate) async fn some_ticks(
     source: &Source,
     asked: &[(Address, i32)],
@@ -139,7 +140,7 @@ pub(crate) async fn some_ticks(
     Ok(ticks)
 }
 
-/// What is asked of every pool at every head: its price and its liquidity.
+/// The calls made to every pool at every head: its price and its liquidity.
 pub(crate) const STATE_CALLS: usize = 2;
 
 pub(crate) fn state_calls(pool: Address) -> [(Address, Bytes); STATE_CALLS] {
@@ -156,7 +157,7 @@ pub(crate) fn pool(key: PoolKey, state: &[Bytes], ticks: Arc<[Tick]>) -> Option<
     Pool::new(key, U256::from(slot0.sqrtPriceX96), slot0.tick.as_i32(), liquidity, ticks)
 }
 
-/// Pools at the block at which their ticks were read, and those that have too many.
+/// The pools at the block at which their ticks were read, and the addresses of those that have too many.
 pub(crate) async fn pools(
     source: &Source,
     keys: &[PoolKey],

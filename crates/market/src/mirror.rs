@@ -20,10 +20,10 @@ use crate::refresh::Watchlist;
 use crate::tick::Tick;
 use crate::trail::{Growth, Trail};
 
-/// How often new pools are looked for.
+/// The interval of the search for new pools.
 const DISCOVERY: Duration = Duration::from_secs(600);
 
-/// After a reading that failed.
+/// The pause after a read that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Heads between two comparisons with the chain's quoter.
@@ -35,15 +35,15 @@ pub(crate) struct Mirror {
     multicall3: Address,
     dex: Dex,
     entries: BTreeMap<Address, Entry>,
-    /// Pools that the chain's quoter contradicted, at which a person has to look, and those with more ticks than we keep.
-    /// Until a restart they stay out.
+    /// Pools that the chain's quoter contradicted, at which a person has to look, and those with more ticks than we
+    /// keep. They stay out until a restart.
     dropped: BTreeSet<Address>,
     trail: Trail,
     pools: Arc<Pools>,
-    /// When they were last read.
+    /// The time they were last read.
     read_at: Option<Instant>,
     jobs: JoinSet<Done>,
-    /// One at a time: they ask a lot.
+    /// One background read at a time: each asks a lot.
     reading: bool,
     sampling: bool,
     sampled: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Mirror {
 #[derive(Debug)]
 struct Entry {
     key: PoolKey,
-    /// The block at which the ticks were these.
+    /// The ticks, and the block at which they were read.
     known: Option<(B256, Arc<[Tick]>)>,
     load_after: Instant,
 }
@@ -81,7 +81,7 @@ impl Mirror {
         })
     }
 
-    /// What to read at the next head, in the same request as everything else.
+    /// The calls for the next head, sent in the same request as everything else.
     pub fn calls(&self) -> Vec<(Address, Bytes)> {
         let known = self.entries.iter().filter(|(_, entry)| entry.known.is_some());
         known.flat_map(|(&address, _)| load::state_calls(address)).collect()
@@ -93,8 +93,8 @@ impl Mirror {
         self.trail.towards(&self.nodes, &watched, head).await
     }
 
-    /// For a head at which nothing is known for sure: the pools as they were last read, as long as that is not longer
-    /// ago than a snapshot may be old. Every trade has its own bound, so that a little late costs nobody anything.
+    /// The pools for a head at which nothing is known for sure: as they were last read, as long as that is not longer
+    /// ago than a snapshot may be old. Every trade has its own bound, so a little late costs nobody anything.
     pub fn former(&self, max_age: Duration) -> Arc<Pools> {
         let fresh = self.read_at.is_some_and(|at| at.elapsed() <= max_age);
         let stays = |pool: &&Pool| fresh && !self.dropped.contains(&pool.key().address);
@@ -131,7 +131,8 @@ impl Mirror {
         for (address, (state, ticks)) in states {
             let Some(entry) = self.entries.get_mut(&address) else { continue };
             let Some((at, old)) = &mut entry.known else { continue };
-            // Not read now is read at the next head: what is known stays known for the block it was known at.
+            // Ticks that could not be read now are read at the next head: the known ones stay valid for the block they
+            // were read at.
             if !ticks.iter().all(|&tick| read.contains_key(&(address, tick))) {
                 continue;
             }
@@ -147,7 +148,7 @@ impl Mirror {
             match load::pool(entry.key, state, old.clone()) {
                 Some(pool) => pools.push(pool),
                 None => {
-                    warn!(chain.id = %self.nodes.chain(), pool = %address, "pool {address} does not add up; reading it anew");
+                    warn!(chain.id = %self.nodes.chain(), pool = %address, "pool {address} does not add up; reading it again");
                     entry.known = None;
                     entry.load_after = Instant::now() + RETRY_INTERVAL;
                 }
@@ -163,7 +164,7 @@ impl Mirror {
         self.pools.clone()
     }
 
-    /// Starts what is due. The head is the one that [`Self::at`] was last called for.
+    /// Starts the jobs that are due. The head is the one that [`Self::at`] was last called for.
     pub fn work(&mut self, head: Head) {
         let now = Instant::now();
         if !self.reading && now >= self.discover_after {
@@ -185,7 +186,7 @@ impl Mirror {
         }
     }
 
-    /// Waits until a background reading brings something that changes the pools, or one that failed is due again.
+    /// Waits until a background read changes the pools, or a failed one is due again.
     pub async fn learn(&mut self) {
         loop {
             let missing = self.entries.values().any(|entry| entry.known.is_none()) || self.entries.is_empty();
@@ -197,7 +198,7 @@ impl Mirror {
                         return;
                     }
                 }
-                // It panicked, and said so; what it was to read is due again.
+                // The job panicked, and said so; its read is due again.
                 Some(Err(_)) => (self.reading, self.sampling) = (false, false),
             }
         }
@@ -270,7 +271,7 @@ impl Mirror {
     }
 }
 
-/// The ticks with some of them replaced by what they are now, which may be nothing.
+/// The ticks with the changed ones replaced by their current state, which may be none.
 fn patched(old: &[Tick], changed: &BTreeSet<i32>, fresh: impl Iterator<Item = Tick>) -> Arc<[Tick]> {
     let mut ticks: Vec<_> = old.iter().filter(|tick| !changed.contains(&tick.index)).cloned().chain(fresh).collect();
     ticks.sort_by_key(|tick| tick.index);

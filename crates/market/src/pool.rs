@@ -1,7 +1,7 @@
-//! A Uniswap V3 pool in memory, and what it pays.
+//! A Uniswap V3 pool in memory, and the amounts it pays.
 //!
-//! The chain walks from tick to tick, and rounds at the end of every word of its bitmap of ticks, whether liquidity
-//! changes there or not. To agree with it to the unit, so do we.
+//! The chain walks from tick to tick, and rounds at the end of every word of its tick bitmap, even where liquidity does
+//! not change. To agree with it to the unit, so do we.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use alloy::primitives::{Address, U256, U512};
 use crate::step::{Fixed, step};
 use crate::tick::{self, HIGHEST_PRICE, LOWEST_PRICE, Tick};
 
-/// Ticks and words that one quote may pass. A trade beyond costs more gas than a block likes, and is no offer.
+/// Ticks and words that one quote may pass. A trade beyond them costs more gas than a block likes, and is no offer.
 const MAX_STEPS: usize = 128;
 
 /// Ticks in a word of the chain's bitmap.
 const WORD: i32 = 256;
 
-/// What a pool is, from its creation on.
+/// The parts of a pool that are fixed at its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolKey {
     pub address: Address,
-    /// The token with the lower address; prices are what one unit of it costs in the other.
+    /// The token with the lower address; a price is the cost of one unit of it in the other token.
     pub token0: Address,
     pub token1: Address,
     /// In millionths of the input.
@@ -40,8 +40,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// None when the parts contradict each other, or the pool has no price: the liquidity must be what all ticks up
-    /// to the current one add up to, and nothing may be left beyond the last.
+    /// None when the parts contradict each other, or the pool has no price: the liquidity must be the sum over all
+    /// ticks up to the current one, and nothing may be left beyond the last.
     pub fn new(key: PoolKey, sqrt_price: U256, tick: i32, liquidity: u128, ticks: Arc<[Tick]>) -> Option<Self> {
         let known = key.spacing > 0 && (LOWEST_PRICE..HIGHEST_PRICE).contains(&sqrt_price);
         let sorted = ticks.is_sorted_by(|a, b| a.index < b.index);
@@ -76,12 +76,12 @@ impl Pool {
         &self.ticks
     }
 
-    /// What the pool gives for so much of `token`; none when it cannot take all of it.
+    /// The output for this much of `token`; none when the pool cannot take all of it.
     pub fn sell(&self, token: Address, input: U256) -> Option<U256> {
         self.swap(token == self.key.token0, input, Fixed::Input)
     }
 
-    /// What so much of `token` costs; none when the pool cannot give all of it.
+    /// The cost of this much of `token`; none when the pool cannot give all of it.
     pub fn buy(&self, token: Address, output: U256) -> Option<U256> {
         self.swap(token == self.key.token1, output, Fixed::Output)
     }
@@ -91,16 +91,16 @@ impl Pool {
         if token == self.key.token0 { self.key.token1 } else { self.key.token0 }
     }
 
-    /// How much of a token the liquidity at the current price stands for, were it spread over all prices.
+    /// The amount of a token that the liquidity at the current price stands for, were it spread over all prices.
     pub fn depth(&self, token: Address) -> U256 {
         let liquidity = U512::from(self.liquidity);
         let price = U512::from(self.sqrt_price);
         let depth: U512 = if token == self.key.token0 { (liquidity << 96) / price } else { (liquidity * price) >> 96 };
-        // A pool that claims more than can be counted is no measure of anything.
+        // A pool that claims more than fits the type is no measure of anything.
         U256::checked_from_limbs_slice(depth.as_limbs()).unwrap_or_default()
     }
 
-    /// Nothing that either quote depends on differs.
+    /// True when nothing that either quote depends on differs.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let state = |pool: &Self| (pool.key, pool.sqrt_price, pool.tick, pool.liquidity);
         state(self) == state(other) && Arc::ptr_eq(&self.ticks, &other.ticks)
@@ -148,7 +148,7 @@ impl Pool {
         None
     }
 
-    /// Where the word of the bitmap ends in which the chain looks for the next tick.
+    /// The end of the bitmap word in which the chain looks for the next tick.
     fn edge(&self, at: i32, down: bool) -> i32 {
         let place = at.div_euclid(self.key.spacing);
         let place = if down { place.div_euclid(WORD) * WORD } else { (place + 1).div_euclid(WORD) * WORD + (WORD - 1) };
@@ -198,7 +198,7 @@ pub(crate) mod tests {
         assert!(Pool::new(key, U256::ZERO, tick, liquidity, ticks.clone()).is_none());
         assert!(Pool::new(key, sqrt_price, tick, liquidity, ticks[..ticks.len() - 1].into()).is_none());
         assert!(Pool::new(key, sqrt_price, tick, liquidity, Arc::new([])).is_none());
-        // One that nobody has put anything into yet is nothing unusual.
+        // A pool without liquidity yet is nothing unusual.
         assert!(Pool::new(key, sqrt_price, tick, 0, Arc::new([])).is_some());
     }
 
@@ -222,7 +222,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn what_is_bought_costs_no_less_than_selling_would_need(amount in 1_u64..1_000_000_000, side in 1_u8..3) {
+        fn a_purchase_costs_no_less_than_selling_would_need(amount in 1_u64..1_000_000_000, side in 1_u8..3) {
             let pool = ticked();
             if let Some(cost) = pool.buy(token(side), U256::from(amount)) {
                 let other = pool.other(token(side));

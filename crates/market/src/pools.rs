@@ -7,7 +7,7 @@ use alloy::primitives::Address;
 use crate::pool::Pool;
 use crate::refresh::Watchlist;
 
-/// Where to look for pools.
+/// The contracts and tokens among which pools are looked for.
 #[derive(Clone, Debug)]
 pub struct Dex {
     pub factory: Address,
@@ -22,36 +22,36 @@ pub struct Dex {
     pub most_ticks: usize,
 }
 
-/// Far above what pools in use have.
+/// Far above the ticks of pools in use.
 pub const MAX_TICKS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolToken {
     pub address: Address,
     pub decimals: u8,
-    /// It has a feed, so pools do not price it, not even while the feed is silent.
+    /// True for a token with a feed: pools do not price it, not even while the feed is silent.
     pub fed: bool,
 }
 
 /// A token that can be traded for another.
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbour {
-    /// Its place among the tokens.
+    /// Its index among the tokens.
     pub place: usize,
-    /// The places of the pair's pools.
+    /// The indexes of the pair's pools.
     pools: Range<usize>,
 }
 
-/// Without a DEX there is nothing in it.
+/// Empty on a chain without a DEX.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
     wrapped: Option<Address>,
     tokens: Vec<PoolToken>,
-    /// By token 0, token 1 and fee.
+    /// Sorted by token 0, token 1 and fee.
     pools: Vec<Pool>,
-    /// Of each token, in the order of `tokens`.
+    /// The neighbours of each token, in the order of `tokens`.
     neighbours: Vec<Vec<Neighbour>>,
-    /// Some pools there are were not read yet, or not at this block.
+    /// True when some pools were not read yet, or not at this block.
     partial: bool,
 }
 
@@ -85,12 +85,12 @@ impl Pools {
         Self { wrapped: self.wrapped, tokens: self.tokens.clone(), pools, neighbours, partial: false }
     }
 
-    /// The same, where more pools are known to exist.
+    /// The same pools, where more are known to exist.
     pub(crate) fn partial(self, partial: bool) -> Self {
         Self { partial, ..self }
     }
 
-    /// Whether a way may exist that is not in here: what cannot be traded now may be in a moment.
+    /// True when a route may exist that is not in here: a pair that cannot be traded now may be in a moment.
     pub fn is_partial(&self) -> bool {
         self.partial
     }
@@ -111,17 +111,17 @@ impl Pools {
         self.tokens.get(self.place(address)?)
     }
 
-    /// Where a token stands among the tokens.
+    /// The index of a token among the tokens.
     pub(crate) fn place(&self, address: Address) -> Option<usize> {
         self.tokens.binary_search_by_key(&address, |token| token.address).ok()
     }
 
-    /// What a token can be traded for, in the order of the tokens.
+    /// The tokens that a token can be traded for, in the order of the tokens.
     pub(crate) fn neighbours(&self, place: usize) -> &[Neighbour] {
         self.neighbours.get(place).map_or(&[], Vec::as_slice)
     }
 
-    /// The pools of a pair, in whichever order it is named.
+    /// The pools of a pair, in either order.
     pub(crate) fn between(&self, a: usize, b: usize) -> &[Pool] {
         let neighbours = self.neighbours(a);
         let found = neighbours.binary_search_by_key(&b, |neighbour| neighbour.place);

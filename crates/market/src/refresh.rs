@@ -1,4 +1,4 @@
-//! Reading a chain into a snapshot, once per block: feeds, balances and allowances in one call.
+//! A chain read into a snapshot, once per block: feeds, balances and allowances in one call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Feed {
     pub max_age_secs: u64,
 }
 
-/// What to read on a chain.
+/// The contracts and accounts to read on a chain.
 #[derive(Clone, Debug)]
 pub struct Watchlist {
     pub multicall3: Address,
@@ -33,22 +33,22 @@ pub struct Watchlist {
     pub treasury: Address,
     pub wallets: Vec<Address>,
     pub tokens: Vec<Address>,
-    /// Through which wallets spend the treasury's tokens beside their allowances, if there is one.
+    /// The contract through which wallets spend the treasury's tokens beside their allowances, if there is one.
     pub spend_limiter: Option<Address>,
-    /// Where the chain says what data costs, if it charges for data.
+    /// The contract that prices data, if the chain charges for data.
     pub gas_oracle: Option<Address>,
     /// Wei per unit of gas, on top of the base fee.
     pub tip: u128,
     pub max_age: Duration,
-    /// Where pools are looked for, if anywhere.
+    /// The DEX whose pools are looked for, if any.
     pub dex: Option<Dex>,
 }
 
-/// How long the rest of a snapshot waits for its pools. What they lack then, the next head brings.
+/// The time that the rest of a snapshot waits for its pools. Pools that are late come with the next head.
 const POOLS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a new head is left to those who look for deposits in it. Reading a market is a lot of work for a node, and
-/// what is paid now goes by the snapshot there is.
+/// The head start of those who look for deposits in a new head. Reading a market is a lot of work for a node, and
+/// payments made now go by the current snapshot.
 const DEPOSITS_FIRST: Duration = Duration::from_millis(20);
 
 /// Keeps the chain's snapshot current until the nodes are dropped. Heads that come faster than they can be read are
@@ -67,7 +67,7 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
                     failing = false;
                     mirror.iter_mut().for_each(|mirror| mirror.work(head));
                 }
-                // Said once: the age of the snapshot tells the rest.
+                // Logged once: the age of the snapshot tells the rest.
                 Err(error) if !failing => {
                     warn!(chain.id = %nodes.chain(), %error, "cannot read the market of chain {}", nodes.chain());
                     failing = true;
@@ -111,7 +111,7 @@ async fn read(
     let pools = match growth {
         Ok(Ok(growth)) => tokio::time::timeout(POOLS_TIMEOUT, mirror.at(head, &states, growth)).await.ok(),
         Ok(Err(error)) => {
-            debug!(chain.id = %nodes.chain(), %error, "cannot tell what became of the pools");
+            debug!(chain.id = %nodes.chain(), %error, "cannot read the changes of the pools");
             None
         }
         Err(_) => None,
@@ -120,7 +120,7 @@ async fn read(
     Ok(snapshot.with_spots())
 }
 
-/// About what a signed token fill is: its size decides what its data costs, and so does how little it compresses.
+/// About the size of a signed token fill: size decides the cost of its data, and so does how little it compresses.
 const SAMPLE: [u8; SAMPLE_BYTES] = {
     let mut bytes = [0; SAMPLE_BYTES];
     let mut at = 0;
@@ -131,7 +131,7 @@ const SAMPLE: [u8; SAMPLE_BYTES] = {
     bytes
 };
 
-/// The calls, made up once; their answers come back in the same order.
+/// The calls, encoded once; their answers come back in the same order.
 struct Plan {
     calls: Vec<(Address, Bytes)>,
 }
@@ -167,7 +167,7 @@ impl Plan {
         Self { calls }
     }
 
-    /// Also answers `more` calls, of which it knows nothing.
+    /// Also answers the calls in `more`, of which the plan knows nothing.
     async fn read(
         &self,
         nodes: &Nodes,
@@ -200,7 +200,7 @@ impl Plan {
         }
         let data_fee = match watchlist.gas_oracle {
             None => Amount::ZERO,
-            // A cost that cannot be read is not nothing.
+            // An unreadable cost is not zero.
             Some(_) => {
                 let fee = GasPriceOracle::getL1FeeCall::abi_decode_returns(&next());
                 Amount::new(fee.map_err(|_| ChainError::Undecodable("getL1Fee"))?)
@@ -226,7 +226,7 @@ impl Plan {
     }
 }
 
-/// What cannot be read counts as nothing: it lowers what we promise and never raises it.
+/// An unreadable amount counts as zero: it lowers what we promise and never raises it.
 fn amount(answer: &Bytes) -> Amount {
     if answer.len() == 32 { Amount::new(U256::from_be_slice(answer)) } else { Amount::ZERO }
 }

@@ -1,4 +1,4 @@
-//! The best way from one currency to another through at most two pools.
+//! The best route from one currency to another through at most two pools.
 //!
 //! Output grows with input, so the best two hops are the best first hop followed by the best second one: every pool on
 //! the way is asked once or twice, and combinations are not tried.
@@ -19,7 +19,7 @@ pub struct Routes<'a> {
     to: Address,
 }
 
-/// Of the same tokens among the same pools.
+/// Equal for the same tokens among the same pools.
 impl PartialEq for Routes<'_> {
     fn eq(&self, other: &Self) -> bool {
         (self.from, self.to) == (other.from, other.to) && std::ptr::eq(self.pools, other.pools)
@@ -35,14 +35,14 @@ impl Snapshot {
     }
 }
 
-/// A token, and where it stands among the tokens.
+/// A token, and its index among the tokens.
 #[derive(Clone, Copy)]
 struct Place {
     token: Address,
     at: usize,
 }
 
-/// A way and the amount at its far end.
+/// A route and the amount at its far end.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     amount: U256,
@@ -56,7 +56,7 @@ impl Exchange for Routes<'_> {
         let best = |from: Place, to: Place, input| {
             let pools = self.pools.between(from.at, to.at).iter();
             let offers = pools.filter_map(|pool| Some((pool.sell(from.token, input)?, pool)));
-            // Of equals, the first: fee tiers are in order.
+            // Of equal offers, the first: fee tiers are in order.
             offers.reduce(|best, offer| if offer.0 > best.0 { offer } else { best })
         };
         self.offer(input, best, |offer, best| offer > best, self.from, self.to)
@@ -74,7 +74,7 @@ impl Exchange for Routes<'_> {
 }
 
 impl<'a> Routes<'a> {
-    /// From the side whose amount is known, `near`, to the other.
+    /// The best offer from `near`, the side whose amount is known, to the other.
     fn offer(
         &self,
         amount: U256,
@@ -155,7 +155,7 @@ mod tests {
                 (&[token(1), token(2), token(3)][..], &[500, 500][..])
             );
         }
-        // The other way round it reads the other way round.
+        // In the opposite direction, the path is reversed.
         let back = market.exchange(token(3), token(1)).unwrap().buy(amount(1_000_000)).unwrap();
         assert_eq!(back.path.tokens(), [token(3), token(2), token(1)]);
     }

@@ -10,9 +10,9 @@ use domain::money::{Amount, Price};
 
 use crate::pools::Pools;
 
-/// The size of what a chain is asked the price of.
+/// The size of the sample whose data fee the chain is asked for.
 pub(crate) const SAMPLE_BYTES: usize = 256;
-/// What a signed transaction has beside its calldata.
+/// The bytes of a signed transaction beside its calldata.
 const SIGNED_BYTES: usize = 124;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,12 +37,12 @@ pub struct Quoted {
     pub max_age_secs: u64,
 }
 
-/// What the treasury holds of one token, and how much of it each wallet may move.
+/// The treasury's balance of one token, and the part of it that each wallet may move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenFunds {
     pub treasury: Amount,
     pub allowances: BTreeMap<Address, Amount>,
-    /// What the spend limiter may take from the treasury, and how much of that each wallet may spend.
+    /// The amount that the spend limiter may take from the treasury, and the part of it that each wallet may spend.
     pub spend_limiter: Amount,
     pub limits: BTreeMap<Address, Amount>,
 }
@@ -61,15 +61,15 @@ pub struct Snapshot {
     pub data_fee: Amount,
     /// By currency; zero is the native one.
     pub prices: BTreeMap<Address, Quoted>,
-    /// What pools say of tokens that have no feed, worked out once for all who ask.
+    /// Pool prices of tokens that have no feed, computed once for all readers.
     pub spots: BTreeMap<Address, Price>,
     /// Native balances of the wallets that pay.
     pub native: BTreeMap<Address, Amount>,
     pub tokens: BTreeMap<Address, TokenFunds>,
-    /// Those that are known exactly at this block, or none could be read at it and they are as they were a moment ago;
-    /// shared with the snapshot before where nothing happened to them.
+    /// The pools known exactly at this block; where none could be read at it, the pools as they were a moment ago.
+    /// Shared with the snapshot before where nothing happened to them.
     pub pools: Arc<Pools>,
-    /// When it reached us, by a clock that cannot be set.
+    /// The time it reached us, by a monotonic clock.
     pub received: Instant,
     pub max_age: Duration,
 }
@@ -80,12 +80,12 @@ impl Snapshot {
         if age > self.max_age { Err(MarketError::Stale { chain: self.chain, age }) } else { Ok(()) }
     }
 
-    /// Whether every pool there is was read at this block.
+    /// An error unless every known pool was read at this block.
     pub fn check_pools(&self) -> Result<(), MarketError> {
         if self.pools.is_partial() { Err(MarketError::NoPools { chain: self.chain }) } else { Ok(()) }
     }
 
-    /// What its feed says or, for a token without one, its pools.
+    /// The price by the currency's feed or, for a token without one, by its pools.
     pub fn price(&self, currency: Address) -> Result<Price, MarketError> {
         let price = self.feed(currency).or_else(|| self.spots.get(&currency).copied());
         let chain = self.chain;
@@ -100,36 +100,36 @@ impl Snapshot {
         (quoted.age_secs <= quoted.max_age_secs).then_some(quoted.price)
     }
 
-    /// Whether a feed prices it, now.
+    /// True when a feed prices the currency now.
     pub fn has_feed(&self, currency: Address) -> bool {
         self.feed(currency).is_some()
     }
 
-    /// What a unit of gas costs in a block like this one.
+    /// The price of a unit of gas in a block like this one.
     pub fn gas_price(&self) -> u128 {
         self.base_fee.saturating_add(self.tip)
     }
 
-    /// What a transaction that uses so much gas costs, with no more data than a transfer of tokens has.
+    /// The cost of a transaction that uses this much gas, with no more data than a token transfer has.
     pub fn cost(&self, gas: u64) -> Amount {
         self.cost_with_data(gas, 0)
     }
 
-    /// The same with so many bytes of calldata.
+    /// The same with this many bytes of calldata.
     pub fn cost_with_data(&self, gas: u64, calldata: usize) -> Amount {
         let gas = U256::from(self.gas_price()).saturating_mul(U256::from(gas));
         Amount::new(gas.saturating_add(self.data_fee_of(calldata).units()))
     }
 
-    /// What the chain charges for the data of a transaction with so many bytes of calldata: in proportion to what it
-    /// said for the sample, which compresses worse than calldata does.
+    /// The data fee of a transaction with this many bytes of calldata: in proportion to the chain's answer for the
+    /// sample, which compresses worse than calldata does.
     pub fn data_fee_of(&self, calldata: usize) -> Amount {
         let bytes = U256::from(calldata.saturating_add(SIGNED_BYTES).max(SAMPLE_BYTES));
         let fee = self.data_fee.units().saturating_mul(bytes);
         Amount::new(fee.div_ceil(U256::from(SAMPLE_BYTES)))
     }
 
-    /// What a transaction should offer to be mined soon: room for the base fee to double twice over, less a third.
+    /// The fee cap for a transaction to be mined soon: three times the base fee, and the tip.
     pub fn max_fee(&self) -> u128 {
         self.base_fee.saturating_mul(3).saturating_add(self.tip)
     }
@@ -155,7 +155,7 @@ impl Snapshot {
         funds.treasury.min(funds.spend_limiter).min(widest)
     }
 
-    /// All that the solver holds of a currency.
+    /// The solver's whole balance of a currency.
     pub fn held(&self, currency: Address) -> Amount {
         if currency == Address::ZERO {
             let sum = self.native.values().fold(U256::ZERO, |sum, held| sum.saturating_add(held.units()));
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         let mut snapshot = snapshot();
         assert_eq!(snapshot.cost_with_data(10, 100_000), amount(1_100), "only gas");
         snapshot.data_fee = amount(1_000);
-        // A transfer of tokens is what was asked about; anything shorter costs as much.
+        // The sample is the size of a token transfer; anything shorter costs as much.
         assert_eq!((snapshot.cost(10), snapshot.cost_with_data(10, 132)), (amount(2_100), amount(2_100)));
         assert_eq!(snapshot.data_fee_of(10 * SAMPLE_BYTES - SIGNED_BYTES), amount(10_000));
         assert_eq!(snapshot.data_fee_of(SAMPLE_BYTES - SIGNED_BYTES + 1), amount(1_004), "the fraction is charged");

@@ -1,6 +1,6 @@
-//! What a token without a feed is worth: the middle price of its deepest pool against a token that has one.
+//! The price of a token without a feed: the middle price of its deepest pool against a token that has one.
 //!
-//! For showing and for limits only: whoever trades in a block moves this price. What is paid out comes from quotes.
+//! For display and for limits only: any trade in a block moves this price. Payments are priced by quotes.
 
 use alloy::primitives::{Address, U256, Uint};
 use domain::money::{Amount, Price, UsdMicros};
@@ -11,12 +11,12 @@ use crate::snapshot::Snapshot;
 /// Holds a squared price, with 192 binary places, times a power of ten.
 type Wide = Uint<1024, 16>;
 
-/// Places a price is given with: more where it would have too few digits otherwise.
+/// Decimal places of a price: more where it would have too few digits otherwise.
 const PLACES: [u8; 3] = [18, 27, 36];
 const FEWEST_DIGITS: u128 = 1_000_000;
 
 impl Snapshot {
-    /// The same with all that its pools have to say about prices.
+    /// The same snapshot with the prices that its pools give.
     #[must_use]
     pub fn with_spots(self) -> Self {
         let tokens = self.pools.tokens().iter().map(|token| token.address);
@@ -46,14 +46,14 @@ impl Snapshot {
         converted(price, decimals, pool, token, ours.decimals)
     }
 
-    /// Whether there is nothing that could say what a currency is worth, now or later today.
+    /// True when nothing could price the currency, now or later today.
     pub(crate) fn is_unpriced(&self, currency: Address) -> bool {
         let place = self.pools.place(currency).filter(|_| self.pools.wrapped() != Some(currency));
         let fed = |place: usize| self.pools.tokens().get(place).is_some_and(|token| token.fed);
         !self.pools.is_partial() && place.is_some_and(|it| !fed(it) && self.pools.neighbours(it).is_empty())
     }
 
-    /// What a feed says of a currency: its own or, of the wrapped token, that of the native currency.
+    /// The feed price of a currency: its own or, for the wrapped token, that of the native currency.
     pub fn fed(&self, token: Address) -> Option<Price> {
         let wrapped = self.pools.wrapped() == Some(token) && !self.pools.token(token)?.fed;
         self.feed(if wrapped { Address::ZERO } else { token })
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_prices_is_told_from_what_is_not_priced_now() {
+    fn an_unpriceable_token_is_told_from_one_not_priced_now() {
         let market = market([10_u128.pow(21); 2]);
         let stale = Quoted { age_secs: 11, ..quoted(2) };
         let late = Snapshot { prices: [(token(2), stale), (Address::ZERO, stale)].into(), ..market.clone() };

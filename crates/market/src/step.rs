@@ -1,14 +1,14 @@
-//! One step of a swap: as far as one liquidity reaches, and no further than a given price.
+//! One step of a swap: as far as one liquidity range reaches, and no further than a given price.
 //!
-//! To the unit what the pool's contract computes, roundings included. Prices are square roots with 96 binary places.
-//! What would overflow there is none here.
+//! The result equals the pool contract's to the unit, roundings included. Prices are square roots with 96 binary
+//! places. An overflow there is none here.
 
 use alloy::primitives::{U256, U512};
 
 /// Fees are in millionths of the input.
 const WHOLE: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
 
-/// Which side of a trade is fixed.
+/// The side of a trade that is fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fixed {
     Input,
@@ -17,14 +17,14 @@ pub(crate) enum Fixed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Where the price ends up.
+    /// The price after the step.
     pub price: U256,
-    /// With the fee.
+    /// The input, fee included.
     pub input: U256,
     pub output: U256,
 }
 
-/// From a price towards another, with `left` of the fixed side still to trade.
+/// One step from a price towards another, with `left` of the fixed side still to trade.
 pub(crate) fn step(price: U256, target: U256, liquidity: u128, left: U256, fee: u32, fixed: Fixed) -> Option<Step> {
     let down = price >= target;
     let fee = U256::from(fee);
@@ -39,7 +39,7 @@ pub(crate) fn step(price: U256, target: U256, liquidity: u128, left: U256, fee: 
                 let input = whole.checked_add(mul_div_up(whole, fee, after_fee)?)?;
                 return Some(Step { price: end, input, output });
             }
-            // All of it is used; what the price did not move for is fee.
+            // The whole input is used; the part that did not move the price is fee.
             Some(Step { price: end, input: left, output })
         }
         Fixed::Output => {
@@ -53,7 +53,7 @@ pub(crate) fn step(price: U256, target: U256, liquidity: u128, left: U256, fee: 
     }
 }
 
-/// What moving the price costs, before the fee, rounded against the trader.
+/// The input that moves the price, before the fee, rounded against the trader.
 fn input(price: U256, end: U256, liquidity: u128, down: bool) -> Option<U256> {
     if down {
         let numerator: U256 = U256::from(liquidity) << 96;
@@ -65,7 +65,7 @@ fn input(price: U256, end: U256, liquidity: u128, down: bool) -> Option<U256> {
     }
 }
 
-/// What moving the price brings, rounded against the trader.
+/// The output of moving the price, rounded against the trader.
 fn output(price: U256, end: U256, liquidity: u128, down: bool) -> Option<U256> {
     if down {
         let product: U512 = U256::from(liquidity).widening_mul(price - end);
@@ -139,7 +139,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The cases of the contract's own test of this function: price, target, liquidity, left, fixed; price, input, output.
+    /// The cases of the contract's own test of this function: price, target, liquidity, left, fixed; price, input,
+    /// output.
     #[test]
     fn the_published_cases_come_out() {
         let one = U256::from(1) << 96;

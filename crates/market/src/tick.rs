@@ -6,13 +6,13 @@ pub(crate) const MAX_TICK: i32 = 887_272;
 pub(crate) const LOWEST_PRICE: U256 = uint!(4295128739_U256);
 pub(crate) const HIGHEST_PRICE: U256 = uint!(1461446703485210103287273052203988822378723970342_U256);
 
-/// A place where liquidity begins or ends.
+/// A price at which liquidity begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tick {
     pub index: i32,
-    /// What is added to the liquidity when the price rises across it.
+    /// The liquidity added when the price rises across the tick.
     pub net: i128,
-    /// Known beforehand: a swap looks at it as often as it passes.
+    /// Precomputed: a swap looks at it every time it passes.
     pub(crate) price: U256,
 }
 
@@ -51,7 +51,7 @@ const FACTORS: [u128; 20] = [
     0x48a170391f7dc42444e8fa2,
 ];
 
-/// For ticks of the grid. The products stay below 2^256: a factor has 128 bits, and the ratio at most 129.
+/// Valid for ticks of the grid. The products stay below 2^256: a factor has 128 bits, and the ratio at most 129.
 pub(crate) fn sqrt_price(tick: i32) -> U256 {
     let distance = tick.unsigned_abs();
     let mut ratio = U256::from(1) << 128;

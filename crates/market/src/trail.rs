@@ -1,6 +1,6 @@
-//! The last blocks and what each did to the ticks of pools, so that ticks read at one of them can be brought forward.
+//! The last blocks and their changes to the ticks of pools, so that ticks read at one of them can be brought forward.
 //!
-//! Blocks hang together by their parents' hashes. What is not on the trail was reorganised away, or is too long ago.
+//! Blocks are linked by their parents' hashes. A block that is not on the trail was reorganised away, or is too old.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,7 +8,7 @@ use alloy::primitives::{Address, B256};
 use evm::pools::TickChanges;
 use evm::{ChainError, Head, Nodes};
 
-/// Blocks kept: as long as the first reading of all ticks may take.
+/// Blocks kept: as many as the first reading of all ticks may take.
 const MAX_BLOCKS: usize = 256;
 
 /// Heads that may be missed between two; after more, all ticks are read again.
@@ -19,7 +19,7 @@ pub(crate) struct Trail {
     blocks: VecDeque<TickChanges>,
 }
 
-/// How a head follows from the trail.
+/// The way from the trail to a head.
 #[derive(Debug)]
 pub(crate) struct Growth {
     head: Head,
@@ -67,8 +67,8 @@ impl Trail {
         self.blocks.iter().any(|block| block.head.hash == hash)
     }
 
-    /// The ticks of a pool that may have changed since a block. None when that cannot be told: the block is gone, or
-    /// a node hinted at changes that it did not show.
+    /// The ticks of a pool that may have changed since a block. None when that cannot be told: the block is gone, or a
+    /// node hinted at changes that it did not show.
     pub fn since(&self, hash: B256, pool: Address) -> Option<BTreeSet<i32>> {
         let mut blocks = self.blocks.iter().skip_while(|block| block.head.hash != hash);
         blocks.next()?;
@@ -120,7 +120,7 @@ mod tests {
         let trail = grown(2, vec![block(33, &[40])]);
         assert_eq!(trail.since(B256::repeat_byte(3), POOL), None);
         assert_eq!(trail.since(B256::repeat_byte(2), POOL), Some([40].into()));
-        // So is one above a chain that went back.
+        // So is a block above a chain that went back.
         assert_eq!(grown(2, vec![]).since(B256::repeat_byte(3), POOL), None);
     }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow_starts_anew() {
+    fn a_head_that_does_not_follow_restarts_the_trail() {
         let mut trail = trail();
         trail.grow(Growth { head: block(9, &[]).head, follows: None });
         assert_eq!(trail.since(B256::repeat_byte(3), POOL), None);

@@ -202,7 +202,7 @@ async fn deposits_carry_the_public_topics() {
     assert_eq!(log.data().data, (user.address, token, amount, id).abi_encode());
 }
 
-/// Tokens of the treasury and native of the filler in one transaction, which names its order.
+/// Tokens of the treasury and native currency of the filler in one transaction, which names its order.
 #[tokio::test]
 async fn a_filler_pays_through_the_spend_limiter() {
     let chain = Devnet::shared().await.chain("arbitrum");
@@ -247,7 +247,7 @@ async fn a_filler_pays_through_the_spend_limiter() {
     assert_eq!(chain.balance(Address::ZERO, recipient).await.unwrap(), top_up);
     let left = limitCall { treasury: treasury.address, filler: filler.address, token: usdc };
     assert_eq!(chain.read(spend_limiter, &left).await.unwrap(), limit - amount);
-    // Others may not, and the filler no more than is left.
+    // Other accounts may not spend, and the filler no more than is left.
     let stranger = chain.fresh_user().await.unwrap();
     assert!(chain.send(stranger.private_key, spend_limiter, top_up, spend(amount)).await.is_err());
     assert!(chain.send(filler.private_key, spend_limiter, top_up, spend(limit)).await.is_err());
@@ -275,7 +275,7 @@ async fn code_and_time_can_be_set() {
     let before = time().await;
     chain.advance_time(Duration::from_secs(3600)).await.unwrap();
     assert!(time().await >= before + U256::from(3600));
-    // Refuses whatever is sent to it.
+    // A contract that refuses every call.
     let grumpy = Address::repeat_byte(0x99);
     chain.set_code(grumpy, Bytes::from_static(&[0xfe])).await.unwrap();
     let user = chain.fresh_user().await.unwrap();
@@ -292,7 +292,7 @@ async fn a_price_can_be_set() {
     assert!(chain.set_price("TAIL", 1).await.is_err());
 }
 
-/// Many at once, from many senders: what automatic mining would stall on.
+/// Many transactions at once, from many senders: automatic mining would stall on them.
 #[tokio::test]
 async fn a_burst_is_mined() {
     let chain = Devnet::shared().await.chain("arbitrum");
@@ -332,7 +332,7 @@ async fn a_burst_is_mined() {
     assert_eq!(chain.balance(Address::ZERO, to).await.unwrap(), U256::from(10 * per_sender));
 }
 
-/// A chain that is left running must not fill the disk, nor forget what a reorg or a look at the final block needs.
+/// A chain left running must not fill the disk, nor forget states that a reorg or a read at the final block needs.
 #[tokio::test]
 async fn a_chain_keeps_its_last_states_and_writes_none() {
     let dir = devnet::scratch("causeway-states-").unwrap();

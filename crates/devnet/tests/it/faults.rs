@@ -1,4 +1,4 @@
-//! Each test has a proxy of its own before a chain all share.
+//! Faults of the proxy. Each test has a proxy of its own in front of a chain that all share.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// For what must not happen; long enough that it would have.
+/// The wait for something that must not happen; long enough that it would have.
 const A_WHILE: Duration = Duration::from_millis(700);
 
 async fn proxy() -> (&'static Chain, FaultProxy) {

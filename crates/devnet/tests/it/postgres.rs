@@ -25,7 +25,7 @@ async fn databases_are_apart_and_can_be_copied() {
 #[tokio::test]
 async fn a_folder_keeps_its_data() {
     if std::env::var_os("CAUSEWAY_TEST_POSTGRES_URL").is_some() {
-        // A server that is not ours keeps its own.
+        // A server that is not ours keeps its own data.
         return;
     }
     let dir = tempfile::tempdir().unwrap();

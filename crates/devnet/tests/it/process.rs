@@ -1,4 +1,4 @@
-//! What happens to our children when we are killed without a chance to clean up.
+//! Child processes end when we are killed without a chance to clean up.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn children_die_with_a_killed_parent() {
     assert!(ports.iter().all(|port| is_listening(*port)));
     kill(Pid::from_raw(parent.id().cast_signed()), Signal::SIGKILL).unwrap();
     parent.wait().unwrap();
-    // Bounded by the test runner; what matters is that it comes.
+    // Bounded by the test runner; it only matters that the end comes.
     while ports.iter().any(|port| is_listening(*port)) {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -10,7 +10,7 @@ fn options() -> Options {
 
 #[tokio::test]
 async fn a_second_start_loads_the_template() {
-    // Whoever comes first deploys.
+    // The first one to start deploys.
     Devnet::shared().await;
     let second = Devnet::start(options()).await.unwrap();
     assert!(second.from_template);
@@ -65,7 +65,7 @@ async fn a_chain_can_be_stopped_and_reorganised() {
     let mined = chain.receipt(hash).await.unwrap();
     let raw = chain.rpc("eth_getRawTransactionByHash", json!([hash])).await.unwrap();
 
-    // Away with it, then back in another block.
+    // The transaction is reorganised away, then back in another block.
     chain.reorg(3, &[]).await.unwrap();
     assert_eq!(chain.block_number().await.unwrap(), head + 5);
     assert_eq!(chain.balance(Address::ZERO, to).await.unwrap(), U256::ZERO);

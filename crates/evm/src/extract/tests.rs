@@ -111,7 +111,7 @@ fn a_transfer_inside_a_bundle_names_its_order_at_any_offset() {
 #[test]
 fn calldata_that_is_not_this_transfer_names_nothing() {
     let shifted: Vec<u8> = {
-        // The pattern at half a byte: hex digits would match, bytes must not.
+        // The pattern shifted by half a byte: hex digits would match, bytes must not.
         let digits = format!("0{}0", alloy::primitives::hex::encode(implicit(250, ID)));
         alloy::primitives::hex::decode(digits).unwrap()
     };
@@ -217,7 +217,7 @@ fn transfers_that_bring_no_money_are_not_deposits() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn contradictory_logs_are_refused() {
     let watch = Watch::new(DEPOSITORY, []);
     let mut stray = transfer(TOKEN, PAYER, 250, 0);
     stray.transaction_hash = Some(B256::repeat_byte(1));

@@ -60,7 +60,7 @@ fn the_published_vectors_hold() {
         let input: Bytes = hex::decode(case["input"].as_str().unwrap()).unwrap().into();
         let to = address(&case["to"]);
         let value: U256 = case["value"].as_str().unwrap().parse().unwrap();
-        // What a token does with the call: it moves the amount to whom the low 20 bytes name.
+        // A token answers the call by moving the amount to the address in the low 20 bytes.
         let moved = (to != funding.solver).then(|| {
             let to_whom = Address::from_slice(&input[16..36]);
             let topics = vec![TRANSFER, sender.into_word(), to_whom.into_word()];
@@ -103,7 +103,7 @@ fn a_wallet_may_wrap_the_transfer_in_other_calls() {
 }
 
 #[test]
-fn what_could_mean_two_things_is_credited_to_nobody() {
+fn an_ambiguous_transfer_is_credited_to_nobody() {
     let bundle = Address::repeat_byte(0x5a);
     let one = [log(TOKEN, PAYER, SOLVER, 100, 0)];
     let input = |calls: &[Vec<u8>]| [&[0xff; 9], &calls.concat()[..]].concat();
@@ -144,8 +144,8 @@ fn other_forms_are_credited_to_nobody() {
 }
 
 #[test]
-fn what_we_send_ourselves_is_nobody_s_funding() {
-    // Whoever executes one of our payouts chooses what stands around the call.
+fn our_own_transfers_are_nobody_s_funding() {
+    // The executor of one of our payouts chooses the calldata around the call.
     let payout = [vec![0xee; 40], tagged(100, ACCOUNT)].concat();
     let logs = [log(TOKEN, WALLET, SOLVER, 100, 0)];
     assert_eq!(seen(&funding(), tx(Address::repeat_byte(0xdd), 0, payout), &logs), []);
@@ -153,7 +153,8 @@ fn what_we_send_ourselves_is_nobody_s_funding() {
     assert_eq!(seen(&funding(), native, &[]), []);
 }
 
-/// We move tokens to the treasury by transactions that anybody may send, with a tag of their own around or behind the call.
+/// We move tokens to the treasury by transactions that anybody may send, with a tag of their own around or behind the
+/// call.
 #[test]
 fn nobody_is_credited_with_what_somebody_else_moved() {
     let (relay, pool) = (Address::repeat_byte(0x3e), Address::repeat_byte(0x9d));
@@ -173,7 +174,7 @@ fn nobody_is_credited_with_what_somebody_else_moved() {
             assert_eq!((receipt.account, receipt.sender), (Err(reason), from), "{what}");
         }
     }
-    // Nobody named, and itself named: neither of them lets a caller choose.
+    // A tag that names nobody, and one that names the source itself: neither lets a caller choose.
     for named in [Address::ZERO, SAFE] {
         assert_eq!(
             account(tx(SAFE, 0, nested(named)), &[log(TOKEN, SAFE, SOLVER, 100, 0)]),
@@ -186,7 +187,7 @@ fn nobody_is_credited_with_what_somebody_else_moved() {
 }
 
 #[test]
-fn whoever_pays_may_name_an_account() {
+fn the_payer_may_name_an_account() {
     let (bundler, smart_wallet) = (Address::repeat_byte(0x3e), Address::repeat_byte(0x5a));
     let nested = |account| [vec![0xee; 40], tagged(100, account)].concat();
     let from_wallet = [log(TOKEN, smart_wallet, SOLVER, 100, 0)];
@@ -201,7 +202,7 @@ fn whoever_pays_may_name_an_account() {
 }
 
 #[test]
-fn elsewhere_only_what_was_meant_is_reported() {
+fn elsewhere_only_tagged_transfers_are_reported() {
     let elsewhere = Funding { here: false, ..funding() };
     let transfer = || [log(TOKEN, PAYER, SOLVER, 100, 0)];
     let meant = seen(&elsewhere, tx(TOKEN, 0, tagged(100, ACCOUNT)), &transfer());

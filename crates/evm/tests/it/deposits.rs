@@ -33,7 +33,7 @@ impl Story {
         self.send(self.token, 0, calldata::approve(spender, U256::from(amount))).await;
     }
 
-    /// What is found of the transaction in its block.
+    /// The deposits of the transaction, as found in its block.
     async fn found(&self, receipt: &TransactionReceipt) -> Vec<SeenDeposit> {
         let nodes = nodes(self.chain, vec![endpoint(self.chain)]);
         let hash = receipt.block_hash.unwrap();

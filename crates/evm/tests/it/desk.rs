@@ -1,4 +1,4 @@
-//! What the tests of trades share: a real DEX whose prices stand still while one test has its turn.
+//! Shared helpers of the trade tests: a real DEX whose prices stand still while one test has its turn.
 
 use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, Bytes, U256};
@@ -105,7 +105,7 @@ impl Desk {
         Trade { path, native_in: *native_in, native_out: *native_out, bound, dex, wrapped }
     }
 
-    /// A trade of all that input, and what it brings to the unit.
+    /// A trade of all that input, and its output to the unit.
     pub async fn sell<'a>(&self, route: &'a Route, input: U256) -> (Trade<'a>, U256) {
         let call = Quoter::quoteExactInputCall { path: packed(&route.path, false), amountIn: input };
         let output = match route.path.is_wrapping() {
@@ -115,7 +115,7 @@ impl Desk {
         (self.trade(route, Bound::ExactInput { input, least_output: output }), output)
     }
 
-    /// A trade for all that output which may cost a fiftieth more than it does, and what it costs to the unit.
+    /// A trade for all that output which may cost a fiftieth more than it does, and its cost to the unit.
     pub async fn buy<'a>(&self, route: &'a Route, output: U256) -> (Trade<'a>, U256) {
         let call = Quoter::quoteExactOutputCall { path: packed(&route.path, true), amountOut: output };
         let input = match route.path.is_wrapping() {
@@ -169,7 +169,7 @@ impl Desk {
         self.try_send(message).await.unwrap()
     }
 
-    /// Fails if it would revert.
+    /// Fails if the transaction would revert.
     pub async fn try_send(&self, message: &Message) -> Result<TransactionReceipt, String> {
         let Message { to, value, data } = message.clone();
         let sent = self.chain.send(self.sender.private_key, to, value, data).await;
@@ -205,7 +205,7 @@ impl Desk {
         sent.into_iter().find(|sent| sent.hash == receipt.transaction_hash).expect("our transaction is among ours")
     }
 
-    /// Whatever stays in a contract on the way belongs to the next caller.
+    /// Funds left in a contract on the way belong to the next caller.
     pub async fn assert_nothing_is_left(&self) {
         let contracts = &self.chain.contracts;
         for place in [contracts.router, contracts.approval_proxy, contracts.spend_limiter, contracts.swap_router] {

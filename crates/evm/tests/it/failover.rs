@@ -49,7 +49,7 @@ async fn an_endpoint_that_failed_is_asked_last() {
 async fn a_silent_endpoint_is_overtaken_by_the_next() {
     let (silent, good) = (Scripted::start(|_, _| Reply::Silence).await, rich().await);
     let nodes = nodes(&[&silent, &good], Duration::from_secs(2));
-    // The answer comes from the second while the first still has three quarters of its time, and counts against it.
+    // The second answers while the first still has three quarters of its time, which counts against the first.
     assert_eq!(nodes.balance(WHO, At::Latest).await.unwrap(), U256::from(100));
     assert_eq!(nodes.health()[0].failures_in_a_row, 1);
     nodes.balance(WHO, At::Latest).await.unwrap();

@@ -79,7 +79,7 @@ async fn a_transaction_arrives_though_one_endpoint_refuses_or_swallows_it() {
         let nodes = nodes(chain);
         let tx = signer(&wallet).sign(&fields(chain, 0, user_of(fresh_id()), 3, calldata::native_fill(fresh_id())));
         let sent = nodes.send_raw(&tx.bytes, |_| ()).await;
-        // The second is not waited for where the first is content; that it arrives shows below.
+        // The second is not waited for where the first accepts; that the transaction arrives shows below.
         let taken = matches!(sent.outcomes[1], SendOutcome::Accepted);
         assert!(taken || (fault.drop_sends && matches!(sent.outcomes[1], SendOutcome::Unanswered)), "{sent:?}");
         assert_eq!(sent.outcomes[0].is_held(), fault.drop_sends, "{sent:?}");

@@ -38,7 +38,7 @@ impl Story {
         }
     }
 
-    /// Lets the sender spend so much of the treasury.
+    /// Lets the sender spend this much of the treasury's tokens.
     async fn spend_limiter(&self, symbol: &str, amount: U256) -> FromSpendLimiter {
         let (chain, treasury) = (self.desk.chain, &Devnet::shared().await.keys.treasury);
         let (spend_limiter, token) = (chain.contracts.spend_limiter, self.desk.token(symbol));
@@ -61,7 +61,7 @@ impl Story {
         sent.paid(currency, recipient, self.desk.chain.contracts.router)
     }
 
-    /// The evidence and the balance of someone who had nothing agree.
+    /// The evidence agrees with the balance of a recipient who had nothing.
     async fn assert_paid(&self, sent: &SentTx, currency: Address, amount: U256) {
         assert_eq!(self.paid(sent, currency, self.recipient), amount);
         assert_eq!(self.desk.balance(currency, self.recipient).await, amount);

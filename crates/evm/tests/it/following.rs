@@ -1,4 +1,4 @@
-//! Heads of a real chain: pushed, asked for, and replaced.
+//! Heads of a real chain: pushed, polled, and replaced.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn advance(chain: &Chain, heads: &mut watch::Receiver<Option<Head>>) -> He
 #[tokio::test]
 async fn heads_are_pushed() {
     let (_turn, chain) = disturbed().await;
-    // Asking is so rare here that only the websocket can bring the news.
+    // Polling is so rare here that only the websocket can bring the news.
     let nodes = nodes(chain, vec![endpoint(chain)]).poll_every(Duration::from_secs(3_600));
     let mut heads = nodes.heads();
     until("subscribed", &nodes, |nodes| nodes.health()[0].subscribed).await;
@@ -78,7 +78,7 @@ async fn a_websocket_that_goes_silent_is_given_up() {
     let nodes = nodes(chain, vec![silent]);
     let mut heads = nodes.heads();
     until("subscribed", &nodes, |nodes| nodes.health()[0].subscribed).await;
-    // The socket stays open and says nothing, while blocks go on.
+    // The socket stays open and sends nothing, while blocks go on.
     chain.faults.set(Fault { stall: true, ..Fault::default() });
     advance(chain, &mut heads).await;
     until("given up", &nodes, |nodes| !nodes.health()[0].subscribed).await;

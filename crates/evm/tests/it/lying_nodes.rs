@@ -138,7 +138,7 @@ async fn logs_the_header_hints_at_are_asked_for_again() {
     .await;
     let block = nodes(&[&late], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
     assert_eq!(block.deposits.len(), 1);
-    // Two questions at once, and the one whose answer was in doubt again.
+    // Two requests at once, and one more for the answer that was in doubt.
     assert_eq!(late.asked("eth_getLogs"), 3);
 }
 
@@ -160,7 +160,7 @@ async fn a_block_that_seems_to_lack_logs_is_compared_with_another_endpoint() {
     let found = nodes(&[&hides, &knows], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
     assert_eq!(found.deposits.len(), 1);
 
-    // The hint is often wrong: when nobody has such logs, or nobody else answers, there are none.
+    // The hint is often a false positive: when nobody has such logs, or nobody else answers, there are none.
     let agrees = Scripted::start(move |method, _| hinting(method)).await;
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
     let found = nodes(&[&hides, &agrees, &dead], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
@@ -187,7 +187,7 @@ async fn a_rescan_finds_what_one_node_hides_and_asks_for_less_when_told() {
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
     let nodes = nodes(&[&hides, &knows, &dead], PATIENT);
     assert_eq!(nodes.blocks_with_deposits(1, 2_000, &watch()).await.unwrap(), [(9, hash(BLOCK))]);
-    // Two refusals on the way from 1,000 blocks to 250, then eight pieces, each with two questions.
+    // Two refusals on the way from 1,000 blocks to 250, then eight pieces, each with two requests.
     assert!((18..=20).contains(&knows.asked("eth_getLogs")), "{}", knows.asked("eth_getLogs"));
     assert_eq!(nodes.blocks_with_deposits(10, 20, &watch()).await.unwrap(), []);
 }
@@ -201,7 +201,7 @@ async fn a_rescan_needs_another_node_where_there_is_one() {
     let hides = Scripted::start(|_, _| result(json!([]))).await;
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
     let knows = Scripted::start(honest).await;
-    // What the one that answers does not show proves nothing.
+    // A single node that answers and shows nothing proves nothing.
     assert!(nodes(&[&hides, &dead], PATIENT).rescan_range(1, 20, &watch()).await.is_err());
     assert_eq!(nodes(&[&hides], PATIENT).rescan_range(1, 20, &watch()).await.unwrap(), []);
     let both = nodes(&[&hides, &knows], PATIENT);
@@ -238,6 +238,6 @@ async fn a_rescan_needs_another_node_where_there_is_one() {
     assert_eq!((block.deposits.agreed.len(), block.deposits.doubtful.len()), (0, 2));
     let block = late(&[&exaggerates, &knows, &knows_too]).await.unwrap().unwrap();
     assert_eq!(block.deposits.agreed.iter().map(|it| it.amount).collect::<Vec<_>>(), [U256::from(1_000)]);
-    // Whom nobody can gainsay because the others are away is asked again later.
+    // A node that nobody can contradict, because the others are down, is asked again later.
     assert!(late(&[&dead, &knows]).await.is_err());
 }

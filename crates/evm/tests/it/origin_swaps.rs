@@ -99,7 +99,7 @@ async fn wrapping_and_unwrapping_before_the_deposit() {
 
     desk.chain.set_token_balance(desk.token("WETH"), desk.sender.address, units(5, 18)).await.unwrap();
     desk.approve_proxy("WETH", units(3, 18)).await;
-    // A fiftieth more than is needed is taken along, and comes back.
+    // A fiftieth more than needed is sent along, and comes back.
     let receipt = swap(&desk, &desk.buy(&unwrap, amount).await.0).await;
     assert_deposited(&desk, &receipt, NATIVE, amount).await;
     assert_eq!(desk.balance(desk.token("WETH"), desk.sender.address).await, units(3, 18));
@@ -112,7 +112,7 @@ async fn a_price_that_moved_too_far_stops_everything() {
     let (trade, _) = desk.sell(&route, units(1, 18)).await;
     let first = desk.entry.same_chain_swap(&trade, None, desk.sender.address, user, desk.request);
     desk.send(&first).await;
-    // The first one has moved it.
+    // The first swap has moved the price.
     let error = desk.try_send(&first).await.unwrap_err();
     assert!(error.contains("Too little received"), "{error}");
 }

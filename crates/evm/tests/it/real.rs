@@ -1,4 +1,4 @@
-//! What the tests on real chains share. Each story has a chain of its own, because some stop or rewrite theirs.
+//! Shared helpers of the tests on real chains. Each story has a chain of its own, because some stop or rewrite theirs.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub async fn chain(name: &str) -> &'static Chain {
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// The chain that tests may stop, rewrite and lie about, one at a time; whatever the last one left behind is undone.
+/// The chain that tests may stop, rewrite and lie about, one at a time; the leftovers of the last test are undone.
 pub async fn disturbed() -> (MutexGuard<'static, ()>, &'static Chain) {
     let turn = TURN.lock().await;
     let chain = chain("arbitrum").await;

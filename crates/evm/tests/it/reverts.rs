@@ -1,4 +1,4 @@
-//! Why a mined transaction failed, heard from nodes that offer traces and from nodes that do not.
+//! The reasons why mined transactions failed, from nodes that offer traces and from nodes that do not.
 
 use alloy::primitives::{Address, Bytes, U256, hex};
 use alloy::sol_types::{Panic, Revert as Sentence, SolError};
@@ -57,12 +57,12 @@ async fn a_failure_is_explained_with_and_without_traces() {
 }
 
 #[tokio::test]
-async fn what_fails_because_of_its_own_block_is_explained_by_the_state_after_it() {
+async fn a_failure_caused_by_its_own_block_is_explained_by_the_state_after_it() {
     let (_turn, chain) = disturbed().await;
     let plain = nodes(chain, vec![second_endpoint(chain)]);
     chain.faults.set(Fault { no_extras: true, ..Fault::default() });
     // Reverts if its first slot is set, and sets it otherwise: of two calls in one block the second fails, and would
-    // not have on the state before.
+    // not have failed on the state before.
     let to = Address::from_slice(&fresh_id()[12..]);
     chain.set_code(to, hex!("5f54156012576355aa55aa5f526004601cfd5b60015f5500").into()).await.unwrap();
     let user = chain.fresh_user().await.unwrap();

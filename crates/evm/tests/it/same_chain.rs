@@ -1,4 +1,4 @@
-//! Requests within one chain, made on a real one: trades, wrapping and sends, with the request named in each.
+//! Same-chain requests on a real chain: trades, wrapping and sends, with the request named in each.
 
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::rpc::types::TransactionReceipt;
@@ -81,7 +81,7 @@ async fn a_recipient_whose_address_means_something_to_the_dex_is_paid_all_the_sa
     }
 }
 
-/// Anyone can make the router approve anyone, for good. Such a recipient is called while the router pays it.
+/// Anyone can make the router approve anyone, permanently. Such a recipient is called while the router pays it.
 #[tokio::test]
 async fn a_recipient_whom_the_router_has_approved_cannot_take_what_is_unspent() {
     let desk = Desk::open().await;
@@ -102,7 +102,7 @@ async fn a_recipient_whom_the_router_has_approved_cannot_take_what_is_unspent() 
     assert_eq!(desk.balance(token, desk.sender.address).await, units(10_000, 6) - input);
 }
 
-/// A contract that makes one call, of at most 255 bytes, whenever it is called, and does not mind if that fails.
+/// A contract that makes one call, of at most 255 bytes, whenever it is called, and ignores its failure.
 fn calls_when_paid(target: Address, data: &[u8]) -> Bytes {
     let length = u8::try_from(data.len()).unwrap();
     // Copies the data from behind the code to memory, then calls with it: 7 + 10 + 21 + 3 bytes.
@@ -111,9 +111,9 @@ fn calls_when_paid(target: Address, data: &[u8]) -> Bytes {
     [&copy[..], &arguments, &[0x73], target.as_slice(), &[0x5a, 0xf1, 0x00], data].concat().into()
 }
 
-/// With a bound this loose nobody else would give the rest back either.
+/// With a bound this loose, nobody else would return the rest either.
 #[tokio::test]
-async fn what_a_pool_that_ran_dry_did_not_take_comes_back() {
+async fn input_that_a_dry_pool_did_not_take_comes_back() {
     let desk = Desk::open().await;
     let (weth, dai) = (desk.token("WETH"), desk.token("DAI"));
     let pool = desk.open_shallow_pool(weth, dai, units(1, 18)).await;

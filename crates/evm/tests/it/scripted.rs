@@ -56,12 +56,12 @@ impl Scripted {
         Self { url, asked }
     }
 
-    /// How often a method was asked for.
+    /// The number of requests for a method.
     pub fn asked(&self, method: &str) -> usize {
         self.asked.lock().unwrap().get(method).copied().unwrap_or(0)
     }
 
-    /// Returns once a method has been asked for so often.
+    /// Returns once a method has been asked for that many times.
     pub async fn until_asked(&self, method: &str, times: usize) {
         let waiting = async {
             while self.asked(method) < times {
@@ -93,7 +93,7 @@ pub fn nodes(scripted: &[&Scripted], timeout: Duration) -> Nodes {
     Nodes::new(CHAIN, endpoints, timeout).unwrap()
 }
 
-/// Long enough for a busy machine; whoever tests a timeout chooses a short one.
+/// Long enough for a busy machine; a test of a timeout chooses a short one.
 pub const PATIENT: Duration = Duration::from_secs(20);
 
 pub fn hash(byte: u8) -> B256 {

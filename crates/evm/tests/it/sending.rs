@@ -48,7 +48,7 @@ async fn a_refusal_by_all_is_the_answer() {
 async fn a_silent_endpoint_does_not_hold_up_the_lane() {
     let (accepts, silent) =
         (Scripted::start(|_, _| result(hash(1))).await, Scripted::start(|_, _| Reply::Silence).await);
-    // The timeout is far away: returning at all shows that it was not waited for.
+    // The timeout is far away: returning at all shows that the silent endpoint was not waited for.
     let nodes = nodes(&[&silent, &accepts], Duration::from_secs(3_600));
     let mut first = None;
     let sent =
@@ -65,7 +65,7 @@ async fn a_send_goes_on_when_its_caller_hangs_up() {
     {
         let send = nodes.send_raw(RAW, |_| ());
         tokio::pin!(send);
-        // One look is enough to have started it; then the caller is gone.
+        // One poll is enough to start the send; then the caller is gone.
         assert!(futures::poll!(&mut send).is_pending());
     }
     one.until_asked(SEND, 1).await;

@@ -1,4 +1,4 @@
-//! Our own wallets on a real chain: signing, sending, and what comes of it.
+//! Our own wallets on a real chain: signing, sending, and the outcome.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
@@ -42,7 +42,7 @@ async fn a_native_payment_is_found_with_its_receipt() {
     let found = mined(chain, &nodes, &tx, wallet.address).await;
     assert_eq!((found.from, found.nonce, found.to, found.success), (wallet.address, 0, Some(RECIPIENT), true));
     assert_eq!((found.id(), found.paid(Address::ZERO, RECIPIENT, chain.contracts.router)), (Some(id), U256::from(777)));
-    // The id is all of its data, and a byte of zero is the cheaper one.
+    // The id is the whole calldata, and a zero byte is the cheaper one.
     let data: u64 = id.iter().map(|byte| if *byte == 0 { 10 } else { 40 }).sum();
     assert!(found.gas_used == 21_000 + data && found.effective_gas_price > 0, "{found:?}");
     assert_eq!(found.fee, U256::from(found.gas_used) * U256::from(found.effective_gas_price));
@@ -88,11 +88,11 @@ async fn a_token_payment_comes_from_the_treasury_and_one_too_large_reverts() {
 async fn sending_again_is_harmless_and_says_why() {
     let (chain, wallet, nodes) = story().await;
     let tx = payment(chain, &wallet, 1, 1, fresh_id());
-    // The nonce before it is missing, so it waits; two endpoints of one node, of which one is first.
+    // The nonce before it is missing, so it waits; the two endpoints are one node, and one of them is first.
     let sent = nodes.send_raw(&tx.bytes, |_| ()).await;
     let accepted = sent.outcomes.iter().filter(|it| matches!(it, SendOutcome::Accepted)).count();
     assert!(sent.is_held() && accepted == 1, "{sent:?}");
-    // One that takes its time is not waited for; it is asked again.
+    // A slow endpoint is not waited for; it is asked again.
     let mut again = nodes.send_raw(&tx.bytes, |_| ()).await;
     for _ in 0..20 {
         if !again.outcomes.iter().any(|it| matches!(it, SendOutcome::Unanswered)) {

@@ -24,12 +24,12 @@ async fn a_pool_that_was_lied_about_is_found_out() {
         let ticks: Arc<[_]> = pool.ticks().iter().map(|tick| Tick::new(tick.index, tick.net * 2).unwrap()).collect();
         let lie = Pool::new(*pool.key(), pool.sqrt_price(), pool.tick(), pool.liquidity() * 2, ticks).unwrap();
         let mismatch = compare_all_ways(&mirrored.nodes, quoter, snapshot.hash, &lie).await.unwrap().unwrap();
-        // What is not there to be bought is refused.
+        // The chain refuses to sell liquidity that is not there.
         assert!(mismatch.theirs != Some(mismatch.ours));
     }
 }
 
-/// Anyone can open a position at every tick of a pool; the others must not suffer from it.
+/// Anyone can open a position at every tick of a pool; the other pools must not suffer from it.
 #[tokio::test]
 async fn a_pool_with_too_many_ticks_is_left_out_and_the_others_load() {
     let devnet = own_devnet().await;
@@ -50,7 +50,7 @@ async fn a_pool_with_too_many_ticks_is_left_out_and_the_others_load() {
     let middle = pool.tick().div_euclid(spacing) * spacing;
     trader.mint(pool, middle + 45 * spacing, middle + 61 * spacing, 5).await;
 
-    // For one who watched it happen, and for one who reads them all anew.
+    // For a mirror that watched it happen, and for one that reads all pools afresh.
     for mirrored in [watching, bounded()] {
         let rest = |seen: &Arc<Snapshot>| seen.check_pools().is_ok() && seen.pools.all().len() == POOLS - 1;
         let left = until("the rest of the pools", || mirrored.latest().filter(rest)).await;
@@ -58,7 +58,7 @@ async fn a_pool_with_too_many_ticks_is_left_out_and_the_others_load() {
     }
 }
 
-/// Where the contract keeps a tick: slot 5 holds the map, and a tick begins with its two liquidities.
+/// The storage slot of a tick: slot 5 holds the map, and a tick begins with its two liquidities.
 fn place(tick: i32) -> B256 {
     keccak256((alloy::primitives::I256::try_from(tick).unwrap(), U256::from(5)).abi_encode())
 }
@@ -72,13 +72,13 @@ async fn a_pool_that_changes_without_a_word_is_dropped() {
     let snapshot = mirrored.now().await;
     for pool in snapshot.pools.all() {
         for tick in pool.ticks().iter() {
-            // What begins here is left, and does nothing any more when the price crosses it.
+            // The tick stays initialized, and no longer changes the liquidity when the price crosses it.
             let silenced = B256::from(U256::from(1));
             let at = (pool.key().address, place(tick.index), silenced);
             chain.rpc::<bool>("anvil_setStorageAt", at).await.unwrap();
         }
     }
-    // Which pool is looked at, and how far, is left to chance: from block to block.
+    // Chance decides which pool is sampled, and how far, from block to block.
     let mut lost = None;
     for _ in 0..800 {
         let seen = ahead(&mirrored).await;
@@ -88,7 +88,7 @@ async fn a_pool_that_changes_without_a_word_is_dropped() {
         }
     }
     let lost = lost.expect("somebody notices");
-    // Not for a moment only, and the others go on.
+    // The pool stays out, and the others go on.
     for _ in 0..5 {
         let seen = ahead(&mirrored).await;
         assert!(!seen.pools.all().is_empty());

@@ -53,7 +53,7 @@ async fn snapshots_follow_swaps_and_liquidity() {
     assert_ne!(mirrored.pool(&swapped, "WETH", "USDC", 500).sqrt_price(), pool.sqrt_price());
     compare(&mirrored, &swapped, 3, 1).await;
 
-    // Around the price, and away from it, where only the ticks tell.
+    // Liquidity around the price, and away from it, where only the ticks tell.
     let around = trader.mint(pool, middle - 30 * spacing, middle + 33 * spacing, 10).await;
     let minted = mirrored.now().await;
     assert!(
@@ -67,7 +67,7 @@ async fn snapshots_follow_swaps_and_liquidity() {
     assert_eq!(ticks(&with_both), ticks(&minted) + 2);
     compare(&mirrored, &with_both, 3, 3).await;
 
-    // A part, then another and the rest: a tick that nothing begins at is no tick.
+    // A part is burnt, then another position whole: a tick at which nothing begins is no tick.
     trader.burn(&apart, 3).await;
     let partly = mirrored.now().await;
     compare(&mirrored, &partly, 3, 4).await;

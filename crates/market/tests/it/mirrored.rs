@@ -1,4 +1,4 @@
-//! A chain of the devnet, its snapshots, and what its quoter says at the same block.
+//! A chain of the devnet, its snapshots, and its quoter's answers at the same block.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use evm::{At, Endpoint, Nodes};
 use market::{Dex, Feed, MAX_TICKS, Market, Pool, Snapshot, Watchlist, refresh};
 use tokio::task::JoinHandle;
 
-/// What the devnet opens.
+/// The pools that the devnet opens.
 pub const POOLS: usize = 5;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -113,7 +113,7 @@ impl<'a> Mirrored<'a> {
         }
     }
 
-    /// What the chain gives, and the ticks it crosses for that.
+    /// The chain's output, and the ticks it crosses for that.
     pub async fn sell(&self, at: B256, pool: &Pool, token: Address, amount: U256) -> Option<(U256, u32)> {
         let params = QuoterV2::ExactInput {
             tokenIn: token,
@@ -161,7 +161,7 @@ fn encoded(tokens: &[Address], fees: &[u32]) -> Bytes {
     bytes.into()
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -172,7 +172,7 @@ impl Rng {
         self.0
     }
 
-    /// From one unit to the whole, small ones as likely as large ones.
+    /// An amount from one unit to the whole, small ones as likely as large ones.
     pub fn part_of(&mut self, whole: U256) -> U256 {
         let bits = (self.roll() % (whole.bit_len() as u64)) as usize;
         let random = U256::from_limbs([self.roll(), self.roll(), self.roll(), self.roll()]);
@@ -180,7 +180,7 @@ impl Rng {
     }
 }
 
-/// How much was compared.
+/// The extent of a comparison.
 #[derive(Debug, Default)]
 pub struct Compared {
     pub quotes: usize,
@@ -188,7 +188,7 @@ pub struct Compared {
     pub most_crossed: u32,
 }
 
-/// Every pool, each way, either side fixed: the same to the unit as the chain's quoter, or no offer.
+/// Compares every pool, each way, either side fixed: the same to the unit as the chain's quoter, or no offer.
 pub async fn compare(mirrored: &Mirrored<'_>, snapshot: &Snapshot, rounds: usize, seed: u64) -> Compared {
     let mut rng = Rng(seed);
     let mut compared = Compared::default();
@@ -203,7 +203,7 @@ pub async fn compare(mirrored: &Mirrored<'_>, snapshot: &Snapshot, rounds: usize
                         true => (pool.buy(token, amount), mirrored.buy(snapshot.hash, pool, token, amount).await),
                     };
                     let Some(ours) = ours else {
-                        // The chain takes what it can of an input; of an output it gives all or nothing.
+                        // The chain takes as much of an input as it can; of an output it gives all or nothing.
                         assert!(!buying || theirs.is_none(), "{key:?} {token} {amount}");
                         continue;
                     };

@@ -1,4 +1,4 @@
-//! Single pools, as they stand.
+//! Quotes of single pools, as they stand.
 
 use alloy::primitives::Address;
 use devnet::Devnet;
@@ -38,7 +38,7 @@ async fn a_token_without_a_feed_has_the_price_of_its_pool() {
     let hundred = Amount::new(alloy::primitives::U256::from(100) * pow10(tail.decimals));
     let worth = snapshot.price(tail.address).unwrap().usd_floor(hundred, tail.decimals).unwrap();
     assert!((UsdMicros(1_990_000)..UsdMicros(2_010_000)).contains(&worth), "{worth}");
-    // The wrapped token is worth what the native currency is.
+    // The wrapped token has the price of the native currency.
     assert_eq!(snapshot.price(chain.contracts.weth), snapshot.price(Address::ZERO));
     assert_eq!(snapshot.spots.get(&chain.token("USDC").address), None);
 }

@@ -1,4 +1,4 @@
-//! The best way through several pools.
+//! The best route through several pools.
 
 use alloy::primitives::{Address, U256};
 use devnet::Devnet;
@@ -8,7 +8,7 @@ use market::Snapshot;
 
 use crate::mirrored::{Mirrored, Rng};
 
-/// Every way with at most two hops, whether it is any good or not.
+/// Every route with at most two hops, good or not.
 fn paths(snapshot: &Snapshot, from: Address, to: Address) -> Vec<Path> {
     let mut paths = vec![];
     let touching = |token: Address| {

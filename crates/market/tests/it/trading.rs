@@ -1,4 +1,4 @@
-//! Somebody else who swaps, and puts liquidity in and out.
+//! A trader beside us who swaps, and puts liquidity in and out.
 
 use alloy::primitives::aliases::{I24, U24};
 use alloy::primitives::{Address, U160, U256};
@@ -67,7 +67,7 @@ pub struct Position {
 }
 
 impl<'a> Trader<'a> {
-    /// Rich in all tokens. The wrapped one is paid for in native currency.
+    /// A trader rich in all tokens. The wrapped one is paid for in native currency.
     pub async fn new(chain: &'a Chain) -> Self {
         let account = chain.fresh_user().await.unwrap();
         chain.set_balance(account.address, U256::from(10).pow(U256::from(27))).await.unwrap();
@@ -82,7 +82,7 @@ impl<'a> Trader<'a> {
         Self { chain, account }
     }
 
-    /// Sells until the amount is used up or the price is reached; zero is no price.
+    /// Sells until the amount is used up or the price is reached; zero is no limit.
     pub async fn swap(&self, pool: &Pool, token: Address, amount: U256, limit: U256) {
         let params = SwapRouter::ExactInput {
             tokenIn: token,

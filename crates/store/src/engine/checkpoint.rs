@@ -99,10 +99,7 @@ impl Log {
             return;
         }
         if let Err(error) = self.file.sync_data() {
-            warn!(
-                error = &error as &dyn std::error::Error,
-                "the database could not be synced before its WAL restarts"
-            );
+            warn!(error = &error as &dyn std::error::Error, "the database could not be synced before its WAL restarts");
             return;
         }
         self.checkpoint("pragma wal_checkpoint(restart)");

@@ -27,7 +27,7 @@ pub enum Session {
 impl Session {
     /// Reads are bounded by their limit and cannot write. A write is bounded too, so that a lock nobody releases does
     /// not hold a thread for ever, and a process that stalls in the middle of a unit does not keep its lease from the
-    /// standbys. Whatever the server's settings, a commit that is answered is durable.
+    /// standbys. A commit that is answered is durable, whatever the server's settings.
     fn set_up(self) -> String {
         match self {
             Self::Write => "set statement_timeout = '30s'; \

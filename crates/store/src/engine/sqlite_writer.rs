@@ -125,7 +125,7 @@ impl Writer {
             && let Err(error) = self.statement("rollback")
         {
             // The open transaction holds the lock, and the next batch would become part of it.
-            error!(error = &error as &dyn std::error::Error, "a transaction could not be rolled back, the process ends");
+            error!(error = &error as &dyn std::error::Error, "a rollback failed, the process ends");
             std::process::abort();
         }
         result

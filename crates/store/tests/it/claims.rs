@@ -1,4 +1,4 @@
-//! Claims: signed for once however many try, never beyond the balance, and listed page by page.
+//! Claims: signed once however many try, never beyond the balance, and listed page by page.
 
 use alloy_primitives::{Address, B256, U256};
 use domain::claim::{Event, State, step};
@@ -15,9 +15,9 @@ use crate::database::Database;
 crate::on_both_engines! {
     two_hundred_at_once_never_exceed_the_balance
     one_is_signed_for_once
-    what_nobody_signed_for_is_forgotten_and_not_listed
+    an_unsigned_claim_is_forgotten_and_not_listed
     pages_follow_on_one_another
-    what_the_chain_shows_is_set_aside_even_where_it_is_not_there
+    a_claim_on_chain_is_held_even_beyond_the_balance
 }
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
@@ -49,7 +49,7 @@ async fn ask(store: &Store, claim: Claim) -> Result<bool, StoreError> {
     store.write(move |tx| claims::put(tx, &claim, State::Asked, NOW)).await
 }
 
-/// What signing for a claim does: `false` where it was done or there is not enough, and then nothing of it stays.
+/// Signs for a claim: `false` where it was signed already or the balance is too low, and then nothing is changed.
 fn sign(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
     let stored = claims::lock(tx, id)?.unwrap();
     let Ok(next) = step(stored.state, Event::Signed) else { return Ok(false) };
@@ -73,7 +73,7 @@ async fn stands(store: &Store) -> Result<Account, StoreError> {
 async fn two_hundred_at_once_never_exceed_the_balance(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
     fund(&store, 1_005).await?;
-    // A fast fill under way narrows what can be claimed.
+    // A fast fill under way narrows the amount that can be claimed.
     let fast =
         Hold { id: HoldId::first(HoldKind::FastFill, B256::ZERO), amount: UsdcMicros(300), ..hold(&claim(0, 1)) };
     store.write(move |tx| ledger::open_hold(tx, &fast, NOW)).await?;
@@ -99,7 +99,7 @@ async fn one_is_signed_for_once(database: Database) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn what_nobody_signed_for_is_forgotten_and_not_listed(database: Database) -> anyhow::Result<()> {
+async fn an_unsigned_claim_is_forgotten_and_not_listed(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
     fund(&store, 1_000).await?;
     let (old, kept, new) =
@@ -139,7 +139,7 @@ async fn pages_follow_on_one_another(database: Database) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn what_the_chain_shows_is_set_aside_even_where_it_is_not_there(database: Database) -> anyhow::Result<()> {
+async fn a_claim_on_chain_is_held_even_beyond_the_balance(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
     fund(&store, 100).await?;
     let shown = hold(&claim(1, 150));

@@ -1,4 +1,4 @@
-//! What ends the process, and what is left on disk then. The process that dies is this test binary, run again.
+//! Crashes of the process, and the data left on disk then. The process that dies is this test binary, run again.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -27,7 +27,7 @@ fn child_at(role: &str, options: &Options) -> Command {
     command
 }
 
-/// Plays the part the parent asks for. Run by itself there is none, and nothing to do.
+/// Plays the role the parent asks for. Run by itself there is none, and nothing to do.
 #[test]
 fn when_run_as_a_child() -> anyhow::Result<()> {
     let (Ok(role), Ok(url)) = (std::env::var(ROLE), std::env::var(URL)) else { return Ok(()) };
@@ -54,7 +54,7 @@ fn when_run_as_a_child() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says on standard output what was answered, and nothing else.
+/// Prints the answered ids on standard output, and nothing else.
 async fn write_for_ever(store: &Store) {
     let writers = (0..32i64).map(|writer| async move {
         for number in 0.. {
@@ -110,7 +110,7 @@ async fn a_panic_in_a_unit_ends_the_process() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Its threads could wait for ever, and whoever waits for them with them.
+/// The store's threads could wait for ever, and their callers with them.
 #[tokio::test]
 async fn a_database_that_no_longer_answers_ends_the_process() -> anyhow::Result<()> {
     let database = crate::database::postgres().await?;

@@ -10,7 +10,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Migrated, open, and with a table to play with.
+    /// A migrated, open store, with a table to play with.
     pub async fn open(&self) -> anyhow::Result<Store> {
         Store::migrate(&self.options)?;
         let store = Store::open(&self.options)?;

@@ -1,4 +1,4 @@
-//! API keys: who is let in, with which text, until when.
+//! API keys: access by key text, its rotation and its end.
 
 use alloy_primitives::Address;
 use domain::api_key::{ApiKey, ApiKeyId, Family, KeyLimits, KeyText};
@@ -56,7 +56,7 @@ async fn create(store: &Store, key: ApiKey, n: u8) -> Result<(), StoreError> {
     write(store, move |tx| keys::create(tx, &key, &stored(key.id, n))).await
 }
 
-/// Who a text is, at a time.
+/// The key that a text belongs to, at a time.
 async fn who(store: &Store, n: u8, now: i64) -> Result<Option<ApiKey>, StoreError> {
     let hash = KeyHash::of(&text(n));
     store.read(move |tx| keys::by_hash(tx, hash, at(now))).await
@@ -89,7 +89,7 @@ async fn a_key_is_found_by_its_text_and_keeps_what_it_was_given(database: Databa
     assert_eq!(who(&store, 1, 2_000).await?, Some(expected));
     assert!(!write(&store, |tx| keys::rename(tx, ApiKeyId::new([9; 10]), "x")).await?);
 
-    // The text can be had again with the master key, and only with it.
+    // The text can be recovered with the master key, and only with it.
     let sealed = store.read(move |tx| keys::sealed_text(tx, id)).await?.unwrap();
     assert_eq!(master().open(&id.to_string(), &sealed)?, text(1).expose());
     assert!(MasterKey::new(&[4; 32])?.open(&id.to_string(), &sealed).is_err());
@@ -133,7 +133,7 @@ async fn a_revoked_key_lets_nobody_in_and_is_not_revived(database: Database) -> 
 
 async fn keys_are_listed_in_order_page_by_page(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
-    // Two of one moment.
+    // Two keys are created at the same moment.
     for (n, created) in [(3, 30), (1, 10), (4, 30), (2, 20)] {
         create(&store, ApiKey { created_at: at(created), ..key(n) }, n).await?;
     }

@@ -1,4 +1,4 @@
-//! Who may write as what: one process at a time, and nobody after losing it.
+//! Leases: held by one process at a time, and no write under a lost one.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -47,7 +47,7 @@ crate::on_both_engines! {
 async fn a_lease_has_an_epoch_of_its_own_each_time(database: Database) -> anyhow::Result<()> {
     let a = process(&database, "a").await?;
     let first = a.acquire().await;
-    // Whoever holds it may take it again, as after a stumble.
+    // The holder may take the lease again, as after a brief failure.
     let second = a.acquire().await;
     assert!(second.epoch() > first.epoch());
     put(&a.store.under(&second), 1, 10).await?;
@@ -75,7 +75,7 @@ async fn one_holds_it_and_the_other_stands_by() -> anyhow::Result<()> {
     a.instance.release(&a.store, Kind::Worker).await?;
     let next = b.acquire().await;
     assert!(next.epoch() > held.epoch());
-    // Written under the lease that was: nothing.
+    // A write under the former lease is refused.
     let late = put(&a.store.under(&held), 2, 10).await;
     assert!(matches!(late, Err(StoreError::Fenced { lease: "worker" })), "{late:?}");
     held.lost().await;
@@ -85,25 +85,25 @@ async fn one_holds_it_and_the_other_stands_by() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_holder_that_is_heard_of_no_more_is_followed_by_another() -> anyhow::Result<()> {
+async fn a_holder_without_a_heartbeat_is_replaced() -> anyhow::Result<()> {
     let database = crate::database::postgres().await?;
     let (a, b) = (process(&database, "a").await?, process(&database, "b").await?);
     let held = a.take().await?.unwrap();
     let Process { store, instance } = a;
-    // As if it were dead: no beat, and nothing let go of.
+    // As if the process were dead: no heartbeat, and no lease released.
     drop(instance);
     let next = b.acquire().await;
     assert!(next.epoch() > held.epoch());
-    // It noticed by itself, for want of a beat.
+    // The former holder noticed by itself, for want of a heartbeat.
     held.lost().await;
     assert!(matches!(put(&store.under(&held), 1, 10).await, Err(StoreError::Fenced { .. })));
     assert_eq!(b.store.read(instances::alive).await?.len(), 1);
     Ok(())
 }
 
-/// A unit that has begun under the lease ends before anybody else has it.
+/// A unit that has begun under the lease ends before anybody else can take it.
 #[tokio::test]
-async fn taking_over_waits_for_what_has_begun() -> anyhow::Result<()> {
+async fn taking_over_waits_for_a_running_unit() -> anyhow::Result<()> {
     let database = crate::database::postgres().await?;
     let (a, b) = (process(&database, "a").await?, process(&database, "b").await?);
     let held = a.take().await?.unwrap();
@@ -127,7 +127,7 @@ async fn taking_over_waits_for_what_has_begun() -> anyhow::Result<()> {
         let lease = b.acquire().await;
         (lease, coins(&b.store, 1).await)
     });
-    // Until the other one is at the door.
+    // Waits until the other process is blocked on the lock.
     let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
     loop {
         let waiting = store.read(move |tx| tx.row(waits, &[])?.ok_or(StoreError::ManyRows(0))?.int(0)).await?;
@@ -146,7 +146,7 @@ async fn taking_over_waits_for_what_has_begun() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_beat_outlives_its_session() -> anyhow::Result<()> {
+async fn a_heartbeat_outlives_its_session() -> anyhow::Result<()> {
     let database = crate::database::postgres().await?;
     let (a, b) = (process(&database, "a").await?, process(&database, "b").await?);
     let held = a.take().await?.unwrap();
@@ -160,7 +160,7 @@ async fn a_beat_outlives_its_session() -> anyhow::Result<()> {
     let terminate = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
     b.store.write(move |tx| tx.rows(terminate, &[]).map(drop)).await?;
     let (_, then) = expires().await?;
-    // A beat that began after the sessions had ended.
+    // Waits for a heartbeat that began after the sessions had ended.
     while expires().await?.0 <= then + i64::try_from(TTL.as_millis())? {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

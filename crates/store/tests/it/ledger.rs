@@ -1,4 +1,4 @@
-//! The app ledger: random histories against a plain model, limits among many writers, and what may not happen twice.
+//! The app ledger: random histories against a plain model, limits among many writers, and idempotent causes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -107,7 +107,7 @@ async fn a_hold_ends_once(database: Database) -> anyhow::Result<()> {
     assert!(matches!(void(hold(HoldKind::Claim, 1, 1).id).await, Err(StoreError::NoHold(_))));
     assert_eq!(open(&store, spent).await?, Opened::Already(State::Posted));
     assert_eq!(stands(&store).await?, account(40, 0, 0));
-    // Another try for the same subject is another hold.
+    // Another attempt for the same subject is another hold.
     let next = write(&store, |tx| ledger::next_attempt(tx, HoldKind::FastFill, B256::repeat_byte(1))).await?;
     assert_eq!(next, 1);
     let again = Hold { id: HoldId { attempt: next, ..spent.id }, amount: UsdcMicros(10), ..spent };
@@ -157,7 +157,7 @@ async fn holds_narrow_what_they_should(database: Database) -> anyhow::Result<()>
     write(&store, |tx| ledger::void_hold(tx, hold(HoldKind::FastFill, 1, 0).id, NOW)).await?;
     assert_eq!(open(&store, hold(claim, 2, 40)).await?, Opened::Now);
     assert_eq!(open(&store, hold(sponsor, 3, 1)).await?, Opened::TooLow(account(100, 0, 100)), "what leaves is spent");
-    // Those who owe too much get nothing, not even what costs nothing.
+    // A wallet that owes too much gets nothing, not even a hold of zero.
     let short = entry(Cause::FastFillShortage { deposit: 1 }, WALLET, -150_000_000);
     assert_eq!(open(&store, hold(sponsor, 4, 0)).await?, Opened::Now);
     write(&store, move |tx| ledger::post(tx, &short, NOW)).await?;
@@ -201,7 +201,7 @@ async fn an_account_that_was_tampered_with_is_found(database: Database) -> anyho
     Ok(())
 }
 
-/// One thing that may happen to the ledger. Numbers are reduced to what the history has.
+/// One change to the ledger. Numbers are reduced to the range of the history.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Fund { wallet: u8, amount: i64 },
@@ -232,7 +232,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What the ledger should be, in plain words.
+/// The expected ledger, as a plain model.
 #[derive(Default)]
 struct Model {
     accounts: BTreeMap<Address, Account>,
@@ -257,7 +257,7 @@ impl Model {
     }
 }
 
-/// Does one thing to both and says that they agree on what came of it.
+/// Performs one act on both and asserts that they agree on the outcome.
 async fn perform(store: &Store, model: &mut Model, number: usize, act: Act) -> anyhow::Result<()> {
     let cause = i64::try_from(number)?;
     let post = |entry: Entry| write(store, move |tx| ledger::post(tx, &entry, NOW));
@@ -320,7 +320,7 @@ async fn perform(store: &Store, model: &mut Model, number: usize, act: Act) -> a
         if fees > 0 {
             entries.push(entry(Cause::Sponsorship { payment }, hold.wallet, -fees));
         }
-        // A loss is part of what was set aside; a gain needs nothing.
+        // A loss is part of the amount set aside; a gain needs nothing.
         if drift > 0 || (drift < 0 && fees - drift <= hold.amount.0) {
             entries.push(entry(Cause::FixedRate { payment }, hold.wallet, drift));
         }
@@ -338,7 +338,7 @@ async fn perform(store: &Store, model: &mut Model, number: usize, act: Act) -> a
         model.holds[at].1 = to;
         entries.into_iter().for_each(|entry| model.post(entry));
     } else {
-        // Ending it again is harmless where it is the same, and an error where it is not.
+        // Ending a hold again is harmless where the ending is the same, and an error where it is not.
         let same = state == to && entries.iter().all(|entry| model.entries.get(&entry.cause().id()) == Some(entry));
         assert!(if same { !ended? } else { ended.is_err() });
     }
@@ -374,7 +374,7 @@ async fn history(database: &Store, acts: &[Act]) -> anyhow::Result<()> {
 
 async fn random_histories_add_up(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
-    // Postgres takes its time over a commit; the model is the same.
+    // Postgres commits are slower; the model is the same.
     let histories = if store.is_sqlite() { 40 } else { 6 };
     let mut runner = TestRunner::deterministic();
     for _ in 0..histories {

@@ -1,4 +1,4 @@
-//! Losses: what is missing, what is booked, and what came back.
+//! Losses: missing, booked and recovered.
 
 use alloy_primitives::{Address, B256, U256};
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -14,7 +14,7 @@ use crate::database::Database;
 crate::on_both_engines! {
     a_loss_is_booked_after_its_deadline_and_counted_once
     a_loss_that_comes_back_is_missing_what_was_paid_for_the_first_time
-    what_was_not_paid_is_not_missing
+    an_unpaid_order_is_no_loss
 }
 
 const CHAIN: ChainId = ChainId(1);
@@ -77,7 +77,7 @@ async fn a_loss_that_comes_back_is_missing_what_was_paid_for_the_first_time(data
     let stored = write(&store, move |tx| losses::find(tx, order)).await?.unwrap();
     assert_eq!((stored.state, stored.since, stored.recovered_at), (State::Missing, at(3), None));
     assert_eq!(stored.loss.amount, loss(1, 50).amount);
-    // One that is booked stays booked, whatever vanishes.
+    // A booked loss stays booked, whatever vanishes.
     write(&store, move |tx| {
         losses::book(tx, order, at(4))?;
         losses::open(tx, &loss(1, 50), at(5))
@@ -87,7 +87,7 @@ async fn a_loss_that_comes_back_is_missing_what_was_paid_for_the_first_time(data
     Ok(())
 }
 
-async fn what_was_not_paid_is_not_missing(database: Database) -> anyhow::Result<()> {
+async fn an_unpaid_order_is_no_loss(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
     let order = loss(1, 50).order;
     write(&store, move |tx| {

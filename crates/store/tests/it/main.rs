@@ -1,4 +1,4 @@
-//! The engine, on both databases.
+//! The store, on both engines.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -1,4 +1,4 @@
-//! Postgres going away, at every awkward moment.
+//! Postgres outages, at every awkward moment.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::database::{Database, coins, put};
 const TERMINATE_OTHERS: &str = "select pg_terminate_backend(pid) from pg_stat_activity \
     where datname = current_database() and pid <> pg_backend_pid()";
 
-/// Ends every session of the database but the one that asks.
+/// Ends every session of the database except the caller's.
 async fn hang_up(store: &Store) -> Result<(), StoreError> {
     store.write(|tx| tx.rows(TERMINATE_OTHERS, &[]).map(drop)).await
 }
@@ -28,7 +28,7 @@ fn quote(byte: u8) -> QuoteRow {
 async fn lost_sessions_are_made_again() -> anyhow::Result<()> {
     let database = crate::database::postgres().await?;
     let store = database.open().await?;
-    // So that all threads have a session to lose.
+    // All threads get a session to lose.
     futures::future::join_all((100..140).map(|id| put(&store, id, 1)))
         .await
         .into_iter()
@@ -67,10 +67,10 @@ async fn a_unit_that_loses_its_session_runs_again() -> anyhow::Result<()> {
 const PASS: u8 = 0;
 const DROP_BEFORE: u8 = 1;
 const DROP_AFTER: u8 = 2;
-/// The connection stays, and nothing goes through.
+/// The connection stays open, and nothing goes through.
 pub const HOLD: u8 = 3;
 
-/// A way to the database that can be cut at the next commit: before it arrives, or before its answer does.
+/// A proxy to the database that can be cut at the next commit: before the commit arrives, or before its answer does.
 pub struct Proxy {
     pub mode: Arc<AtomicU8>,
     pub options: store::Options,
@@ -134,7 +134,7 @@ fn carry(client: TcpStream, server: TcpStream, mode: Arc<AtomicU8>) {
     });
 }
 
-/// Whether the commit happened cannot be told from here, so both are the same answer, and neither is tried again.
+/// The caller cannot tell whether the commit happened, so both get the same answer, and neither is tried again.
 #[tokio::test]
 async fn a_commit_without_an_answer_is_unknown_and_not_repeated() -> anyhow::Result<()> {
     let database = crate::database::postgres().await?;
@@ -157,7 +157,7 @@ async fn a_commit_without_an_answer_is_unknown_and_not_repeated() -> anyhow::Res
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         proxy.mode.store(PASS, Ordering::SeqCst);
         assert_eq!(coins(&direct, id).await?, there);
-        // The thread has made itself another session.
+        // The thread has opened another session.
         put(&store, id + 10, 1).await?;
 
         proxy.mode.store(mode, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What a unit knows of the lanes between two payments is what anybody else reads after it.
+//! The lanes as a unit keeps them between two payments are the lanes as any reader finds them after it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -6,14 +6,14 @@ use domain::money::Amount;
 use domain::payment::State;
 use domain::time::Timestamp;
 use store::payers::{self, Payers};
-use store::payments::{self, Fees, Mined, Payment, PaymentRow, Purpose};
+use store::payments::{self, Fees, Mined, Payment, PaymentRow, Subject};
 use store::{Store, StoreError, Tx, lanes};
 
 use crate::database::Database;
 
 crate::on_both_engines! {
-    what_is_kept_between_payments_is_what_is_stored
-    what_happens_to_a_payment_is_seen_by_the_next
+    lanes_kept_between_payments_are_those_stored
+    a_change_to_a_payment_is_seen_by_the_next
 }
 
 const CHAIN: ChainId = ChainId(1);
@@ -29,13 +29,11 @@ fn wallet(n: u8) -> Address {
 fn pay(tx: &mut Tx<'_>, from: Address, n: u8) -> Result<PaymentRow, StoreError> {
     let payers = payers::lock(tx, CHAIN, BLOCK)?;
     let payment = Payment {
-        purpose: Purpose::Fill,
-        subject: B256::repeat_byte(n),
+        subject: Subject::Fill(OrderId(B256::repeat_byte(n))),
         request: RequestId(B256::repeat_byte(n)),
-        order: OrderId(B256::repeat_byte(n)),
         chain: CHAIN,
         wallet: from,
-        nonce: lanes::take_nonce(tx, CHAIN, from)?,
+        nonce: 0,
         target: Address::repeat_byte(0xee),
         value: Amount::new(U256::from(n)),
         data: Bytes::new(),
@@ -44,12 +42,12 @@ fn pay(tx: &mut Tx<'_>, from: Address, n: u8) -> Result<PaymentRow, StoreError> 
         currency: Address::ZERO,
         amount: Amount::new(U256::from(n)),
     };
-    let stored = payments::insert(tx, &payment, FEES, NOW)?.unwrap();
+    let stored = payments::assign(tx, payment, FEES, NOW)?.unwrap();
     payers.keep_with(tx, &stored);
     Ok(stored)
 }
 
-/// Everything that paying goes by, in an order of its own.
+/// The whole state that paying depends on, sorted.
 fn shown(payers: &Payers) -> (Vec<String>, Vec<String>) {
     let mut lanes: Vec<_> = payers.lanes.iter().map(|lane| format!("{lane:?}")).collect();
     let mut outstanding: Vec<_> = payers.outstanding.iter().map(|payment| format!("{payment:?}")).collect();
@@ -68,7 +66,7 @@ async fn read(store: &Store) -> Result<(Vec<String>, Vec<String>), StoreError> {
     store.write(|tx| Ok::<_, StoreError>(shown(&payers::lock(tx, CHAIN, BLOCK)?))).await
 }
 
-async fn what_is_kept_between_payments_is_what_is_stored(database: Database) -> anyhow::Result<()> {
+async fn lanes_kept_between_payments_are_those_stored(database: Database) -> anyhow::Result<()> {
     let store = lanes_of_two(&database).await?;
     let kept = store
         .write(|tx| {
@@ -83,13 +81,13 @@ async fn what_is_kept_between_payments_is_what_is_stored(database: Database) -> 
     Ok(())
 }
 
-async fn what_happens_to_a_payment_is_seen_by_the_next(database: Database) -> anyhow::Result<()> {
+async fn a_change_to_a_payment_is_seen_by_the_next(database: Database) -> anyhow::Result<()> {
     let store = lanes_of_two(&database).await?;
     let unit = |tx: &mut Tx<'_>| {
         let first = pay(tx, wallet(1), 1)?;
         let second = pay(tx, wallet(1), 2)?;
         let mined = |block_number| Mined { tx: B256::ZERO, block_number, block_hash: B256::ZERO, fee: None };
-        // One in a block that the balances know of, one in a block after it.
+        // One is in a block that the balances include, one in a block after it.
         for (payment, block) in [(first, BLOCK), (second, BLOCK + 1)] {
             payments::set_state(tx, payment.id, State::Mined, NOW)?;
             payments::set_mined(tx, payment.id, Some(mined(block)))?;

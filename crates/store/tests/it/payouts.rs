@@ -1,4 +1,4 @@
-//! The allocator's rules that the database itself keeps, whatever the code above it does.
+//! The allocator's rules that the database itself enforces, whatever the code above it does.
 
 use alloy_primitives::{Address, B256, U256};
 use domain::ids::{ChainId, OrderId};
@@ -56,7 +56,7 @@ async fn write<T: Send + 'static>(
 
 async fn booked(database: &Database) -> anyhow::Result<Store> {
     let store = database.open().await?;
-    // Amounts of unlike lengths as numbers: bytes compare as they should only at full width.
+    // Amounts of different lengths as numbers: bytes compare correctly only at full width.
     write(&store, |tx| {
         depository_ledger::insert(tx, &deposit(1, 1_000))?;
         depository_ledger::insert(tx, &deposit(2, 70))
@@ -157,7 +157,7 @@ async fn totals_count_a_deposit_once(database: Database) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A deposit as the solver has it, that it cannot return by itself.
+/// A deposit in the solver's table, which the solver cannot return by itself.
 fn unreturned(n: u8) -> deposits::Deposit {
     deposits::Deposit {
         chain: CHAIN,
@@ -209,7 +209,7 @@ async fn an_order_ends_by_a_payment_or_by_a_payout(database: Database) -> anyhow
     assert!(!by_payout(2).await?);
     let by_payment = move |tx: &mut Tx<'_>| settlements::take(tx, order, Purpose::Fill, PaymentId(1));
     assert!(!write(&store, by_payment).await?, "an order that goes back out of the depository is not filled");
-    // A payment that turns out void has nothing to do with it.
+    // A payment that turns out void does not affect it.
     write(&store, move |tx| settlements::free(tx, order, PaymentId(1))).await?;
     let read = move |tx: &mut Tx<'_>| Ok((settlements::outcome(tx, order)?, settlements::payout(tx, order)?));
     assert_eq!(write(&store, read).await?, (Some(Purpose::Payout), Some(PayoutId(1))));

@@ -1,4 +1,4 @@
-//! Quotes: many to a commit, and none hurt by its neighbour.
+//! Quotes: many to a commit, and none harmed by its neighbour.
 
 use std::sync::mpsc::channel;
 
@@ -75,7 +75,7 @@ async fn many_quotes_share_a_commit(database: Database) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The queue is held up: by a slow unit on SQLite, by a locked table on Postgres.
+/// The queue is blocked: by a slow unit on SQLite, by a locked table on Postgres.
 async fn a_full_queue_is_busy_at_once(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
     let (begun, has_begun) = channel();
@@ -104,12 +104,12 @@ async fn a_full_queue_is_busy_at_once(database: Database) -> anyhow::Result<()> 
             tokio::spawn(async move { store.write_quote(quote(number)).await })
         })
         .collect();
-    // Those that found no room are answered while the others still wait.
+    // Quotes that found no room are answered while the others still wait.
     while quotes.iter().filter(|quote| quote.is_finished()).count() < 6000 - 4096 - 256 {
         tokio::task::yield_now().await;
     }
     if sqlite {
-        // Money is waiting too, and nobody told it to go away.
+        // Money is waiting too, and is not refused.
         let money = put(&store, 1, 1);
         go.send(())?;
         money.await?;

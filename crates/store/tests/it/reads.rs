@@ -95,7 +95,7 @@ async fn an_audit_reads_one_moment_without_a_limit(mut database: Database) -> an
     assert_eq!(before, after);
     assert_eq!(before.len(), 1);
 
-    // From a thread that drives a runtime, too.
+    // A snapshot also works from a thread that drives a runtime.
     let written = Store::snapshot(&database.options, |tx| tx.execute("delete from jar", &[]));
     assert!(written.is_err(), "{written:?}");
     Ok(())

@@ -1,4 +1,4 @@
-//! Units of work: what is committed, what is rolled back, and with whom.
+//! Units of work: commits, rollbacks, and the units that share them.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -15,7 +15,7 @@ crate::on_both_engines! {
     a_unit_sees_its_own_writes_and_returns_what_it_likes
     conflicting_keys_are_seen_without_an_error
     a_limit_holds_among_many_writers
-    what_was_read_is_still_so_at_the_commit
+    a_read_still_holds_at_the_commit
     a_caller_that_hangs_up_undoes_nothing
     closing_finishes_what_was_queued
     a_unit_that_holds_the_last_handle_does_not_hang
@@ -125,8 +125,8 @@ async fn a_limit_holds_among_many_writers(database: Database) -> anyhow::Result<
     Ok(())
 }
 
-/// Units that read and then write without a lock: on Postgres they collide and run again until none is lost.
-async fn what_was_read_is_still_so_at_the_commit(database: Database) -> anyhow::Result<()> {
+/// Units that read and then write without a lock: on Postgres they conflict and run again until no update is lost.
+async fn a_read_still_holds_at_the_commit(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
     put(&store, 1, 0).await?;
     let add_one = || {
@@ -203,7 +203,7 @@ async fn a_unit_that_holds_the_last_handle_does_not_hang(database: Database) -> 
     Ok(())
 }
 
-/// Held up behind a slow unit, many units wait; they go in a few commits, not in one each.
+/// Many units wait behind a slow one; they go in a few commits, not in one each.
 #[tokio::test]
 async fn waiting_units_share_commits() -> anyhow::Result<()> {
     let database = crate::database::sqlite().await?;
@@ -216,7 +216,7 @@ async fn waiting_units_share_commits() -> anyhow::Result<()> {
         Ok(())
     });
     let many = join_all((0..640).map(|id| put(&store, id, 1)));
-    // Polled in order, all are queued behind the slow one when it is let go.
+    // The futures are polled in order, so all are queued behind the slow one when it is released.
     let (slow, many, ()) = futures::join!(slow, many, async move { drop(go) });
     slow?;
     many.into_iter().collect::<Result<Vec<()>, _>>()?;
@@ -229,7 +229,8 @@ async fn waiting_units_share_commits() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SQLite gives up the whole transaction when the disk is full, so the others of the batch run again without it.
+/// SQLite rolls back the whole transaction when the disk is full, so the others of the batch run again without the
+/// culprit.
 #[tokio::test]
 async fn a_full_disk_fails_only_what_does_not_fit() -> anyhow::Result<()> {
     let database = crate::database::sqlite().await?;
@@ -263,7 +264,7 @@ async fn a_full_disk_fails_only_what_does_not_fit() -> anyhow::Result<()> {
         StoreError::Sqlite(error) => assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull)),
         other => panic!("{other:?}"),
     }
-    // Once with the batch and once alone, unless the machine stood still between them and each had its own batch.
+    // Once with the batch and once alone, unless the machine stalled between them and each had its own batch.
     assert!((1..=2).contains(&runs.load(std::sync::atomic::Ordering::SeqCst)));
     assert_eq!(coins(&store, 1).await?, Some(10));
     assert_eq!(coins(&store, 2).await?, Some(20));
