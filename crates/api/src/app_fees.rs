@@ -80,8 +80,8 @@ pub fn wallet(text: &str) -> Result<Address, ApiError> {
 pub async fn balances(app: State<App>, Path(wallet_text): Path<String>) -> Result<Response, ApiError> {
     let wallet = wallet(&wallet_text)?;
     let currency = ledger::currency_of(&app.catalog).ok_or(ApiError::NotOffered { field: "wallet" })?;
-    let account = app.solver.store.read(move |tx| book::account(tx, wallet)).await?;
-    let price = app.solver.usdc_price();
+    let account = app.store.read(move |tx| book::account(tx, wallet)).await?;
+    let price = app.quoter.usdc_price();
     let body = app.rendered.of(currency).and_then(|currency| BalancesResponse::new(currency, &account, price));
     let body = body.ok_or(ApiError::Internal)?;
     Ok(Json(body).into_response())

@@ -79,13 +79,13 @@ async fn attested(app: &App, id: &str) -> Result<Request, ApiError> {
         field: "requestId",
         problem: error.to_string(),
     })?;
-    let request = app.solver.store.read(move |tx| requests::find(tx, id)).await?;
+    let request = app.store.read(move |tx| requests::find(tx, id)).await?;
     request.ok_or(ApiError::RequestNotFound)
 }
 
 /// Signature and signer.
 fn sign(app: &App, words: [B256; 7]) -> Result<(String, String), ApiError> {
-    let key = app.solver.attestation_key.as_ref().ok_or(ApiError::NotOffered { field: "signature" })?;
+    let key = app.attestation_key.as_ref().ok_or(ApiError::NotOffered { field: "signature" })?;
     let digest = eip191_hash_message(keccak256(words.concat()));
     Ok((format!("0x{}", hex::encode(key.sign_digest(digest).as_bytes())), text(key.address())))
 }

@@ -118,7 +118,7 @@ impl Pair<'_> {
             key: None,
             options: QuoteOptions::default(),
         };
-        match app.solver.price(nothing) {
+        match app.quoter.price(nothing) {
             Err(QuoteError::Refused(Refusal::AmountTooLow { fees })) => Some(fees),
             Ok(_) | Err(_) => None,
         }
@@ -126,11 +126,11 @@ impl Pair<'_> {
 
     /// What the solver holds on the destination, and how much of it one transfer can have.
     fn inventory(&self, app: &App) -> Result<(Amount, Amount), OutOfRange> {
-        let (Some(currency), Ok(market)) = (self.received, app.solver.market.current(self.destination.id)) else {
+        let (Some(currency), Ok(market)) = (self.received, app.market.current(self.destination.id)) else {
             return Ok((Amount::ZERO, Amount::ZERO));
         };
         let paid = currency.address.evm().unwrap_or(Address::ZERO);
-        let handle = app.solver.chains.get(&self.destination.id);
+        let handle = app.chains.get(&self.destination.id);
         let payable = handle.map_or(Amount::ZERO, |handle| handle.payable(paid, &market, false));
         Ok((balance(currency, &market)?, payable))
     }
@@ -155,7 +155,7 @@ pub async fn config(app: State<App>, ApiQuery(query): ApiQuery<CapacityQuery>) -
         user: UserCapacity { balance: Amount::ZERO.to_string(), max_bridge_amount: payable.to_string() },
         fee: fee.unwrap_or_default().to_string(),
         solver: SolverCapacity {
-            address: Account::from(app.solver.terms.solver).to_string(),
+            address: Account::from(app.solver_address).to_string(),
             balance: held.to_string(),
             capacity_per_request: payable.to_string(),
         },

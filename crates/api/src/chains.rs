@@ -149,12 +149,12 @@ fn text(address: Address) -> String {
 
 impl ChainBody {
     fn new(chain: &Chain, app: &App) -> Self {
-        let handle = app.solver.chains.get(&chain.id);
-        let lags = handle.is_some_and(|handle| app.solver.lags(handle));
+        let handle = app.chains.get(&chain.id);
+        let lags = handle.is_some_and(|handle| app.quoter.lags(handle));
         let refusing = lags || handle.is_some_and(|handle| handle.refusing().is_some());
-        let mut solver_addresses = vec![text(app.solver.terms.solver)];
-        solver_addresses.extend(app.solver.attestation_key.as_ref().map(|key| text(key.address())));
-        solver_addresses.extend(app.solver.allocator.map(text));
+        let mut solver_addresses = vec![text(app.solver_address)];
+        solver_addresses.extend(app.attestation_key.as_ref().map(|key| text(key.address())));
+        solver_addresses.extend(app.allocator.map(text));
         if let Some(handle) = handle {
             solver_addresses.push(text(handle.treasury));
             solver_addresses.extend(handle.addresses().into_iter().map(text));
@@ -178,7 +178,7 @@ impl ChainBody {
             token_support: "Limited",
             disabled: refusing,
             partial_disable_limit: 0,
-            block_production_lagging: lags || app.solver.market.current(chain.id).is_err(),
+            block_production_lagging: lags || app.market.current(chain.id).is_err(),
             currency: NativeCurrency { listed: (&chain.native).into(), supports_bridging: true },
             withdrawal_fee: 0,
             deposit_fee: 0,

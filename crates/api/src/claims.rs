@@ -12,8 +12,8 @@ use domain::ledger;
 use domain::money::{Amount, Price, Signed, UsdMicros};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use solver::claims::Wish;
-use solver::wallet_links::MAX_SIGNATURE;
+use solver::integrators::claims::Wish;
+use solver::integrators::wallet_links::MAX_SIGNATURE;
 use store::claims::{self, Claim, Listed};
 use utoipa::{IntoParams, ToSchema};
 
@@ -181,7 +181,7 @@ pub async fn claim(
     Path(wallet_text): Path<String>,
     ApiJson(body): ApiJson<ClaimBody>,
 ) -> ApiResult<ClaimResponse> {
-    let claim = app.solver.ask_claim(body.wish(wallet(&wallet_text)?)?).await?;
+    let claim = app.claims.ask(body.wish(wallet(&wallet_text)?)?).await?;
     ClaimResponse::new(&claim, &app.catalog).map(Json).ok_or(ApiError::Internal)
 }
 
@@ -255,7 +255,7 @@ pub async fn permit(
 ) -> ApiResult<PermitResponse> {
     let (id, signature) = (body.claim()?, query.signature()?);
     // What is committed goes on whether or not the caller waits for the answer.
-    tokio::spawn(app.solver.clone().accept_claim(id, signature)).await.map_err(|_| ApiError::Internal)??;
+    tokio::spawn(app.claims.clone().accept(id, signature)).await.map_err(|_| ApiError::Internal)??;
     Ok(Json(PermitResponse { message: "The claim is being paid", steps: [] }))
 }
 
@@ -342,11 +342,11 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let (wallet, limit, before) = (wallet(&wallet_text)?, query.limit()?, query.before()?);
     // One more says whether there is another page.
-    let mut found = app.solver.store.read(move |tx| claims::of_wallet(tx, wallet, before, limit + 1)).await?;
+    let mut found = app.store.read(move |tx| claims::of_wallet(tx, wallet, before, limit + 1)).await?;
     let more = found.len() > usize::from(limit);
     found.truncate(limit.into());
     let continuation = found.last().filter(|_| more).map(|last| last.stored.sequence.to_string());
-    let price = app.solver.usdc_price();
+    let price = app.quoter.usdc_price();
     let shown = found.iter().map(|listed| ClaimRecord::new(listed, &app.catalog, &app.rendered, price));
     let claims = shown.collect::<Option<_>>().ok_or(ApiError::Internal)?;
     Ok(Json(ClaimsResponse { claims, continuation }).into_response())

@@ -6,7 +6,7 @@ use domain::ids::RequestId;
 use domain::money::{Amount, UsdMicros};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use solver::fast_fill::{Answer, Wish};
+use solver::integrators::fast_fill::{Answer, Wish};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -100,7 +100,7 @@ pub async fn fast_fill(
     let wallet = key.wallet.ok_or(ApiError::Forbidden("no wallet is linked to this key"))?;
     let wish = Wish { request: body.request()?, key: key.id, wallet, amount: body.amount()?, most: body.most()? };
     // What is committed goes on whether or not the caller waits for the answer.
-    let answer = tokio::spawn(app.solver.clone().fast_fill(wish)).await.map_err(|_| ApiError::Internal)??;
+    let answer = tokio::spawn(app.fast_fills.clone().fill(wish)).await.map_err(|_| ApiError::Internal)??;
     let message = match answer {
         Answer::Queued => "The fill is on its way",
         Answer::DepositIsIn => "The deposit is in: the fill is on its way without a fast fill",

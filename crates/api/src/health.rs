@@ -26,9 +26,9 @@ pub struct HealthResponse {
 
 /// Whether the chain is read and paid on: without the one nothing can be promised, without the other nothing kept.
 fn is_healthy(app: &App, chain: &Chain) -> bool {
-    let handle = app.solver.chains.get(&chain.id);
-    let refusing = handle.is_none_or(|handle| handle.refusing().is_some() || app.solver.lags(handle));
-    !refusing && app.solver.market.current(chain.id).is_ok()
+    let handle = app.chains.get(&chain.id);
+    let refusing = handle.is_none_or(|handle| handle.refusing().is_some() || app.quoter.lags(handle));
+    !refusing && app.market.current(chain.id).is_ok()
 }
 
 /// Says whether a chain, or every chain, is in order.

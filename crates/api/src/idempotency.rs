@@ -46,7 +46,7 @@ pub async fn once(app: &App, request: Request, next: Next) -> Response {
         return ApiError::BodyTooLarge { most: MAX_BODY }.into_response();
     };
     let mut owner = B256::ZERO;
-    (app.solver.env.random)(owner.as_mut_slice());
+    (app.env.random)(owner.as_mut_slice());
     let call = Call { key, name, fingerprint: Call::fingerprint(parts.uri.path(), &body), owner };
     match answer(app, call, Request::from_parts(parts, Body::from(body)), next).await {
         Ok(response) => response,
@@ -85,9 +85,9 @@ enum Turn {
 
 /// Takes the name and answers under it, or says what became of it.
 async fn turn(app: App, call: Call, request: Request, next: Next) -> Result<Turn, ApiError> {
-    let (claim, now) = (call.clone(), app.solver.now());
+    let (claim, now) = (call.clone(), app.now());
     let abandoned = Timestamp::from_millis(now.millis().saturating_sub(ABANDONED.as_millis() as i64));
-    match app.solver.store.write(move |tx| idempotency::claim(tx, &claim, abandoned, now)).await? {
+    match app.store.write(move |tx| idempotency::claim(tx, &claim, abandoned, now)).await? {
         Claimed::Ours => Ok(Turn::Answer(first(app, call, request, next).await)),
         Claimed::Answered { status, answer } => Ok(Turn::Answer(again(status, answer))),
         Claimed::Differs => Err(ApiError::NameUsed),
@@ -100,7 +100,7 @@ async fn wait(app: &App, call: &Call) -> Result<(), ApiError> {
     for _ in 0..LOOKS {
         tokio::time::sleep(LOOK).await;
         let sought = call.clone();
-        match app.solver.store.read(move |tx| idempotency::find(tx, &sought)).await? {
+        match app.store.read(move |tx| idempotency::find(tx, &sought)).await? {
             Some(Claimed::Underway) => {}
             _ => return Ok(()),
         }
@@ -117,7 +117,7 @@ async fn first(app: App, call: Call, request: Request, next: Next) -> Response {
     let unit = move |tx: &mut store::Tx<'_>| {
         if kept { idempotency::keep(tx, &call, status, &text) } else { idempotency::drop(tx, &call) }
     };
-    if let Err(error) = app.solver.store.write(unit).await {
+    if let Err(error) = app.store.write(unit).await {
         warn!(error = %Chained(&error), "an answer could not be kept under its name");
     }
     Response::from_parts(parts, Body::from(body))

@@ -36,12 +36,21 @@ mod transactions;
 mod wallet_links;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use alloy_primitives::{Address, B256};
 use domain::catalog::Catalog;
-use solver::Solver;
-use store::Instance;
+use domain::ids::ChainId;
+use domain::time::Timestamp;
+use market::Market;
+use solver::integrators::claims::Claims;
+use solver::integrators::fast_fill::FastFills;
+use solver::operator::Commands;
+use solver::quoting::quote::Quoter;
+use solver::{ChainHandle, Env, LocalSigner};
+use store::{Instance, Store};
 
 pub use caller::{Caller, Keyed};
 pub use keys::Keys;
@@ -57,7 +66,21 @@ pub use wire::Rendered;
 pub struct App(Arc<Parts>);
 
 pub struct Parts {
-    pub solver: Arc<Solver>,
+    pub store: Store,
+    pub market: Arc<Market>,
+    pub chains: BTreeMap<ChainId, Arc<ChainHandle>>,
+    pub quoter: Quoter,
+    pub fast_fills: FastFills,
+    pub claims: Claims,
+    /// The operator's commands.
+    pub commands: Commands,
+    pub env: Env,
+    /// The solver's identity, which is in every order.
+    pub solver_address: Address,
+    /// Signs attestations of requests for third parties; none where that is not offered.
+    pub attestation_key: Option<LocalSigner>,
+    /// The key that opens the depositories, where that is known here.
+    pub allocator: Option<Address>,
     /// This process among those that serve the database.
     pub instance: Instance,
     pub catalog: Arc<Catalog>,
@@ -83,6 +106,19 @@ impl Deref for App {
 
     fn deref(&self) -> &Parts {
         &self.0
+    }
+}
+
+impl Parts {
+    pub fn now(&self) -> Timestamp {
+        (self.env.clock)()
+    }
+
+    /// Takes note of a transaction that a client says it has sent, and returns at once.
+    pub fn note_hint(&self, chain: ChainId, tx: B256) {
+        if let Some(handle) = self.chains.get(&chain) {
+            handle.tx_hints.note(tx);
+        }
     }
 }
 

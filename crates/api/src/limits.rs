@@ -140,7 +140,7 @@ pub async fn admit(app: &App, mut request: Request, next: Next) -> Response {
         return idempotency::once(app, request, next).await;
     };
     let family = family(request.uri().path());
-    let rate = limits.share(limits.rate(caller.key(), family, app.solver.now()));
+    let rate = limits.share(limits.rate(caller.key(), family, app.now()));
     request.extensions_mut().insert::<Caller>(caller);
     match limits.buckets.take((who, What::Calls(family)), rate, Instant::now()) {
         Ok(taken) => with_headers(idempotency::once(app, request, next).await, family, rate, taken),

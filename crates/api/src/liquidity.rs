@@ -80,7 +80,7 @@ pub fn balance(currency: &Currency, market: &Snapshot) -> Result<Amount, OutOfRa
 )]
 pub async fn liquidity(app: State<App>, ApiQuery(query): ApiQuery<LiquidityQuery>) -> ApiResult<LiquidityResponse> {
     let chain = named(&app.catalog, "chainId", query.chain_id)?;
-    let market = app.solver.market.current(chain.id).map_err(QuoteError::from)?;
+    let market = app.market.current(chain.id).map_err(QuoteError::from)?;
     let holdings = chain.held().map(|currency| Holding::new(currency, &market)).collect::<Result<_, _>>();
     Ok(Json(LiquidityResponse { liquidity: holdings.map_err(|OutOfRange| ApiError::Internal)? }))
 }

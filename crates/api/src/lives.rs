@@ -86,20 +86,20 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
     let mut database = true;
     for chain in app.catalog.chains() {
         let id = chain.id;
-        let cursor = app.solver.store.read(move |tx| blocks::cursor(tx, id)).await;
+        let cursor = app.store.read(move |tx| blocks::cursor(tx, id)).await;
         database &= cursor.is_ok();
-        let handle = app.solver.chains.get(&id);
+        let handle = app.chains.get(&id);
         // The cursor is from the last run until this one has begun to walk.
-        let walks = handle.is_some_and(|handle| *handle.taken.borrow() > 0);
+        let walks = handle.is_some_and(|handle| *handle.health.taken.borrow() > 0);
         chains.push(ChainReport {
             id: id.0,
             name: chain.name.clone(),
             block: cursor.ok().flatten().filter(|_| walks).map(|cursor| cursor.number),
             refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
-            market: app.solver.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
+            market: app.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });
     }
-    let leases = app.solver.store.read(leases::all).await.unwrap_or_default();
+    let leases = app.store.read(leases::all).await.unwrap_or_default();
     let about = app.instance.about();
     let instance = InstanceReport {
         name: about.name.clone(),

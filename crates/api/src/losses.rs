@@ -74,7 +74,7 @@ impl From<losses::LossRow> for LossBody {
 pub async fn losses(_: Operator, app: State<App>) -> ApiResult<LossesResponse> {
     let read =
         |tx: &mut store::Tx<'_>| Ok::<_, store::StoreError>((losses::totals(tx)?, losses::newest(tx, MAX_LOSSES)?));
-    let ((missing, booked), newest) = app.solver.store.read(read).await?;
+    let ((missing, booked), newest) = app.store.read(read).await?;
     Ok(Json(LossesResponse {
         missing_usd: missing.to_string(),
         booked_usd: booked.to_string(),

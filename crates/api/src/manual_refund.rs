@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use domain::ids::RequestId;
 use serde::{Deserialize, Serialize};
-use solver::manual::{self, Decision, NotRefunded};
+use solver::operator::manual_refund::{Decision, NotRefunded};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -63,9 +63,9 @@ impl RefundBody {
 )]
 pub async fn refund(_: Operator, app: State<App>, ApiJson(body): ApiJson<RefundBody>) -> ApiResult<RefundResponse> {
     let (id, decision) = body.into_decision()?;
-    let solver = app.solver.clone();
+    let commands = app.commands.clone();
     // Nothing of a payment happens in a caller's future: callers hang up.
-    let refund = tokio::spawn(async move { manual::refund(&solver, id, decision).await });
+    let refund = tokio::spawn(async move { commands.refund(id, decision).await });
     let state = refund.await.map_err(|_| ApiError::Internal)??;
     match state {
         Ok(state) => Ok(Json(RefundResponse { request_id: id.to_string(), state: state.as_str() })),

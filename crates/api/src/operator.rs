@@ -72,9 +72,9 @@ pub struct ChainRisk {
     )
 )]
 pub async fn risk(_: Operator, app: State<App>) -> ApiResult<RiskResponse> {
-    let now = app.solver.now();
-    let used = app.solver.store.read(move |tx| risk::used(tx, now)).await?;
-    let chains = app.solver.chains.values().map(|handle| {
+    let now = app.now();
+    let used = app.store.read(move |tx| risk::used(tx, now)).await?;
+    let chains = app.chains.values().map(|handle| {
         let used = used.iter().find(|used| used.chain == handle.id());
         let limits = handle.settings.risk;
         ChainRisk {
@@ -152,6 +152,6 @@ pub async fn receipts(
     ApiQuery(query): ApiQuery<ReceiptsQuery>,
 ) -> ApiResult<ReceiptsResponse> {
     let before = query.before.map(TreasuryTransferId);
-    let found = app.solver.store.read(move |tx| treasury_transfers::unattributed(tx, before, MAX_TRANSFERS)).await?;
+    let found = app.store.read(move |tx| treasury_transfers::unattributed(tx, before, MAX_TRANSFERS)).await?;
     Ok(Json(ReceiptsResponse { receipts: found.into_iter().map(ReceiptBody::from).collect() }))
 }

@@ -32,7 +32,7 @@ impl PriceQuery {
             field: "address",
             problem: format!("not a currency of chain {}", chain.id),
         })?;
-        let market = app.solver.market.current(chain.id).map_err(QuoteError::from)?;
+        let market = app.market.current(chain.id).map_err(QuoteError::from)?;
         let price = market.price(currency.address.evm().unwrap_or(Address::ZERO)).map_err(QuoteError::from)?;
         Ok(price)
     }

@@ -57,7 +57,7 @@ pub async fn quote_unversioned(
 async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, ApiError> {
     let signed = body.wants_signature();
     let mut ask = body.into_ask(&app.catalog, caller)?;
-    app.solver.prepare(&mut ask).await?;
+    app.quoter.prepare(&mut ask).await?;
     let (answer, saving) = promise(app, ask, signed)?;
     saving.durable().await?;
     Ok(answer)
@@ -65,8 +65,8 @@ async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, A
 
 /// The answer is written while the quote is on its way to the disk.
 fn promise(app: &App, ask: Ask, signed: bool) -> Result<(Answer, Saving), ApiError> {
-    let (quoted, saving) = app.solver.promise(ask)?;
-    let signature = quoted.order_id.filter(|_| signed).and_then(|order| app.solver.order_signature(order));
+    let (quoted, saving) = app.quoter.promise(ask)?;
+    let signature = quoted.order_id.filter(|_| signed).and_then(|order| app.quoter.order_signature(order));
     // Not by way of `ok_or`, which would copy it: it is large.
     let Some(response) = QuoteResponse::new(&quoted, &app.catalog, &app.rendered, signature) else {
         return Err(ApiError::Internal);
@@ -87,8 +87,8 @@ fn promise(app: &App, ask: Ask, signed: bool) -> Result<(Answer, Saving), ApiErr
 )]
 pub async fn price(app: State<App>, caller: Caller, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
     let mut ask = body.into_ask(&app.catalog, &caller)?;
-    app.solver.prepare(&mut ask).await?;
-    let priced = app.solver.price(ask)?;
+    app.quoter.prepare(&mut ask).await?;
+    let priced = app.quoter.price(ask)?;
     let quote = QuoteResponse::new(&priced, &app.catalog, &app.rendered, None).ok_or(ApiError::Internal)?;
     Answer::of(&quote.into_price())
 }

@@ -75,7 +75,7 @@ async fn find(app: &App, query: StatusQuery) -> Result<StatusResponse, ApiError>
     let problem = |problem: &dyn ToString| ApiError::Parameter { field: "requestId", problem: problem.to_string() };
     let id = query.request_id.ok_or_else(|| problem(&"required"))?;
     let id: RequestId = id.parse().map_err(|error| problem(&error))?;
-    let found = app.solver.store.read(move |tx| {
+    let found = app.store.read(move |tx| {
         let Some(request) = requests::find(tx, id)? else { return Ok(None) };
         let hashes = requests::hashes(tx, &request)?;
         Ok::<_, store::StoreError>(Some((request, hashes)))

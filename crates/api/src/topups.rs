@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use domain::catalog::Currency;
 use serde::{Deserialize, Serialize};
-use solver::gas_refill::{self, Holding, Report};
+use solver::operator::gas_refill::{Holding, Report};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -72,9 +72,9 @@ pub struct TopUpUnderWay {
 )]
 pub async fn top_ups(_: Operator, app: State<App>, ApiJson(body): ApiJson<TopUpsBody>) -> ApiResult<TopUpsResponse> {
     if body.send {
-        gas_refill::ask(&app.solver).await?;
+        app.commands.refill_gas().await?;
     }
-    let reports = gas_refill::report(&app.solver).await?;
+    let reports = app.commands.gas_report().await?;
     let chains = reports.iter().map(|report| rendered(&app, report)).collect::<Result<_, _>>()?;
     Ok(Json(TopUpsResponse { chains }))
 }

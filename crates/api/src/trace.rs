@@ -10,7 +10,7 @@ use domain::money::{Amount, OutOfRange};
 use domain::request::State as RequestState;
 use serde::Serialize;
 use serde_json::Value;
-use solver::manual;
+use solver::operator::manual_refund;
 use store::trace::{self, Trace};
 use utoipa::ToSchema;
 
@@ -222,7 +222,7 @@ impl Reader {
                 if trace.request.quote.ask.key != Some(*key) {
                     return None;
                 }
-                let by_us = trace.events.iter_mut().filter(|event| event.rule == manual::RULE);
+                let by_us = trace.events.iter_mut().filter(|event| event.rule == manual_refund::RULE);
                 by_us.for_each(|event| event.figures = Value::Null);
             }
         }
@@ -257,7 +257,7 @@ pub async fn trace(
         field: "requestId",
         problem: error.to_string(),
     })?;
-    let trace = app.solver.store.read(move |tx| trace::of(tx, id)).await?;
+    let trace = app.store.read(move |tx| trace::of(tx, id)).await?;
     let trace = trace.and_then(|trace| reader.sees(trace)).ok_or(ApiError::RequestNotFound)?;
     let fee_sponsorship = sponsorship(&trace, &app).map_err(|OutOfRange| ApiError::Internal)?;
     Ok(Json(TraceResponse::new(trace, &app.catalog, fee_sponsorship)))

@@ -80,7 +80,7 @@ fn check_request(text: &str) -> Result<(), ApiError> {
 pub async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiResult<Noted> {
     let (chain, tx) = (chain(&app, &body.chain_id)?, hash("txHash", &body.tx_hash)?);
     body.request_id.as_deref().map_or(Ok(()), check_request)?;
-    app.solver.announce(chain, tx);
+    app.note_hint(chain, tx);
     Ok(Json(NOTED))
 }
 
@@ -99,6 +99,6 @@ pub async fn single(app: State<App>, ApiJson(body): ApiJson<SingleBody>) -> ApiR
     check_request(&body.request_id)?;
     let tx: Value = serde_json::from_str(&body.tx).unwrap_or_default();
     let tx = hash("tx", tx["txHash"].as_str().unwrap_or_default())?;
-    app.solver.announce(chain, tx);
+    app.note_hint(chain, tx);
     Ok(Json(NOTED))
 }

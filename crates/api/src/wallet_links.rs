@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use domain::account::{Account, Vm};
 use serde::{Deserialize, Serialize};
-use solver::wallet_links::{self, MAX_SIGNATURE};
+use solver::integrators::wallet_links::{self, MAX_SIGNATURE};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -60,7 +60,7 @@ fn signature(text: &str) -> Result<Bytes, ApiError> {
 )]
 pub async fn link(app: State<App>, Keyed(key): Keyed, ApiJson(body): ApiJson<LinkBody>) -> ApiResult<LinkResponse> {
     let wallet = wallet(&body)?;
-    let (store, now, service) = (&app.solver.store, app.solver.now(), &app.addresses.base_url);
+    let (store, now, service) = (&app.store, app.now(), &app.addresses.base_url);
     let answer = |linked, message, expires_at| LinkResponse {
         key_id: key.id.to_string(),
         wallet: wallet.to_string(),
@@ -69,11 +69,11 @@ pub async fn link(app: State<App>, Keyed(key): Keyed, ApiJson(body): ApiJson<Lin
         expires_at,
     };
     let Some(text) = &body.signature else {
-        let link = wallet_links::ask(store, key.id, wallet, app.solver.env.random, now).await?;
+        let link = wallet_links::ask(store, key.id, wallet, app.env.random, now).await?;
         let message = wallet_links::message(service, &link);
         return Ok(Json(answer(false, Some(message), Some(link.expires_at.millis()))));
     };
-    let nodes = app.solver.balance_nodes();
+    let nodes = app.claims.nodes();
     wallet_links::accept(store, service, key.id, wallet, signature(text)?, nodes, now).await?;
     app.keys.forget(key.id);
     Ok(Json(answer(true, None, None)))

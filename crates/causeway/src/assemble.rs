@@ -15,7 +15,8 @@ use domain::pricing::Terms;
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
 use solver::allocator::{Allocator, Cap, PayoutChain};
-use solver::{ChainHandle, Env, Settings, Solver};
+use solver::quoting::quote::Quoter;
+use solver::{ChainHandle, Env, LocalSigner, Settings, Solver};
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
 
@@ -29,6 +30,11 @@ use crate::screening;
 #[derive(Debug)]
 pub struct Parts {
     pub solver: Arc<Solver>,
+    pub quoter: Quoter,
+    /// Signs attestations of requests for third parties; none where that is not offered.
+    pub attestation_key: Option<LocalSigner>,
+    /// The key that opens the depositories, where that is known here.
+    pub allocator_address: Option<Address>,
     pub watchlists: Vec<(Nodes, Watchlist)>,
     pub allocator: Option<Arc<Allocator>>,
 }
@@ -76,33 +82,35 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
     }
     let terms = Arc::new(terms(config, orders.address)?);
     let screening = Arc::new(Arc::new(screening::load(config)?).into());
-    let accounts = Default::default();
     let attestation_key = config.solver.attestation_key.as_ref().filter(|_| role.answers());
     let attestation_key = attestation_key.map(|source| signers::key(config, source));
     let attestation_key = attestation_key.transpose().context("solver.attestation_key")?;
     let debug_refunds = config.environment == Environment::Testnet;
-    let mut solver = Solver {
-        catalog,
+    let solver = Arc::new(Solver {
         store,
         market,
         terms,
-        order_key: orders.key,
-        attestation_key,
-        allocator: config.allocator.as_ref().and_then(|settings| settings.address),
         chains,
         screening,
-        accounts,
-        balances: Default::default(),
+        recipient_code: Default::default(),
         leased: Default::default(),
         debug_refunds,
         env,
-    };
+    });
     let allocator = if role.allocates() { allocator(config, role, &solver)?.map(Arc::new) } else { None };
+    let mut allocator_address = config.allocator.as_ref().and_then(|settings| settings.address);
     if let Some(key) = allocator.as_ref().map(|allocator| allocator.address()) {
-        let named = solver.allocator.replace(key);
+        let named = allocator_address.replace(key);
         ensure!(named.is_none_or(|named| named == key), "allocator.address: the key is that of {key}");
     }
-    Ok(Parts { solver: Arc::new(solver), watchlists, allocator })
+    let quoter = Quoter {
+        solver: solver.clone(),
+        catalog,
+        order_key: orders.key,
+        user_balances: Default::default(),
+        sponsor_accounts: Default::default(),
+    };
+    Ok(Parts { solver, quoter, attestation_key, allocator_address, watchlists, allocator })
 }
 
 fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allocator>> {

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloy::primitives::hex;
 use domain::time::Timestamp;
-use solver::solver::Env;
+use solver::Env;
 use store::instances::About;
 
 use crate::role::Role;

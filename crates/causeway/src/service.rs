@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts, Rendered};
-use solver::{Env, Solver, leader, view};
+use solver::integrators::claims::Claims;
+use solver::integrators::fast_fill::FastFills;
+use solver::operator::Commands;
+use solver::{Env, Solver, standby};
 use store::{DatabaseUrl, FileLock, Instance, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -73,19 +76,29 @@ impl Service {
         let lease = Duration::from_millis(config.instances.lease_millis);
         let instance = Instance::join(&database, &store, about(role, role.name(), env), lease).await?;
         if role.pays() {
-            tasks.spawn(leader::work(solver.clone(), instance.clone(), stop.clone()));
+            tasks.spawn(solver::tasks::work(solver.clone(), instance.clone(), stop.clone()));
         } else {
             let (solver, stop) = (solver.clone(), stop.clone());
-            tasks.spawn(async move { stop.run_until_cancelled(view::keep(&solver)).await });
+            tasks.spawn(async move { stop.run_until_cancelled(standby::keep(&solver)).await });
         }
         if let Some(allocator) = parts.allocator {
-            tasks.spawn(leader::allocate(solver.clone(), allocator, instance.clone(), stop.clone()));
+            tasks.spawn(solver::tasks::allocate(solver.clone(), allocator, instance.clone(), stop.clone()));
         }
         let app = App::from(Parts {
             instance: instance.clone(),
-            rendered: Rendered::new(&solver.catalog)?,
-            catalog: solver.catalog.clone(),
-            solver: solver.clone(),
+            rendered: Rendered::new(&parts.quoter.catalog)?,
+            catalog: parts.quoter.catalog.clone(),
+            store: solver.store.clone(),
+            market: solver.market.clone(),
+            chains: solver.chains.clone(),
+            quoter: parts.quoter,
+            fast_fills: FastFills(solver.clone()),
+            claims: Claims(solver.clone()),
+            commands: Commands(solver.clone()),
+            env,
+            solver_address: solver.terms.solver,
+            attestation_key: parts.attestation_key,
+            allocator: parts.allocator_address,
             addresses: addresses(config),
             operator,
             keys: Arc::new(Keys::new(solver.store.clone(), env.clock)),

@@ -34,6 +34,13 @@ pub struct Currency {
     pub target: Option<Amount>,
 }
 
+impl Currency {
+    /// The address by which contracts know it; zero for the native currency.
+    pub fn evm_address(&self) -> Address {
+        self.address.evm().unwrap_or(Address::ZERO)
+    }
+}
+
 /// Gas of our own transactions: limits are generous constants, because unused gas is free and asking a node is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FillGas {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256, keccak256};
 
 use crate::fail::FailReason;
 use crate::ids::ChainId;
@@ -90,6 +90,16 @@ pub struct Facts {
     pub payer: Address,
     pub sender: Address,
     pub block_time: Timestamp,
+}
+
+/// A deposit's name in 32 bytes, the same in whatever block it stands. A return carries it where a fill carries its
+/// order's id.
+pub fn key(chain: ChainId, tx: B256, ordinal: u32) -> B256 {
+    let mut bytes = Vec::with_capacity(44);
+    bytes.extend_from_slice(&chain.0.to_be_bytes());
+    bytes.extend_from_slice(tx.as_slice());
+    bytes.extend_from_slice(&ordinal.to_be_bytes());
+    keccak256(bytes)
 }
 
 /// What a deposit means for the order it names.

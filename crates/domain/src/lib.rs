@@ -28,5 +28,6 @@ pub mod request;
 pub mod revert;
 pub mod same_chain;
 pub mod sponsorship;
+pub mod subject;
 pub mod swap;
 pub mod time;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::account::Account;
 use crate::api_key::ApiKeyId;
+use crate::catalog::Chain;
 use crate::fees::{AppFee, Fees};
 use crate::fixed_rate::{Fixed, FixedRate};
 use crate::ids::{ChainId, RequestId};
@@ -255,6 +256,14 @@ impl Quote {
     /// Who is paid on the destination: the recipient, or the router that makes the caller's calls.
     pub fn payee(&self, terms: &OrderTerms) -> Account {
         if self.ask.options.calls.is_empty() { self.ask.recipient.clone() } else { terms.destination_router.into() }
+    }
+
+    /// The worth of a deposit at the price it was quoted with. An amount without such a price is worth the most there is.
+    pub fn deposit_worth(&self, chain: &Chain, currency: Address, amount: Amount) -> UsdMicros {
+        let quoted = self.terms.as_ref().is_some_and(|terms| terms.deposit.address.evm() == Some(currency));
+        let token = chain.token(currency).filter(|_| quoted);
+        let worth = token.and_then(|token| self.figures.prices.deposit.usd_floor(amount, token.decimals).ok());
+        worth.unwrap_or(UsdMicros(i64::MAX))
     }
 
     /// What the solver commits to. None where the user needs no solver.

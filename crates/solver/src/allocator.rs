@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use crate::chain_handle::ChainHandle;
 use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
 use crate::solver::Solver;
-use crate::view;
+use crate::standby;
 
 /// Rows looked at in one round. What is left has its turn in the next.
 const MAX_ROWS_PER_ROUND: i64 = 64;
@@ -123,7 +123,7 @@ impl Allocator {
         outcome::conclude(solver, payout_chain, last).await?;
         evidence::gather(self, solver, payout_chain).await?;
         // A database older than the chain may not know what was signed for, and must not promise it again.
-        if let Some(why) = solver.store.read(move |tx| view::refusing(tx, chain)).await? {
+        if let Some(why) = solver.store.read(move |tx| standby::refusing(tx, chain)).await? {
             debug!(chain.id = %chain, %why, "nothing is signed for on a chain that takes no payments");
             return Ok(());
         }

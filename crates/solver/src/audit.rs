@@ -20,8 +20,8 @@ use serde::Serialize;
 use store::{Store, Tx, blocks};
 use tokio::runtime::Handle;
 
-use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
+use crate::handle::ChainHandle;
 
 /// Differences that are spelled out for one check; beyond it they are only counted.
 const MAX_SHOWN: usize = 1_000;

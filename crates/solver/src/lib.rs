@@ -1,50 +1,34 @@
-//! What the service does: quote, take in deposits, fill, refund.
+//! The solver: it quotes, takes in deposits, fills, refunds and keeps integrators' balances.
 //!
-//! Every change of a request goes through [`advance`], every outgoing payment through [`payments::pay`]. Tasks around
-//! them only report what they saw: [`follow`] walks the chains, [`lanes`] sends what was committed.
+//! Rooms import each other one way only, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
+//! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (an integrator's money set
+//! aside), `lifecycle` (a request's next state), [`payments`] (the only room that creates payments), [`quoting`],
+//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby` and [`tasks`],
+//! which starts and stops all of it.
 
-pub mod accounts;
-pub mod advance;
 pub mod allocator;
-pub mod apply_block;
 pub mod audit;
-pub mod balances;
-pub mod chain_handle;
-pub mod children;
-pub mod claims;
-pub mod deposits;
-pub mod earnings;
+pub mod chain;
+pub mod context;
+pub mod env;
 pub mod error;
-pub mod excess;
-pub mod fast_fill;
-pub mod fees;
-pub mod fill_time;
-pub mod follow;
-pub mod forks;
-pub mod funding;
-pub mod gas_refill;
-pub mod lanes;
-pub mod leader;
-pub mod losses;
-pub mod manual;
-pub mod payment_call;
+pub mod handle;
+pub mod holds;
+pub mod integrators;
+mod lifecycle;
+pub mod operator;
+pub mod orders;
 pub mod payments;
-pub mod quote;
-pub mod recover;
-pub mod reprice;
-pub mod rescan;
-pub mod reverts;
-pub mod routes;
-pub mod same_chain;
+pub mod quoting;
 pub mod solver;
-pub mod sponsor;
-pub mod steps;
-pub mod tx_hints;
-pub mod view;
-pub mod wallet_links;
+pub mod standby;
+pub mod tasks;
 
-pub use chain_handle::{ChainHandle, Payer, Settings};
+pub use context::PayContext;
+pub use env::{Env, Screening};
 pub use error::SolverError;
-pub use quote::{Attempt, QuoteError, Quoted};
-pub use solver::{Env, PayContext, Screening, Solver};
-pub use steps::{Step, StepKind};
+pub use evm::LocalSigner;
+pub use handle::{ChainHandle, Payer, Settings};
+pub use quoting::quote::{Attempt, QuoteError, Quoted};
+pub use quoting::steps::{Step, StepKind};
+pub use solver::Solver;

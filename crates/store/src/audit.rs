@@ -84,7 +84,7 @@ pub fn payments(tx: &mut Tx<'_>, after: i64, most: i64) -> Result<Vec<Payment>, 
 fn payment(row: &Row) -> Result<Payment, StoreError> {
     Ok(Payment {
         id: row.int(0)?,
-        purpose: Purpose::of(row, 1)?,
+        purpose: crate::payments::purpose(row, 1)?,
         order: row.order_id(2)?,
         chain: ChainId(row.uint(3)?),
         wallet: row.address(4)?,

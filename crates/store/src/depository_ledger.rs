@@ -241,7 +241,7 @@ pub fn claims(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Claim>, 
     let rows = tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?;
     let mut claims = Vec::with_capacity(rows.len());
     for row in rows {
-        let ending = match Purpose::of(&row, 1)? {
+        let ending = match crate::payments::purpose(&row, 1)? {
             Purpose::Fill => Ending::Fill,
             Purpose::Refund => Ending::Refund,
             Purpose::Return => Ending::Return,

@@ -36,6 +36,13 @@ pub struct Deposit {
     pub ripe_at: u64,
 }
 
+impl Deposit {
+    /// Its name in 32 bytes, the same in whatever block it stands.
+    pub fn key(&self) -> B256 {
+        domain::deposit::key(self.chain, self.tx, self.ordinal)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct DepositRow {
     pub id: DepositId,

@@ -1,20 +1,18 @@
 //! Due payments: money that must go out and could not yet.
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::Address;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
-use crate::payments::Purpose;
+use crate::payments::{Purpose, Subject, by, purpose};
 use crate::{Row, StoreError, Tx, Value};
 
 /// A payment to be made, before it has a lane and a nonce.
 #[derive(Clone, Debug)]
 pub struct Due {
-    pub purpose: Purpose,
-    pub subject: B256,
+    pub subject: Subject,
     pub request: RequestId,
-    pub order: OrderId,
     pub chain: ChainId,
     /// The token address; zero for the native currency.
     pub currency: Address,
@@ -24,12 +22,21 @@ pub struct Due {
     pub since: Timestamp,
 }
 
+impl Due {
+    pub const fn purpose(&self) -> Purpose {
+        self.subject.purpose()
+    }
+
+    /// The id that its payment settles under.
+    pub fn order(&self) -> OrderId {
+        self.subject.settles()
+    }
+}
+
 fn from_row(row: &Row) -> Result<Due, StoreError> {
     Ok(Due {
-        purpose: Purpose::of(row, 0)?,
-        subject: row.b256(1)?,
+        subject: Subject::restore(purpose(row, 0)?, row.b256(1)?, OrderId(row.b256(3)?)),
         request: RequestId(row.b256(2)?),
-        order: OrderId(row.b256(3)?),
         chain: ChainId(row.uint(4)?),
         currency: row.address(5)?,
         recipient: row.address(6)?,
@@ -45,10 +52,10 @@ pub fn put(tx: &mut Tx<'_>, due: &Due, reason: &str, now: Timestamp) -> Result<(
          created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          on conflict (purpose, subject) do update set reason = excluded.reason, updated_at = excluded.updated_at",
         &[
-            due.purpose.as_str().into(),
-            due.subject.into(),
+            due.purpose().as_str().into(),
+            due.subject.key().into(),
             due.request.0.into(),
-            due.order.0.into(),
+            due.order().0.into(),
             due.chain.0.try_into()?,
             due.currency.into(),
             due.recipient.into(),
@@ -61,8 +68,8 @@ pub fn put(tx: &mut Tx<'_>, due: &Due, reason: &str, now: Timestamp) -> Result<(
     Ok(())
 }
 
-pub fn remove(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
-    tx.execute("delete from due where purpose = $1 and subject = $2", &[purpose.as_str().into(), subject.into()])?;
+pub fn remove(tx: &mut Tx<'_>, subject: &Subject) -> Result<(), StoreError> {
+    tx.execute("delete from due where purpose = $1 and subject = $2", &by(subject))?;
     Ok(())
 }
 
@@ -73,21 +80,21 @@ pub fn withdraw(tx: &mut Tx<'_>, request: RequestId) -> Result<(), StoreError> {
 }
 
 /// Parks a due payment that only a person can resolve: it is not retried.
-pub fn park(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
-    let args = [purpose.as_str().into(), subject.into()];
+pub fn park(tx: &mut Tx<'_>, subject: &Subject) -> Result<(), StoreError> {
+    let args = by(subject);
     tx.execute("update due set parked = 1 where purpose = $1 and subject = $2", &args)?;
     Ok(())
 }
 
 /// Leaves the payment to the depository instead of our own funds.
-pub fn leave_to_depository(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<(), StoreError> {
-    let args = [purpose.as_str().into(), subject.into()];
+pub fn leave_to_depository(tx: &mut Tx<'_>, subject: &Subject) -> Result<(), StoreError> {
+    let args = by(subject);
     tx.execute("update due set from_depository = 1, parked = 0 where purpose = $1 and subject = $2", &args)?;
     Ok(())
 }
 
-pub fn is_left_to_depository(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<bool, StoreError> {
-    let args = [purpose.as_str().into(), subject.into()];
+pub fn is_left_to_depository(tx: &mut Tx<'_>, subject: &Subject) -> Result<bool, StoreError> {
+    let args = by(subject);
     Ok(tx.row("select due_id from due where purpose = $1 and subject = $2 and from_depository = 1", &args)?.is_some())
 }
 
@@ -101,8 +108,9 @@ pub fn take_back(tx: &mut Tx<'_>, chain: ChainId) -> Result<(), StoreError> {
 }
 
 /// Updates the reason why a due payment waits.
-pub fn explain(tx: &mut Tx<'_>, purpose: Purpose, subject: B256, reason: &str) -> Result<(), StoreError> {
-    let args = [purpose.as_str().into(), subject.into(), reason.into()];
+pub fn explain(tx: &mut Tx<'_>, subject: &Subject, reason: &str) -> Result<(), StoreError> {
+    let [purpose, key] = by(subject);
+    let args = [purpose, key, reason.into()];
     tx.execute("update due set reason = $3 where purpose = $1 and subject = $2", &args)?;
     Ok(())
 }
@@ -131,11 +139,11 @@ pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreE
     .collect()
 }
 
-pub fn find(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<Due>, StoreError> {
+pub fn find(tx: &mut Tx<'_>, subject: &Subject) -> Result<Option<Due>, StoreError> {
     tx.row(
         "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at
          from due where purpose = $1 and subject = $2",
-        &[purpose.as_str().into(), subject.into()],
+        &by(subject),
     )?
     .as_ref()
     .map(from_row)

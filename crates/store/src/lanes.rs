@@ -55,7 +55,7 @@ pub fn room(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<u64, StoreEr
 }
 
 /// Takes the next nonce. A rolled-back unit gives it back.
-pub fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<u64, StoreError> {
+pub(crate) fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Result<u64, StoreError> {
     let row = tx.row(
         "update lane set next_nonce = next_nonce + 1 where chain_id = $1 and wallet = $2 returning next_nonce - 1",
         &[chain.0.try_into()?, wallet.into()],

@@ -4,69 +4,40 @@ use alloy_primitives::{Address, B256, Bytes};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::State;
+pub use domain::subject::{Purpose, Subject};
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
+use crate::lanes;
 use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PaymentId(pub i64);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// Pays the recipient on the destination; its subject is the order.
-    Fill,
-    /// Pays the user back on the origin; its subject is the order of the deposit.
-    Refund,
-    /// Returns a deposit that pays for no order to the account it names; its subject is the deposit's row.
-    Return,
-    /// Returns the part of a filled order's deposit beyond the order's amount; its subject is the deposit.
-    Excess,
-    /// Native currency from the treasury to one of our own wallets; its subject is its own name.
-    Refill,
-    /// An app balance, or a part of it, paid to its owner; its subject is the claim.
-    Claim,
-    /// Money out of a depository, signed for by its allocator; its subject is the payout's nonce. It spends nothing of
-    /// ours but gas.
-    Payout,
-}
-
-impl Purpose {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fill => "fill",
-            Self::Refund => "refund",
-            Self::Return => "return",
-            Self::Excess => "excess",
-            Self::Refill => "topup",
-            Self::Claim => "claim",
-            Self::Payout => "payout",
-        }
-    }
-
-    pub(crate) fn of(row: &Row, index: usize) -> Result<Self, StoreError> {
-        match row.text(index)? {
-            "fill" => Ok(Self::Fill),
-            "refund" => Ok(Self::Refund),
-            "return" => Ok(Self::Return),
-            "excess" => Ok(Self::Excess),
-            "topup" => Ok(Self::Refill),
-            "claim" => Ok(Self::Claim),
-            "payout" => Ok(Self::Payout),
-            _ => Err(unknown(index, "a purpose")),
-        }
+pub(crate) fn purpose(row: &Row, index: usize) -> Result<Purpose, StoreError> {
+    match row.text(index)? {
+        "fill" => Ok(Purpose::Fill),
+        "refund" => Ok(Purpose::Refund),
+        "return" => Ok(Purpose::Return),
+        "excess" => Ok(Purpose::Excess),
+        "topup" => Ok(Purpose::Refill),
+        "claim" => Ok(Purpose::Claim),
+        "payout" => Ok(Purpose::Payout),
+        _ => Err(unknown(index, "a purpose")),
     }
 }
 
-/// Everything the signature covers except the fees, and the payment's purpose.
+/// The two columns that a subject is found by.
+pub(crate) fn by(subject: &Subject) -> [Value; 2] {
+    [subject.purpose().as_str().into(), subject.key().into()]
+}
+
+/// Everything the signature covers except the fees, and the payment's subject.
 #[derive(Clone, Debug)]
 pub struct Payment {
-    pub purpose: Purpose,
-    pub subject: B256,
+    pub subject: Subject,
     /// Zero if no request is concerned.
     pub request: RequestId,
-    /// The id in the settlement row and the calldata: the order, the returned deposit, or the claim.
-    pub order: OrderId,
     pub chain: ChainId,
     pub wallet: Address,
     pub nonce: u64,
@@ -78,6 +49,17 @@ pub struct Payment {
     /// The currency paid, which for a token is not the transaction's value.
     pub currency: Address,
     pub amount: Amount,
+}
+
+impl Payment {
+    pub const fn purpose(&self) -> Purpose {
+        self.subject.purpose()
+    }
+
+    /// The id in the settlement row and the calldata: the order, the returned deposit, or the claim.
+    pub fn order(&self) -> OrderId {
+        self.subject.settles()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +99,8 @@ fn from_row(row: &Row) -> Result<PaymentRow, StoreError> {
         id: PaymentId(row.int(0)?),
         state: state.ok_or(unknown(1, "a state"))?,
         payment: Payment {
-            purpose: Purpose::of(row, 2)?,
-            subject: row.b256(3)?,
+            subject: Subject::restore(purpose(row, 2)?, row.b256(3)?, OrderId(row.b256(5)?)),
             request: RequestId(row.b256(4)?),
-            order: OrderId(row.b256(5)?),
             chain: ChainId(row.uint(6)?),
             wallet: row.address(7)?,
             nonce: row.uint(8)?,
@@ -142,22 +122,17 @@ fn from_row(row: &Row) -> Result<PaymentRow, StoreError> {
 }
 
 /// Inserts a payment and its first attempt. `None` means that one for the same purpose and subject is live.
-pub fn insert(
-    tx: &mut Tx<'_>,
-    payment: &Payment,
-    fees: Fees,
-    now: Timestamp,
-) -> Result<Option<PaymentRow>, StoreError> {
+fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) -> Result<Option<PaymentRow>, StoreError> {
     let row = tx.row(
         "insert into payment (purpose, subject, request_id, order_id, chain_id, wallet, nonce, target, value, data,
          gas, recipient, currency, amount, state, created_at, updated_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 'decided', $15, $15)
          on conflict do nothing returning payment_id",
         &[
-            payment.purpose.as_str().into(),
-            payment.subject.into(),
+            payment.purpose().as_str().into(),
+            payment.subject.key().into(),
             payment.request.0.into(),
-            payment.order.0.into(),
+            payment.order().0.into(),
             payment.chain.0.try_into()?,
             payment.wallet.into(),
             payment.nonce.try_into()?,
@@ -185,6 +160,23 @@ pub fn insert(
         created_at: now,
         block_number: None,
     }))
+}
+
+/// Gives a payment the next nonce of its wallet's lane, and fixes it. `None` means that one for the same subject is alive.
+/// The nonce in `payment` is replaced. Nonces are taken here and nowhere else.
+pub fn assign(tx: &mut Tx<'_>, payment: Payment, fees: Fees, now: Timestamp) -> Result<Option<PaymentRow>, StoreError> {
+    let nonce = lanes::take_nonce(tx, payment.chain, payment.wallet)?;
+    insert(tx, &Payment { nonce, ..payment }, fees, now)
+}
+
+/// Keeps a payment that the chain shows under a nonce this database has not given away. `None` means that it is known.
+pub fn import(
+    tx: &mut Tx<'_>,
+    payment: &Payment,
+    fees: Fees,
+    now: Timestamp,
+) -> Result<Option<PaymentRow>, StoreError> {
+    insert(tx, payment, fees, now)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,39 +342,35 @@ pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<V
 }
 
 /// The amount of the newest payment for a subject, void or not.
-pub fn last_amount(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<Amount>, StoreError> {
+pub fn last_amount(tx: &mut Tx<'_>, subject: &Subject) -> Result<Option<Amount>, StoreError> {
     let row = tx.row(
         "select amount from payment where purpose = $1 and subject = $2 order by payment_id desc limit 1",
-        &[purpose.as_str().into(), subject.into()],
+        &by(subject),
     )?;
     row.map(|row| row.amount(0)).transpose()
 }
 
 /// The payment for a subject that is not void.
-pub fn live(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Option<PaymentId>, StoreError> {
-    let row = tx.row(
-        "select payment_id from payment where purpose = $1 and subject = $2 and state <> 'void'",
-        &[purpose.as_str().into(), subject.into()],
-    )?;
+pub fn live(tx: &mut Tx<'_>, subject: &Subject) -> Result<Option<PaymentId>, StoreError> {
+    let row =
+        tx.row("select payment_id from payment where purpose = $1 and subject = $2 and state <> 'void'", &by(subject))?;
     row.map(|row| row.int(0).map(PaymentId)).transpose()
 }
 
 /// The number of void payments for a subject.
-pub fn voids(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<u64, StoreError> {
-    let row = tx.row(
-        "select count(*) from payment where purpose = $1 and subject = $2 and state = 'void'",
-        &[purpose.as_str().into(), subject.into()],
-    )?;
+pub fn voids(tx: &mut Tx<'_>, subject: &Subject) -> Result<u64, StoreError> {
+    let row =
+        tx.row("select count(*) from payment where purpose = $1 and subject = $2 and state = 'void'", &by(subject))?;
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
 /// The gas cost of a subject's payments that failed on chain. Payments we cancelled ourselves do not count.
-pub fn wasted(tx: &mut Tx<'_>, purpose: Purpose, subject: B256) -> Result<Vec<(ChainId, Amount)>, StoreError> {
+pub fn wasted(tx: &mut Tx<'_>, subject: &Subject) -> Result<Vec<(ChainId, Amount)>, StoreError> {
     tx.rows(
         "select p.chain_id, p.fee from payment p where p.purpose = $1 and p.subject = $2 and p.state = 'void'
          and p.fee is not null
          and not exists (select 1 from attempt a where a.payment_id = p.payment_id and a.cancels = 1)",
-        &[purpose.as_str().into(), subject.into()],
+        &by(subject),
     )?
     .iter()
     .map(|row| Ok((ChainId(row.uint(0)?), row.amount(1)?)))

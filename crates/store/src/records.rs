@@ -214,7 +214,7 @@ pub fn unexplained(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Une
     .iter()
     .map(|row| {
         let payment = match row.opt_text(17)? {
-            Some(_) => Some((Purpose::of(row, 17)?, row.uint(18)?)),
+            Some(_) => Some((crate::payments::purpose(row, 17)?, row.uint(18)?)),
             None => None,
         };
         Ok(Unexplained { id: row.int(16)?, record: from_row(row)?, payment })

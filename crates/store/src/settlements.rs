@@ -2,14 +2,14 @@
 
 use domain::ids::OrderId;
 
-use crate::payments::{PaymentId, Purpose};
+use crate::payments::{PaymentId, Purpose, purpose};
 use crate::payouts::PayoutId;
 use crate::{StoreError, Tx};
 
 /// The outcome of an order, once decided.
 pub fn outcome(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Purpose>, StoreError> {
     let row = tx.row("select outcome from settlement where order_id = $1", &[order.0.into()])?;
-    row.map(|row| Purpose::of(&row, 0)).transpose()
+    row.map(|row| purpose(&row, 0)).transpose()
 }
 
 /// The payout that settles an order, if one does.

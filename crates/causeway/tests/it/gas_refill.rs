@@ -12,7 +12,7 @@ use devnet::Chain;
 use domain::ids::{OrderId, RequestId};
 use domain::money::Amount;
 use serde_json::{Value, json};
-use store::payments::{self, Fees, Payment, Purpose};
+use store::payments::{self, Fees, Payment, Purpose, Subject};
 use store::{StoreError, Tx};
 
 use crate::harness::{Engine, Harness, WAIT_TIMEOUT, blocks_pass, eventually, new_account};
@@ -198,11 +198,9 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
     let (treasury, ours, stranger) = (harness.treasury.address, harness.fillers[0].address, new_account().address);
     let used: U256 = base.rpc("eth_getTransactionCount", (treasury, "latest")).await?;
     let chain = domain::ids::ChainId(BASE);
-    let forged = move |purpose, target, tenths, n: u8| Payment {
-        purpose,
-        subject: B256::repeat_byte(n),
+    let forged = move |subject, target, tenths| Payment {
+        subject,
         request: RequestId(B256::ZERO),
-        order: OrderId(B256::repeat_byte(n)),
         chain,
         wallet: treasury,
         // All under the nonce that is next: whichever were signed would be mined.
@@ -215,17 +213,22 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
         currency: Address::ZERO,
         amount: Amount::new(ether(tenths)),
     };
-    let cases = [(Purpose::Refill, stranger, 1), (Purpose::Fill, ours, 1), (Purpose::Refill, ours, 21)];
-    for ((purpose, target, tenths), n) in cases.into_iter().zip(1..) {
-        let payment = forged(purpose, target, tenths, n);
+    let name = B256::repeat_byte;
+    let cases = [
+        (Subject::Refill(name(1)), stranger, 1),
+        (Subject::Fill(OrderId(name(2))), ours, 1),
+        (Subject::Refill(name(3)), ours, 21),
+    ];
+    for (subject, target, tenths) in cases {
+        let payment = forged(subject, target, tenths);
         let had = has(base, target).await?;
         let fees = Fees { max_fee: 1_000_000_000, max_tip: 1_000_000 };
         let now = service.solver.now();
-        let write = move |tx: &mut Tx<'_>| payments::insert(tx, &payment, fees, now);
+        let write = move |tx: &mut Tx<'_>| payments::import(tx, &payment, fees, now);
         let stored = service.solver.store.write::<_, StoreError>(write).await?.context("a row")?;
         service.solver.hand_over(vec![stored.clone()]);
         blocks_pass(base, 8).await?;
-        ensure!(has(base, target).await? == had, "{purpose:?} {tenths}");
+        ensure!(has(base, target).await? == had, "{subject:?} {tenths}");
         let remove = move |tx: &mut Tx<'_>| {
             tx.execute("delete from attempt where payment_id = $1", &[stored.id.0.into()])?;
             tx.execute("delete from payment where payment_id = $1", &[stored.id.0.into()])

@@ -56,7 +56,7 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     optimism.set_code(contract, vec![0x00].into()).await?;
     let lost = ask(user.address, contract, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
     harness.quote(&lost).await?;
-    let known = || service.solver.accounts.is_contract(domain::ids::ChainId(OPTIMISM), contract);
+    let known = || service.solver.recipient_code.is_contract(domain::ids::ChainId(OPTIMISM), contract);
     eventually("the recipient is known to be a contract", || async { Ok(known()) }).await?;
     let routed = harness.quote(&lost).await?;
     execute(base, &routed, &user).await?;

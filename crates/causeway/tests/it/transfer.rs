@@ -300,7 +300,7 @@ async fn a_contract_that_refuses_data_is_paid_all_the_same() -> Result<()> {
     let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
     // Quoted as wallets do, a few times while the user looks; by then the recipient is known.
     harness.quote(&body).await?;
-    let known = || service.solver.accounts.is_contract(domain::ids::ChainId(OPTIMISM), recipient);
+    let known = || service.solver.recipient_code.is_contract(domain::ids::ChainId(OPTIMISM), recipient);
     eventually("the recipient is known", || async { Ok(known()) }).await?;
     let quote = harness.quote(&body).await?;
     execute(base, &quote, &user).await?;

@@ -185,7 +185,7 @@ pub fn belongs<'a>(
         return Err("the order was not taken on by us");
     }
     let [input] = &order.inputs[..] else { return Err("an order with other than one input") };
-    let chain = solver.catalog.chain(deposit.chain).ok_or("the chain is not configured")?;
+    let chain = &solver.chains.get(&deposit.chain).ok_or("the chain is not configured")?.chain;
     if input.chain != chain.name || input.currency.evm() != Some(deposit.currency) {
         return Err("the deposit is not in the order's currency");
     }

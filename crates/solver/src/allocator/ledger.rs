@@ -15,9 +15,7 @@ use store::{Tx, settlements};
 use tracing::error;
 
 use super::{Allocator, PayoutChain, identity, refunds};
-use crate::deposits::return_key;
 use crate::error::SolverError;
-use crate::follow::block_time;
 use crate::solver::Solver;
 
 /// Blocks booked in one unit.
@@ -124,9 +122,9 @@ fn deposit(payout_chain: &PayoutChain, head: Head, seen: &SeenDeposit) -> Deposi
         ordinal: seen.ordinal,
         block_number: head.number,
         block_hash: head.hash,
-        block_time: block_time(head),
+        block_time: head.timestamp(),
         order: seen.id.candidate().map(OrderId),
-        return_key: return_key(payout_chain.id(), seen.tx, seen.ordinal),
+        return_key: domain::deposit::key(payout_chain.id(), seen.tx, seen.ordinal),
         depositor: seen.depositor,
         payer: seen.payer,
         sender: seen.sender,

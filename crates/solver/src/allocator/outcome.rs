@@ -10,18 +10,18 @@ use evm::contracts::Depository;
 use evm::{AgreedTx, At, Head};
 use metrics::counter;
 use serde_json::json;
-use store::payments::Purpose;
 use store::payouts::{self, Kind, PayoutRow, State};
 use store::{Tx, depository_ledger, payments, records};
 use tracing::{error, info, warn};
 
-use super::sending::concerned;
+use super::sending::{concerned, subject};
 use super::{MAX_ROWS_PER_ROUND, PayoutChain};
-use crate::advance::advance;
-use crate::apply_block::sent_record;
-use crate::chain_handle::ChainHandle;
+use crate::context::PayContext;
 use crate::error::SolverError;
-use crate::solver::{PayContext, Solver};
+use crate::handle::ChainHandle;
+use crate::orders::advance::advance;
+use crate::payments::mined::sent_record;
+use crate::solver::Solver;
 
 /// Transactions of one payout that may fail before a person has to look.
 pub const MAX_VOIDS: u64 = 3;
@@ -43,13 +43,13 @@ pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: He
             }
             let Some(live) = payouts::live(tx, stored.id)? else { return Ok(()) };
             // While its transaction may still be mined it is left alone: it will fail there, and be void by proof.
-            let sent = payments::live(tx, Purpose::Payout, stored.payout.nonce)?.is_some();
+            let sent = payments::live(tx, &subject(&stored))?.is_some();
             if stored.state != State::Signed || last.time <= live.expiration || sent {
                 return Ok(());
             }
             payouts::expire(tx, stored.id)?;
             let hopeless = payouts::signatures(tx, stored.id)? >= MAX_SIGNATURES;
-            if hopeless || payments::voids(tx, Purpose::Payout, stored.payout.nonce)? >= MAX_VOIDS {
+            if hopeless || payments::voids(tx, &subject(&stored))? >= MAX_VOIDS {
                 error!(chain.id = %chain, payout = stored.id.0, "a payout failed again and again and waits for a person");
                 return Ok(payouts::set_state(tx, stored.id, State::Parked, Some("it fails on the chain"), now)?);
             }

@@ -14,16 +14,17 @@ use domain::quote::Quote;
 use domain::request::State as RequestState;
 use serde_json::json;
 use store::depository_ledger::{self, Deposit, Ending, Held, Settlement};
-use store::payments::Purpose;
+use store::payments::Subject;
 use store::payouts::{self, Kind, Payout, PayoutId, State};
 use store::{Tx, deposits, dues, events, requests, settlements};
 use tracing::{error, info};
 
 use super::returns::{facts, payout};
 use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, evidence, identity};
+use crate::context::PayContext;
 use crate::error::SolverError;
-use crate::payments::{refund_cost, wasted};
-use crate::solver::{PayContext, Solver};
+use crate::payments::amount::{refund_cost, wasted};
+use crate::solver::Solver;
 
 pub async fn intend(
     allocator: &Allocator,
@@ -50,7 +51,7 @@ pub async fn intend(
         let (key, now) = (held.deposit.key, solver.now());
         let unit = move |tx: &mut Tx<'_>| {
             let reason = format!("it is not paid out of the depository: {why}");
-            dues::explain(tx, Purpose::Refund, order.0, &reason)?;
+            dues::explain(tx, &Subject::Refund(order), &reason)?;
             depository_ledger::refuse(tx, key, why, now)
         };
         solver.store.write(unit).await?;
@@ -171,7 +172,7 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContex
         return Ok(false);
     }
     let open = matches!(request.state, RequestState::Refunding | RequestState::Refunded);
-    if !open || !dues::is_left_to_depository(tx, Purpose::Refund, order.0)? {
+    if !open || !dues::is_left_to_depository(tx, &Subject::Refund(order))? {
         return Ok(false);
     }
     let Some(held) = depository_ledger::lock(tx, payout.subject)? else { return Ok(false) };
@@ -191,7 +192,7 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContex
     if !settlements::take_by_payout(tx, order, id)? {
         return Err(SolverError::InvariantViolated("an order was settled twice in one unit"));
     }
-    dues::remove(tx, Purpose::Refund, order.0)?;
+    dues::remove(tx, &Subject::Refund(order))?;
     let figures = json!({ "amount": payout.amount, "recipient": payout.recipient, "payout": id.0 });
     events::append(tx, request.id, request.state, "refund-from-depository", &figures, context.now)?;
     Ok(true)

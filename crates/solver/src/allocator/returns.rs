@@ -14,7 +14,7 @@ use tracing::{error, info};
 
 use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, evidence, identity, ledger};
 use crate::error::SolverError;
-use crate::payments::refund_cost;
+use crate::payments::amount::refund_cost;
 use crate::solver::Solver;
 
 pub async fn intend(

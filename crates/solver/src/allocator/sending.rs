@@ -9,23 +9,21 @@ use domain::ids::{OrderId, RequestId};
 use domain::money::Amount;
 use evm::contracts::Depository;
 use evm::{At, ChainError, Refusal};
-use store::lanes::Lane;
-use store::payers::Payers;
-use store::payments::{Payment, Purpose};
+use store::payments::{PaymentRow, Subject};
 use store::payouts::{self, Kind, PayoutRow, Signature, State};
 use store::requests::Request;
-use store::{Tx, depository_ledger, deposits, lanes, payers, payments, requests};
+use store::{Tx, depository_ledger, deposits, payments, requests};
 use tracing::{debug, warn};
 
 use super::outcome::MAX_VOIDS;
 use super::signing::request;
 use super::{MAX_ROWS_PER_ROUND, PayoutChain};
-use crate::chain_handle::ChainHandle;
-use crate::children;
+use crate::context::PayContext;
 use crate::error::SolverError;
-use crate::payment_call::PaymentCall;
-use crate::payments::{can_pay, first_offer};
-use crate::solver::{PayContext, Solver};
+use crate::orders::children;
+use crate::payments::call::PaymentCall;
+use crate::payments::lane::{self, Unassigned, first_offer};
+use crate::solver::Solver;
 
 /// Gas of a payout, and what each key in its calldata adds.
 const PAYOUT_GAS: u64 = 250_000;
@@ -38,8 +36,7 @@ pub async fn send(solver: &Arc<Solver>, payout_chain: &PayoutChain) -> Result<()
     let read = move |tx: &mut Tx<'_>| {
         let mut ready = Vec::new();
         for stored in payouts::open(tx, chain, MAX_ROWS_PER_ROUND)? {
-            let waits =
-                stored.state == State::Signed && payments::live(tx, Purpose::Payout, stored.payout.nonce)?.is_none();
+            let waits = stored.state == State::Signed && payments::live(tx, &subject(&stored))?.is_none();
             if let (true, Some(signature)) = (waits, payouts::live(tx, stored.id)?) {
                 let order = refunded(tx, &stored)?;
                 ready.push((payouts::parts(tx, stored.id)?, order, stored, signature));
@@ -110,18 +107,18 @@ fn pay(
     data: &Bytes,
     gas: u64,
     context: &PayContext,
-) -> Result<Option<payments::PaymentRow>, SolverError> {
-    let (chain, nonce) = (stored.payout.chain, stored.payout.nonce);
+) -> Result<Option<PaymentRow>, SolverError> {
+    let chain = stored.payout.chain;
     let signed = payouts::lock(tx, stored.id)?.is_some_and(|stored| stored.state == State::Signed);
-    let failed = payments::voids(tx, Purpose::Payout, nonce)? >= MAX_VOIDS;
-    if !signed || failed || payments::live(tx, Purpose::Payout, nonce)?.is_some() {
+    let failed = payments::voids(tx, &subject(stored))? >= MAX_VOIDS;
+    if !signed || failed || payments::live(tx, &subject(stored))?.is_some() {
         return Ok(None);
     }
     let Some((handle, Some(snapshot))) = context.on(chain) else { return Ok(None) };
     let Some(fees) = first_offer(handle, snapshot).filter(|_| handle.refusing().is_none()) else { return Ok(None) };
-    let target = handle.chain.depository;
+    // The depository's money leaves, and of ours only gas.
     let call = PaymentCall {
-        target,
+        target: handle.chain.depository,
         value: Amount::ZERO,
         data: data.clone(),
         gas,
@@ -129,34 +126,27 @@ fn pay(
         amount: Amount::ZERO,
         through_spend_limiter: false,
     };
-    let reserve = handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit);
-    let Payers { lanes, outstanding, .. } = payers::lock(tx, chain, snapshot.block)?;
-    let able =
-        |lane: &&Lane| is_free(handle, lane) && can_pay(lane.wallet, &call, fees, reserve, snapshot, &outstanding);
-    let Some(lane) = lanes.iter().filter(able).min_by_key(|lane| lane.unmined) else {
-        debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now");
-        return Ok(None);
-    };
     let request = concerned(tx, stored)?;
-    let payment = Payment {
-        purpose: Purpose::Payout,
-        subject: nonce,
-        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
-        order: request.map_or(OrderId(stored.payout.subject), |request| request.order_id),
-        chain,
-        wallet: lane.wallet,
-        nonce: lanes::take_nonce(tx, chain, lane.wallet)?,
-        target,
-        value: Amount::ZERO,
-        data: data.clone(),
-        gas,
+    let settles = request.as_ref().map_or(OrderId(stored.payout.subject), |request| request.order_id);
+    let payment = Unassigned {
+        subject: Subject::Payout { nonce: stored.payout.nonce, settles },
+        request: request.map_or(RequestId(B256::ZERO), |request| request.id),
         recipient: stored.payout.recipient,
-        // What leaves is the depository's, not ours.
-        currency: Address::ZERO,
-        amount: Amount::ZERO,
+        call,
+        fees,
     };
-    let paid = payments::insert(tx, &payment, fees, context.now)?;
-    Ok(Some(paid.ok_or(SolverError::InvariantViolated("a payout is sent twice in one unit"))?))
+    match lane::choose(tx, handle, snapshot, &payment)? {
+        Ok(chosen) => Ok(Some(lane::assign(tx, chosen, handle, payment, context)?)),
+        Err(reason) => {
+            debug!(chain.id = %chain, payout = stored.id.0, "no lane can send the payout now: {reason}");
+            Ok(None)
+        }
+    }
+}
+
+/// A payout's payment is found by its nonce, whatever it settles.
+pub fn subject(stored: &PayoutRow) -> Subject {
+    Subject::Payout { nonce: stored.payout.nonce, settles: OrderId(stored.payout.subject) }
 }
 
 /// The order that a payout refunds, if it does.
@@ -187,10 +177,4 @@ pub fn concerned(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<Request>,
         Some(deposit) => Ok(requests::lock(tx, children::id(&deposit))?),
         None => Ok(None),
     }
-}
-
-/// Repayment leaves half of every lane to what was promised to users.
-fn is_free(handle: &ChainHandle, lane: &Lane) -> bool {
-    let ours = handle.wallets.iter().any(|wallet| wallet.address == lane.wallet);
-    ours && lane.quarantined.is_none() && lane.unmined < handle.settings.window.div_ceil(2)
 }

@@ -6,7 +6,7 @@ use domain::hold::State as HoldState;
 use domain::ledger::{self as rules, Cause, HoldId, HoldKind, UsdcMicros};
 use domain::payment::State as PaymentState;
 use store::claims::{self, ClaimRow};
-use store::payments::{self, Purpose};
+use store::payments::{self, Subject};
 use store::{audit, dues, ledger};
 
 use super::{Audit, Check};
@@ -44,11 +44,11 @@ impl Audit<'_, '_> {
         let (kind, subject) = (HoldKind::Claim, claim.id);
         let open = ledger::open_hold_of(self.tx, kind, subject)?.map(|open| open.hold.amount);
         let booked = self.booked(stored)?;
-        let live = match payments::live(self.tx, Purpose::Claim, subject)? {
+        let live = match payments::live(self.tx, &Subject::Claim(subject))? {
             Some(id) => payments::find(self.tx, id)?,
             None => None,
         };
-        let due = dues::find(self.tx, Purpose::Claim, subject)?.is_some();
+        let due = dues::find(self.tx, &Subject::Claim(subject))?.is_some();
         let (set_aside, spent) = match stored.state {
             State::Pending => (Some(claim.amount), UsdcMicros::ZERO),
             State::Success => (None, claim.amount),

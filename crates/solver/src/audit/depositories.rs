@@ -12,9 +12,9 @@ use store::audit::{self, Deposit};
 use store::payouts;
 
 use super::{Audit, Check};
-use crate::chain_handle::ChainHandle;
-use crate::deposits::counts;
 use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::orders::deposits::counts;
 
 /// Blocks looked at together, and the deposits that may be in them.
 const BLOCKS_PER_RANGE: u64 = 500;

@@ -13,8 +13,8 @@ use store::payments::Purpose;
 use store::{blocks, claims, depository_ledger, lanes};
 
 use super::{Audit, Check};
-use crate::chain_handle::ChainHandle;
 use crate::error::SolverError;
+use crate::handle::ChainHandle;
 
 const PAGE: i64 = 500;
 /// Transactions asked for at once.

@@ -149,7 +149,7 @@ async fn forget(service: &Service, request: &str) -> Result<()> {
         )
     };
     service.solver.store.write(forget).await?;
-    service.solver.chains.values().for_each(|handle| handle.failed.notify_one());
+    service.solver.chains.values().for_each(|handle| handle.health.failed.notify_one());
     Ok(())
 }
 

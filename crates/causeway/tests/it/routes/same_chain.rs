@@ -124,7 +124,7 @@ async fn native_currency_is_sent_to_a_contract_without_data() -> Result<()> {
     here.chain.set_code(recipient, vec![0x36, 0x15, 0x60, 0x07, 0x57, 0x5f, 0xfd, 0x5b, 0x00].into()).await?;
     let body = Wish::exact_input(here, here, 4_000).body(user.address, recipient);
     harness.quote(&body).await?;
-    let known = || service.solver.accounts.is_contract(domain::ids::ChainId(here.chain.id), recipient);
+    let known = || service.solver.recipient_code.is_contract(domain::ids::ChainId(here.chain.id), recipient);
     crate::harness::eventually("the recipient is known", || async { Ok(known()) }).await?;
     let quote = harness.quote(&body).await?;
     act(here.chain, &quote, &user).await?;

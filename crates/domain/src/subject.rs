@@ -1,0 +1,145 @@
+//! A payment's subject: the order, deposit, claim, wallet or payout it is about.
+//!
+//! A payment is unique by its purpose and its key while it is not void. The name it settles under is the key of its
+//! settlement row and the last word of its calldata.
+
+use alloy_primitives::{B256, keccak256};
+
+use crate::ids::OrderId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// The recipient's money on the destination.
+    Fill,
+    /// The user's money back on the origin.
+    Refund,
+    /// A deposit that pays for no order, back to its depositor.
+    Return,
+    /// The part of a filled order's deposit beyond what the order is for.
+    Excess,
+    /// Native currency from the treasury to one of our own wallets.
+    Refill,
+    /// An app balance, or a part of it, to its owner.
+    Claim,
+    /// Money out of a depository, signed for by its allocator. Nothing of ours moves but gas.
+    Payout,
+}
+
+impl Purpose {
+    /// Its name in the database and in texts.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fill => "fill",
+            Self::Refund => "refund",
+            Self::Return => "return",
+            Self::Excess => "excess",
+            Self::Refill => "topup",
+            Self::Claim => "claim",
+            Self::Payout => "payout",
+        }
+    }
+}
+
+/// A deposit's name in 32 bytes: [`crate::deposit::key`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DepositKey(pub B256);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    Fill(OrderId),
+    Refund(OrderId),
+    /// `row` is the deposit's row in the database.
+    Return {
+        row: i64,
+        key: DepositKey,
+    },
+    Excess(DepositKey),
+    Claim(B256),
+    Refill(B256),
+    /// `settles` is the order that the payout refunds, else the deposit or batch that it pays for.
+    Payout {
+        nonce: B256,
+        settles: OrderId,
+    },
+}
+
+impl Subject {
+    pub const fn purpose(&self) -> Purpose {
+        match self {
+            Self::Fill(_) => Purpose::Fill,
+            Self::Refund(_) => Purpose::Refund,
+            Self::Return { .. } => Purpose::Return,
+            Self::Excess(_) => Purpose::Excess,
+            Self::Claim(_) => Purpose::Claim,
+            Self::Refill(_) => Purpose::Refill,
+            Self::Payout { .. } => Purpose::Payout,
+        }
+    }
+
+    /// The key that is unique, with the purpose, among payments that are not void.
+    pub fn key(&self) -> B256 {
+        match self {
+            Self::Fill(order) | Self::Refund(order) => order.0,
+            Self::Return { row, .. } => B256::left_padding_from(&row.to_be_bytes()),
+            Self::Excess(deposit) => deposit.0,
+            Self::Claim(id) | Self::Refill(id) => *id,
+            Self::Payout { nonce, .. } => *nonce,
+        }
+    }
+
+    /// The name of the settlement row, which excludes every other outcome, and the last word of the calldata.
+    pub fn settles(&self) -> OrderId {
+        match self {
+            Self::Fill(order) | Self::Refund(order) | Self::Payout { settles: order, .. } => *order,
+            Self::Return { key, .. } => OrderId(key.0),
+            // An order is filled once, and beside that the excess of its deposit goes back once.
+            Self::Excess(deposit) => OrderId(keccak256([b"excess".as_slice(), deposit.0.as_slice()].concat())),
+            Self::Claim(id) | Self::Refill(id) => OrderId(*id),
+        }
+    }
+
+    /// A subject from its parts, as they are stored.
+    pub fn restore(purpose: Purpose, key: B256, settles: OrderId) -> Self {
+        match purpose {
+            Purpose::Fill => Self::Fill(OrderId(key)),
+            Purpose::Refund => Self::Refund(OrderId(key)),
+            Purpose::Return => {
+                let row = i64::from_be_bytes(key.0[24..].try_into().expect("a slice of eight bytes"));
+                Self::Return { row, key: DepositKey(settles.0) }
+            }
+            Purpose::Excess => Self::Excess(DepositKey(key)),
+            Purpose::Refill => Self::Refill(key),
+            Purpose::Claim => Self::Claim(key),
+            Purpose::Payout => Self::Payout { nonce: key, settles },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_is_restored_from_what_is_stored_of_it() {
+        let (order, word) = (OrderId(B256::repeat_byte(1)), B256::repeat_byte(2));
+        let subjects = [
+            Subject::Fill(order),
+            Subject::Refund(order),
+            Subject::Return { row: 7, key: DepositKey(word) },
+            Subject::Excess(DepositKey(word)),
+            Subject::Claim(word),
+            Subject::Refill(word),
+            Subject::Payout { nonce: word, settles: order },
+        ];
+        for subject in subjects {
+            assert_eq!(Subject::restore(subject.purpose(), subject.key(), subject.settles()), subject);
+        }
+    }
+
+    #[test]
+    fn a_fill_and_the_excess_of_its_deposit_settle_under_different_names() {
+        let key = B256::repeat_byte(3);
+        assert_ne!(Subject::Fill(OrderId(key)).settles(), Subject::Excess(DepositKey(key)).settles());
+        assert_eq!(Subject::Fill(OrderId(key)).settles(), Subject::Refund(OrderId(key)).settles());
+    }
+}

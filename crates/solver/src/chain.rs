@@ -1,0 +1,11 @@
+//! A chain, walked block by block: a block comes in, its events are applied, each once.
+
+pub mod apply_block;
+mod events;
+pub mod follow;
+mod forks;
+mod payment_events;
+pub mod rescan;
+pub mod reverts;
+pub mod tx_fees;
+pub mod tx_hints;

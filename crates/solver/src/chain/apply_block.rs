@@ -1,0 +1,200 @@
+//! A block's events: its deposits and payments, rows that ripen under it, and dues that may now be paid.
+//!
+//! Events commit together where they can. If that fails they commit one by one, and the one that fails by itself is set
+//! aside with an error a person will see, so that it never stops its chain.
+
+use std::sync::Arc;
+
+use domain::deposit::State as DepositState;
+use domain::fail::FailReason;
+use domain::ids::ChainId;
+use domain::time::Timestamp;
+use evm::{Block, Head, SeenDeposit, SeenTreasuryTransfer};
+use metrics::counter;
+use store::dues::Due;
+use store::{Tx, blocks, deposits, dues, lanes, losses, payments, treasury_transfers};
+use tracing::error;
+
+use crate::chain::events::{BlockEvent, apply};
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::orders::same_chain;
+use crate::payments::lane::committed;
+use crate::payments::mined::uses_up_nonce;
+use crate::solver::Solver;
+
+/// Events that share a commit: small, so that the first fill of a big block leaves early.
+const EVENTS_PER_COMMIT: usize = 16;
+/// Rows looked up for one block. The rest have their turn at the next.
+const MAX_ROWS_PER_BLOCK: i64 = 1_024;
+/// Payments that are tried even if no lane has room.
+const MAX_RETRIES_WITHOUT_ROOM: i64 = 64;
+/// Deposits looked at for sending back, on one block.
+const MAX_RETURNS_PER_BLOCK: i64 = 64;
+/// Confirmed deposits taken up on one block at the most: many, so that dust does not hold up the rest.
+const MAX_CONFIRMED_PER_BLOCK: i64 = 4_096;
+
+/// Takes in a block. Doing it twice is harmless.
+pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<(), SolverError> {
+    let deposits = block.deposits.iter().cloned().map(BlockEvent::Deposit).collect();
+    apply_all(solver, handle, block.head, deposits).await?;
+    if !block.deposits.is_empty() {
+        counter!("causeway_deposits_seen_total", "chain" => handle.id().to_string())
+            .increment(block.deposits.len() as u64);
+        solver.crash("deposit.committed");
+    }
+    apply_all(solver, handle, block.head, block.sent.iter().cloned().map(BlockEvent::Mined).collect()).await?;
+    if block.sent.iter().any(|sent| !sent.success) {
+        handle.health.failed.notify_one();
+    }
+    if block.sent.iter().any(uses_up_nonce) {
+        solver.crash("cancel.mined");
+    }
+    let executed = same_chain::find(solver, handle, block).await?;
+    apply_all(solver, handle, block.head, executed.into_iter().map(BlockEvent::Executed).collect()).await?;
+    apply_all(
+        solver,
+        handle,
+        block.head,
+        block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer).collect(),
+    )
+    .await?;
+    let (chain, number) = (handle.id(), block.head.number);
+    let (finality, window) = (handle.settings.finality, handle.settings.window);
+    let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(handle.settings.lost_after_millis));
+    let ripe = solver
+        .store
+        .read(move |tx| {
+            let mut ripe = Vec::new();
+            let seen = deposits::to_confirm(tx, chain, number, MAX_CONFIRMED_PER_BLOCK)?;
+            ripe.extend(seen.into_iter().map(|stored| BlockEvent::DepositConfirmed(stored.id)));
+            if let Some(last) = number.checked_sub(finality) {
+                let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, MAX_ROWS_PER_BLOCK)?;
+                ripe.extend(confirmed.into_iter().map(|stored| BlockEvent::DepositFinal(stored.id)));
+                let mined = payments::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?;
+                ripe.extend(mined.into_iter().map(|stored| BlockEvent::PaymentFinal(stored.id)));
+                if let Some(time) = blocks::time_of(tx, chain, last)? {
+                    ripe.extend(losses::ripe(tx, chain, time, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Loss));
+                }
+                ripe.extend(
+                    treasury_transfers::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?
+                        .into_iter()
+                        .map(BlockEvent::TreasuryTransferFinal),
+                );
+            }
+            ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
+            ripe.extend(deposits::lost(tx, chain, lost_before, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Lost));
+            // Last: what nobody waits for must not take the place of what somebody does.
+            ripe.extend(
+                deposits::to_return(tx, chain, MAX_RETURNS_PER_BLOCK)?
+                    .into_iter()
+                    .map(|stored| BlockEvent::Return(stored.id)),
+            );
+            Ok::<_, SolverError>(ripe)
+        })
+        .await?;
+    apply_all(solver, handle, block.head, ripe).await?;
+    let of = handle.clone();
+    let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
+    handle.health.commit(committed);
+    handle.health.set_unmined(wallets);
+    Ok(())
+}
+
+/// Takes in deposits that the walk was not shown. They are in a block that is final by now, and what follows from them
+/// follows at the next block, as for every other.
+pub async fn apply_late(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    head: Head,
+    deposits: Vec<SeenDeposit>,
+) -> Result<(), SolverError> {
+    apply_all(solver, handle, head, deposits.into_iter().map(BlockEvent::Deposit).collect()).await
+}
+
+/// The same for what reached the treasury.
+pub async fn apply_late_treasury_transfers(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    head: Head,
+    treasury_transfers: Vec<SeenTreasuryTransfer>,
+) -> Result<(), SolverError> {
+    apply_all(solver, handle, head, treasury_transfers.into_iter().map(BlockEvent::TreasuryTransfer).collect()).await
+}
+
+/// Tries what is due without waiting for the next block.
+pub async fn retry_due(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head) -> Result<(), SolverError> {
+    let (chain, window) = (handle.id(), handle.settings.window);
+    let due = solver.store.read(move |tx| payable(tx, chain, window)).await?;
+    apply_all(solver, handle, head, due.into_iter().map(BlockEvent::Due).collect()).await
+}
+
+/// What is due and may find a lane. Where all are full only a few are tried, in turn: something else may have come of them.
+fn payable(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<Vec<Due>, SolverError> {
+    let room = i64::try_from(lanes::room(tx, chain, window)?).unwrap_or(MAX_ROWS_PER_BLOCK);
+    Ok(dues::on(tx, chain, room.saturating_add(MAX_RETRIES_WITHOUT_ROOM).min(MAX_ROWS_PER_BLOCK))?)
+}
+
+async fn apply_all(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    head: Head,
+    events: Vec<BlockEvent>,
+) -> Result<(), SolverError> {
+    for chunk in events.chunks(EVENTS_PER_COMMIT) {
+        let Err(failure) = commit(solver, handle, head, chunk.to_vec()).await else { continue };
+        if failure.is_transient() {
+            return Err(failure);
+        }
+        for event in chunk {
+            match commit(solver, handle, head, vec![event.clone()]).await {
+                Ok(()) => {}
+                // The database is away, which says nothing about the occasion: the chain waits for it.
+                Err(failure) if failure.is_transient() => return Err(failure),
+                Err(failure) => set_aside(solver, handle, head, event, &failure).await?,
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn commit(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    head: Head,
+    events: Vec<BlockEvent>,
+) -> Result<(), SolverError> {
+    let (handle, context) = (handle.clone(), solver.context());
+    let unit = move |tx: &mut Tx<'_>| {
+        let mut paid = Vec::new();
+        for event in &events {
+            paid.extend(apply(tx, &handle, head, event, &context)?);
+        }
+        Ok::<_, SolverError>(paid)
+    };
+    let paid = solver.store.write(unit).await?;
+    solver.hand_over(paid);
+    Ok(())
+}
+
+/// Keeps what cannot be processed where a person will find it.
+async fn set_aside(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    head: Head,
+    event: &BlockEvent,
+    failure: &SolverError,
+) -> Result<(), SolverError> {
+    error!(chain.id = %handle.id(), block = head.number, ?event, error = %Chained(failure), "set aside what cannot be processed");
+    counter!("causeway_set_aside_total", "chain" => handle.id().to_string()).increment(1);
+    let BlockEvent::Deposit(seen) = event else { return Ok(()) };
+    let (handle, seen, now) = (handle.clone(), seen.clone(), solver.now());
+    let unit = move |tx: &mut Tx<'_>| {
+        let row = crate::orders::deposits::as_row(&handle, head, &seen, None);
+        if let Some(id) = deposits::insert(tx, &row, now)? {
+            deposits::refuse(tx, id, FailReason::Unknown)?;
+        }
+        Ok(())
+    };
+    solver.store.write(unit).await
+}

@@ -1,0 +1,108 @@
+//! Events of a block, each applied in a unit of work that reads its rows again.
+
+use domain::deposit::{self, State as DepositState};
+use domain::ids::{OrderId, RequestId};
+use domain::request::Event;
+use evm::{Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
+use store::deposits::{DepositId, ReturnDue};
+use store::dues::Due;
+use store::payments::{PaymentId, PaymentRow};
+use store::treasury_transfers::TreasuryTransferId;
+use store::{Tx, deposits, fast_fills, payments, requests, risk};
+
+use crate::chain::payment_events::{finalise, mined, retry};
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::holds::sponsorship;
+use crate::integrators::funding;
+use crate::orders;
+use crate::orders::advance::advance;
+use crate::orders::same_chain::SameChainTx;
+
+#[derive(Clone, Debug)]
+pub(super) enum BlockEvent {
+    Deposit(SeenDeposit),
+    Executed(SameChainTx),
+    Mined(SentTx),
+    DepositConfirmed(DepositId),
+    DepositFinal(DepositId),
+    Return(DepositId),
+    PaymentFinal(PaymentId),
+    Due(Due),
+    /// The deposit of a request has stayed away.
+    Lost(RequestId),
+    /// The order was paid out, and its deposit has stayed away.
+    Loss(OrderId),
+    /// Something reached the treasury.
+    TreasuryTransfer(SeenTreasuryTransfer),
+    TreasuryTransferFinal(TreasuryTransferId),
+}
+
+/// Rows are read again inside the unit: something may have happened to them since they were looked up.
+pub(super) fn apply(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    head: Head,
+    event: &BlockEvent,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    match event {
+        BlockEvent::Deposit(seen) => orders::deposits::apply(tx, handle, head, seen, context),
+        BlockEvent::Executed(done) => orders::same_chain::apply(tx, head, handle, done, context),
+        BlockEvent::Mined(sent) => mined(tx, handle, head, sent, context),
+        BlockEvent::DepositConfirmed(id) => {
+            let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {
+                return Ok(Vec::new());
+            };
+            let mut request = match stored.deposit.order_id {
+                Some(order) => requests::lock_order(tx, order)?,
+                None => None,
+            };
+            orders::deposits::confirm(tx, &stored, request.as_mut(), context)
+        }
+        BlockEvent::DepositFinal(id) => {
+            let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
+            // Whoever makes the fill final meanwhile waits, and sees that the deposit is.
+            if let Some(order) = stored.deposit.order_id {
+                requests::lock_order(tx, order)?;
+            }
+            deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
+            // Only the deposit that pays for the order: anybody's dust becomes final too.
+            if let Some(order) = stored.deposit.order_id
+                && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == *id)
+            {
+                risk::release(tx, order)?;
+                sponsorship::settle(tx, order, context)?;
+                return orders::excess::give_back(tx, order, context);
+            }
+            if stored.refused.is_some() {
+                deposits::set_return_due(tx, *id, ReturnDue::Yes)?;
+            }
+            Ok(Vec::new())
+        }
+        BlockEvent::Return(id) => match deposits::get(tx, *id)? {
+            Some(stored) => orders::refunds::return_to_depositor(tx, handle, &stored, context),
+            None => Ok(Vec::new()),
+        },
+        BlockEvent::PaymentFinal(id) => match payments::find(tx, *id)? {
+            Some(stored) => finalise(tx, &stored, context),
+            None => Ok(Vec::new()),
+        },
+        BlockEvent::TreasuryTransfer(seen) => funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
+        BlockEvent::TreasuryTransferFinal(id) => funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
+        BlockEvent::Due(due) => retry(tx, head, due, context),
+        BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
+            // Filled ahead of its deposit, it has another reason to wait.
+            Some(request) if fast_fills::of_order(tx, request.order_id)?.is_some() => Ok(Vec::new()),
+            Some(mut request) if deposits::of_order(tx, request.order_id)?.is_none() => {
+                advance(tx, &mut request, Event::DepositLost, &(), context)
+            }
+            Some(_) | None => Ok(Vec::new()),
+        },
+        BlockEvent::Loss(order) => {
+            orders::losses::book(tx, *order, context)?;
+            Ok(Vec::new())
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Walking a chain: block by block from the cursor, whatever happened in between.
+//!
+//! The cursor is never ahead of what is stored: it moves in a later commit, and reading a block again is harmless.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy::primitives::Address;
+use evm::{At, Block, Head, NonceTag};
+use metrics::{counter, gauge};
+use store::blocks::Cursor;
+use store::{blocks, chain_states, dues, lanes};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::chain::apply_block::{apply_block, retry_due};
+use crate::chain::forks;
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::solver::Solver;
+
+/// How deep a fork is looked for: one that reaches deeper stops the chain.
+pub const KEPT_BLOCKS: u64 = 512;
+/// Block hashes fetched when a chain is new to the database, so that a reorg right after the start finds its fork.
+const KEPT_AT_START: u64 = 64;
+/// How soon a block is asked for again that a node announced and could not serve.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Follows a chain until told to stop. An error is waited out: the cursor stands where it stood.
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    let chain = handle.id();
+    let mut heads = handle.nodes.heads();
+    let mut pause = RETRY_INTERVAL;
+    loop {
+        let began = Instant::now();
+        match walk(&solver, &handle, &mut heads, &stop).await {
+            Ok(()) => return,
+            Err(deep @ SolverError::DeepFork { .. }) => {
+                error!(chain.id = %chain, "{deep}");
+                if let Err(failure) = refuse(&solver, &handle, Some(deep.to_string())).await {
+                    warn!(chain.id = %chain, error = %Chained(&failure), "other processes do not know yet");
+                }
+                return;
+            }
+            Err(failure) => {
+                warn!(chain.id = %chain, error = %Chained(&failure), "cannot go on along chain {chain}, trying again");
+                counter!("causeway_follow_errors_total", "chain" => chain.to_string()).increment(1);
+            }
+        }
+        if began.elapsed() > Duration::from_secs(30) {
+            pause = RETRY_INTERVAL;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
+        }
+    }
+}
+
+async fn walk(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    heads: &mut watch::Receiver<Option<Head>>,
+    stop: &CancellationToken,
+) -> Result<(), SolverError> {
+    if !start_checks(solver, handle).await? {
+        // Walking on would carry the cursor past what `recover` has to read.
+        stop.cancelled().await;
+        return Ok(());
+    }
+    let Some(mut at) = begin(solver, handle, heads, stop).await? else { return Ok(()) };
+    // A process that died between a block's commits and its cursor may find another block in its place.
+    forks::undo_above(solver, handle, at.number).await?;
+    handle.health.taken.send_replace(at.number);
+    let mut woken = solver.store.woken();
+    loop {
+        let head = *heads.borrow_and_update();
+        if let Some(head) = head {
+            catch_up(solver, handle, &mut at, head, stop).await?;
+            gauge!("causeway_chain_lag_blocks", "chain" => handle.id().to_string())
+                .set(lag(head.number.saturating_sub(at.number)));
+        }
+        let behind = head.is_some_and(|head| at.number < head.number);
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            changed = heads.changed() => if changed.is_err() { return Ok(()) },
+            () = tokio::time::sleep(RETRY_INTERVAL), if behind => {}
+            changed = woken.changed() => {
+                if changed.is_err() {
+                    return Ok(());
+                }
+                // Another process has committed something for us. Where blocks are waiting, the next of them will do.
+                if let Some(head) = head.filter(|head| head.hash == at.hash) {
+                    retry_due(solver, handle, head).await?;
+                    handle.health.taken.send_replace(at.number);
+                }
+            }
+        }
+    }
+}
+
+/// Says why no payments are made here, or that they are, to this process and to all others.
+async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> Result<(), SolverError> {
+    if why.is_some() {
+        handle.health.refuse(why.clone());
+    }
+    let (chain, told) = (handle.id(), why.clone());
+    solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
+    handle.health.refuse(why);
+    Ok(())
+}
+
+/// For a gauge.
+#[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
+pub fn lag(blocks: u64) -> f64 {
+    blocks as f64
+}
+
+/// A database that knows fewer nonces than the chain is a backup of another time: paying from it could pay twice.
+/// Payments that wait in a node's pool count as well. Says whether the chain may be walked.
+pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool, SolverError> {
+    let chain = handle.id();
+    for wallet in handle.addresses() {
+        solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
+        let mined = handle.nodes.nonce(wallet, NonceTag::Latest).await?;
+        let used = mined.max(handle.nodes.nonce(wallet, NonceTag::Pending).await?);
+        let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
+        let ours = lanes.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
+        if used > ours {
+            let why = older_than_chain(chain.0, wallet, ours, used);
+            error!(chain.id = %chain, wallet = %wallet, "{why}");
+            refuse(solver, handle, Some(why)).await?;
+            return Ok(false);
+        }
+    }
+    if handle.settings.depository_caps.is_empty() {
+        // Nobody signs here any more: what was left to the depository waits for our own funds again.
+        solver.store.write(move |tx| dues::take_back(tx, chain)).await?;
+    }
+    refuse(solver, handle, None).await?;
+    Ok(true)
+}
+
+pub fn older_than_chain(chain: u64, wallet: Address, ours: u64, used: u64) -> String {
+    format!(
+        "the database is older than chain {chain}: wallet {wallet} has used {used} nonces there and the database \
+         knows {ours}; no payments are made on this chain until `causeway recover` has imported what was sent"
+    )
+}
+
+/// Where to go on from: the cursor, or on a new database the configured block, or the head. None when told to stop.
+async fn begin(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    heads: &mut watch::Receiver<Option<Head>>,
+    stop: &CancellationToken,
+) -> Result<Option<Cursor>, SolverError> {
+    let chain = handle.id();
+    if let Some(cursor) = solver.store.read(move |tx| blocks::cursor(tx, chain)).await? {
+        return Ok(Some(cursor));
+    }
+    let head = loop {
+        if let Some(head) = *heads.borrow_and_update() {
+            break head;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return Ok(None),
+            changed = heads.changed() => if changed.is_err() { return Ok(None) },
+        }
+    };
+    let number = handle.settings.start_block.unwrap_or(head.number).min(head.number);
+    let mut kept = Vec::new();
+    for number in number.saturating_sub(KEPT_AT_START)..=number {
+        kept.extend(handle.nodes.header(At::Number(number)).await?);
+    }
+    let first = *kept.last().ok_or(SolverError::InvariantViolated("the start block is not known to any node"))?;
+    let keep = blocks_kept(handle);
+    let unit = move |tx: &mut store::Tx<'_>| {
+        for head in &kept {
+            let cursor = Cursor { number: head.number, hash: head.hash };
+            blocks::advance(tx, chain, cursor, head.timestamp(), keep)?;
+        }
+        Ok::<_, SolverError>(blocks::set_rescanned(tx, chain, first.number)?)
+    };
+    solver.store.write(unit).await?;
+    info!(chain.id = %chain, block = first.number, "following chain {chain} from block {}", first.number);
+    Ok(Some(Cursor { number: first.number, hash: first.hash }))
+}
+
+async fn catch_up(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    at: &mut Cursor,
+    head: Head,
+    stop: &CancellationToken,
+) -> Result<(), SolverError> {
+    if head.number <= at.number {
+        if !forks::is_known(solver, handle, head).await? {
+            match forks::undo(solver, handle, *at).await {
+                // Somebody's word against what others still have: no reason to leave it.
+                Err(SolverError::Disputed { .. }) => {}
+                fork => *at = fork?,
+            }
+        }
+        return Ok(());
+    }
+    // Whether the head is of another chain than the one we and other nodes are on.
+    let mut disputed = false;
+    while at.number < head.number && !stop.is_cancelled() {
+        let next = if disputed {
+            handle.nodes.block_on(at.hash, at.number + 1, &handle.watch).await?
+        } else if head.number == at.number + 1 && head.parent_hash == at.hash {
+            // The hot path: the head follows on what we have, so it is read by its own hash at once.
+            handle.nodes.block_by_hash(head.hash, &handle.watch).await?
+        } else {
+            handle.nodes.block_by_number(at.number + 1, &handle.watch).await?
+        };
+        // Announced, and not there yet.
+        let Some(block) = next else { return Ok(()) };
+        if block.head.parent_hash != at.hash {
+            let fork = match forks::undo(solver, handle, *at).await {
+                // We go on with the nodes that are on our side.
+                Err(SolverError::Disputed { .. }) => {
+                    disputed = true;
+                    continue;
+                }
+                fork => fork?,
+            };
+            let moving = fork.number == at.number;
+            *at = fork;
+            if moving {
+                // Nodes disagree about the next block; one of them will come round.
+                return Ok(());
+            }
+            continue;
+        }
+        apply(solver, handle, &block).await?;
+        *at = Cursor { number: block.head.number, hash: block.head.hash };
+        handle.health.taken.send_replace(at.number);
+    }
+    Ok(())
+}
+
+async fn apply(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<(), SolverError> {
+    apply_block(solver, handle, block).await?;
+    if !block.deposits.is_empty() || !block.sent.is_empty() {
+        solver.crash("cursor.before");
+    }
+    let (chain, cursor) = (handle.id(), Cursor { number: block.head.number, hash: block.head.hash });
+    let (time, keep) = (block.head.timestamp(), blocks_kept(handle));
+    solver.store.write(move |tx| blocks::advance(tx, chain, cursor, time, keep)).await?;
+    Ok(())
+}
+
+/// The last final block is always among them: what it says of the time is needed.
+fn blocks_kept(handle: &ChainHandle) -> u64 {
+    KEPT_BLOCKS.max(handle.settings.finality.saturating_add(1))
+}

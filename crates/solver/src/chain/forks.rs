@@ -1,0 +1,129 @@
+//! When the chain changes its mind: walk back to the fork, undo, and let the walk go forward again.
+
+use std::sync::Arc;
+
+use domain::ids::ChainId;
+use domain::payment;
+use evm::{At, Head};
+use metrics::counter;
+use store::blocks::Cursor;
+use store::payments::PaymentRow;
+use store::{Tx, blocks, deposits, payments, records, requests, same_chain, treasury_transfers};
+use tracing::warn;
+
+use crate::chain::follow::KEPT_BLOCKS;
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::solver::Solver;
+
+/// Rows undone in one unit.
+const ROWS_PER_COMMIT: i64 = 64;
+
+/// Whether a head at or below the cursor is one we have taken in, or lies so far back that only a lagging node can
+/// mean it.
+pub async fn is_known(solver: &Solver, handle: &ChainHandle, head: Head) -> Result<bool, SolverError> {
+    let recent = recent(solver, handle).await?;
+    let oldest = recent.last().map_or(0, |block| block.number);
+    Ok(head.number < oldest || recent.iter().any(|block| block.hash == head.hash))
+}
+
+async fn recent(solver: &Solver, handle: &ChainHandle) -> Result<Vec<Cursor>, SolverError> {
+    let chain = handle.id();
+    let kept = i64::try_from(KEPT_BLOCKS).unwrap_or(i64::MAX);
+    Ok(solver.store.read(move |tx| blocks::recent(tx, chain, kept)).await?)
+}
+
+/// Goes back to the last block we share with the chain. A chain that takes back what it called final is stopped; a node
+/// alone cannot make it look so.
+pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -> Result<Cursor, SolverError> {
+    let chain = handle.id();
+    let recent = recent(solver, handle).await?;
+    let last = at.number.saturating_sub(handle.settings.finality);
+    let mut fork = None;
+    for block in recent.iter().take_while(|block| block.number >= last) {
+        let canonical = handle.nodes.header(At::Number(block.number)).await?;
+        if canonical.is_some_and(|header| header.hash == block.hash) {
+            fork = Some(*block);
+            break;
+        }
+    }
+    let Some(fork) = fork else { return Err(deep(handle, &recent, last).await) };
+    if fork.number == at.number {
+        return Ok(fork);
+    }
+    let depth = at.number.saturating_sub(fork.number);
+    warn!(chain.id = %chain, fork = fork.number, depth, "chain {chain} was reorganised, {depth} blocks are undone");
+    counter!("causeway_reorgs_total", "chain" => chain.to_string()).increment(1);
+    // The cursor goes back first: should we die here, the next start undoes what stands above it.
+    solver.store.write(move |tx| blocks::rewind(tx, chain, fork)).await?;
+    undo_above(solver, handle, fork.number).await?;
+    solver.crash("reorg.undone");
+    handle.health.taken.send_replace(fork.number);
+    Ok(fork)
+}
+
+/// What it means that no block down to what counts as final is the chain's any more: if one node still has ours, or does
+/// not say, it means that the nodes disagree.
+async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError {
+    let (chain, finality) = (handle.id(), handle.settings.finality);
+    // The deepest that could be undone, or the deepest we know: a node that lags has it as well.
+    let ours = recent.iter().take_while(|block| block.number >= last).last();
+    let Some(ours) = ours else { return SolverError::DeepFork { chain, finality } };
+    let said = handle.nodes.header_from_each(ours.number).await;
+    let given_up = |head: &Option<Head>| head.is_none_or(|head| head.hash != ours.hash);
+    if said.iter().all(|answer| answer.as_ref().is_ok_and(given_up)) {
+        return SolverError::DeepFork { chain, finality };
+    }
+    warn!(chain.id = %chain, block = ours.number, "a node shows another chain than ours, and not all of them do");
+    counter!("causeway_disputes_total", "chain" => chain.to_string()).increment(1);
+    SolverError::Disputed { chain }
+}
+
+/// Takes back everything that was stored of blocks above this one.
+pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u64) -> Result<(), SolverError> {
+    let chain = handle.id();
+    loop {
+        let context = solver.context();
+        let undone = solver.store.write(move |tx| undo_batch(tx, chain, fork, &context)).await;
+        let (paid, more) = undone.map_err(|error| match error {
+            // What was final cannot be undone.
+            SolverError::Deposit(_) | SolverError::Payment(_) => {
+                SolverError::DeepFork { chain, finality: handle.settings.finality }
+            }
+            other => other,
+        })?;
+        solver.hand_over(paid);
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// Undoes some of it. Says whether there is more; doing it twice is harmless.
+fn undo_batch(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    fork: u64,
+    context: &PayContext,
+) -> Result<(Vec<PaymentRow>, bool), SolverError> {
+    records::gone_above(tx, chain, fork)?;
+    if !treasury_transfers::gone_above(tx, chain, fork, context.now)? || !same_chain::gone_above(tx, chain, fork)? {
+        let finality = context.on(chain).map_or(0, |(handle, _)| handle.settings.finality);
+        return Err(SolverError::DeepFork { chain, finality });
+    }
+    let gone = deposits::above(tx, chain, fork, ROWS_PER_COMMIT)?;
+    let unmined = payments::above(tx, chain, fork, ROWS_PER_COMMIT)?;
+    let mut paid = Vec::new();
+    for stored in &gone {
+        paid.extend(crate::orders::deposits::vanish(tx, stored, context)?);
+    }
+    for stored in &unmined {
+        // The same bytes go out again; the request does not go back.
+        requests::lock(tx, stored.payment.request)?;
+        let state = payment::step(stored.state, payment::Event::Unmined)?;
+        payments::set_state(tx, stored.id, state, context.now)?;
+        payments::set_mined(tx, stored.id, None)?;
+    }
+    Ok((paid, !gone.is_empty() || !unmined.is_empty()))
+}

@@ -1,0 +1,243 @@
+//! Events of our own payments: mined, final or void, and dues that are tried again.
+
+use alloy::primitives::{Address, B256};
+use domain::deposit;
+use domain::fail::FailReason;
+use domain::money::Amount;
+use domain::payment::{self, State as PaymentState};
+use domain::request::{Event, State as RequestState};
+use evm::{Head, SentTx};
+use metrics::counter;
+use serde::Serialize;
+use store::dues::Due;
+use store::payments::{PaymentRow, Purpose};
+use store::requests::Request;
+use store::{Tx, deposits, dues, fast_fills, lanes, payments, records, requests, risk, settlements};
+use tracing::{error, warn};
+
+use crate::chain::reverts;
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::holds::fast_fill::{self, Moment};
+use crate::holds::sponsorship;
+use crate::integrators::claims;
+use crate::orders::advance::advance;
+use crate::orders::{excess, losses, refunds};
+use crate::payments::mined::{is_attempt, is_cancel, mined_in, sent_record};
+use crate::payments::{Outcome, Reason, keep, pay};
+
+/// How long a fill may wait for funds before the deposit goes back.
+const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
+
+/// A transaction of one of our wallets is in a block: ours, or somebody else holds the key.
+pub(super) fn mined(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    head: Head,
+    sent: &SentTx,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let chain = handle.id();
+    let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
+        if handle.is_treasury_lane(sent.from) {
+            // Ours go behind what is sent by hand.
+            lanes::raise_nonce(tx, chain, sent.from, sent.nonce.saturating_add(1))?;
+            return Ok(Vec::new());
+        }
+        // Below the next nonce it is one that `recover` has accounted for.
+        let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == sent.from);
+        if lane.is_some_and(|lane| sent.nonce >= lane.next_nonce) {
+            foreign(tx, handle, sent)?;
+        }
+        return Ok(Vec::new());
+    };
+    let request = requests::lock(tx, stored.payment.request)?;
+    let ours = is_attempt(&stored, sent);
+    if !ours && !handle.is_treasury_lane(sent.from) {
+        foreign(tx, handle, sent)?;
+    }
+    // A token that returns `false` leaves a successful receipt and moves nothing. Anything that did move was paid: a
+    // payment that arrived short is for a person to look at, never a reason to pay again.
+    let (currency, owed) = owed(&stored, request.as_ref());
+    let arrived = sent.paid(currency, stored.payment.recipient, handle.chain.router);
+    // Only a bare transfer of a token can succeed without paying: everything else we send reverts unless all of it
+    // happened. What left no trace was paid all the same, and must not be paid again.
+    let bare = stored.payment.target == stored.payment.currency;
+    let cancelled = is_cancel(&stored, sent);
+    let paid = ours && !cancelled && sent.success && (!bare || !arrived.is_zero());
+    if paid && arrived < owed.units() {
+        error!(chain.id = %chain, tx = %sent.hash, %arrived, %owed, "a payment arrived short: does the token take a fee?");
+    }
+    let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };
+    let state = payment::step(stored.state, event)?;
+    payments::set_state(tx, stored.id, state, context.now)?;
+    payments::set_mined(tx, stored.id, Some(mined_in(head, sent, ours)))?;
+    if ours
+        && !cancelled
+        && let Some(request) = &request
+    {
+        records::put(tx, &sent_record(handle, head, sent, request.id, paid))?;
+    }
+    if state != PaymentState::Mined {
+        warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
+        return Ok(Vec::new());
+    }
+    let Some(mut request) = request else { return Ok(Vec::new()) };
+    let event = match stored.payment.purpose() {
+        Purpose::Fill => Event::FillMined,
+        Purpose::Refund => Event::RefundMined,
+        // Of a deposit that has become a request of its own.
+        Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
+        Purpose::Return | Purpose::Claim | Purpose::Refill | Purpose::Payout => return Ok(Vec::new()),
+        Purpose::Excess => {
+            excess::returned(tx, &request, sent.hash, stored.payment.amount, context)?;
+            return Ok(Vec::new());
+        }
+    };
+    let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
+    let before = request.state;
+    let paid = advance(tx, &mut request, event, &figures, context)?;
+    if request.state == RequestState::Success && before != RequestState::Success {
+        fast_fill::touch(tx, request.order_id, Moment::Filled, context)?;
+    }
+    Ok(paid)
+}
+
+/// What a payment must bring its recipient: what it spends or, where that is traded on the way, what it is traded for.
+fn owed(stored: &PaymentRow, request: Option<&Request>) -> (Address, Amount) {
+    let payment = &stored.payment;
+    let traded = request.filter(|_| payment.purpose() == Purpose::Fill).map(|request| &request.quote);
+    match traded.filter(|quote| quote.destination_swap.is_some()) {
+        Some(quote) => (quote.ask.destination.address.evm().unwrap_or_default(), quote.figures.minimum),
+        None => (payment.currency, payment.amount),
+    }
+}
+
+fn foreign(tx: &mut Tx<'_>, handle: &ChainHandle, sent: &SentTx) -> Result<(), SolverError> {
+    let why = format!(
+        "transaction {} used nonce {} of this wallet and is not ours: another process has its key",
+        sent.hash, sent.nonce
+    );
+    error!(chain.id = %handle.id(), wallet = %sent.from, "{why}");
+    counter!("causeway_lanes_quarantined_total", "chain" => handle.id().to_string()).increment(1);
+    lanes::quarantine(tx, handle.id(), sent.from, Some(&why))?;
+    Ok(())
+}
+
+/// The block of a payment is final: it stands, or it is void by proof and its order is free.
+pub(super) fn finalise(
+    tx: &mut Tx<'_>,
+    stored: &PaymentRow,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let mut request = requests::lock(tx, stored.payment.request)?;
+    let state = payment::step(stored.state, payment::Event::Finalised)?;
+    payments::set_state(tx, stored.id, state, context.now)?;
+    if state != PaymentState::Void {
+        return match stored.payment.purpose() {
+            Purpose::Fill => {
+                sponsorship::settle(tx, stored.payment.order(), context)?;
+                excess::give_back(tx, stored.payment.order(), context)
+            }
+            Purpose::Claim => claims::ended(tx, stored, state, context),
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Refill | Purpose::Payout => Ok(Vec::new()),
+        };
+    }
+    settlements::free(tx, stored.payment.order(), stored.id)?;
+    risk::release(tx, stored.payment.order())?;
+    let event = match stored.payment.purpose() {
+        Purpose::Fill if was_ahead(tx, request.as_ref())? => Event::FastFillVoid,
+        Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
+        Purpose::Fill => Event::FillVoid { reason: reverts::reason(tx, stored, request.as_ref())? },
+        Purpose::Refund => Event::RefundVoid,
+        Purpose::Claim => return claims::ended(tx, stored, state, context),
+        // The allocator finds out by itself, from the depository's nonces.
+        Purpose::Payout => return Ok(Vec::new()),
+        // Whoever asked asks again.
+        Purpose::Refill => return Ok(Vec::new()),
+        Purpose::Return => {
+            refunds::return_again(tx, &stored.payment)?;
+            return Ok(Vec::new());
+        }
+        Purpose::Excess => {
+            return match request {
+                Some(request) => excess::give_back(tx, request.order_id, context),
+                None => Ok(Vec::new()),
+            };
+        }
+    };
+    let Some(request) = request.as_mut() else { return Ok(Vec::new()) };
+    let paid = advance(tx, request, event, &(), context)?;
+    let owed = dues::find(tx, &stored.payment.subject)?.is_some();
+    losses::forget(tx, stored.payment.order(), owed)?;
+    Ok(paid)
+}
+
+/// Whether the fill was made ahead of a deposit that is still to come. A recipient that was paid once is owed it again
+/// whatever became of the deposit.
+fn was_ahead(tx: &mut Tx<'_>, request: Option<&Request>) -> Result<bool, SolverError> {
+    let Some(request) = request.filter(|request| request.state != RequestState::Success) else { return Ok(false) };
+    let empty = deposits::of_order(tx, request.order_id)?.is_none();
+    Ok(empty && fast_fills::of_order(tx, request.order_id)?.is_some())
+}
+
+/// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.
+pub(super) fn retry(
+    tx: &mut Tx<'_>,
+    head: Head,
+    due: &Due,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let mut request = requests::lock(tx, due.request)?;
+    let Some(due) = dues::find(tx, &due.subject)? else { return Ok(Vec::new()) };
+    let open = request.as_ref().is_some_and(|request| !request.state.is_terminal());
+    if let (Purpose::Fill, true, Some(request)) = (due.purpose(), open, &mut request)
+        && let Some(reason) = deposit::fill_too_late(&request.quote, head.timestamp())
+    {
+        return advance(tx, request, Event::CannotFill { reason }, &(), context);
+    }
+    match (pay(tx, &due, request.as_ref().map(|request| &request.quote), context)?, &mut request) {
+        (Outcome::Paid(payment), _) => Ok(vec![*payment]),
+        (Outcome::NotNow(Reason::Inventory), Some(request))
+            if due.purpose() == Purpose::Fill && open && waited(&due, context) =>
+        {
+            let reason = FailReason::SolverBalanceTooLow;
+            advance(tx, request, Event::CannotFill { reason }, &(), context)
+        }
+        (Outcome::NotNow(reason), _) => {
+            keep(tx, &due, &reason, context)?;
+            if reason == Reason::NeedsPerson && !dues::is_left_to_depository(tx, &due.subject)? {
+                error!(chain.id = %due.chain, request.id = %due.request, "a payment failed twice and waits for a person");
+                dues::park(tx, &due.subject)?;
+            }
+            Ok(Vec::new())
+        }
+        (Outcome::Worthless(_), _) if due.purpose() == Purpose::Excess => {
+            dues::remove(tx, &due.subject)?;
+            Ok(Vec::new())
+        }
+        (Outcome::CannotFill(reason), Some(request)) => {
+            advance(tx, request, Event::CannotFill { reason }, &(), context)
+        }
+        (Outcome::Worthless(reason), Some(request)) => {
+            advance(tx, request, Event::RefundImpossible { reason }, &(), context)
+        }
+        (Outcome::Settled, _) | (Outcome::Worthless(_) | Outcome::CannotFill(_), None) => {
+            dues::remove(tx, &due.subject)?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn waited(due: &Due, context: &PayContext) -> bool {
+    context.now.millis().saturating_sub(due.since.millis()) > WAIT_FOR_FUNDS_MILLIS
+}
+
+#[derive(Serialize)]
+struct MinedFigures {
+    chain: u64,
+    tx: B256,
+    block: u64,
+    amount: Amount,
+}

@@ -1,0 +1,263 @@
+//! The rescan: what the walk read block by block, from one node each, is read again once it is final, by range and
+//! from every node.
+//!
+//! A deposit that a node did not show the first time is found here and taken in like every other, once two nodes show it
+//! where there are two. That should never happen, so it is counted. What one node alone shows is looked at again for a
+//! while, and then left to a person.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::B256;
+use domain::deposit::State;
+use evm::{At, BlockSummary, RescannedBlock, SeenDeposit};
+use metrics::{counter, gauge};
+use store::{blocks, deposits, treasury_transfers};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use crate::chain::apply_block::{apply_late, apply_late_treasury_transfers};
+use crate::chain::follow::lag;
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::orders::deposits::counts;
+use crate::solver::Solver;
+
+/// Blocks looked at together.
+const BLOCKS_PER_RANGE: u64 = 500;
+/// Rounds for which a block is looked at again because a node alone shows something in it. A round is about four blocks,
+/// so that the look keeps up with the chain even if that happens in every block: four times as many are within a range.
+const MAX_DOUBTFUL_ROUNDS: u32 = 64;
+
+/// Blocks in which a node alone shows something, and for how many rounds it has.
+#[derive(Debug, Default)]
+struct Doubts(BTreeMap<u64, u32>);
+
+/// What is to become of a block with something doubtful in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    LookAgain { first_time: bool },
+    GiveUp { first_time: bool },
+}
+
+impl Doubts {
+    fn note(&mut self, block: u64) -> Verdict {
+        let rounds = self.0.entry(block).or_default();
+        *rounds = rounds.saturating_add(1);
+        match *rounds {
+            ..=MAX_DOUBTFUL_ROUNDS => Verdict::LookAgain { first_time: *rounds == 1 },
+            _ => Verdict::GiveUp { first_time: *rounds == MAX_DOUBTFUL_ROUNDS + 1 },
+        }
+    }
+
+    /// The last block behind which there is nothing to look at again, of a range that was looked at. What stands at or
+    /// before it is forgotten.
+    fn settled(&mut self, open: &BTreeSet<u64>, end: u64) -> u64 {
+        let settled = open.first().map_or(end, |first| end.min(first.saturating_sub(1)));
+        self.0.retain(|block, _| *block > settled);
+        settled
+    }
+}
+
+/// Looks at a chain again until told to stop. An error is waited out: the position stands where it stood.
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    let chain = handle.id();
+    // In no hurry, and seldom enough for nodes that count requests.
+    let pause = (handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
+    counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).absolute(0);
+    counter!("causeway_deposits_doubtful_total", "chain" => chain.to_string()).absolute(0);
+    let mut doubts = Doubts::default();
+    let mut trouble = String::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        // Far behind, one range follows the other.
+        while !stop.is_cancelled() {
+            match look(&solver, &handle, &mut doubts).await {
+                Ok(more) => {
+                    trouble.clear();
+                    if !more {
+                        break;
+                    }
+                }
+                Err(failure) => {
+                    let text = Chained(&failure).to_string();
+                    // The same trouble every few seconds is one line.
+                    if text != trouble {
+                        warn!(chain.id = %chain, error = %text, "chain {chain} cannot be looked at a second time for now");
+                        trouble = text;
+                    }
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Looks at the next range of final blocks. Says whether there is more to look at now.
+async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doubts) -> Result<bool, SolverError> {
+    let chain = handle.id();
+    let read =
+        move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::rescanned(tx, chain)?));
+    let (cursor, looked) = solver.store.read(read).await?;
+    let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(handle.settings.finality)) else {
+        return Ok(false);
+    };
+    // A new database says where the walk began; an older one has walked without a rescan so far.
+    let looked = looked.unwrap_or(last.saturating_sub(1));
+    let behind = last.saturating_sub(looked);
+    gauge!("causeway_rescan_lag_blocks", "chain" => chain.to_string()).set(lag(behind));
+    if behind == 0 {
+        return Ok(false);
+    }
+    let end = last.min(looked.saturating_add(BLOCKS_PER_RANGE));
+    let mut found: BTreeMap<(u64, B256), Vec<BlockSummary>> = BTreeMap::new();
+    for summary in handle.nodes.rescan_range(looked + 1, end, &handle.watch).await? {
+        found.entry((summary.number, summary.block)).or_default().push(summary);
+    }
+    let mut open = BTreeSet::new();
+    for ((number, hash), summaries) in found {
+        if look_at(solver, handle, number, hash, summaries).await? == Scan::Clear {
+            continue;
+        }
+        match doubts.note(number) {
+            Verdict::LookAgain { first_time } => {
+                open.insert(number);
+                if first_time {
+                    counter!("causeway_deposits_doubtful_total", "chain" => chain.to_string()).increment(1);
+                    warn!(chain.id = %chain, block = number, "only one node shows a deposit in block {number}: looking again");
+                }
+            }
+            Verdict::GiveUp { first_time: false } => {}
+            Verdict::GiveUp { first_time: true } => {
+                error!(chain.id = %chain, block = number, %hash, "only one node shows a deposit in block {number}: not taken in");
+            }
+        }
+    }
+    let settled = doubts.settled(&open, end);
+    if settled > looked {
+        solver.store.write(move |tx| blocks::set_rescanned(tx, chain, settled)).await?;
+    }
+    Ok(settled == end && end < last)
+}
+
+/// Whether everything that is shown in a block was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    Clear,
+    Doubtful,
+}
+
+/// Takes in what is not known of one block.
+async fn look_at(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    number: u64,
+    hash: B256,
+    summaries: Vec<BlockSummary>,
+) -> Result<Scan, SolverError> {
+    let chain = handle.id();
+    let read = move |tx: &mut store::Tx<'_>| {
+        let mut more = false;
+        for summary in &summaries {
+            more |= deposits::count_in(tx, chain, summary.tx)? < summary.deposits as u64;
+            more |= treasury_transfers::count_in(tx, chain, summary.tx)? < summary.treasury_transfers as u64;
+        }
+        Ok::<_, SolverError>((more, blocks::hash_of(tx, chain, number)?))
+    };
+    let (more, taken) = solver.store.read(read).await?;
+    if !more {
+        return Ok(Scan::Clear);
+    }
+    let canonical = match taken {
+        Some(taken) => Some(taken),
+        None => handle.nodes.header(At::Number(number)).await?.map(|head| head.hash),
+    };
+    if canonical != Some(hash) {
+        warn!(chain.id = %chain, block = number, %hash, "a node shows deposits in a block that is not on the chain");
+        return Ok(Scan::Clear);
+    }
+    let block = handle.nodes.rescan_block(hash, &handle.watch).await?;
+    let RescannedBlock { head, deposits, treasury_transfers } =
+        block.ok_or(SolverError::InvariantViolated("a block with deposits is not known to any node"))?;
+    // Noting again what is known changes nothing.
+    apply_late_treasury_transfers(solver, handle, head, treasury_transfers.agreed).await?;
+    let missed = unknown(solver, handle, deposits.agreed).await?;
+    if !missed.is_empty() {
+        for seen in &missed {
+            error!(chain.id = %chain, block = number, tx = %seen.tx, "a deposit was not shown by the node that was asked first");
+        }
+        let count = missed.len() as u64;
+        apply_late(solver, handle, head, missed).await?;
+        counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
+    }
+    let mut doubtful = !unknown(solver, handle, deposits.doubtful).await?.is_empty();
+    let read = move |tx: &mut store::Tx<'_>| {
+        let mut unknown = false;
+        for seen in &treasury_transfers.doubtful {
+            unknown |= treasury_transfers::count_in(tx, chain, seen.tx)? <= u64::from(seen.ordinal);
+        }
+        Ok::<_, SolverError>(unknown)
+    };
+    doubtful |= solver.store.read(read).await?;
+    Ok(if doubtful { Scan::Doubtful } else { Scan::Clear })
+}
+
+/// Those that count and are not in the database, or were taken out of it by a reorg.
+async fn unknown(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    seen: Vec<SeenDeposit>,
+) -> Result<Vec<SeenDeposit>, SolverError> {
+    let chain = handle.id();
+    let seen: Vec<SeenDeposit> = seen.into_iter().filter(|seen| counts(handle, seen)).collect();
+    let read = move |tx: &mut store::Tx<'_>| {
+        let mut unknown = Vec::new();
+        for seen in &seen {
+            let known = deposits::find(tx, chain, seen.tx, seen.ordinal)?;
+            if known.is_none_or(|known| known.state == State::Gone) {
+                unknown.push(seen.clone());
+            }
+        }
+        Ok::<_, SolverError>(unknown)
+    };
+    solver.store.read(read).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_look_stays_before_a_doubt_for_so_many_rounds_and_then_moves_on() {
+        let mut doubts = Doubts::default();
+        for round in 1..=MAX_DOUBTFUL_ROUNDS {
+            assert_eq!(doubts.note(10), Verdict::LookAgain { first_time: round == 1 });
+            assert_eq!(doubts.settled(&[10, 12].into(), 20), 9, "round {round}");
+        }
+        assert_eq!(doubts.note(10), Verdict::GiveUp { first_time: true });
+        assert_eq!(doubts.note(10), Verdict::GiveUp { first_time: false });
+        // Another block has rounds of its own.
+        assert_eq!(doubts.note(12), Verdict::LookAgain { first_time: true });
+        assert_eq!(doubts.settled(&[12].into(), 20), 11);
+        assert_eq!(doubts.0.keys().collect::<Vec<_>>(), [&12], "what is behind is forgotten");
+        assert_eq!(doubts.settled(&[].into(), 20), 20);
+        assert!(doubts.0.is_empty());
+    }
+
+    #[test]
+    fn a_doubt_in_every_block_does_not_leave_the_look_behind() {
+        let (mut doubts, mut looked, mut last) = (Doubts::default(), 0, 0);
+        for _ in 0..10 * MAX_DOUBTFUL_ROUNDS {
+            last += 4;
+            let end = last.min(looked + BLOCKS_PER_RANGE);
+            let again = |block: &u64| matches!(doubts.note(*block), Verdict::LookAgain { .. });
+            let open = (looked + 1..=end).filter(again).collect();
+            looked = doubts.settled(&open, end);
+            assert!(last - looked < BLOCKS_PER_RANGE, "{looked} of {last}");
+        }
+    }
+}

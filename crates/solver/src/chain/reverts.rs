@@ -1,0 +1,143 @@
+//! Finds out why transactions failed, for whoever asks: off the way from deposit to fill, a few at a time.
+//!
+//! Nothing waits for it. A fill that is proven void goes back to its user with the reason that is known by then; one that
+//! becomes known later is written beside it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::fail::FailReason;
+use domain::quote::Quote;
+use domain::request::State;
+use domain::revert::Deed;
+use domain::time::Timestamp;
+use evm::Replayed;
+use store::payments::{PaymentRow, Purpose};
+use store::records::{Failure, Unexplained};
+use store::requests::Request;
+use store::{Tx, events, records, requests};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::payments::gas::is_routed;
+use crate::solver::Solver;
+
+/// Transactions looked at in one round.
+const MAX_ROWS_PER_ROUND: i64 = 16;
+const ROUND_INTERVAL: Duration = Duration::from_secs(5);
+
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    loop {
+        if let Err(failure) = round(&solver, &handle).await {
+            debug!(chain.id = %handle.id(), error = %Chained(&failure), "why transactions failed is not known yet");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = handle.health.failed.notified() => {}
+            () = tokio::time::sleep(ROUND_INTERVAL) => {}
+        }
+    }
+}
+
+async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
+    let chain = handle.id();
+    for failed in solver.store.read(move |tx| records::unexplained(tx, chain, MAX_ROWS_PER_ROUND)).await? {
+        let record = &failed.record;
+        let replayed = Replayed {
+            hash: record.tx,
+            from: record.sender,
+            to: record.target,
+            value: record.value.units(),
+            data: record.data.clone(),
+            gas: failed.payment.map(|(_, gas)| gas),
+        };
+        let revert = match handle.nodes.why_failed(&replayed).await {
+            Ok(revert) => revert,
+            Err(error) => {
+                debug!(chain.id = %chain, tx = %record.tx, %error, "a failed transaction cannot be done again now");
+                None
+            }
+        };
+        let (of, now) = (handle.clone(), solver.now());
+        let unit = move |tx: &mut Tx<'_>| {
+            let Some(revert) = &revert else { return Ok(records::not_explained(tx, failed.id)?) };
+            // Held first, as everywhere: the request's end may be decided at this moment.
+            let request = requests::lock(tx, failed.record.request)?;
+            let reason = match (failed.payment, &request) {
+                (Some((purpose, _)), Some(request)) => revert.reason(deed(&failed, purpose, &request.quote, &of)),
+                // What users do alone fails by one name, whatever it said.
+                (None, _) | (_, None) => FailReason::TransactionReverted,
+            };
+            let failure = Failure { reason, details: revert.to_string() };
+            if records::explain(tx, failed.id, failed.record.block_hash, &failure)?
+                && let Some(request) = request
+            {
+                tell(tx, &request, &failed, &failure, now)?;
+            }
+            Ok::<_, SolverError>(())
+        };
+        solver.store.write(unit).await?;
+    }
+    Ok(())
+}
+
+/// What a transaction of ours was to do.
+fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHandle) -> Deed {
+    let bare = match failed.record.target.is_some_and(|target| handle.chain.token(target).is_some()) {
+        true => Deed::TokenTransfer,
+        false => Deed::NativeTransfer,
+    };
+    match purpose {
+        Purpose::Fill if !quote.ask.options.calls.is_empty() => Deed::Calls,
+        Purpose::Fill if is_routed(quote) => Deed::Trade,
+        Purpose::Fill
+        | Purpose::Refund
+        | Purpose::Return
+        | Purpose::Excess
+        | Purpose::Claim
+        | Purpose::Refill
+        | Purpose::Payout => bare,
+    }
+}
+
+/// Adds what was found out to the request's story and, where its end was decided without it, to its end.
+fn tell(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    failed: &Unexplained,
+    failure: &Failure,
+    now: Timestamp,
+) -> Result<(), SolverError> {
+    let (reason, details) = (failure.reason, &failure.details);
+    info!(request.id = %request.id, chain.id = %failed.record.chain, tx = %failed.record.tx, %reason, "a transaction failed: {details}");
+    let (chain, hash) = (failed.record.chain.0, failed.record.tx);
+    let figures = serde_json::json!({ "chain": chain, "tx": hash, "reason": reason.as_str(), "details": details });
+    events::append(tx, request.id, request.state, "failure-explained", &figures, now)?;
+    let over = matches!(request.state, State::Refunding | State::Refunded | State::Failed);
+    let tellable = match failed.payment {
+        Some((Purpose::Fill, _)) | None => over && request.fail_reason == Some(FailReason::TransactionReverted),
+        Some((
+            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout,
+            _,
+        )) => false,
+    };
+    if tellable {
+        requests::set_details(tx, request.id, details)?;
+        requests::set_reason(tx, request.id, reason, now)?;
+    }
+    Ok(())
+}
+
+/// Why a fill that is void failed, as far as is known; the request is told at once.
+pub fn reason(tx: &mut Tx<'_>, stored: &PaymentRow, request: Option<&Request>) -> Result<FailReason, SolverError> {
+    let payment = &stored.payment;
+    let Some(failure) = records::last_failure(tx, payment.request, payment.chain)? else {
+        return Ok(FailReason::TransactionReverted);
+    };
+    if let Some(request) = request.filter(|request| !request.state.is_terminal()) {
+        requests::set_details(tx, request.id, &failure.details)?;
+    }
+    Ok(failure.reason)
+}

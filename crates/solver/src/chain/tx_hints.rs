@@ -1,0 +1,90 @@
+//! Transactions that clients say they have sent: looked up beside everything else, a few at a time.
+//!
+//! A hint and no more. Money is taken in by the walk along the chain alone, whether or not anybody announces it; what is
+//! announced is written into the story of the request it names, and the walk is told to look for new blocks now.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use alloy::primitives::B256;
+use domain::ids::{OrderId, RequestId};
+use domain::request::State;
+use evm::HeardTx;
+use store::{Tx, events, requests};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::handle::tx_hints::ROUND_INTERVAL;
+use crate::solver::Solver;
+
+/// Rule under which a hint is told in a request's trace.
+const RULE: &str = "announced";
+
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    loop {
+        for hint in handle.tx_hints.due(Instant::now()) {
+            match look_up(&solver, &handle, hint.tx).await {
+                Ok(true) => {}
+                Ok(false) => handle.tx_hints.again(hint),
+                Err(failure) => {
+                    debug!(chain.id = %handle.id(), tx = %hint.tx, error = %Chained(&failure), "cannot look up what was announced");
+                    handle.tx_hints.again(hint);
+                }
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = handle.tx_hints.more.notified() => {}
+            () = tokio::time::sleep(ROUND_INTERVAL) => {}
+        }
+    }
+}
+
+/// Says whether the transaction is known to a node.
+async fn look_up(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, hash: B256) -> Result<bool, SolverError> {
+    let Some(heard) = handle.nodes.heard(hash).await? else { return Ok(false) };
+    let mined = heard.block_hash.is_some();
+    let names = names(handle, &heard);
+    let (chain, now) = (handle.id(), solver.now());
+    let unit = move |tx: &mut Tx<'_>| {
+        for name in &names {
+            let order = match name {
+                Name::Order(order) => Some(*order),
+                Name::Request(id) => requests::find(tx, *id)?.map(|request| request.order_id),
+            };
+            let Some(order) = order else { continue };
+            let Some(request) = requests::lock_order(tx, order)? else { continue };
+            let here = request.quote.ask.origin.chain == chain;
+            if here && request.state == State::Waiting && !events::has(tx, request.id, RULE)? {
+                let figures = serde_json::json!({ "chain": chain.0, "tx": hash, "mined": mined });
+                events::append(tx, request.id, State::Waiting, RULE, &figures, now)?;
+            }
+            break;
+        }
+        Ok::<_, SolverError>(())
+    };
+    solver.store.write(unit).await?;
+    if mined {
+        handle.nodes.look().await;
+    }
+    Ok(true)
+}
+
+/// What a transaction may name: each has to be looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Request(RequestId),
+    Order(OrderId),
+}
+
+/// A deposit has the order as its last word, whether it calls the depository or only carries the id; what enters by our
+/// other contracts names the request.
+fn names(handle: &ChainHandle, heard: &HeardTx) -> Vec<Name> {
+    let Some(to) = heard.to else { return Vec::new() };
+    let named = handle.watch.entry.and_then(|entry| entry.request_in(to, &heard.input)).map(Name::Request);
+    let deposits = to == handle.chain.depository || handle.chain.token(to).is_some();
+    let last = heard.input.last_chunk::<32>().filter(|_| deposits);
+    named.into_iter().chain(last.map(|word| Name::Order(OrderId(B256::from(*word))))).collect()
+}

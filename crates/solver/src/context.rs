@@ -1,0 +1,97 @@
+//! Facts that a payment decision reads, taken before its unit of work begins: a unit reaches the database and nothing else.
+
+mod cache;
+pub mod recipient_code;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use domain::catalog::Chain;
+use domain::ids::ChainId;
+use domain::ledger;
+use domain::money::Price;
+use domain::pricing::Terms;
+use domain::quote::{FORCE_REFUND, Quote};
+use domain::time::Timestamp;
+use market::Snapshot;
+
+pub(crate) use self::cache::Cache;
+use self::recipient_code::RecipientCode;
+use crate::env::Screening;
+use crate::handle::ChainHandle;
+
+/// The worth of a ledger's USDC on the chain where app balances live.
+pub(crate) fn usdc_price(chain: &Chain, snapshot: Option<&Snapshot>) -> Option<Price> {
+    let currency = ledger::currency(chain)?.address.evm()?;
+    snapshot?.price(currency).ok()
+}
+
+/// Chains and their snapshots, screening and terms, as they stood when the unit began.
+#[derive(Clone, Debug)]
+pub struct PayContext {
+    pub terms: Arc<Terms>,
+    pub(crate) debug_refunds: bool,
+    pub(crate) chains: BTreeMap<ChainId, (Arc<ChainHandle>, Option<Arc<Snapshot>>)>,
+    pub screening: Arc<Screening>,
+    pub recipient_code: Arc<RecipientCode>,
+    pub now: Timestamp,
+    /// Whether payments are made, or only noted as due for the worker.
+    pub(crate) pays: bool,
+    /// Whether what would be paid is committed here, or looked at here and paid by the worker.
+    pub(crate) sends: bool,
+}
+
+impl PayContext {
+    /// For units outside the worker's lease: what is to be paid is left to the worker.
+    pub fn for_the_worker(self) -> Self {
+        Self { pays: false, ..self }
+    }
+
+    /// The same, where whoever asks is to know at once whether it could be paid.
+    pub fn looking_only(self) -> Self {
+        Self { sends: false, ..self }
+    }
+
+    /// The worth of a ledger's USDC. Without a market, a dollar.
+    pub fn usdc_price(&self) -> Price {
+        let mut chains = self.chains.values();
+        chains.find_map(|(handle, snapshot)| usdc_price(&handle.chain, snapshot.as_deref())).unwrap_or(Price::DOLLAR)
+    }
+
+    pub fn forces_refund(&self, quote: &Quote) -> bool {
+        let asked = self.debug_refunds && quote.ask.referrer.as_deref() == Some(FORCE_REFUND);
+        asked || quote.ask.options.force_refund
+    }
+
+    /// Why nothing may be paid for an order, where that is so: on any of its chains there may be payments that this
+    /// database does not know of, and one of them may be the order's. Without a quote nobody can say on which.
+    pub fn refusing(&self, chain: ChainId, quote: Option<&Quote>) -> Option<Arc<String>> {
+        let chains = quote.map(|quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
+        let concerned = |chain: &ChainId| chains.is_none_or(|chains| chains.contains(chain));
+        let mut chains = self.chains.iter().filter(|(chain, _)| concerned(chain));
+        chains.find_map(|(_, (handle, _))| handle.refusing())
+    }
+
+    /// Where app balances are kept.
+    pub fn balances(&self) -> Option<&ChainHandle> {
+        self.chains.values().map(|(handle, _)| handle.as_ref()).find(|handle| ledger::currency(&handle.chain).is_some())
+    }
+
+    /// The time of a chain's newest block; our own clock where none is known.
+    pub fn chain_time(&self, chain: ChainId) -> Timestamp {
+        let time = self.on(chain).and_then(|(_, snapshot)| i64::try_from(snapshot?.time).ok());
+        time.map_or(self.now, Timestamp::from_secs)
+    }
+
+    /// A currency's fresh price, with its decimals. None where the chain stands still or nothing prices it.
+    pub fn price_now(&self, chain: ChainId, currency: Address) -> Option<(Price, u8)> {
+        let (handle, snapshot) = self.on(chain)?;
+        let snapshot = snapshot.filter(|snapshot| snapshot.check_age().is_ok())?;
+        Some((snapshot.price(currency).ok()?, handle.chain.token(currency)?.decimals))
+    }
+
+    pub fn on(&self, chain: ChainId) -> Option<(&ChainHandle, Option<&Snapshot>)> {
+        self.chains.get(&chain).map(|(handle, snapshot)| (handle.as_ref(), snapshot.as_deref()))
+    }
+}

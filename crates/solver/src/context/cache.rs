@@ -1,0 +1,68 @@
+//! Answers of nodes, kept for a while and read in the background, so that neither quoting nor paying waits for a node.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+
+/// Answers that are kept. Beyond it all are forgotten and read again.
+const MAX_ANSWERS: usize = 100_000;
+/// Reads under way at a time; one more is not begun.
+const MAX_CONCURRENT_READS: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct Cache<K, V> {
+    inner: Mutex<Answers<K, V>>,
+    reads: Arc<Semaphore>,
+}
+
+/// Answers by question, and the questions under way.
+#[derive(Debug)]
+struct Answers<K, V> {
+    known: HashMap<K, (V, Instant)>,
+    asked: HashSet<K>,
+}
+
+impl<K, V> Default for Cache<K, V> {
+    fn default() -> Self {
+        let inner = Mutex::new(Answers { known: HashMap::new(), asked: HashSet::new() });
+        Self { inner, reads: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)) }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Copy> Cache<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<(V, Instant)> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).known.get(key).copied()
+    }
+
+    pub(crate) fn answered(&self, key: K, answer: Option<V>) {
+        let Answers { known, asked } = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.remove(&key);
+        let Some(answer) = answer else { return };
+        if known.len() >= MAX_ANSWERS {
+            known.clear();
+        }
+        known.insert(key, (answer, Instant::now()));
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Cache<K, V> {
+    /// Runs a read in the background, unless the same one or too many are under way.
+    pub(crate) fn ask(&self, key: K, read: impl Future<Output = ()> + Send + 'static) {
+        let Ok(permit) = self.reads.clone().try_acquire_owned() else { return };
+        if !self.begin(key) {
+            return;
+        }
+        tokio::spawn(async move {
+            let _permit = permit;
+            read.await;
+        });
+    }
+
+    /// False when the read is already under way.
+    fn begin(&self, key: K) -> bool {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).asked.insert(key)
+    }
+}

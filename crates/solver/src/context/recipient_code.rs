@@ -1,0 +1,56 @@
+//! Recipients that are contracts: native currency reaches them through the router.
+//!
+//! Code is read in the background when somebody is quoted. An unknown recipient counts as a wallet: if that is wrong the
+//! fill reverts and the deposit goes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+use domain::ids::ChainId;
+use domain::time::Timestamp;
+use evm::At;
+use store::{Store, contracts};
+use tracing::debug;
+
+use super::cache::Cache;
+use crate::handle::ChainHandle;
+
+/// How long an answer is believed: code rarely comes and hardly ever goes.
+const STANDS: Duration = Duration::from_secs(86_400);
+
+#[derive(Debug, Default)]
+pub struct RecipientCode {
+    contracts: Cache<(ChainId, Address), bool>,
+}
+
+impl RecipientCode {
+    /// Whether an address is a contract, as far as is known.
+    pub fn is_contract(&self, chain: ChainId, who: Address) -> bool {
+        self.known(chain, who).unwrap_or(false)
+    }
+
+    /// Whether an address is a contract. None where this process has not read it.
+    pub fn known(&self, chain: ChainId, who: Address) -> Option<bool> {
+        self.contracts.get(&(chain, who)).map(|(is_contract, _)| is_contract)
+    }
+
+    /// Reads an address's code in the background. A contract is noted in the database for the process that pays.
+    pub fn learn(self: &Arc<Self>, handle: &Arc<ChainHandle>, who: Address, store: &Store, now: Timestamp) {
+        let key = (handle.id(), who);
+        if self.contracts.get(&key).is_some_and(|(_, at)| at.elapsed() < STANDS) {
+            return;
+        }
+        let (this, handle, store) = (self.clone(), handle.clone(), store.clone());
+        self.contracts.ask(key, async move {
+            let code = handle.nodes.code(who, At::Latest).await;
+            let is_contract = code.ok().map(|code| !code.is_empty());
+            if is_contract == Some(true)
+                && let Err(failure) = store.write(move |tx| contracts::note(tx, key.0, who, now)).await
+            {
+                debug!(error = &failure as &dyn std::error::Error, "a contract could not be noted");
+            }
+            this.contracts.answered(key, is_contract);
+        });
+    }
+}

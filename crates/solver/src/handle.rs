@@ -1,0 +1,171 @@
+//! The handle on one chain: its configuration and nodes, the inboxes of its lanes, and its health.
+
+pub mod fill_time;
+mod health;
+mod lanes;
+pub mod tx_hints;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+use domain::catalog::Chain;
+use domain::gas_refill::GasLevels;
+use domain::ids::ChainId;
+use domain::ledger;
+use domain::money::{Amount, UsdMicros};
+use evm::steps::Entry;
+use evm::{Funding, LocalSigner, Nodes, Watch};
+use market::Snapshot;
+use store::risk::Limits;
+
+pub use self::health::Health;
+pub use self::lanes::{Lanes, Payer, Wallet};
+use self::tx_hints::TxHints;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The block to begin at on a database that has never seen the chain; none means its head.
+    pub start_block: Option<u64>,
+    /// Blocks on top of another that make it final.
+    pub finality: u64,
+    /// Unmined payments a lane may have.
+    pub window: u64,
+    /// The most a payment may offer per unit of gas, in wei. Above it the lane takes no new work.
+    pub max_fee_cap: u128,
+    /// Limits of the risk budget: payments against deposits here that are not final.
+    pub risk: Limits,
+    /// The largest refund out of our own funds. A larger one goes out of the depository, where that is possible.
+    pub most_refund: UsdMicros,
+    /// By currency, the most that the allocator pays out at a time. Empty where there is none.
+    pub depository_caps: BTreeMap<Address, Amount>,
+    /// Native currency each filler should have, where that is configured.
+    pub gas_levels: Option<GasLevels>,
+    /// How long a deposit that a reorg took away may stay away before its request fails.
+    pub lost_after_millis: i64,
+    /// How long the head of a lane may stay unmined before it is offered more.
+    pub bump_after: Duration,
+}
+
+#[derive(Debug)]
+pub struct ChainHandle {
+    pub chain: Chain,
+    pub nodes: Nodes,
+    pub settings: Settings,
+    pub treasury: Address,
+    pub watch: Watch,
+    pub lanes: Lanes,
+    pub health: Health,
+    /// Transactions that clients say they have sent here.
+    pub tx_hints: TxHints,
+}
+
+/// Contracts by which users' transactions enter a chain. Where nothing wraps the native currency, none does.
+pub fn entry(chain: &Chain) -> Entry {
+    let wrapped = chain.dex.map_or(Address::ZERO, |dex| dex.wrapped);
+    Entry { router: chain.router, approval_proxy: chain.approval_proxy, wrapped }
+}
+
+impl ChainHandle {
+    /// `sources` are wallets from which the operator fills the treasury up; with `treasury_lane` the treasury fills up the
+    /// fillers.
+    pub fn new(
+        chain: Chain,
+        nodes: Nodes,
+        settings: Settings,
+        treasury: Address,
+        sources: &[Address],
+        payers: &[Payer],
+        treasury_lane: Option<&LocalSigner>,
+    ) -> Self {
+        let lanes = Lanes::new(payers, treasury, treasury_lane);
+        let watch = Watch::new(chain.depository, lanes.all().map(|wallet| wallet.address));
+        let funding = funding(&chain, treasury, sources, lanes.fillers());
+        let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
+        Self { chain, nodes, settings, treasury, watch, lanes, health: Health::default(), tx_hints: TxHints::default() }
+    }
+
+    pub fn id(&self) -> ChainId {
+        self.chain.id
+    }
+
+    pub fn block_time(&self) -> Duration {
+        Duration::from_millis(self.chain.block_time_millis)
+    }
+
+    /// The fillers' wallets.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.lanes.fillers()
+    }
+
+    /// Whether it is the treasury's own lane. The treasury is used by hand as well: a transaction of it that is not ours is
+    /// nobody's fault.
+    pub fn is_treasury_lane(&self, who: Address) -> bool {
+        who == self.treasury && !self.addresses().contains(&who)
+    }
+
+    /// The wallets that the treasury fills up.
+    pub fn refilled_wallets(&self) -> impl Iterator<Item = Address> {
+        let treasury = self.treasury;
+        self.addresses().into_iter().filter(move |wallet| *wallet != treasury)
+    }
+
+    /// Nothing is paid until the start-up checks have passed (again).
+    pub fn begin(&self) {
+        self.health.begin();
+    }
+
+    /// Why no payment is made on this chain, where none is.
+    pub fn refusing(&self) -> Option<Arc<String>> {
+        self.health.refusing()
+    }
+
+    /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.
+    pub fn cannot_receive(&self, who: Address) -> bool {
+        let chain = &self.chain;
+        let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
+        contracts.contains(&who)
+            || chain.spend_limiter == Some(who)
+            || chain.dex.is_some_and(|dex| dex.swap_router == who)
+            || who == self.treasury
+            || chain.token(who).is_some()
+            || self.addresses().contains(&who)
+    }
+
+    /// Whether so much of a currency can be refunded out of the depository.
+    pub fn depository_pays(&self, currency: Address, amount: Amount) -> bool {
+        self.settings.depository_caps.get(&currency).is_some_and(|most| amount <= *most)
+    }
+
+    /// The most that one more payment can pay out: the snapshot's balance, less gas for a full window and payments already
+    /// on their way. Tokens that are routed are spent through the spend limiter.
+    pub fn payable(&self, currency: Address, snapshot: &Snapshot, routed: bool) -> Amount {
+        let reserve = self.chain.fill_gas.native_limit.saturating_mul(self.settings.window);
+        let payable = snapshot.payable(currency, reserve);
+        let payable =
+            if routed && !currency.is_zero() { snapshot.payable_through_spend_limiter(currency) } else { payable };
+        payable.saturating_sub(self.health.committed(currency))
+    }
+
+    /// The wallet with the most native currency.
+    pub fn richest(&self, snapshot: Option<&Snapshot>) -> Address {
+        let balance = |who: &Address| snapshot.and_then(|snapshot| snapshot.native.get(who).copied());
+        self.addresses().into_iter().max_by_key(balance).unwrap_or_default()
+    }
+}
+
+/// Transfers to the treasury that fund app balances.
+fn funding(chain: &Chain, treasury: Address, sources: &[Address], wallets: Vec<Address>) -> Funding {
+    let contracts = [chain.depository, chain.router, chain.approval_proxy, treasury];
+    let ours =
+        wallets.into_iter().chain(contracts).chain(chain.spend_limiter).chain(chain.dex.map(|dex| dex.swap_router));
+    let currency = ledger::currency(chain);
+    Funding {
+        solver: treasury,
+        here: currency.is_some(),
+        tokens: currency.and_then(|currency| currency.address.evm()).into_iter().collect(),
+        ours: ours.collect::<BTreeSet<_>>(),
+        sources: sources.iter().copied().collect(),
+    }
+}

@@ -1,0 +1,98 @@
+//! Lanes of a chain: the wallets that pay on it, and the inboxes of the tasks that send for them.
+
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use arc_swap::ArcSwapOption;
+use evm::LocalSigner;
+use store::payments::PaymentRow;
+use tokio::sync::mpsc;
+
+/// How many payments may wait for a lane's attention. One more is found in the database.
+const INBOX_CAPACITY: usize = 256;
+
+/// A wallet that pays on a chain. The key is only there where this process signs with it.
+#[derive(Clone, Debug)]
+pub struct Payer {
+    pub address: Address,
+    pub key: Option<LocalSigner>,
+}
+
+/// A lane's wallet.
+#[derive(Debug)]
+pub struct Wallet {
+    pub address: Address,
+    pub key: Option<LocalSigner>,
+    /// None while no lane task of this process runs.
+    inbox: ArcSwapOption<mpsc::Sender<PaymentRow>>,
+}
+
+impl From<&Payer> for Wallet {
+    fn from(payer: &Payer) -> Self {
+        Self { address: payer.address, key: payer.key.clone(), inbox: Default::default() }
+    }
+}
+
+#[derive(Debug)]
+pub struct Lanes {
+    pub wallets: Vec<Wallet>,
+    /// The treasury's own lane, where its key is here and it is no filler itself: it fills the others up and pays nobody else.
+    treasury: Option<Wallet>,
+}
+
+impl Lanes {
+    pub fn new(payers: &[Payer], treasury: Address, key: Option<&LocalSigner>) -> Self {
+        let wallets: Vec<Wallet> = payers.iter().map(Wallet::from).collect();
+        let key = key.filter(|_| wallets.iter().all(|wallet| wallet.address != treasury));
+        let treasury = key.map(|key| Wallet::from(&Payer { address: treasury, key: Some(key.clone()) }));
+        Self { wallets, treasury }
+    }
+
+    /// The fillers' wallets and then the treasury's.
+    pub fn all(&self) -> impl Iterator<Item = &Wallet> {
+        self.wallets.iter().chain(&self.treasury)
+    }
+
+    pub fn fillers(&self) -> Vec<Address> {
+        self.wallets.iter().map(|wallet| wallet.address).collect()
+    }
+
+    /// The wallet of a lane, in the order of the inboxes.
+    pub fn wallet(&self, lane: usize) -> Option<&Wallet> {
+        self.all().nth(lane)
+    }
+
+    /// Whether this process can sign for a wallet.
+    pub fn has_key_of(&self, who: Address) -> bool {
+        self.all().any(|wallet| wallet.address == who && wallet.key.is_some())
+    }
+
+    /// Makes the lanes' inboxes anew, one per wallet and the treasury's last: payments in the old ones are found in the
+    /// database.
+    pub fn open_inboxes(&self) -> Vec<mpsc::Receiver<PaymentRow>> {
+        let open = |wallet: &Wallet| {
+            let (inbox, receiver) = mpsc::channel(INBOX_CAPACITY);
+            wallet.inbox.store(Some(Arc::new(inbox)));
+            receiver
+        };
+        self.all().map(open).collect()
+    }
+
+    /// No lane task of this process runs any more.
+    pub fn close_inboxes(&self) {
+        self.all().for_each(|wallet| wallet.inbox.store(None));
+    }
+
+    /// Whether this process is the one that sends.
+    pub fn send_here(&self) -> bool {
+        self.wallets.iter().any(|wallet| wallet.inbox.load().is_some())
+    }
+
+    /// Hands a committed payment to its lane. One that does not fit is found in the database at the next block.
+    pub fn hand_over(&self, payment: PaymentRow) {
+        let wallet = self.all().find(|wallet| wallet.address == payment.payment.wallet);
+        if let Some(inbox) = wallet.and_then(|wallet| wallet.inbox.load_full()) {
+            let _ = inbox.try_send(payment);
+        }
+    }
+}

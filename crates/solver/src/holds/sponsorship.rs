@@ -1,0 +1,256 @@
+//! What integrators pay for their users and earn by them, around a fill: set aside when the deposit is accepted, fixed in
+//! the commit that decides the fill, booked when fill and deposit are final, given back when there is none.
+
+use alloy::primitives::Address;
+use domain::deposit;
+use domain::fixed_rate::Fixed;
+use domain::ids::OrderId;
+use domain::ledger::{Entry, Hold, HoldId, HoldKind, UsdcMicros};
+use domain::money::{Amount, Price};
+use domain::outcome::{Costs, Currencies, Outcome, is_live};
+use domain::payment::State as PaymentState;
+use domain::quote::Quote;
+use market::Snapshot;
+use store::dues::Due;
+use store::ledger::{self, Opened};
+use store::payments::{Payment, PaymentId, PaymentRow, Subject};
+use store::requests::Request;
+use store::{Tx, deposits, keys, outcomes, payments};
+use tracing::warn;
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::holds::fast_fill;
+
+/// What became of asking a fill's sponsor.
+#[derive(Debug)]
+pub enum Asked {
+    /// It is set aside; this is what the fill comes to.
+    Reserved(Option<Box<Outcome>>),
+    TooLow,
+    /// The market has moved further from the fixed rate than an integrator may stand for.
+    TooFar,
+    /// Prices are not known at the moment.
+    Unknown,
+}
+
+/// The deposit is accepted: what the quote said is set aside, whatever the fill still waits for. `false` means that the
+/// sponsor does not have it.
+pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, context: &PayContext) -> Result<bool, SolverError> {
+    if !is_live(quote)? || is_reserved(tx, due)? {
+        return Ok(true);
+    }
+    if !is_still_theirs(tx, quote)? {
+        return Ok(false);
+    }
+    let outcome = quoted(tx, quote, due.order(), due.amount, context)?;
+    set_aside(tx, due, outcome.as_ref(), context)
+}
+
+/// What paying so much would come to at the quote's own prices and gas.
+fn quoted(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    order: OrderId,
+    amount: Amount,
+    context: &PayContext,
+) -> Result<Option<Outcome>, SolverError> {
+    let Some(currencies) = currencies(quote, context) else { return Ok(None) };
+    let prices = &quote.figures.prices;
+    let gas = prices.deposit.usd_ceil(quote.figures.fees.fill_gas, currencies.deposit.decimals)?;
+    let market = quote.figures.fixed.map(|fixed| fixed.market_output);
+    let costs = Costs { deposit: prices.deposit, payout: prices.payout, usdc: context.usdc_price(), gas, market };
+    let deposited = deposited(tx, quote, order)?;
+    Ok(Outcome::of(quote, deposited, amount, &costs, currencies)?)
+}
+
+/// A fill that this database did not decide was found on the chain. What it came to there is lost with the database that
+/// did; it is taken to be what was quoted, and set aside whether or not the sponsor has it: the user was paid.
+pub fn found(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    payment: &Payment,
+    id: PaymentId,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let Some(outcome) = quoted(tx, quote, payment.order(), payment.amount, context)? else { return Ok(()) };
+    outcomes::put(tx, id, payment.order(), &outcome)?;
+    let (kind, subject) = (HoldKind::Sponsorship, payment.order().0);
+    if let Some((wallet, amount)) = outcome.reservation() {
+        match ledger::open_hold_of(tx, kind, subject)? {
+            Some(open) if open.hold.amount >= amount => return Ok(()),
+            Some(open) => ledger::void_hold(tx, open.hold.id, context.now).map(drop)?,
+            None => {}
+        }
+        let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
+        ledger::impose_hold(tx, &Hold { id, wallet, amount, request: Some(payment.request) }, context.now)?;
+    }
+    Ok(())
+}
+
+/// Whether something is set aside for the order.
+pub fn is_reserved(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
+    Ok(ledger::open_hold_of(tx, HoldKind::Sponsorship, due.order().0)?.is_some())
+}
+
+/// Whether the key that asked for the quote is still good and still speaks for the sponsor: a key that leaked is revoked,
+/// and what was quoted under it must not cost its owner any more.
+fn is_still_theirs(tx: &mut Tx<'_>, quote: &Quote) -> Result<bool, SolverError> {
+    let Some(id) = quote.ask.key else { return Ok(false) };
+    let wallet = quote.ask.options.sponsor.as_ref().map(|sponsor| sponsor.wallet);
+    let key = keys::find(tx, id)?.filter(|key| key.revoked_at.is_none());
+    Ok(key.is_some_and(|key| key.wallet.is_some() && key.wallet == wallet))
+}
+
+/// Costs of a fill as it is decided.
+#[derive(Clone, Copy, Debug)]
+pub struct FillCost {
+    /// Paid out.
+    pub amount: Amount,
+    /// The market's output for a fixed-rate fill. None where prices are not known, or the rate is not fixed.
+    pub market: Option<Amount>,
+    /// Gas, in the destination's native currency.
+    pub gas: Amount,
+}
+
+/// The fill is decided: its outcome at today's costs is set aside in place of the quoted one.
+pub fn reserve(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    due: &Due,
+    cost: &FillCost,
+    (handle, there): (&ChainHandle, &Snapshot),
+    context: &PayContext,
+) -> Result<Asked, SolverError> {
+    let nobody = quote.ask.options.app_fees.is_empty() && !is_live(quote)?;
+    let (false, Some(terms)) = (nobody, &quote.terms) else { return Ok(Asked::Reserved(None)) };
+    let Some(currencies) = currencies(quote, context) else { return Ok(Asked::Unknown) };
+    let amount = cost.amount;
+    if let Some(fixed) = quote.figures.fixed {
+        let Some(market) = cost.market else { return Ok(Asked::Unknown) };
+        if (Fixed { market_output: market, ..fixed }).deviates(amount)? {
+            return Ok(Asked::TooFar);
+        }
+    }
+    // A price that is not known now is the quoted one, which is ten minutes old at the most.
+    let prices = &quote.figures.prices;
+    let here = context.on(terms.deposit.chain).and_then(|(_, snapshot)| snapshot);
+    let price = |snapshot: Option<&Snapshot>, of: Option<Address>, quoted: Price| {
+        snapshot.zip(of).and_then(|(snapshot, of)| snapshot.price(of).ok()).unwrap_or(quoted)
+    };
+    let native = price(Some(there), Some(Address::ZERO), prices.destination_native);
+    let costs = Costs {
+        deposit: price(here, terms.deposit.address.evm(), prices.deposit),
+        payout: price(Some(there), terms.payout.address.evm(), prices.payout),
+        usdc: context.usdc_price(),
+        gas: native.usd_ceil(cost.gas, handle.chain.native.decimals)?,
+        market: cost.market,
+    };
+    let deposited = deposited(tx, quote, due.order())?;
+    let outcome = Outcome::of(quote, deposited, amount, &costs, currencies)?;
+    let covered = set_aside(tx, due, outcome.as_ref(), context)?;
+    Ok(if covered { Asked::Reserved(outcome.map(Box::new)) } else { Asked::TooLow })
+}
+
+fn currencies<'a>(quote: &Quote, context: &'a PayContext) -> Option<Currencies<'a>> {
+    let terms = quote.terms.as_ref()?;
+    let deposit = context.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address)?;
+    let payout = context.on(terms.payout.chain)?.0.chain.currency(&terms.payout.address)?;
+    Some(Currencies { deposit, payout })
+}
+
+/// What was paid in for the order or, where that is still to come, what was quoted.
+fn deposited(tx: &mut Tx<'_>, quote: &Quote, order: OrderId) -> Result<Amount, SolverError> {
+    let tied = deposits::of_order(tx, order)?.filter(|stored| stored.state != deposit::State::Gone);
+    Ok(tied.map_or(quote.figures.deposit, |stored| stored.deposit.amount))
+}
+
+fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, context: &PayContext) -> Result<bool, SolverError> {
+    let Some((wallet, amount)) = outcome.and_then(Outcome::reservation) else { return Ok(true) };
+    let (kind, subject) = (HoldKind::Sponsorship, due.order().0);
+    if let Some(open) = ledger::open_hold_of(tx, kind, subject)? {
+        // Upwards only: a fill that waits would else leave an entry at every block.
+        return Ok(amount <= open.hold.amount || ledger::change_hold(tx, open.hold.id, amount, context.now)?);
+    }
+    let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
+    let hold = Hold { id, wallet, amount, request: Some(due.request) };
+    match ledger::open_hold(tx, &hold, context.now)? {
+        Opened::Now | Opened::Already(_) => Ok(true),
+        Opened::TooLow(_) => Ok(false),
+    }
+}
+
+/// There will be no fill: what was set aside for it is free again.
+pub fn release(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Result<(), SolverError> {
+    if is_live(&request.quote)?
+        && let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, request.order_id.0)?
+    {
+        ledger::void_hold(tx, open.hold.id, context.now)?;
+    }
+    Ok(())
+}
+
+/// The fill of an order has become final, or what pays for it has: once both are, what the fill came to is booked. Until
+/// here a reorg may take either away and bring it back, and nothing has to be undone.
+pub fn settle(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
+    let Some(fill) = payments::live(tx, &Subject::Fill(order))? else { return Ok(()) };
+    let paid = payments::find(tx, fill)?.filter(|paid| paid.state == PaymentState::Final);
+    let Some(paid) = paid else { return Ok(()) };
+    let deposited = deposits::of_order(tx, order)?.is_some_and(|tied| tied.state == deposit::State::Final);
+    if deposited || fast_fill::was_lost(tx, order)? { book(tx, &paid, context) } else { Ok(()) }
+}
+
+/// The deposit was taken back and stays away: nobody pays us, so nobody earns, and the sponsor is not charged for what was
+/// our loss.
+pub fn forgo(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
+    if let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, order.0)? {
+        ledger::void_hold(tx, open.hold.id, context.now)?;
+    }
+    Ok(())
+}
+
+fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), SolverError> {
+    let (payment, request) = (paid.id.0, paid.payment.request);
+    let hold = ledger::open_hold_of(tx, HoldKind::Sponsorship, paid.payment.order().0)?;
+    let Some(outcome) = outcomes::find(tx, paid.id)? else {
+        // A fill that was found on the chain where its currencies are no longer served: nobody knows what it came to.
+        if let Some(hold) = hold {
+            warn!(request.id = %request, "a sponsored fill was imported, and its sponsor is not charged");
+            ledger::void_hold(tx, hold.hold.id, context.now)?;
+        }
+        return Ok(());
+    };
+    let mut app = outcome.app_entries(payment, request)?;
+    app.sort_by_key(Entry::wallet);
+    let sponsor = outcome.sponsor_entries(payment, request)?;
+    // Accounts are taken in the order of their addresses.
+    let after = app.partition_point(|entry| outcome.reservation().is_none_or(|(wallet, _)| entry.wallet() <= wallet));
+    for entry in &app[..after] {
+        ledger::post(tx, entry, context.now)?;
+    }
+    match hold {
+        Some(hold) => {
+            ledger::post_hold(tx, hold.hold.id, &sponsor, context.now)?;
+        }
+        None => {
+            for entry in &sponsor {
+                ledger::post(tx, entry, context.now)?;
+            }
+        }
+    }
+    for entry in &app[after..] {
+        ledger::post(tx, entry, context.now)?;
+    }
+    Ok(())
+}
+
+/// What a sponsor can spend on a new transfer, in dollars. Less than nothing where it owes too much.
+pub fn spendable(account: &domain::ledger::Account, usdc: Price) -> domain::money::UsdMicros {
+    let refused = domain::money::UsdMicros(-1);
+    if !account.covers(HoldKind::Sponsorship, UsdcMicros::ZERO) {
+        return refused;
+    }
+    let units = account.available(HoldKind::Sponsorship).0.unsigned_abs();
+    usdc.usd_floor(Amount::new(alloy::primitives::U256::from(units)), 6).unwrap_or(refused)
+}

@@ -1,0 +1,216 @@
+//! Filling ahead of the deposit, at an integrator's risk: its balance stands for the deposit until that is there.
+//!
+//! One commit opens the hold and decides the fill, so that of many calls one does both. The order's input is an empty slot
+//! from then on (`holds/fast_fill.rs`).
+
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use domain::api_key::ApiKeyId;
+use domain::deposit::{self, Facts, Verdict};
+use domain::ids::RequestId;
+use domain::ledger::{Hold, HoldKind, UsdcMicros};
+use domain::money::{Amount, OutOfRange, UsdMicros};
+use domain::quote::{OrderTerms, Quote};
+use domain::request::{Event, State};
+use serde_json::json;
+use store::fast_fills::FastFill;
+use store::ledger::{self, Opened};
+use store::payments::{PaymentRow, Subject};
+use store::requests::Request;
+use store::{StoreError, Tx, fast_fills, payments, requests, settlements};
+use tracing::warn;
+
+use crate::context::PayContext;
+use crate::error::{Chained, SolverError};
+use crate::holds::fast_fill::dollars;
+use crate::orders::advance::advance;
+use crate::solver::Solver;
+
+/// An integrator's request for a fast fill.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub request: RequestId,
+    pub key: ApiKeyId,
+    /// Linked to the key: its balance stands for the deposit.
+    pub wallet: Address,
+    /// What the deposit will bring, in its own currency; the quoted amount unless said.
+    pub amount: Option<Amount>,
+    /// The most it may be worth.
+    pub most: Option<UsdMicros>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The fill is decided, or waits for nothing but us.
+    Queued,
+    /// The deposit is there already: the fill needs nobody's balance.
+    DepositIsIn,
+    /// Filled or refunded before.
+    Done,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FastFillError {
+    #[error("Request not found")]
+    NotFound,
+    #[error("this request is already being processed")]
+    InFlight,
+    #[error("requestId: {0}")]
+    NotEligible(&'static str),
+    #[error("solverInputCurrencyAmount: {0}")]
+    Amount(&'static str),
+    #[error("maxFillAmountUsd: the fill is worth {worth} dollars")]
+    OverMost { worth: UsdMicros },
+    #[error("maxFillAmountUsd: more than the {available} dollars that are available")]
+    MostAboveAvailable { available: UsdMicros },
+    #[error("the balance of the linked wallet is too low: {worth} dollars are needed and {available} are available")]
+    BalanceTooLow { worth: UsdMicros, available: UsdMicros },
+    #[error("internal error")]
+    Solver(#[from] SolverError),
+}
+
+impl From<StoreError> for FastFillError {
+    fn from(error: StoreError) -> Self {
+        Self::Solver(error.into())
+    }
+}
+
+impl From<OutOfRange> for FastFillError {
+    fn from(error: OutOfRange) -> Self {
+        Self::Solver(error.into())
+    }
+}
+
+/// Fast fills as integrators ask for them.
+#[derive(Clone, Debug)]
+pub struct FastFills(pub Arc<Solver>);
+
+impl FastFills {
+    /// Decides a fill ahead of its deposit. Not to be called in a future that a caller may drop: what it commits has to be
+    /// handed on.
+    pub async fn fill(self, wish: Wish) -> Result<Answer, FastFillError> {
+        let (answer, paid) = self.0.decide(move |tx, context| decide(tx, &wish, context)).await?;
+        if answer == Answer::Queued {
+            self.0.crash("hold.committed");
+        }
+        if answer == Answer::Queued && paid.is_empty() {
+            // Should the word get lost, the worker finds it at the next block.
+            if let Err(error) = self.0.store.wake().await {
+                warn!(error = %Chained(&error), "the worker was not told of a fast fill");
+            }
+        }
+        self.0.hand_over(paid);
+        Ok(answer)
+    }
+}
+
+fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer, Vec<PaymentRow>), FastFillError> {
+    let found = requests::find(tx, wish.request)?.ok_or(FastFillError::NotFound)?;
+    let done = Ok((Answer::Done, Vec::new()));
+    if matches!(found.state, State::Success | State::Refunded) {
+        return done;
+    }
+    if found.quote.terms.is_none() || found.parent.is_some() {
+        return Err(FastFillError::NotEligible("only a transfer between chains can be filled ahead of its deposit"));
+    }
+    let mut request = requests::lock_order(tx, found.order_id)?.ok_or(FastFillError::NotFound)?;
+    let settled = settlements::outcome(tx, request.order_id)?.is_some();
+    match request.state {
+        State::Success | State::Refunded => return done,
+        State::Submitted | State::Refunding => return Err(FastFillError::InFlight),
+        State::Failed => return Err(FastFillError::NotEligible("it has failed")),
+        State::Waiting | State::Pending if settled => return Err(FastFillError::InFlight),
+        State::Pending => return Ok((Answer::DepositIsIn, Vec::new())),
+        State::Waiting if ledger::open_hold_of(tx, HoldKind::FastFill, request.id.0)?.is_some() => {
+            return Err(FastFillError::InFlight);
+        }
+        State::Waiting => {}
+    }
+    let plan = plan(tx, wish, &request, context)?;
+    let account = ledger::account(tx, wish.wallet)?;
+    let available = dollars(account.available(HoldKind::FastFill));
+    if let Some(most) = wish.most {
+        if most > available {
+            return Err(FastFillError::MostAboveAvailable { available });
+        }
+        if plan.worth > most {
+            return Err(FastFillError::OverMost { worth: plan.worth });
+        }
+    }
+    let fast = FastFill {
+        order: request.order_id,
+        request: request.id,
+        attempt: ledger::next_attempt(tx, HoldKind::FastFill, request.id.0)?,
+        key: wish.key,
+        wallet: wish.wallet,
+        amount: plan.amount,
+        held: UsdcMicros(plan.worth.0),
+    };
+    let hold = Hold { id: fast.hold(), wallet: fast.wallet, amount: fast.held, request: Some(request.id) };
+    match ledger::open_hold(tx, &hold, context.now)? {
+        Opened::Now => {}
+        Opened::Already(_) => return Err(FastFillError::InFlight),
+        Opened::TooLow(_) => return Err(FastFillError::BalanceTooLow { worth: plan.worth, available }),
+    }
+    fast_fills::put(tx, &fast, context.now)?;
+    let figures = json!({ "amount": fast.amount, "usd": plan.worth.to_string(), "key": fast.key });
+    let paid = advance(tx, &mut request, Event::FastFill { output: plan.output }, &figures, context)?;
+    // Where the market no longer allows it, advancing has given the hold back: then nothing of this is committed.
+    if fast_fills::of_order(tx, request.order_id)?.is_none() {
+        return Err(FastFillError::NotEligible("the market no longer gives what its order asks for"));
+    }
+    Ok((Answer::Queued, paid))
+}
+
+struct Plan {
+    amount: Amount,
+    worth: UsdMicros,
+    /// What is paid out for it.
+    output: Amount,
+}
+
+/// What would be paid for what, by the rules a deposit of that amount would meet.
+fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -> Result<Plan, FastFillError> {
+    let quote = &request.quote;
+    let terms = quote.terms.as_ref().ok_or(FastFillError::NotEligible("it has no order"))?;
+    if context.forces_refund(quote) {
+        return Err(FastFillError::NotEligible("it asks for a refund"));
+    }
+    // A fill that reverted once would revert again; an ordinary one still has its own try.
+    if payments::voids(tx, &Subject::Fill(request.order_id))? > 0 {
+        return Err(FastFillError::NotEligible("a fill of it has failed on the chain"));
+    }
+    let amount = wish.amount.unwrap_or(quote.figures.deposit);
+    if amount < quote.figures.deposit && quote.ask.key != Some(wish.key) {
+        // Else anyone could have a stranger's transfer filled at its minimum and keep the rest of the deposit.
+        return Err(FastFillError::Amount("less than was quoted, for a request that another key asked for"));
+    }
+    let (Some(currency), Some(user)) = (terms.deposit.address.evm(), quote.ask.user.evm()) else {
+        return Err(FastFillError::NotEligible("its deposit is not on an EVM chain"));
+    };
+    let time = context.chain_time(terms.payout.chain);
+    if deposit::too_late(quote, time).is_some() {
+        return Err(FastFillError::NotEligible("its order has ended, or is about to"));
+    }
+    let facts = Facts { chain: terms.deposit.chain, currency, amount, payer: user, sender: user, block_time: time };
+    match deposit::judge(quote, &facts)? {
+        Verdict::Fill { output } => Ok(Plan { amount, worth: worth(quote, terms, amount, context)?, output }),
+        Verdict::Refund { .. } | Verdict::Unrecognized { .. } => {
+            Err(FastFillError::Amount("a deposit of this would not be filled"))
+        }
+    }
+}
+
+/// What an amount of the deposit's currency is worth: as quoted or, where that is more, now. The deposit's own chain may
+/// stand still, so that nobody knows.
+fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, context: &PayContext) -> Result<UsdMicros, FastFillError> {
+    let on = context.on(terms.deposit.chain);
+    let currency = on.and_then(|(handle, _)| handle.chain.currency(&terms.deposit.address));
+    let currency = currency.ok_or(FastFillError::NotEligible("its currency is no longer served"))?;
+    let quoted = quote.figures.prices.deposit.usd_ceil(amount, currency.decimals)?;
+    let price = terms.deposit.address.evm().and_then(|of| context.price_now(terms.deposit.chain, of));
+    let now = price.map(|(price, decimals)| price.usd_ceil(amount, decimals)).transpose()?;
+    Ok(now.unwrap_or(quoted).max(quoted))
+}

@@ -1,0 +1,106 @@
+//! Funding of app balances: what reaches the treasury is noted as it is seen, and credited once it is final.
+//!
+//! Until then nothing was credited, so a reorg has nothing to take back. What is credited to nobody stays as a row that the
+//! operator is shown.
+
+use alloy::primitives::Address;
+use domain::ledger::{self, Cause, Entry, MAX_AMOUNT, UsdcMicros};
+use domain::money::{Amount, Price};
+use evm::{Head, SeenTreasuryTransfer};
+use market::Snapshot;
+use metrics::counter;
+use store::treasury_transfers::{self, State, TreasuryTransfer, TreasuryTransferId};
+use store::{Tx, ledger as app_ledger};
+use tracing::{info, warn};
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+
+/// Notes what a block shows. Reading the same block again changes nothing.
+pub fn apply(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    head: Head,
+    seen: &SeenTreasuryTransfer,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let transfer = TreasuryTransfer {
+        chain: handle.id(),
+        tx: seen.tx,
+        ordinal: seen.ordinal,
+        log_index: seen.log_index,
+        block_number: head.number,
+        block_hash: head.hash,
+        sender: seen.sender,
+        currency: seen.currency,
+        amount: Amount::new(seen.amount),
+        account: seen.account.map_err(|reason| reason.to_string()),
+    };
+    Ok(treasury_transfers::put(tx, &transfer, context.now)?)
+}
+
+/// The block of a transfer is final: it is credited, or it is for a person to look at. Without a price it waits.
+pub fn credit(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    id: TreasuryTransferId,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let Some(stored) = treasury_transfers::get(tx, id)?.filter(|stored| stored.state == State::Seen) else {
+        return Ok(());
+    };
+    let transfer = &stored.transfer;
+    let set_aside = |tx: &mut Tx<'_>, reason: &str| {
+        warn!(chain.id = %transfer.chain, tx = %transfer.tx, reason, "money reached the treasury that is nobody's");
+        counter!("causeway_unattributed_receipts_total", "chain" => transfer.chain.to_string()).increment(1);
+        treasury_transfers::set_aside(tx, id, reason, context.now)
+    };
+    let account = match &transfer.account {
+        Ok(account) => *account,
+        Err(reason) => return Ok(set_aside(tx, reason)?),
+    };
+    if [account, transfer.sender].iter().any(|who| context.screening.blocked.contains(who)) {
+        return Ok(set_aside(tx, "blocked-wallet")?);
+    }
+    let snapshot = context.on(transfer.chain).and_then(|(_, snapshot)| snapshot);
+    let (credit, priced_at) = match worth(handle, transfer, snapshot)? {
+        Worth::Micros(credit, priced_at) => (credit, priced_at),
+        Worth::Unknown => return Ok(()),
+        Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
+    };
+    let entry = Entry::new(Cause::Funding { transfer: id.0 }, account, credit, None)?;
+    app_ledger::post(tx, &entry, context.now)?;
+    treasury_transfers::credited(tx, id, credit, priced_at, context.now)?;
+    info!(wallet = %account, tx = %transfer.tx, credited = credit.0, "funded an app balance");
+    Ok(())
+}
+
+enum Worth {
+    /// At the price of a block.
+    Micros(UsdcMicros, u64),
+    /// Nobody knows at the moment.
+    Unknown,
+    /// Nothing, or more than an account can take.
+    OutOfRange,
+}
+
+/// USDC is what it is. Native currency is converted at the feeds' prices, rounded down.
+fn worth(handle: &ChainHandle, transfer: &TreasuryTransfer, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
+    let Some(currency) = ledger::currency(&handle.chain) else { return Ok(Worth::OutOfRange) };
+    let (usdc, priced_at) = if transfer.currency.is_zero() {
+        let Some(snapshot) = snapshot.filter(|snapshot| snapshot.check_age().is_ok()) else {
+            return Ok(Worth::Unknown);
+        };
+        let priced = |what: Address| snapshot.price(what).ok().filter(|_| snapshot.has_feed(what));
+        let token = currency.address.evm().unwrap_or_default();
+        let (Some(native), Some(usdc)) = (priced(Address::ZERO), priced(token)) else { return Ok(Worth::Unknown) };
+        let rate = Price::exchange((native, handle.chain.native.decimals), (usdc, currency.decimals))?;
+        (transfer.amount.mul_floor(rate), snapshot.block)
+    } else {
+        (Ok(transfer.amount), transfer.block_number)
+    };
+    let credit = usdc.and_then(|usdc| UsdcMicros::of(usdc, currency.decimals)).ok();
+    let credit = credit.filter(|credit| (1..=MAX_AMOUNT.0).contains(&credit.0));
+    Ok(credit.map_or(Worth::OutOfRange, |credit| Worth::Micros(credit, priced_at)))
+}

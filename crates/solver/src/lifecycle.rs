@@ -1,0 +1,81 @@
+//! A request's next state: one lock, one decision, one event row. Payments that follow are the caller's to make.
+
+use domain::request::{self, Event, Next, State, Step};
+use serde::Serialize;
+use store::requests::Request;
+use store::{Tx, dues, events, requests};
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::holds::{fast_fill, sponsorship};
+
+/// The rule of the event that an operator's refund is kept with. Its figures are for the operator's eyes.
+pub const OPERATOR_REFUND: &str = "operator-refund";
+
+/// Applies an event to a request that the unit holds: state, event row, and holds that end with it. None where the event
+/// changes nothing. `figures` is what the rule looked at, for whoever asks why.
+pub(crate) fn transition(
+    tx: &mut Tx<'_>,
+    request: &mut Request,
+    event: Event,
+    figures: &impl Serialize,
+    context: &PayContext,
+) -> Result<Option<Next>, SolverError> {
+    let Step::Move(next) = request::step(request.state, event)? else { return Ok(None) };
+    requests::set_state(tx, request.id, &next, context.now)?;
+    let figures = serde_json::to_value(figures).unwrap_or_default();
+    events::append(tx, request.id, next.state, rule(event), &figures, context.now)?;
+    apply(request, &next);
+    if next.release_hold {
+        fast_fill::touch(tx, request.order_id, fast_fill::Moment::GivenUp, context)?;
+    }
+    match next.state {
+        State::Pending | State::Submitted | State::Success => {}
+        State::Waiting | State::Refunding | State::Refunded | State::Failed => {
+            sponsorship::release(tx, request, context)?;
+        }
+    }
+    if next.withdraw_due {
+        dues::withdraw(tx, request.id)?;
+    }
+    Ok(Some(next))
+}
+
+/// A line in the request's story; its state is what it was.
+pub(crate) fn note(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    rule: &str,
+    figures: &serde_json::Value,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    Ok(events::append(tx, request.id, request.state, rule, figures, context.now)?)
+}
+
+fn apply(request: &mut Request, next: &Next) {
+    request.state = next.state;
+    request.fail_reason = next.reason.or(request.fail_reason);
+    request.refund_fail_reason = next.refund_reason.or(request.refund_fail_reason);
+}
+
+/// The name of the rule that moved a request, for its trace.
+const fn rule(event: Event) -> &'static str {
+    match event {
+        Event::DepositAccepted { .. } => "deposit-accepted",
+        Event::DepositRefused { .. } => "deposit-refused",
+        Event::FastFill { .. } => "fast-fill",
+        Event::FastFillVoid => "fast-fill-void",
+        Event::DepositGone { .. } => "deposit-gone",
+        Event::DepositLost => "deposit-lost",
+        Event::CannotFill { .. } => "cannot-fill",
+        Event::OperatorRefund => OPERATOR_REFUND,
+        Event::FillSent => "fill-sent",
+        Event::FillMined => "fill-mined",
+        Event::FillVoid { .. } => "fill-void",
+        Event::RefundMined => "refund-mined",
+        Event::RefundVoid => "refund-void",
+        Event::RefundImpossible { .. } => "refund-impossible",
+        Event::Found { .. } => "found-on-chain",
+        Event::Executed { .. } => "executed",
+    }
+}

@@ -1,0 +1,38 @@
+//! Commands of the operator: gas refills, manual refunds, recovery of a lost database.
+
+pub mod gas_refill;
+pub mod manual_refund;
+pub mod recover;
+
+use std::sync::Arc;
+
+use domain::ids::RequestId;
+use domain::request::State;
+
+use crate::error::SolverError;
+use crate::solver::Solver;
+
+/// The commands as the operator's routes call them.
+#[derive(Clone, Debug)]
+pub struct Commands(pub Arc<Solver>);
+
+impl Commands {
+    /// Gives up the fill of a request and returns its deposit. Says in which state that leaves it.
+    pub async fn refund(
+        &self,
+        id: RequestId,
+        decision: manual_refund::Decision,
+    ) -> Result<Result<State, manual_refund::NotRefunded>, SolverError> {
+        manual_refund::refund(&self.0, id, decision).await
+    }
+
+    /// Gas of every wallet that should have some.
+    pub async fn gas_report(&self) -> Result<Vec<gas_refill::Report>, SolverError> {
+        gas_refill::report(&self.0).await
+    }
+
+    /// Asks the worker to fill up every wallet that lacks gas.
+    pub async fn refill_gas(&self) -> Result<(), SolverError> {
+        gas_refill::ask(&self.0).await
+    }
+}

@@ -1,0 +1,89 @@
+//! What a person decides: that a request which waits for its fill is refunded instead. Who, and why, stays with it.
+
+use std::sync::Arc;
+
+use domain::ids::RequestId;
+use domain::request::{Event, State};
+use serde::Serialize;
+use store::{Tx, requests, settlements};
+use tracing::warn;
+
+use crate::error::{Chained, SolverError};
+use crate::orders::advance::advance;
+use crate::solver::Solver;
+
+pub use crate::lifecycle::OPERATOR_REFUND as RULE;
+
+/// Who decided, and why: kept with the event.
+#[derive(Clone, Debug, Serialize)]
+pub struct Decision {
+    pub by: String,
+    pub reason: String,
+}
+
+/// Why a request is not refunded by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRefunded {
+    #[error("there is no such request")]
+    Unknown,
+    #[error("{0}")]
+    Because(&'static str),
+}
+
+/// Gives up the fill of a request and returns its deposit. Says in which state that leaves it.
+pub async fn refund(
+    solver: &Arc<Solver>,
+    id: RequestId,
+    decision: Decision,
+) -> Result<Result<State, NotRefunded>, SolverError> {
+    warn!(request.id = %id, by = %decision.by, reason = %decision.reason, "a person asks for a refund");
+    // This is not the worker, even in its process: what is to be paid is written down for it.
+    let context = solver.context().for_the_worker();
+    let unit = move |tx: &mut Tx<'_>| {
+        let Some(mut request) = requests::lock(tx, id)? else {
+            let quoted = requests::find(tx, id)?.is_some();
+            return Ok(Err(if quoted { NotRefunded::Because(NOTHING) } else { NotRefunded::Unknown }));
+        };
+        let decided = settlements::outcome(tx, request.order_id)?.is_some();
+        if let Some(why) = why_not(request.state, decided) {
+            return Ok(Err(NotRefunded::Because(why)));
+        }
+        advance(tx, &mut request, Event::OperatorRefund, &decision, &context)?;
+        Ok::<_, SolverError>(Ok(request.state))
+    };
+    let decided = solver.store.write(unit).await?;
+    // Should the word get lost, the worker finds it at the next block.
+    if let (Ok(_), Err(error)) = (&decided, solver.store.wake().await) {
+        warn!(error = %Chained(&error), "the worker was not told of a refund");
+    }
+    Ok(decided)
+}
+
+const NOTHING: &str = "nothing that counts has been deposited for it";
+
+/// A payment that is decided is given up only by proof that it will not pay.
+const fn why_not(state: State, decided: bool) -> Option<&'static str> {
+    match state {
+        State::Waiting => Some(NOTHING),
+        State::Pending if decided => Some("its fill is decided, and what is mined in the end decides"),
+        State::Pending => None,
+        State::Submitted => Some("its fill is on its way, and what is mined in the end decides"),
+        State::Success => Some("it was filled"),
+        State::Refunding => Some("its refund is under way; its trace says what that waits for"),
+        State::Refunded => Some("it was refunded already"),
+        State::Failed => Some("it has failed, and nothing more will be tried"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_waits_for_its_fill_is_refunded_by_hand() {
+        for state in State::ALL {
+            assert_eq!(why_not(state, false).is_none(), state == State::Pending, "{state:?}");
+            assert!(why_not(state, true).is_some(), "{state:?}");
+        }
+    }
+}

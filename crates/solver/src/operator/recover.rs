@@ -1,0 +1,415 @@
+//! Bringing an old database up to what the chain already shows.
+//!
+//! A restored backup does not know of payments made after it was taken. They are on the chain: sent by our wallets,
+//! with the order's id as the last bytes of their calldata. Each becomes a settled payment, and only then does the
+//! nonce move up.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol_types::{SolCall, SolValue};
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::Amount;
+use domain::payment::State;
+use domain::quote::Quote;
+use domain::request::Event;
+use evm::calldata::Claimed;
+use evm::contracts::{Depository, Erc20, SpendLimiter};
+use evm::topics::NATIVE_PAID;
+use evm::{At, Head, NonceTag, SentTx, calldata};
+use store::payments::{Fees, Payment, PaymentId, PaymentRow, Purpose, Subject};
+use store::payouts::Kind;
+use store::{Tx, blocks, lanes, payments, requests, settlements};
+
+use crate::allocator::identity;
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::holds::sponsorship;
+use crate::orders::advance::advance;
+use crate::payments::gas::is_routed;
+use crate::payments::mined::{is_attempt, mined_in};
+use crate::solver::Solver;
+
+/// What one chain's recovery found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub blocks: u64,
+    pub imported: u64,
+    /// Transactions of our wallets that name no order.
+    pub unknown: u64,
+}
+
+/// Walks a chain from the database's cursor to its head and imports what our wallets sent. `progress` hears of every
+/// block. Nothing else may be running on this database.
+pub async fn recover(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    progress: impl Fn(u64, u64),
+) -> Result<Report, SolverError> {
+    let chain = handle.id();
+    for wallet in handle.addresses() {
+        solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
+    }
+    let head = handle.nodes.head().await?;
+    let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
+    let first = cursor.map(|cursor| cursor.number + 1).or(handle.settings.start_block);
+    let first =
+        first.ok_or(SolverError::InvariantViolated("the database has never seen this chain: set `start_block`"))?;
+    let mut report = Report::default();
+    for number in first..=head.number {
+        let block = handle.nodes.block_by_number(number, &handle.watch).await?;
+        let block = block.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?;
+        report.blocks += 1;
+        // What the treasury sends owes nobody anything.
+        for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from)) {
+            let (context, head, handle) = (solver.context(), block.head, handle.clone());
+            let payout = payout(handle.chain.depository, &sent);
+            // What failed may have failed because somebody else had executed it.
+            let paid = match payout {
+                Some((nonce, Some(_))) if !sent.success => is_used(&handle, nonce).await?,
+                Some(_) | None => sent.success,
+            };
+            let unit = move |tx: &mut Tx<'_>| match (payout, claimed(&handle, &sent)) {
+                (Some(payout), _) => import_payout(tx, chain, head, &sent, (payout, paid), &context),
+                (None, Some(shown)) => import_claim(tx, &handle, head, &sent, &shown, &context),
+                (None, None) => import(tx, chain, handle.chain.router, head, &sent, &context),
+            };
+            let import = solver.store.write(unit).await?;
+            match import {
+                Import::Known => {}
+                Import::Settled => report.imported += 1,
+                Import::Unknown => report.unknown += 1,
+            }
+        }
+        progress(number, head.number);
+    }
+    raise_nonces(solver, handle).await?;
+    Ok(report)
+}
+
+/// Only now that everything sent is known may the nonce stand where the chain has it.
+async fn raise_nonces(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
+    let chain = handle.id();
+    for wallet in handle.addresses() {
+        let used = handle.nodes.nonce(wallet, NonceTag::Latest).await?;
+        let unit = move |tx: &mut Tx<'_>| {
+            lanes::raise_nonce(tx, chain, wallet, used)?;
+            // Whatever used its nonces is accounted for now.
+            lanes::quarantine(tx, chain, wallet, None)
+        };
+        solver.store.write(unit).await?;
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Import {
+    Known,
+    Settled,
+    Unknown,
+}
+
+fn import(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    router: Address,
+    head: Head,
+    sent: &SentTx,
+    context: &PayContext,
+) -> Result<Import, SolverError> {
+    if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
+        return beside(&stored, sent);
+    }
+    let (Some(id), Some(target)) = (calldata::trailing_id(&sent.input), sent.to) else { return Ok(Import::Unknown) };
+    let order = OrderId(id);
+    let mut request = requests::lock_order(tx, order)?;
+    let refund = request.as_ref().is_some_and(|request| request.quote.ask.origin.chain == chain);
+    let subject = if refund { Subject::Refund(order) } else { Subject::Fill(order) };
+    let quote = request.as_ref().filter(|_| !refund).map(|request| &request.quote);
+    let (currency, recipient, amount) = quote.and_then(quoted).unwrap_or_else(|| paid(target, router, sent));
+    let payment = Payment {
+        subject,
+        // An order whose quote the backup does not hold is settled all the same.
+        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
+        chain,
+        wallet: sent.from,
+        nonce: sent.nonce,
+        target,
+        value: Amount::new(sent.value),
+        data: sent.input.clone(),
+        gas: sent.gas_used,
+        recipient,
+        currency,
+        amount,
+    };
+    let Some(id) = settle_import(tx, &payment, head, sent, context)? else { return Ok(Import::Known) };
+    if let (true, Some(request)) = (sent.success, request.as_mut()) {
+        advance(tx, request, Event::Found { refund }, &sent.hash, context)?;
+        if !refund {
+            sponsorship::found(tx, &request.quote, &payment, id, context)?;
+        }
+    }
+    Ok(Import::Settled)
+}
+
+/// Keeps a payment as the chain shows it, and settles by it what it names. None where it is known.
+fn settle_import(
+    tx: &mut Tx<'_>,
+    payment: &Payment,
+    head: Head,
+    sent: &SentTx,
+    context: &PayContext,
+) -> Result<Option<PaymentId>, SolverError> {
+    let (purpose, order) = (payment.purpose(), payment.order());
+    let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
+    let fees = Fees { max_fee: fee, max_tip: 0 };
+    // An earlier payment for the same that the chain went past without paying: only then was there a second one.
+    if let (true, Some(earlier)) = (sent.success, payments::live(tx, &payment.subject)?) {
+        payments::set_state(tx, earlier, State::Void, context.now)?;
+    }
+    let Some(stored) = payments::import(tx, payment, fees, context.now)? else { return Ok(None) };
+    let state = if sent.success { State::Mined } else { State::Reverted };
+    payments::set_state(tx, stored.id, state, context.now)?;
+    let mined = mined_in(head, sent, true);
+    payments::set_mined(tx, stored.id, Some(mined))?;
+    if sent.success {
+        settlements::impose(tx, order, purpose, stored.id)?;
+    } else {
+        // It settles nothing unless it is all there is: then the order waits until it is void.
+        settlements::take(tx, order, purpose, stored.id)?;
+    }
+    Ok(Some(stored.id))
+}
+
+/// A transaction whose nonce this database has given to a payment. If the chain shows another payment there, two
+/// databases have paid from one wallet: this one cannot hold both, and must not go on as if it knew of neither.
+fn beside(stored: &PaymentRow, sent: &SentTx) -> Result<Import, SolverError> {
+    if is_attempt(stored, sent) {
+        return Ok(Import::Known);
+    }
+    if sent.success && calldata::trailing_id(&sent.input).is_some() {
+        return Err(SolverError::TwoDatabases { chain: stored.payment.chain, tx: sent.hash });
+    }
+    // It paid for nothing of ours. The walker voids our payment by it.
+    Ok(Import::Unknown)
+}
+
+/// The nonce of the payout that a transaction of ours brought to the depository, and the order it refunded, if it did.
+fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)> {
+    let call = Depository::executeCall::abi_decode(&sent.input).ok().filter(|_| sent.to == Some(depository))?;
+    let nonce = B256::from(call.request.nonce);
+    let words: Vec<B256> = match sent.input.get(4 + call.abi_encoded_size()..) {
+        Some(tail) if tail.len() == 64 => tail.chunks(32).map(B256::from_slice).collect(),
+        _ => Vec::new(),
+    };
+    let order = match words[..] {
+        [key, order] if identity::nonce(Kind::Refund, key) == nonce => Some(OrderId(order)),
+        _ => None,
+    };
+    Some((nonce, order))
+}
+
+/// Whether the depository has paid out under this nonce, whoever asked it to.
+async fn is_used(handle: &ChainHandle, nonce: B256) -> Result<bool, SolverError> {
+    let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
+    let answer = handle.nodes.call(handle.chain.depository, call.into(), At::Latest).await?;
+    Depository::usedNoncesCall::abi_decode_returns(&answer)
+        .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
+}
+
+/// Which deposits a payout was for, the allocator's book reads from the depository itself. The order that one refunded
+/// is settled at once: nobody may fill it meanwhile.
+fn import_payout(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    head: Head,
+    sent: &SentTx,
+    ((nonce, order), paid): ((B256, Option<OrderId>), bool),
+    context: &PayContext,
+) -> Result<Import, SolverError> {
+    if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
+        return beside(&stored, sent);
+    }
+    let mut request = match order {
+        Some(order) => requests::lock_order(tx, order)?,
+        None => None,
+    };
+    // One that failed will be void, which must not free the order if that was paid by somebody else's.
+    let settles = match order {
+        Some(order) if sent.success => order,
+        Some(_) => OrderId(nonce),
+        None => OrderId(calldata::trailing_id(&sent.input).unwrap_or_default()),
+    };
+    let subject = Subject::Payout { nonce, settles };
+    let payment = Payment {
+        subject,
+        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
+        chain,
+        wallet: sent.from,
+        nonce: sent.nonce,
+        target: sent.to.unwrap_or_default(),
+        value: Amount::ZERO,
+        data: sent.input.clone(),
+        gas: sent.gas_used,
+        recipient: Address::ZERO,
+        currency: Address::ZERO,
+        amount: Amount::ZERO,
+    };
+    // The nonce lets only one of several succeed, so an earlier one that is still open here is the one that did not.
+    if let (true, Some(earlier)) = (sent.success, payments::live(tx, &subject)?) {
+        payments::set_state(tx, earlier, State::Void, context.now)?;
+    }
+    let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
+    let stored = payments::import(tx, &payment, Fees { max_fee: fee, max_tip: 0 }, context.now)?;
+    let Some(stored) = stored else { return Ok(Import::Known) };
+    payments::set_state(tx, stored.id, if sent.success { State::Mined } else { State::Reverted }, context.now)?;
+    let mined = mined_in(head, sent, true);
+    payments::set_mined(tx, stored.id, Some(mined))?;
+    if let (true, Some(order)) = (paid, order) {
+        settlements::impose(tx, order, Purpose::Payout, stored.id)?;
+        if let Some(request) = request.as_mut() {
+            advance(tx, request, Event::Found { refund: true }, &sent.hash, context)?;
+        }
+    }
+    Ok(Import::Settled)
+}
+
+/// What a transaction of ours paid out of an app balance, if it did.
+fn claimed(handle: &ChainHandle, sent: &SentTx) -> Option<Claimed> {
+    let token = domain::ledger::currency(&handle.chain)?.address.evm();
+    calldata::claimed(&sent.input).filter(|_| sent.to.is_some() && sent.to == token)
+}
+
+/// A claim is told by its transaction alone. What it takes is set aside at once, before anything else can be claimed, and
+/// booked when it is final like any other.
+fn import_claim(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    head: Head,
+    sent: &SentTx,
+    shown: &Claimed,
+    context: &PayContext,
+) -> Result<Import, SolverError> {
+    if let Some(stored) = payments::at_nonce(tx, handle.id(), sent.from, sent.nonce)? {
+        return beside(&stored, sent);
+    }
+    crate::integrators::claims::found(tx, handle, shown, context)?;
+    let target = sent.to.unwrap_or_default();
+    let payment = Payment {
+        subject: Subject::Claim(shown.id),
+        request: RequestId(shown.id),
+        chain: handle.id(),
+        wallet: sent.from,
+        nonce: sent.nonce,
+        target,
+        value: Amount::ZERO,
+        data: sent.input.clone(),
+        gas: sent.gas_used,
+        recipient: shown.recipient,
+        currency: target,
+        amount: Amount::new(shown.amount),
+    };
+    Ok(settle_import(tx, &payment, head, sent, context)?.map_or(Import::Known, |_| Import::Settled))
+}
+
+/// What a fill spends and whom it pays, as its order has it: a routed one does not show that in its call.
+fn quoted(quote: &Quote) -> Option<(Address, Address, Amount)> {
+    let terms = quote.terms.as_ref().filter(|_| is_routed(quote))?;
+    Some((terms.payout.address.evm()?, quote.payee(terms).evm()?, quote.figures.paid))
+}
+
+/// What a transaction of ours paid, and to whom: its value, or what the token call says.
+fn paid(target: Address, router: Address, sent: &SentTx) -> (Address, Address, Amount) {
+    if !sent.value.is_zero() && !sent.input.starts_with(&SpendLimiter::spendCall::SELECTOR) {
+        let through = (target == router).then(|| native_paid(router, sent)).flatten();
+        let (to, amount) = through.unwrap_or((target, sent.value));
+        return (Address::ZERO, to, Amount::new(amount));
+    }
+    let arguments = sent.input.get(4..).unwrap_or_default();
+    if sent.input.starts_with(&SpendLimiter::spendCall::SELECTOR) {
+        // Whom it paid is between its calls and its order, which is not here any more.
+        let spent = SpendLimiter::spendCall::abi_decode_raw(arguments);
+        return spent.map_or((target, Address::ZERO, Amount::ZERO), |call| {
+            (call.token, call.refundTo, Amount::new(call.amount))
+        });
+    }
+    let call = Erc20::transferFromCall::abi_decode_raw(arguments);
+    call.map_or((target, Address::ZERO, Amount::ZERO), |call| (target, call.to, Amount::new(call.amount)))
+}
+
+/// Whom the router paid, by its own log; what it received itself is not a payment.
+fn native_paid(router: Address, sent: &SentTx) -> Option<(Address, U256)> {
+    let logs = sent.logs.iter().filter(|log| log.address() == router && log.topic0() == Some(&NATIVE_PAID));
+    let payments = logs.filter_map(|log| <(Address, U256)>::abi_decode(&log.data().data).ok());
+    payments.filter(|(to, _)| *to != router).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::Bytes;
+    use domain::time::Timestamp;
+    use store::payments::PaymentId;
+
+    use super::*;
+
+    const WALLET: Address = Address::repeat_byte(1);
+    const TARGET: Address = Address::repeat_byte(2);
+
+    fn known(data: Bytes) -> PaymentRow {
+        let payment = Payment {
+            subject: Subject::Fill(OrderId(B256::ZERO)),
+            request: RequestId(B256::ZERO),
+            chain: ChainId(1),
+            wallet: WALLET,
+            nonce: 7,
+            target: TARGET,
+            value: Amount::ZERO,
+            data,
+            gas: 0,
+            recipient: TARGET,
+            currency: Address::ZERO,
+            amount: Amount::ZERO,
+        };
+        PaymentRow {
+            id: PaymentId(1),
+            state: State::Decided,
+            payment,
+            fees: Fees { max_fee: 1, max_tip: 1 },
+            attempts: 1,
+            attempted_at: Timestamp::from_millis(0),
+            cancelled: false,
+            created_at: Timestamp::from_millis(0),
+            block_number: None,
+        }
+    }
+
+    fn sent(input: Bytes, success: bool) -> SentTx {
+        SentTx {
+            from: WALLET,
+            nonce: 7,
+            hash: B256::repeat_byte(9),
+            index: 0,
+            to: Some(TARGET),
+            value: U256::ZERO,
+            input,
+            success,
+            gas_used: 0,
+            effective_gas_price: 0,
+            fee: U256::ZERO,
+            logs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_payment_under_the_nonce_of_another_one_is_not_taken_for_it() {
+        let (ours, other) = (Bytes::from(vec![1; 36]), Bytes::from(vec![2; 36]));
+        let row = known(ours.clone());
+        assert_eq!(beside(&row, &sent(ours, true)).unwrap(), Import::Known);
+        let paid = beside(&row, &sent(other.clone(), true));
+        assert!(matches!(paid, Err(SolverError::TwoDatabases { chain: ChainId(1), .. })), "{paid:?}");
+        // What failed has paid nobody, and what names no order has paid for none of ours.
+        assert_eq!(beside(&row, &sent(other, false)).unwrap(), Import::Unknown);
+        assert_eq!(beside(&row, &sent(Bytes::new(), true)).unwrap(), Import::Unknown);
+    }
+}

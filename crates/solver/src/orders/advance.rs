@@ -1,0 +1,92 @@
+//! Every worker ends here: one lock, one decision, one commit, payments included.
+
+use domain::fail::RefundFailReason;
+use domain::request::{self, Event};
+use serde::Serialize;
+use store::dues::Due;
+use store::payments::{PaymentRow, Purpose, Subject};
+use store::requests::Request;
+use store::{Tx, deposits, dues, payments};
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::lifecycle::transition;
+use crate::payments::{Outcome, keep, pay};
+
+/// Applies an event to a request that the unit holds, with all that follows: state, event row and payments.
+/// `figures` is what the rule looked at, for whoever asks why.
+pub fn advance(
+    tx: &mut Tx<'_>,
+    request: &mut Request,
+    event: Event,
+    figures: &impl Serialize,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let mut paid = Vec::new();
+    let mut next_event = Some(event);
+    // A payment that turns out impossible is itself an event; there is at most one such turn.
+    while let Some(event) = next_event.take() {
+        let Some(due) = transition(tx, request, event, figures, context)?.and_then(|next| next.due) else { break };
+        let Some(due) = resolve(tx, request, due, context)? else {
+            // Nothing was paid and the deposit is gone: as if it had never been.
+            next_event = Some(Event::DepositGone { fill_decided: false });
+            continue;
+        };
+        if due.purpose() == Purpose::Refund && context.screening.custodial.contains(&due.recipient) {
+            next_event = Some(Event::RefundImpossible { reason: RefundFailReason::RefundRecipientIsVasp });
+            continue;
+        }
+        match pay(tx, &due, Some(&request.quote), context)? {
+            Outcome::Paid(payment) => paid.push(*payment),
+            Outcome::NotNow(reason) => keep(tx, &due, &reason, context)?,
+            Outcome::Settled => dues::remove(tx, &due.subject)?,
+            Outcome::CannotFill(reason) => next_event = Some(Event::CannotFill { reason }),
+            Outcome::Worthless(reason) => next_event = Some(Event::RefundImpossible { reason }),
+        }
+    }
+    Ok(paid)
+}
+
+/// Spells out what is owed, to whom and where. None is owed where there is no deposit to return.
+fn resolve(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    due: request::Due,
+    context: &PayContext,
+) -> Result<Option<Due>, SolverError> {
+    let quote = &request.quote;
+    let evm =
+        |account: &domain::account::Account| account.evm().ok_or(SolverError::InvariantViolated("not an EVM account"));
+    let fill = |amount| {
+        let terms = quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fill without an order"))?;
+        Ok(Some(Due {
+            subject: Subject::Fill(request.order_id),
+            request: request.id,
+            chain: terms.payout.chain,
+            currency: evm(&terms.payout.address)?,
+            recipient: evm(&quote.payee(terms))?,
+            amount,
+            since: context.now,
+        }))
+    };
+    match due {
+        request::Due::Fill { output } => fill(output),
+        request::Due::FillAgain => {
+            let amount = payments::last_amount(tx, &Subject::Fill(request.order_id))?;
+            fill(amount.ok_or(SolverError::InvariantViolated("a fill to repeat was never made"))?)
+        }
+        request::Due::Refund => {
+            let Some(deposit) = deposits::of_order(tx, request.order_id)? else { return Ok(None) };
+            let deposit = deposit.deposit;
+            Ok(Some(Due {
+                subject: Subject::Refund(request.order_id),
+                request: request.id,
+                chain: deposit.chain,
+                currency: deposit.currency,
+                recipient: evm(quote.refund_recipient())?,
+                amount: deposit.amount,
+                since: context.now,
+            }))
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Deposits that name an order and do not pay for it: a second one, dust, another currency, another chain. Each becomes
+//! a request of its own under the one it names, with its own end, and the other's life goes on without it.
+
+use alloy::primitives::keccak256;
+use domain::fail::{FailReason, RefundFailReason};
+use domain::ids::{OrderId, RequestId};
+use domain::request::{Event, State};
+use store::deposits::DepositRow;
+use store::requests::{Child, Request};
+use store::{Tx, deposits, events, records, requests};
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::orders::advance::advance;
+
+/// The same deposit is always the same child.
+pub fn id(stored: &DepositRow) -> RequestId {
+    let key = stored.deposit.key();
+    RequestId(keccak256([b"child".as_slice(), key.as_slice()].concat()))
+}
+
+/// Opens the child of a deposit that was refused. It is on its way back from the beginning.
+pub fn open(
+    tx: &mut Tx<'_>,
+    parent: &Request,
+    stored: &DepositRow,
+    reason: FailReason,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let id = id(stored);
+    let child = Child { id, order: OrderId(stored.deposit.key()), parent: parent.id, reason };
+    requests::open_child(tx, &child, context.now)?;
+    let figures = serde_json::json!({ "parent": parent.id.to_string(), "reason": reason.as_str() });
+    events::append(tx, id, State::Refunding, "deposit-refused", &figures, context.now)?;
+    let deposit = &stored.deposit;
+    // One transaction may hold both a deposit that pays and one that does not.
+    let pays = deposits::of_order(tx, parent.order_id)?.is_some_and(|tied| tied.deposit.tx == deposit.tx);
+    records::hand_down(tx, parent.id, id, deposit.chain, deposit.tx, pays)?;
+    Ok(())
+}
+
+/// What became of a deposit's return, for its child, if it has one.
+pub fn meet(tx: &mut Tx<'_>, stored: &DepositRow, event: Event, context: &PayContext) -> Result<(), SolverError> {
+    if let Some(mut child) = requests::lock(tx, id(stored))?
+        && child.state == State::Refunding
+    {
+        advance(tx, &mut child, event, &(), context)?;
+    }
+    Ok(())
+}
+
+/// Nothing goes back: there is too little of it, or nobody to take it.
+pub fn cannot_return(
+    tx: &mut Tx<'_>,
+    stored: &DepositRow,
+    custodial: bool,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let reason =
+        if custodial { RefundFailReason::RefundRecipientIsVasp } else { RefundFailReason::AmountTooLowToRefund };
+    meet(tx, stored, Event::RefundImpossible { reason }, context)
+}
+
+/// A reorg took the deposit away. Should it land again, the child is opened again.
+pub fn vanish(tx: &mut Tx<'_>, stored: &DepositRow, context: &PayContext) -> Result<(), SolverError> {
+    requests::close_child(tx, id(stored), FailReason::DepositReorged, context.now)?;
+    Ok(())
+}

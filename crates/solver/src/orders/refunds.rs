@@ -1,0 +1,104 @@
+//! Returns: deposits that pay for no order go back to their depositor.
+
+use alloy::primitives::B256;
+use domain::fail::FailReason;
+use domain::ids::RequestId;
+use domain::subject::DepositKey;
+use store::deposits::{DepositId, DepositRow, ReturnDue};
+use store::dues::Due;
+use store::payments::{Payment, PaymentRow, Subject};
+use store::{Tx, depository_ledger, deposits, payouts, requests, settlements};
+use tracing::error;
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::orders::children;
+use crate::payments::{Outcome, Reason, pay};
+
+/// A final deposit that pays for no order goes back to whom it names: whoever paid chose that name. It keeps waiting
+/// until it is paid, or until it turns out that nothing is owed.
+pub fn return_to_depositor(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    stored: &DepositRow,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let deposit = &stored.deposit;
+    let key = deposit.key();
+    let reason = stored.refused.filter(|reason| is_returnable(*reason));
+    let custodial = context.screening.custodial.contains(&deposit.depositor);
+    let nobody = handle.cannot_receive(deposit.depositor) || custodial;
+    let (Some(reason), false) = (reason, nobody) else {
+        deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+        children::cannot_return(tx, stored, custodial, context)?;
+        return Ok(Vec::new());
+    };
+    // A database that was lost may have had it returned out of the depository: what it signed for is read first.
+    if payouts::imported(tx, deposit.chain)? > 0 {
+        return Ok(Vec::new());
+    }
+    if depository_ledger::goes_back(tx, key)? {
+        deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+        return Ok(Vec::new());
+    }
+    // The order of a deposit we do not know may have been filled by a database we no longer have.
+    if reason == FailReason::OrphanedDepositRefund
+        && let Some(order) = deposit.claim
+        && settlements::outcome(tx, order)?.is_some()
+    {
+        if settlements::is_final(tx, order)? {
+            deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+        }
+        return Ok(Vec::new());
+    }
+    let due = Due {
+        subject: Subject::Return { row: stored.id.0, key: DepositKey(key) },
+        request: requests::lock(tx, children::id(stored))?.map_or(RequestId(B256::ZERO), |child| child.id),
+        chain: deposit.chain,
+        currency: deposit.currency,
+        recipient: deposit.depositor,
+        amount: deposit.amount,
+        since: context.now,
+    };
+    match pay(tx, &due, None, context)? {
+        Outcome::Paid(payment) => {
+            deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+            Ok(vec![*payment])
+        }
+        Outcome::NotNow(reason @ (Reason::NeedsPerson | Reason::TooLarge)) => {
+            error!(chain.id = %deposit.chain, tx = %deposit.tx, "a deposit is left to the allocator to return, or to a person where there is none: {reason}");
+            deposits::set_return_due(tx, stored.id, ReturnDue::Parked)?;
+            Ok(Vec::new())
+        }
+        // One made by a database we no longer have may still turn out void.
+        Outcome::Settled if !settlements::is_final(tx, due.order())? => Ok(Vec::new()),
+        Outcome::Settled | Outcome::Worthless(_) | Outcome::CannotFill(_) => {
+            deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
+            children::cannot_return(tx, stored, false, context)?;
+            Ok(Vec::new())
+        }
+        Outcome::NotNow(_) => Ok(Vec::new()),
+    }
+}
+
+/// A return that failed on the chain waits again.
+pub fn return_again(tx: &mut Tx<'_>, payment: &Payment) -> Result<(), SolverError> {
+    if let Subject::Return { row, .. } = payment.subject {
+        deposits::set_return_due(tx, DepositId(row), ReturnDue::Yes)?;
+    }
+    Ok(())
+}
+
+/// What the depositor did wrong by mistake. What a person has to look at stays where it is.
+const fn is_returnable(reason: FailReason) -> bool {
+    matches!(
+        reason,
+        FailReason::DoubleSpend
+            | FailReason::OrderIsCancelled
+            | FailReason::OrphanedDepositRefund
+            | FailReason::OriginCurrencyMismatch
+            | FailReason::DepositChainMismatch
+            | FailReason::DepositedAmountTooLowToFill
+    )
+}

@@ -1,0 +1,145 @@
+//! The amount of a payment: a fill's and a claim's is fixed when it is due, and whatever goes back pays for its own gas.
+
+use alloy::primitives::{Address, U256};
+use domain::fail::RefundFailReason;
+use domain::ids::OrderId;
+use domain::money::{Amount, Price, Ratio};
+use domain::quote::Quote;
+use market::Snapshot;
+use store::dues::Due;
+use store::payments::{Purpose, Subject};
+use store::{Tx, payments};
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::payments::decide::{PayingChain, Stop};
+use crate::payments::gas::{self, Shape};
+use crate::payments::{Outcome, Reason};
+
+/// How many times the quoted gas of a fill is taken off a refund at the most, for fills that failed.
+const MAX_WASTED_GAS_TIMES: u64 = 3;
+
+/// The largest share of what we can pay that one return may take: more than that is for the depository to pay, or
+/// anyone could move our inventory into it.
+const MAX_RETURN_BPS: u16 = 1_000;
+
+/// The amount that leaves our funds, before a fill is priced again.
+pub(super) fn of(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    quote: Option<&Quote>,
+    chain: &PayingChain<'_>,
+    context: &PayContext,
+) -> Result<Amount, Stop> {
+    match due.purpose() {
+        Purpose::Fill | Purpose::Claim if due.amount.is_zero() => {
+            Err(SolverError::InvariantViolated("a payment of nothing").into())
+        }
+        Purpose::Fill | Purpose::Claim => Ok(due.amount),
+        // The allocator gives its own to the lanes, and so does the gas refill.
+        Purpose::Payout | Purpose::Refill => {
+            Err(SolverError::InvariantViolated("a payout or a gas refill is never due").into())
+        }
+        Purpose::Refund => {
+            let amount = less_gas(tx, due, quote, chain, context)?;
+            let worth = quote.map(|quote| quote.deposit_worth(&chain.handle.chain, due.currency, due.amount));
+            within_own_funds(due, worth, chain)?;
+            Ok(amount)
+        }
+        Purpose::Excess => {
+            let amount = less_gas(tx, due, None, chain, context)?;
+            let worth = quote.map(|quote| quote.deposit_worth(&chain.handle.chain, due.currency, due.amount));
+            within_own_funds(due, worth, chain)?;
+            Ok(amount)
+        }
+        Purpose::Return => {
+            let amount = less_gas(tx, due, None, chain, context)?;
+            let payable = chain.handle.payable(due.currency, chain.snapshot, false);
+            let most = payable.mul_floor(Ratio::bps(MAX_RETURN_BPS))?;
+            if amount > most { Err(Stop::not_now(Reason::TooLarge)) } else { Ok(amount) }
+        }
+    }
+}
+
+/// A large refund is left to the depository, where that pays it.
+fn within_own_funds(due: &Due, worth: Option<domain::money::UsdMicros>, chain: &PayingChain<'_>) -> Result<(), Stop> {
+    let large = worth.is_some_and(|worth| worth > chain.handle.settings.most_refund);
+    if large && chain.handle.depository_pays(due.currency, due.amount) {
+        return Err(Stop::not_now(Reason::TooLarge));
+    }
+    Ok(())
+}
+
+/// The amount due, less the gas of sending it and that of the order's fills that failed.
+fn less_gas(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    refunded: Option<&Quote>,
+    chain: &PayingChain<'_>,
+    context: &PayContext,
+) -> Result<Amount, Stop> {
+    let (handle, snapshot) = (chain.handle, chain.snapshot);
+    let cost = refund_cost(handle, snapshot, due.currency)?;
+    let wasted = match refunded {
+        Some(quote) => wasted(tx, due.order(), (handle, snapshot), due.currency, quote, context)?,
+        None => Some(Amount::ZERO),
+    };
+    let (Some(cost), Some(wasted)) = (cost, wasted) else { return Err(Stop::not_now(Reason::NoMarket)) };
+    let amount = due.amount.saturating_sub(cost);
+    let worthless = |reason| Err(Stop::Because(Outcome::Worthless(reason)));
+    if amount.is_zero() {
+        return worthless(RefundFailReason::AmountTooLowToRefund);
+    }
+    if amount <= wasted {
+        return worthless(RefundFailReason::NegativeNewAmountAfterFees);
+    }
+    Ok(amount.saturating_sub(wasted))
+}
+
+/// The cost of sending a refund, in the refunded currency. None when prices are not known.
+pub fn refund_cost(
+    handle: &ChainHandle,
+    snapshot: &Snapshot,
+    currency: Address,
+) -> Result<Option<Amount>, SolverError> {
+    let (units, _) = gas::typical(handle.chain.fill_gas, Shape::transfer(currency.is_zero(), false));
+    let wei = snapshot.cost(units);
+    if currency.is_zero() {
+        return Ok(Some(wei));
+    }
+    let Some(token) = handle.chain.token(currency) else { return Ok(None) };
+    let (Ok(native), Ok(price)) = (snapshot.price(Address::ZERO), snapshot.price(currency)) else { return Ok(None) };
+    let rate = Price::exchange((native, handle.chain.native.decimals), (price, token.decimals))?;
+    Ok(Some(wei.mul_ceil(rate)?))
+}
+
+/// Gas of an order's failed fills, which comes off its refund, in the currency that goes back: never more than so many times
+/// the gas that was quoted, because more than that is not the caller's doing. None when prices are not known.
+pub fn wasted(
+    tx: &mut Tx<'_>,
+    order: OrderId,
+    (handle, snapshot): (&ChainHandle, &Snapshot),
+    currency: Address,
+    quote: &Quote,
+    context: &PayContext,
+) -> Result<Option<Amount>, SolverError> {
+    // Calls are the caller's own: only they can make them pass when they are tried and fail when they are paid, so what
+    // that burns is theirs. Any other fill that fails is our loss.
+    if quote.ask.options.calls.is_empty() {
+        return Ok(Some(Amount::ZERO));
+    }
+    let mut sum = Amount::ZERO;
+    for (chain, fee) in payments::wasted(tx, &Subject::Fill(order))? {
+        let Some((there, Some(market))) = context.on(chain) else { return Ok(None) };
+        let known = if currency.is_zero() { Some(&handle.chain.native) } else { handle.chain.token(currency) };
+        let Some(known) = known else { return Ok(None) };
+        let (Ok(native), Ok(price)) = (market.price(Address::ZERO), snapshot.price(currency)) else {
+            return Ok(None);
+        };
+        let rate = Price::exchange((native, there.chain.native.decimals), (price, known.decimals))?;
+        sum = sum.checked_add(fee.mul_ceil(rate)?)?;
+    }
+    let most = quote.figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MAX_WASTED_GAS_TIMES), U256::ONE)?)?;
+    Ok(Some(sum.min(most)))
+}

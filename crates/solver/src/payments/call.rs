@@ -1,0 +1,159 @@
+//! The transaction a payment takes the form of: whose funds move, and by which call.
+
+use alloy::primitives::{Address, Bytes};
+use domain::account::Account;
+use domain::catalog::Chain;
+use domain::money::{Amount, OutOfRange, Ratio};
+use domain::quote::{Bound, Quote, Swap};
+use evm::calldata;
+use evm::fills::{Fill, Funds};
+use evm::routed::{FromSpendLimiter, Message};
+use evm::swap::{self, Trade};
+use store::dues::Due;
+use store::{Tx, claims};
+
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::payments::gas;
+
+#[derive(Clone, Debug)]
+pub struct PaymentCall {
+    pub target: Address,
+    /// Native currency that goes along.
+    pub value: Amount,
+    pub data: Bytes,
+    pub gas: u64,
+    /// What leaves our inventory.
+    pub currency: Address,
+    pub amount: Amount,
+    /// The tokens are spent through the spend limiter, by the wallet's limit there.
+    pub through_spend_limiter: bool,
+}
+
+impl PaymentCall {
+    /// None where the chain lacks a contract that the payment needs.
+    pub fn of(
+        due: &Due,
+        amount: Amount,
+        handle: &ChainHandle,
+        to_contract: bool,
+        quote: Option<(&Quote, Option<&Swap>)>,
+    ) -> Option<Self> {
+        match quote.filter(|(quote, _)| gas::is_routed(quote)) {
+            Some((quote, swap)) => Self::routed(due, amount, handle, quote, swap),
+            None => Some(Self::plain(due, amount, handle, to_contract)),
+        }
+    }
+
+    /// The transaction that pays a claim.
+    pub fn claim(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<Self, SolverError> {
+        let stored = claims::find(tx, due.subject.key())?;
+        let claim = stored.ok_or(SolverError::InvariantViolated("a payment of no claim"))?.claim;
+        let units = due.amount.units();
+        Ok(Self {
+            target: due.currency,
+            value: Amount::ZERO,
+            data: calldata::claim(handle.treasury, due.recipient, units, claim.wallet, claim.id),
+            gas: handle.chain.fill_gas.erc20_limit,
+            currency: due.currency,
+            amount: due.amount,
+            through_spend_limiter: false,
+        })
+    }
+
+    fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool) -> Self {
+        let (id, limits, currency) = (due.order().0, handle.chain.fill_gas, due.currency);
+        let call = |target, value, data, gas| Self {
+            target,
+            value,
+            data,
+            gas,
+            currency,
+            amount,
+            through_spend_limiter: false,
+        };
+        if !currency.is_zero() {
+            let data = calldata::erc20_fill_from_treasury(handle.treasury, due.recipient, amount.units(), id);
+            return call(currency, Amount::ZERO, data, limits.erc20_limit);
+        }
+        if to_contract {
+            let router = handle.chain.router;
+            let data = calldata::native_fill_through_router(router, due.recipient, amount.units(), id);
+            return call(router, amount, data, limits.erc20_limit);
+        }
+        call(due.recipient, amount, calldata::native_fill(id), limits.native_limit)
+    }
+
+    fn routed(due: &Due, amount: Amount, handle: &ChainHandle, quote: &Quote, swap: Option<&Swap>) -> Option<Self> {
+        let recipient = quote.ask.recipient.evm()?;
+        let (chain, currency) = (&handle.chain, due.currency);
+        let (funds, native) = if currency.is_zero() {
+            (Funds::Native(amount.units()), amount)
+        } else {
+            let spend_limiter = chain.spend_limiter?;
+            let funds =
+                FromSpendLimiter { spend_limiter, treasury: handle.treasury, token: currency, amount: amount.units() };
+            (Funds::SpendLimiter(funds), Amount::ZERO)
+        };
+        let trade = match swap {
+            None => None,
+            Some(swap) => {
+                let native_out = quote.ask.destination.address == Account::from(Address::ZERO);
+                Some(trade(chain, swap, amount, currency.is_zero(), native_out)?)
+            }
+        };
+        let exact = trade.is_some_and(|trade| matches!(trade.bound, swap::Bound::ExactOutput { .. }));
+        let top_up = quote.figures.top_up.unwrap_or_default();
+        let options = &quote.ask.options;
+        let calls: Vec<Message> = options
+            .calls
+            .iter()
+            .map(|call| Message { to: call.to, value: call.value.units(), data: call.data.clone() })
+            .collect();
+        let fill = Fill {
+            router: chain.router,
+            funds,
+            trade,
+            recipient,
+            top_up: top_up.units(),
+            calls: &calls,
+            // What was set aside for a pool to move and was not needed is the recipient's, unless they left it to us.
+            rest_to: if exact && !options.true_exact_output { recipient } else { handle.treasury },
+        };
+        let Message { to, value, data } = fill.message(due.order());
+        debug_assert!(value == native.units().saturating_add(top_up.units()));
+        Some(Self {
+            target: to,
+            value: Amount::new(value),
+            data,
+            gas: gas::routed_limit(chain, quote),
+            currency,
+            amount,
+            through_spend_limiter: !currency.is_zero(),
+        })
+    }
+}
+
+/// A trade of the quote's path as it is made when so much is there for it.
+pub fn trade<'a>(chain: &Chain, swap: &'a Swap, funds: Amount, native_in: bool, native_out: bool) -> Option<Trade<'a>> {
+    let dex = chain.dex?;
+    let bound = match swap.bound {
+        Bound::LeastOutput(_) => {
+            let least = least_output(swap, funds).ok()?;
+            swap::Bound::ExactInput { input: funds.units(), least_output: least.units() }
+        }
+        Bound::MostInput(_) => swap::Bound::ExactOutput { output: swap.output.units(), most_input: funds.units() },
+    };
+    Some(Trade { path: &swap.path, native_in, native_out, bound, dex: dex.swap_router, wrapped: dex.wrapped })
+}
+
+/// The least that selling this much may bring: the quoted bound, and more where more is sold.
+pub fn least_output(swap: &Swap, sold: Amount) -> Result<Amount, OutOfRange> {
+    match swap.bound {
+        Bound::LeastOutput(least) if sold > swap.input => {
+            least.mul_floor(Ratio::new(sold.units(), swap.input.units())?)
+        }
+        Bound::LeastOutput(least) => Ok(least),
+        Bound::MostInput(_) => Ok(swap.output),
+    }
+}

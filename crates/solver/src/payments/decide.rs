@@ -1,0 +1,275 @@
+//! The decision to pay, in five stages: guard, amount, sponsor, call, lane.
+
+use domain::deposit;
+use domain::fail::FailReason;
+use domain::money::Amount;
+use domain::outcome::{Outcome as FillOutcome, is_live};
+use domain::quote::{Quote, Swap};
+use market::Snapshot;
+use store::dues::Due;
+use store::payments::{Fees, PaymentRow, Purpose};
+use store::{StoreError, Tx, contracts, deposits, dues, fast_fills, outcomes, payments, risk, settlements};
+
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::holds::fast_fill::{self, Moment};
+use crate::holds::sponsorship::{self, Asked};
+use crate::payments::call::PaymentCall;
+use crate::payments::gas::{self, Shape};
+use crate::payments::lane::{self, Unassigned};
+use crate::payments::reprice::{Repriced, at_market, reprice};
+use crate::payments::{Outcome, Reason, amount, max_voids};
+
+/// Turns a due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken with the
+/// payment excludes every other outcome of the order.
+///
+/// A fill is paid by its quote; other payments need none.
+pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<Outcome, SolverError> {
+    match decide(tx, due, quote, context) {
+        Ok(payment) => Ok(Outcome::Paid(Box::new(payment))),
+        Err(Stop::Because(outcome)) => Ok(outcome),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+fn decide(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<PaymentRow, Stop> {
+    let repeats = guard(tx, due, quote, context)?;
+    let chain = PayingChain::of(due, context)?;
+    let amount = amount::of(tx, due, quote, &chain, context)?;
+    let to_contract = is_to_contract(tx, due, context)?;
+    let fill = match quote.filter(|_| due.purpose() == Purpose::Fill) {
+        Some(quote) => Some(sponsor(tx, due, Fill { quote, amount, to_contract, repeats }, &chain, context)?),
+        None => None,
+    };
+    let amount = fill.as_ref().map_or(amount, |fill| fill.amount);
+    let call = call(tx, due, amount, to_contract, fill.as_ref(), &chain)?;
+    let payment = into_lane(tx, due, quote, call, &chain, context)?;
+    if let Some(Promise { outcome: Some(outcome), .. }) = &fill {
+        outcomes::put(tx, payment.id, due.order(), outcome)?;
+    }
+    dues::remove(tx, &due.subject)?;
+    Ok(payment)
+}
+
+/// Why a stage ends the decision.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Because(Outcome),
+    Failed(SolverError),
+}
+
+impl Stop {
+    pub(super) fn not_now(reason: Reason) -> Self {
+        Self::Because(Outcome::NotNow(reason))
+    }
+}
+
+impl<E: Into<SolverError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// First stage: whether a payment may be made at all, and whether one that failed is made again.
+fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, Stop> {
+    if let Some(why) = context.refusing(due.chain, quote) {
+        return Err(Stop::not_now(Reason::Refusing(why.to_string())));
+    }
+    if settlements::outcome(tx, due.order())?.is_some() {
+        return Err(Stop::Because(Outcome::Settled));
+    }
+    if !context.pays {
+        return Err(Stop::not_now(Reason::Elsewhere));
+    }
+    let voids = payments::voids(tx, &due.subject)?;
+    if voids >= max_voids(due.purpose()) {
+        return Err(Stop::not_now(Reason::NeedsPerson));
+    }
+    // A fast fill that came to nothing decided nothing for the fill after it. A reservation for a fill that failed may
+    // have been given back meanwhile: then all is decided anew.
+    let repeats = voids > 0 && !fast_fills::was_voided(tx, due.order())? && {
+        let live = quote.map_or(Ok(false), is_live)?;
+        !live || sponsorship::is_reserved(tx, due)?
+    };
+    if let (Purpose::Fill, false, Some(quote)) = (due.purpose(), repeats, quote)
+        && !sponsorship::reserve_quoted(tx, quote, due, context)?
+    {
+        return Err(Stop::Because(Outcome::CannotFill(FailReason::SponsorBalanceTooLow)));
+    }
+    Ok(repeats)
+}
+
+/// The chain that pays, at one moment.
+#[derive(Debug)]
+pub(super) struct PayingChain<'a> {
+    pub handle: &'a ChainHandle,
+    pub snapshot: &'a Snapshot,
+    pub fees: Fees,
+}
+
+impl<'a> PayingChain<'a> {
+    fn of(due: &Due, context: &'a PayContext) -> Result<Self, Stop> {
+        let (handle, snapshot) = context.on(due.chain).ok_or(Stop::not_now(Reason::UnknownChain))?;
+        let snapshot = snapshot.ok_or(Stop::not_now(Reason::NoMarket))?;
+        let fees = lane::first_offer(handle, snapshot).ok_or(Stop::not_now(Reason::FeesTooHigh))?;
+        Ok(Self { handle, snapshot, fees })
+    }
+}
+
+/// Whether the recipient is a contract. Only native currency asks the database, for a recipient that was quoted by another
+/// process or before a restart.
+fn is_to_contract(tx: &mut Tx<'_>, due: &Due, context: &PayContext) -> Result<bool, StoreError> {
+    match context.recipient_code.known(due.chain, due.recipient) {
+        Some(is_contract) => Ok(is_contract),
+        None => Ok(due.currency.is_zero() && contracts::is_known(tx, due.chain, due.recipient)?),
+    }
+}
+
+/// A fill to be priced again.
+#[derive(Clone, Copy, Debug)]
+struct Fill<'a> {
+    quote: &'a Quote,
+    amount: Amount,
+    to_contract: bool,
+    repeats: bool,
+}
+
+/// A fill as it is made: amount, trade, and what it comes to for sponsor and apps.
+#[derive(Debug)]
+struct Promise<'a> {
+    quote: &'a Quote,
+    amount: Amount,
+    swap: Option<Swap>,
+    outcome: Option<Box<FillOutcome>>,
+}
+
+/// Third stage: a fill is priced again, and its sponsor's share reserved. A decision that is paid again is not made again.
+fn sponsor<'a>(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    fill: Fill<'a>,
+    chain: &PayingChain<'_>,
+    context: &PayContext,
+) -> Result<Promise<'a>, Stop> {
+    let (quote, handle, snapshot) = (fill.quote, chain.handle, chain.snapshot);
+    if fill.repeats {
+        let outcome = outcomes::of_order(tx, due.order())?.map(Box::new);
+        return Ok(Promise { quote, amount: fill.amount, swap: quote.destination_swap.clone(), outcome });
+    }
+    let (amount, swap) = match reprice(quote, fill.amount, handle, snapshot, context)? {
+        Repriced::Pay { amount, swap } => (amount, swap),
+        Repriced::Refund(reason) => return Err(Stop::Because(Outcome::CannotFill(reason))),
+        Repriced::Unknown => return Err(Stop::not_now(Reason::NoMarket)),
+    };
+    let market = match quote.figures.fixed {
+        Some(_) => at_market(quote, amount, handle, snapshot, context)?,
+        None => None,
+    };
+    let (units, bytes) = gas::typical(handle.chain.fill_gas, Shape::of(quote, fill.to_contract));
+    let cost = sponsorship::FillCost { amount, market, gas: snapshot.cost_with_data(units, bytes) };
+    let outcome = match sponsorship::reserve(tx, quote, due, &cost, (handle, snapshot), context)? {
+        Asked::Reserved(outcome) => outcome,
+        Asked::TooLow => return Err(Stop::Because(Outcome::CannotFill(FailReason::SponsorBalanceTooLow))),
+        Asked::TooFar => return Err(Stop::Because(Outcome::CannotFill(FailReason::Slippage))),
+        Asked::Unknown => return Err(Stop::not_now(Reason::NoMarket)),
+    };
+    Ok(Promise { quote, amount, swap, outcome })
+}
+
+/// Fourth stage: the transaction.
+fn call(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    amount: Amount,
+    to_contract: bool,
+    fill: Option<&Promise<'_>>,
+    chain: &PayingChain<'_>,
+) -> Result<PaymentCall, Stop> {
+    let call = match due.purpose() {
+        Purpose::Claim => Some(PaymentCall::claim(tx, due, chain.handle)?),
+        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Refill | Purpose::Payout => {
+            let fill = fill.map(|fill| (fill.quote, fill.swap.as_ref()));
+            PaymentCall::of(due, amount, chain.handle, to_contract, fill)
+        }
+    };
+    call.ok_or(Stop::not_now(Reason::NoContract))
+}
+
+/// Last stage: a lane, the risk budget and, with them, the payment.
+fn into_lane(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    quote: Option<&Quote>,
+    call: PaymentCall,
+    chain: &PayingChain<'_>,
+    context: &PayContext,
+) -> Result<PaymentRow, Stop> {
+    if !context.sends || !chain.handle.lanes.send_here() {
+        return Err(Stop::not_now(Reason::Elsewhere));
+    }
+    let payment =
+        Unassigned { subject: due.subject, request: due.request, recipient: due.recipient, call, fees: chain.fees };
+    let chosen = lane::choose(tx, chain.handle, chain.snapshot, &payment)?.map_err(Stop::not_now)?;
+    if !within_risk(tx, due, quote, context)? {
+        chosen.release(tx);
+        return Err(Stop::not_now(Reason::OverBudget));
+    }
+    let payment = lane::assign(tx, chosen, chain.handle, payment, context)?;
+    let terms = quote.and_then(|quote| quote.terms.as_ref());
+    if let (Purpose::Fill, Some(terms)) = (due.purpose(), terms) {
+        fast_fill::touch(tx, due.order(), Moment::Paid { terms }, context)?;
+    }
+    Ok(payment)
+}
+
+/// Counts a payment against a deposit that a reorg could still take away. A return or an excess comes after finality
+/// anyway.
+fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, SolverError> {
+    let against = matches!(due.purpose(), Purpose::Fill | Purpose::Refund);
+    let (Some(quote), true) = (quote, against) else { return Ok(true) };
+    let Some(stored) = deposits::of_order(tx, due.order())? else { return Ok(true) };
+    let deposit = &stored.deposit;
+    if stored.state == deposit::State::Final {
+        return Ok(true);
+    }
+    let Some((handle, _)) = context.on(deposit.chain) else { return Ok(false) };
+    let usd = quote.deposit_worth(&handle.chain, deposit.currency, deposit.amount);
+    Ok(risk::take(tx, deposit.chain, due.order(), usd, handle.settings.risk, context.now)?)
+}
+
+/// Keeps a due that cannot be paid now, with the reason. A refund that our own funds are not for is left to the depository,
+/// which pays it once the deposit is final.
+pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<(), SolverError> {
+    if !is_for_the_depository(tx, due, reason, context)? {
+        return Ok(dues::put(tx, due, &reason.to_string(), context.now)?);
+    }
+    dues::put(tx, due, &format!("{reason}: it goes out of the depository once its deposit is final"), context.now)?;
+    Ok(dues::leave_to_depository(tx, &due.subject)?)
+}
+
+fn is_for_the_depository(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    reason: &Reason,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let pays = context.on(due.chain).is_some_and(|(handle, _)| handle.depository_pays(due.currency, due.amount));
+    if due.purpose() != Purpose::Refund || !pays {
+        return Ok(false);
+    }
+    Ok(match reason {
+        Reason::OverBudget | Reason::TooLarge | Reason::NeedsPerson => true,
+        // Until then there may be funds again.
+        Reason::Inventory => {
+            deposits::of_order(tx, due.order())?.is_some_and(|stored| stored.state == deposit::State::Final)
+        }
+        Reason::UnknownChain
+        | Reason::Refusing(_)
+        | Reason::NoMarket
+        | Reason::NoContract
+        | Reason::FeesTooHigh
+        | Reason::LanesFull
+        | Reason::Elsewhere => false,
+    })
+}

@@ -1,0 +1,304 @@
+//! Lanes: each wallet's task signs and sends what was committed for it, and keeps sending until it is mined.
+//!
+//! "Accepted" by a node means nothing. Only a block does, and that is the walker's to report.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Bytes, U256};
+use domain::money::Amount;
+use domain::payment::{self, State};
+use domain::request::{Event, State as RequestState};
+use evm::{SignedTx, TxFields};
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, TryStreamExt, stream};
+use metrics::counter;
+use store::payments::{Attempt, Fees, Payment, PaymentRow, Purpose};
+use store::{Tx, payments, requests};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::context::PayContext;
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::lifecycle::transition;
+use crate::solver::Solver;
+
+/// Payments of a lane that one pass looks at. The window is smaller.
+const MAX_PAYMENTS_PER_PASS: i64 = 256;
+/// Payments sent again at once.
+const MAX_CONCURRENT_SENDS: usize = 16;
+/// Offers a payment may get; each is an eighth above the last, so this is plenty.
+const MAX_ATTEMPTS: u32 = 24;
+
+/// How long a payment may stand that no node takes.
+const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(300);
+/// A fill that is not mined this long before its order ends is given up.
+const LAST_MINUTES_SECS: i64 = 300;
+
+/// Sends what arrives in the inbox at once, and at every block looks again at what is still unmined. Neither waits for
+/// the other: a slow node must not hold up the next payment.
+pub async fn run(
+    solver: Arc<Solver>,
+    handle: Arc<ChainHandle>,
+    lane: usize,
+    mut inbox: mpsc::Receiver<PaymentRow>,
+    stop: CancellationToken,
+) {
+    let mut blocks = handle.health.taken.subscribe();
+    let mut sending = FuturesUnordered::new();
+    let mut looking = FuturesUnordered::new();
+    let mut looked: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            payment = inbox.recv() => match payment {
+                Some(payment) => sending.push(deliver(&solver, &handle, lane, payment)),
+                None => return,
+            },
+            Some(()) = sending.next(), if !sending.is_empty() => {}
+            Some(()) = looking.next(), if !looking.is_empty() => {}
+            changed = blocks.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                // One look at a time, and blocks of the past that are caught up with count as one.
+                let recent = looked.is_some_and(|at| at.elapsed() < handle.block_time() / 2);
+                if looking.is_empty() && !recent {
+                    looked = Some(Instant::now());
+                    looking.push(look(&solver, &handle, lane));
+                }
+            }
+        }
+    }
+}
+
+async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) {
+    if let Err(error) = look_after(solver, handle, lane).await {
+        warn!(chain.id = %handle.id(), error = %Chained(&error), "a lane could not look after its payments");
+    }
+}
+
+async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, payment: PaymentRow) {
+    if let Err(error) = send(solver, handle, lane, &payment).await {
+        warn!(
+            request.id = %payment.payment.request, chain.id = %handle.id(), error = %Chained(&error),
+            "a payment could not be sent and will be again"
+        );
+    }
+}
+
+/// Signs and sends one payment to every node at once, then notes that it is out.
+async fn send(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    lane: usize,
+    stored: &PaymentRow,
+) -> Result<(), SolverError> {
+    let signed = sign(handle, lane, stored)?;
+    solver.crash("payment.signed");
+    let sent = handle.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
+    solver.crash("payment.sent");
+    if !sent.is_held() {
+        // A used nonce is no verdict: the walker will find what used it.
+        counter!("causeway_sends_refused_total", "chain" => handle.id().to_string()).increment(1);
+        warn!(
+            request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce,
+            outcomes = ?sent.outcomes, "no node holds the payment yet"
+        );
+        return Ok(());
+    }
+    if stored.payment.purpose() == Purpose::Fill && stored.state == State::Decided {
+        handle.health.fill_time.took(solver.now().millis().saturating_sub(stored.created_at.millis()));
+    }
+    let (id, hash, context) = (stored.id, signed.hash, solver.context());
+    solver
+        .store
+        .write(move |tx| {
+            let Some(stored) = payments::find(tx, id)? else { return Ok(()) };
+            note_sent(tx, &stored, hash, &context)
+        })
+        .await
+}
+
+fn note_sent(
+    tx: &mut Tx<'_>,
+    stored: &PaymentRow,
+    hash: alloy::primitives::B256,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    // The request is locked before its payment is touched, as everywhere.
+    let request = requests::lock(tx, stored.payment.request)?;
+    let state = payment::step(stored.state, payment::Event::Sent)?;
+    if state != State::Sent {
+        return Ok(());
+    }
+    payments::set_state(tx, stored.id, state, context.now)?;
+    payments::set_hash(tx, stored.id, hash)?;
+    if let (Purpose::Fill, Some(mut request)) = (stored.payment.purpose(), request) {
+        let next = transition(tx, &mut request, Event::FillSent, &hash, context)?;
+        if next.is_some_and(|next| next.due.is_some()) {
+            return Err(SolverError::InvariantViolated("a fill that is sent makes another payment due"));
+        }
+    }
+    Ok(())
+}
+
+fn sign(handle: &ChainHandle, lane: usize, stored: &PaymentRow) -> Result<SignedTx, SolverError> {
+    let wallet = handle.lanes.wallet(lane).ok_or(SolverError::InvariantViolated("a lane without a wallet"))?;
+    let payment = &stored.payment;
+    if wallet.address != payment.wallet {
+        return Err(SolverError::InvariantViolated("a payment in another wallet's lane"));
+    }
+    let key = wallet.key.as_ref().ok_or(SolverError::InvariantViolated("a lane without its key"))?;
+    if stored.cancelled {
+        return Ok(key.sign(&TxFields {
+            chain: payment.chain,
+            nonce: payment.nonce,
+            to: payment.wallet,
+            value: U256::ZERO,
+            data: Bytes::new(),
+            // Some chains count data into gas, so that even a transfer of nothing takes more than the usual 21,000.
+            gas: handle.chain.fill_gas.native_limit,
+            max_fee: stored.fees.max_fee.into(),
+            max_priority_fee: stored.fees.max_tip.into(),
+        }));
+    }
+    if handle.is_treasury_lane(wallet.address) && !is_refill(handle, payment) {
+        return Err(SolverError::InvariantViolated("the treasury signs top-ups of our wallets, and nothing else"));
+    }
+    Ok(key.sign(&TxFields {
+        chain: payment.chain,
+        nonce: payment.nonce,
+        to: payment.target,
+        value: payment.value.units(),
+        data: payment.data.clone(),
+        gas: payment.gas,
+        max_fee: stored.fees.max_fee.into(),
+        max_priority_fee: stored.fees.max_tip.into(),
+    }))
+}
+
+/// Whether a payment takes native currency to one of our own wallets, and no more than that should have. Whatever else
+/// stands in the database, the treasury's key signs nothing but this.
+fn is_refill(handle: &ChainHandle, payment: &Payment) -> bool {
+    let most = handle.settings.gas_levels.map_or(Amount::ZERO, |levels| levels.target);
+    payment.purpose() == Purpose::Refill
+        && handle.refilled_wallets().any(|wallet| wallet == payment.target)
+        && payment.value <= most
+}
+
+/// At every block: whatever should have been mined and was not goes out again, in order; the head is offered more when
+/// it has waited too long.
+async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> Result<(), SolverError> {
+    let wallet = handle.lanes.wallet(lane).ok_or(SolverError::InvariantViolated("a lane without a wallet"))?.address;
+    if !handle.health.has_unmined(wallet) {
+        return Ok(());
+    }
+    let chain = handle.id();
+    let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_PASS)).await?;
+    let Some(head) = unmined.first() else { return Ok(()) };
+    let waited = |stored: &PaymentRow| solver.now().millis().saturating_sub(stored.attempted_at.millis());
+    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    if waited(head) < millis(handle.block_time() * 2) {
+        // Nothing should have been mined yet. What no node has taken goes out again, unless it is only just on its way.
+        let untaken =
+            |stored: &&PaymentRow| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
+        let untaken: Vec<PaymentRow> = unmined.iter().filter(untaken).cloned().collect();
+        return send_again(solver, handle, lane, &untaken).await;
+    }
+    let bump_after = millis(handle.settings.bump_after);
+    let mut queue = unmined.clone();
+    let cancels = head.cancelled || is_hopeless(solver, handle, head).await?;
+    let due = waited(head) >= bump_after || (cancels && !head.cancelled);
+    // Giving up needs room of its own: whatever is to be given up has used up its offers.
+    let most = if cancels { 2 * MAX_ATTEMPTS } else { MAX_ATTEMPTS };
+    if due
+        && head.attempts < most
+        && let Some(bumped) = bump(solver, handle, head, cancels).await?
+    {
+        queue[0] = bumped;
+    }
+    send_again(solver, handle, lane, &queue).await
+}
+
+/// In the order of their nonces, a few at a time.
+async fn send_again(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    lane: usize,
+    queue: &[PaymentRow],
+) -> Result<(), SolverError> {
+    if queue.is_empty() {
+        return Ok(());
+    }
+    let chain = handle.id();
+    debug!(chain.id = %chain, lane, count = queue.len(), "sending again what is not mined");
+    counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
+    let sends: Vec<_> = queue.iter().map(|stored| send(solver, handle, lane, stored)).collect();
+    stream::iter(sends).buffered(MAX_CONCURRENT_SENDS).try_collect().await
+}
+
+/// Whether a payment should be given up: a fill whose order is about to end, or one that no node has taken for so long
+/// that it stands in the way of all behind it. What is mined in the end decides.
+async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &PaymentRow) -> Result<bool, SolverError> {
+    let age = solver.now().millis().saturating_sub(head.created_at.millis());
+    if head.state == State::Decided && age > i64::try_from(UNTAKEN_TIMEOUT.as_millis()).unwrap_or(i64::MAX) {
+        return Ok(true);
+    }
+    if head.payment.purpose() != Purpose::Fill {
+        return Ok(false);
+    }
+    let id = head.payment.request;
+    let Some(request) = solver.store.read(move |tx| requests::find(tx, id)).await? else { return Ok(false) };
+    let deadline = request.quote.terms.as_ref().map_or(i64::MAX, |terms| i64::from(terms.deadline));
+    let time = solver.market.latest(handle.id()).map_or(0, |snapshot| i64::try_from(snapshot.time).unwrap_or(i64::MAX));
+    let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);
+    Ok(open && time > deadline.saturating_sub(LAST_MINUTES_SECS))
+}
+
+/// Nodes take a replacement only if both fees are an eighth above what they hold.
+async fn bump(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    stored: &PaymentRow,
+    cancels: bool,
+) -> Result<Option<PaymentRow>, SolverError> {
+    let more = |fee: u64| fee.saturating_add(fee / 8).saturating_add(1);
+    let current = solver.market.latest(handle.id()).map_or(0, |snapshot| snapshot.max_fee());
+    let max_fee = more(stored.fees.max_fee).max(u64::try_from(current).unwrap_or(u64::MAX));
+    let cap = if cancels { handle.settings.max_fee_cap.saturating_mul(2) } else { handle.settings.max_fee_cap };
+    if u128::from(max_fee) > cap {
+        return Ok(None);
+    }
+    let fees = Fees { max_fee, max_tip: more(stored.fees.max_tip).min(max_fee) };
+    let (id, ordinal, now) = (stored.id, stored.attempts + 1, solver.now());
+    let written = solver
+        .store
+        .write(move |tx| {
+            // Mined meanwhile, or bumped by a run before this one: then there is nothing to offer.
+            let current = payments::find(tx, id)?;
+            let open = current.is_some_and(|stored| {
+                matches!(stored.state, State::Decided | State::Sent) && stored.attempts + 1 == ordinal
+            });
+            if open {
+                payments::attempt(tx, id, Attempt { ordinal, fees, cancels }, now)?;
+            }
+            Ok::<_, SolverError>(open)
+        })
+        .await?;
+    if cancels && !stored.cancelled {
+        warn!(request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce, "giving up a payment");
+        counter!("causeway_cancels_total", "chain" => handle.id().to_string()).increment(1);
+        solver.crash("cancel.committed");
+    }
+    solver.crash("bump.committed");
+    counter!("causeway_bumps_total", "chain" => handle.id().to_string()).increment(1);
+    Ok(written.then(|| PaymentRow { fees, attempts: ordinal, attempted_at: now, cancelled: cancels, ..stored.clone() }))
+}
+
+/// How long a lane waits before it offers more, unless configured: a handful of blocks, and never less than a while.
+pub fn default_bump_after(block_time: Duration) -> Duration {
+    (block_time * 6).max(Duration::from_secs(12))
+}

@@ -1,0 +1,322 @@
+//! Quoting: from memory to a durable promise, with one wait, the commit; and one more where the caller's own calls are
+//! to be tried first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes};
+use domain::account::Account;
+use domain::catalog::{Catalog, Chain};
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::{Amount, Price, UsdMicros};
+use domain::order::Order;
+use domain::pricing::{Fresh, Refusal, Side};
+use domain::quote::{Ask, CurrencyKey, Quote};
+use domain::revert::Revert;
+use domain::time::Timestamp;
+use evm::{ChainError, LocalSigner};
+use market::MarketError;
+use store::dues::Due;
+use store::payments::Subject;
+use store::{QuoteRow, Saving, StoreError};
+
+use crate::handle::ChainHandle;
+use crate::holds::sponsorship::spendable;
+use crate::payments::call::PaymentCall;
+use crate::quoting::routes::RouteInputs;
+use crate::quoting::sponsor_accounts::SponsorAccounts;
+use crate::quoting::steps::{Planner, Step};
+use crate::quoting::user_balances::UserBalances;
+use crate::solver::Solver;
+
+#[derive(Debug, thiserror::Error)]
+pub enum QuoteError {
+    #[error("{field}: chain {chain} is not supported")]
+    UnsupportedChain { field: &'static str, chain: ChainId },
+    #[error("{field}: {chain} takes no transfers at the moment")]
+    ChainDisabled { field: &'static str, chain: ChainId },
+    #[error("originCurrency: not a currency of chain {chain}")]
+    InvalidInputCurrency { chain: ChainId },
+    #[error("destinationCurrency: not a currency of chain {chain}")]
+    InvalidOutputCurrency { chain: ChainId },
+    #[error("{field}: this address cannot receive")]
+    InvalidRecipient { field: &'static str },
+    #[error("{field}: this address is not served")]
+    Blocked { field: &'static str },
+    #[error("originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that")]
+    OriginSwapsDisabled,
+    #[error("chain {chain} has no contract through which tokens could be routed")]
+    NoSpendLimiter { chain: ChainId },
+    #[error("txs: the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
+    #[error("txs: the fill needs {needed} gas or more, which is more than txsGasLimit or we allow")]
+    CallsGas { needed: u64 },
+    #[error("the destination chain could not be asked")]
+    Node {
+        timed_out: bool,
+        #[source]
+        cause: ChainError,
+    },
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Market(#[from] MarketError),
+    #[error("store")]
+    Store(#[from] StoreError),
+}
+
+/// A transaction that was tried and failed.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub from: Address,
+    pub to: Address,
+    pub data: Bytes,
+    pub value: Amount,
+}
+
+/// A quote, and what its user has to send.
+#[derive(Clone, Debug)]
+pub struct Quoted {
+    pub quote: Quote,
+    /// None for what the user does alone on one chain.
+    pub order: Option<Order>,
+    pub order_id: Option<OrderId>,
+    pub steps: Vec<Step>,
+    /// What the user holds of the origin currency, where that is known.
+    pub balance: Option<Amount>,
+}
+
+/// What the caller's calls may need, as long as they were not tried.
+const UNTRIED_CALLS_GAS: u64 = 1_000_000;
+/// The most gas a caller's calls may take of a fill.
+const MAX_CALLS_GAS: u64 = 3_000_000;
+
+/// Prices transfers from memory and makes promises durable.
+#[derive(Clone, Debug)]
+pub struct Quoter {
+    pub solver: Arc<Solver>,
+    pub catalog: Arc<Catalog>,
+    /// Signs order ids and nothing else. Only where this process quotes.
+    pub order_key: Option<LocalSigner>,
+    pub user_balances: Arc<UserBalances>,
+    pub sponsor_accounts: SponsorAccounts,
+}
+
+impl Quoter {
+    /// What has to be known before an ask can be priced from memory alone.
+    pub async fn prepare(&self, ask: &mut Ask) -> Result<(), QuoteError> {
+        if let Some(sponsor) = &ask.options.sponsor {
+            self.sponsor_accounts.learn(&self.solver.store, sponsor.wallet).await?;
+        }
+        match ask.options.calls.is_empty() {
+            true => ask.options.calls_gas = None,
+            false => ask.options.calls_gas = Some(self.try_calls(ask).await?),
+        }
+        Ok(())
+    }
+
+    /// A promise: priced, and given only once it is [durable](Saving::durable), which need not be waited for before the
+    /// answer is written.
+    pub fn promise(&self, ask: Ask) -> Result<(Quoted, Saving), QuoteError> {
+        let quoted = self.price(ask)?;
+        let saving = self.solver.store.begin_quote(row(&quoted.quote, quoted.order_id))?;
+        Ok((quoted, saving))
+    }
+
+    /// What the caller's sponsor can spend. What a user does alone it cannot pay for: nothing of ours stands between.
+    fn spendable(&self, ask: &Ask, stays: bool) -> UsdMicros {
+        let sponsor = ask.options.sponsor.as_ref().filter(|_| !stays);
+        let account = sponsor.map(|sponsor| self.sponsor_accounts.known(sponsor.wallet).unwrap_or_default());
+        account.map_or(UsdMicros(-1), |account| spendable(&account, self.solver.usdc_price()))
+    }
+
+    /// What a quote would say, from memory alone: nothing is waited for. Nothing is promised or kept.
+    pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+        let origin = self.side("originChainId", &ask.origin, |chain| QuoteError::InvalidInputCurrency { chain })?;
+        let destination =
+            self.side("destinationChainId", &ask.destination, |chain| QuoteError::InvalidOutputCurrency { chain })?;
+        self.check_receivers(&ask, origin.chain, destination.chain)?;
+        self.screening(&ask)?;
+        let here = self.solver.market.current(origin.chain.id)?;
+        let there = self.solver.market.current(destination.chain.id)?;
+        let handle = self.solver.chains.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
+        self.learn(&ask, destination);
+        let stays = origin.chain.id == destination.chain.id;
+        let sponsor_available = self.spendable(&ask, stays);
+        let inputs = RouteInputs { origin, destination, here: &here, there: &there, sponsor_available };
+        let fresh = self.fresh();
+        let quote = if stays { self.stay(ask, inputs, fresh) } else { self.cross(ask, inputs, fresh) };
+        let quote = quote.map_err(|error| inputs.or_missing_pools(error, stays))?;
+        let order = quote.order();
+        let order_id = order.as_ref().map(Order::id);
+        let planner = Planner {
+            recipient_code: &self.solver.recipient_code,
+            user_balances: &self.user_balances,
+            handle,
+            origin,
+            destination,
+            market: &here,
+        };
+        let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
+        Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance })
+    }
+
+    /// Whether a native recipient is a contract decides how it is paid.
+    fn learn(&self, ask: &Ask, destination: Side<'_>) {
+        let native = destination.currency.native || ask.options.top_up.is_some();
+        let handle = self.solver.chains.get(&destination.chain.id).filter(|_| native);
+        if let (Some(handle), Some(recipient)) = (handle, ask.recipient.evm()) {
+            self.solver.recipient_code.learn(handle, recipient, &self.solver.store, self.solver.now());
+        }
+    }
+
+    /// Calls on the destination are tried before they are promised: the one time a quote waits for a node. Says what gas
+    /// they need.
+    async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
+        let (limit, mut ask) = (ask.options.calls_gas, ask.clone());
+        let most = limit.unwrap_or(MAX_CALLS_GAS).min(MAX_CALLS_GAS);
+        let assumed = limit.unwrap_or(UNTRIED_CALLS_GAS).min(most);
+        ask.options.calls_gas = Some(assumed);
+        let draft = self.price(ask)?;
+        let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
+            return Err(Refusal::NotOnOneChain { what: "txs" }.into());
+        };
+        let handle = self.solver.chains.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
+        let due = Due {
+            subject: Subject::Fill(order),
+            request: draft.quote.id,
+            chain: terms.payout.chain,
+            currency: terms.payout.address.evm().unwrap_or_default(),
+            recipient: draft.quote.payee(terms).evm().unwrap_or_default(),
+            amount: draft.quote.figures.paid,
+            since: self.solver.now(),
+        };
+        let swap = draft.quote.destination_swap.as_ref();
+        let call = PaymentCall::of(&due, due.amount, handle, false, Some((&draft.quote, swap)));
+        let call = call.ok_or(QuoteError::NoSpendLimiter { chain: terms.payout.chain })?;
+        let from = handle.richest(self.solver.market.latest(handle.id()).as_deref());
+        let attempt = evm::Attempt {
+            from,
+            to: call.target,
+            value: call.value.units(),
+            data: call.data.clone(),
+            // With a price: calls that behave when gas is free must not pass.
+            max_fee: self.solver.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
+            // Priced as if they needed little, and tried with all they may have.
+            gas: Some(call.gas.saturating_add(most - assumed)),
+        };
+        let tried = handle.nodes.estimate_gas(attempt).await;
+        let needed = tried.map_err(|error| calls_failed(error, from, &call))?;
+        if needed > most {
+            return Err(QuoteError::CallsGas { needed });
+        }
+        Ok(needed)
+    }
+
+    fn side(
+        &self,
+        field: &'static str,
+        key: &CurrencyKey,
+        unknown: impl Fn(ChainId) -> QuoteError,
+    ) -> Result<Side<'_>, QuoteError> {
+        let chain = self.catalog.chain(key.chain).ok_or(QuoteError::UnsupportedChain { field, chain: key.chain })?;
+        if self.solver.chains.get(&chain.id).is_some_and(|handle| handle.refusing().is_some() || self.lags(handle)) {
+            return Err(QuoteError::ChainDisabled { field, chain: key.chain });
+        }
+        let currency = chain.currency(&key.address).ok_or_else(|| unknown(key.chain))?;
+        Ok(Side { chain, currency })
+    }
+
+    /// The walker is too far behind what the market sees: deposits would wait for it.
+    pub fn lags(&self, handle: &ChainHandle) -> bool {
+        const MAX_DELAY_MILLIS: u64 = 60_000;
+        let seen = self.solver.market.latest(handle.id()).map_or(0, |snapshot| snapshot.block);
+        let behind = seen.saturating_sub(*handle.health.taken.borrow());
+        behind > (MAX_DELAY_MILLIS / handle.chain.block_time_millis.max(1)).max(10)
+    }
+
+    fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {
+        let refund_to = ask.refund_to.as_ref().map_or(("user", &ask.user), |who| ("refundTo", who));
+        let receivers = [("recipient", &ask.recipient, destination), (refund_to.0, refund_to.1, origin)];
+        for (field, who, chain) in receivers {
+            let handle = self.solver.chains.get(&chain.id);
+            if who.evm().is_some_and(|who| handle.is_some_and(|handle| handle.cannot_receive(who))) {
+                return Err(QuoteError::InvalidRecipient { field });
+            }
+        }
+        Ok(())
+    }
+
+    fn screening(&self, ask: &Ask) -> Result<(), QuoteError> {
+        let parties =
+            [("user", Some(&ask.user)), ("recipient", Some(&ask.recipient)), ("refundTo", ask.refund_to.as_ref())];
+        let screening = self.solver.screening.load();
+        let blocked =
+            |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| screening.blocked.contains(&who));
+        if let Some((field, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
+            return Err(QuoteError::Blocked { field });
+        }
+        match ask.options.app_fees.iter().any(|fee| screening.blocked.contains(&fee.recipient)) {
+            true => Err(QuoteError::Blocked { field: "appFees.recipient" }),
+            false => Ok(()),
+        }
+    }
+
+    fn fresh(&self) -> Fresh {
+        // Drawn at once: asking for randomness is a call to the operating system.
+        let (mut random, now) = ([0u8; 26 + 32], self.solver.now());
+        (self.solver.env.random)(&mut random);
+        let (mut id, mut salt) = ([0; 26], B256::ZERO);
+        id.copy_from_slice(&random[..26]);
+        salt.copy_from_slice(&random[26..]);
+        Fresh { id: RequestId::new(now, id), salt, now }
+    }
+
+    /// The worth of a ledger's USDC. Without a market, a dollar.
+    pub fn usdc_price(&self) -> Price {
+        self.solver.usdc_price()
+    }
+
+    /// The solver's word that it stands by an order.
+    ///
+    /// None where the key is not: this process does not quote.
+    pub fn order_signature(&self, order: OrderId) -> Option<[u8; 65]> {
+        self.order_key.as_ref().map(|key| key.sign_order(order))
+    }
+}
+
+fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
+    const KEPT_AFTER_DEADLINE: Duration = Duration::from_secs(86_400);
+    let deadline = quote.terms.as_ref().map(|terms| Timestamp::from_secs(terms.deadline.into()));
+    let deadline = deadline.unwrap_or(quote.created_at);
+    QuoteRow {
+        request_id: quote.id.0,
+        // What has no order is found by its own id, which nothing can be deposited under.
+        order_id: Some(order_id.map_or(quote.id.0, |id| id.0)),
+        created_at: quote.created_at.millis(),
+        expires_at: deadline.plus(KEPT_AFTER_DEADLINE).millis(),
+        body: body(quote),
+    }
+}
+
+/// The quote as it is stored.
+fn body(quote: &Quote) -> String {
+    /// More than most take.
+    const ROOM: usize = 3 * 1024;
+    let bytes = domain::json::write(quote, ROOM).expect("a quote has no floats, and no map with other keys than text");
+    String::from_utf8(bytes).expect("JSON is text")
+}
+
+/// A node that cannot be asked is not the calls' fault.
+fn calls_failed(error: ChainError, from: Address, call: &PaymentCall) -> QuoteError {
+    let attempt = Box::new(Attempt { from, to: call.target, data: call.data.clone(), value: call.value });
+    match error.refusal() {
+        Some(evm::Refusal::Reverted(data)) => {
+            let reason = Some(evm::revert::decode(data)).filter(|revert| *revert != Revert::Silent);
+            let (reason, data) = (reason.map(|revert| revert.to_string()), data.clone());
+            QuoteError::CallsRevert { reason, data, attempt }
+        }
+        Some(evm::Refusal::OutOfGas) => QuoteError::CallsGas { needed: call.gas },
+        _ => QuoteError::Node { timed_out: matches!(error, ChainError::Timeout { .. }), cause: error },
+    }
+}

@@ -1,0 +1,324 @@
+//! Which way a transfer goes: what the user deposits, what the solver pays out, and the pools on either side.
+//!
+//! What the solver holds is taken in and paid out as it is. What it does not hold is traded: by the user before the
+//! deposit, by the solver as part of the fill.
+
+use alloy::primitives::Address;
+use domain::catalog::Currency;
+use domain::money::{Amount, UsdMicros};
+use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Route, Side};
+use domain::quote::{Ask, Prices, Quote, Trade};
+use domain::same_chain::{self, Place};
+use domain::swap::{Exchange, Offer};
+use market::{MarketError, Routes, Snapshot, hedge};
+
+use crate::payments::gas::{self, Shape, pools};
+use crate::quoting::quote::{QuoteError, Quoter};
+
+/// Ways through pools that are priced in full, on each side.
+const MAX_LEGS: usize = 2;
+
+/// A currency to deposit or to pay out, and the market between it and what the caller named.
+#[derive(Clone, Debug)]
+struct Leg<'a> {
+    currency: &'a Currency,
+    market: Option<Routes<'a>>,
+    /// What the market was asked when the choice was ranked: a way is often priced with the same amount.
+    asked: Option<(Amount, Offer)>,
+}
+
+impl<'a> Leg<'a> {
+    fn direct(currency: &'a Currency) -> Self {
+        Self { currency, market: None, asked: None }
+    }
+
+    fn traded(currency: &'a Currency, market: Routes<'a>) -> Self {
+        Self { currency, market: Some(market), asked: None }
+    }
+
+    fn exchange(&self) -> Option<&dyn Exchange> {
+        self.market.is_some().then_some(self)
+    }
+
+    /// Asks the market and remembers the answer.
+    fn ask(&mut self, input: Amount) -> Option<Amount> {
+        let offer = self.sell(input)?;
+        let amount = offer.amount;
+        self.asked = Some((input, offer));
+        Some(amount)
+    }
+}
+
+impl Exchange for Leg<'_> {
+    fn sell(&self, input: Amount) -> Option<Offer> {
+        let known = self.asked.as_ref().filter(|(asked, _)| *asked == input);
+        known.map_or_else(|| self.market?.sell(input), |(_, offer)| Some(offer.clone()))
+    }
+
+    fn buy(&self, output: Amount) -> Option<Offer> {
+        self.market?.buy(output)
+    }
+}
+
+/// Both sides of a transfer at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteInputs<'a> {
+    pub origin: Side<'a>,
+    pub destination: Side<'a>,
+    pub here: &'a Snapshot,
+    pub there: &'a Snapshot,
+    pub sponsor_available: UsdMicros,
+}
+
+impl RouteInputs<'_> {
+    /// That there is no way says little while there are pools we have not read.
+    pub fn or_missing_pools(&self, error: QuoteError, stays: bool) -> QuoteError {
+        let no_way = matches!(
+            error,
+            QuoteError::Refused(Refusal::NoRoute | Refusal::InsufficientLiquidity)
+                | QuoteError::Market(MarketError::NoPrice { .. })
+        );
+        let read = |pools: bool, market: &Snapshot| if pools { market.check_pools() } else { Ok(()) };
+        let origin = read(stays || !self.origin.currency.held, self.here);
+        match origin.and(read(!self.destination.currency.held, self.there)) {
+            Err(missing) if no_way => missing.into(),
+            _ => error,
+        }
+    }
+}
+
+impl Quoter {
+    /// The best of the ways there are.
+    pub(crate) fn cross(&self, ask: Ask, inputs: RouteInputs<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
+        let deposits = deposits(&ask, inputs)?;
+        let held = inputs.destination.currency.held;
+        let direct = Leg::direct(inputs.destination.currency);
+        if held {
+            match self.best(&ask, inputs, &deposits, &[direct], fresh) {
+                // What we are out of may be bought.
+                Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.options.fixed_rate.is_none() => {
+                    match self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh) {
+                        Ok(quote) => return Ok(quote),
+                        Err(_) => return Err(Refusal::InsufficientLiquidity.into()),
+                    }
+                }
+                other => return other,
+            }
+        }
+        self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh)
+    }
+
+    /// What the solver could pay out for what was asked.
+    fn payouts<'a>(&self, ask: &Ask, inputs: RouteInputs<'a>) -> Vec<Leg<'a>> {
+        let RouteInputs { destination, there, .. } = inputs;
+        let Some(handle) = self.solver.chains.get(&destination.chain.id) else { return Vec::new() };
+        let to = destination.currency.evm_address();
+        let legs =
+            destination.chain.held().filter(|currency| currency.native || destination.chain.spend_limiter.is_some());
+        let legs = legs.filter_map(|currency| Some(Leg::traded(currency, there.exchange(currency.evm_address(), to)?)));
+        most(legs, |leg| {
+            let paid = about(ask, inputs, leg.currency, there)?;
+            let brings = leg.ask(paid)?;
+            // What there is enough of comes first, however little worse it is.
+            let enough = handle.payable(leg.currency.evm_address(), there, true) >= paid;
+            Some((enough, worth(destination.currency, brings, there)?))
+        })
+    }
+
+    fn best(
+        &self,
+        ask: &Ask,
+        inputs: RouteInputs<'_>,
+        deposits: &[Leg<'_>],
+        payouts: &[Leg<'_>],
+        fresh: Fresh,
+    ) -> Result<Quote, QuoteError> {
+        let mut best: Result<Draft<'_>, QuoteError> = Err(Refusal::NoRoute.into());
+        for deposit in deposits {
+            for payout in payouts {
+                let route = Route {
+                    origin: inputs.origin,
+                    deposit: deposit.currency,
+                    payout: payout.currency,
+                    destination: inputs.destination,
+                };
+                let price = |pools| {
+                    let rates = self.rates(ask, inputs, deposit, payout, pools)?;
+                    pricing::draft(ask, route, rates, &self.solver.terms).map_err(QuoteError::from)
+                };
+                // How many pools it takes is known once it is priced; most take one.
+                let first = usize::from(payout.market.is_some());
+                let draft = price(first).and_then(|draft| match pools(draft.destination_swap()) {
+                    more if more > first => price(more),
+                    _ => Ok(draft),
+                });
+                best = better(best, draft, ask.trade);
+            }
+        }
+        Ok(best?.quote(fresh)?)
+    }
+
+    fn rates<'a>(
+        &self,
+        ask: &Ask,
+        inputs: RouteInputs<'a>,
+        deposit: &'a Leg<'a>,
+        payout: &'a Leg<'a>,
+        pools: usize,
+    ) -> Result<Rates<'a>, QuoteError> {
+        let RouteInputs { origin, destination, here, there, sponsor_available } = inputs;
+        let handle = self.solver.chains.get(&destination.chain.id).ok_or(Refusal::NoRoute)?;
+        let paid = payout.currency.evm_address();
+        let options = &ask.options;
+        let routed = payout.market.is_some() || options.top_up.is_some() || !options.calls.is_empty();
+        if routed && !paid.is_zero() && destination.chain.spend_limiter.is_none() {
+            return Err(QuoteError::NoSpendLimiter { chain: destination.chain.id });
+        }
+        let shape = if routed {
+            Shape::Routed { options, pools }
+        } else {
+            Shape::transfer(payout.currency.native, self.is_contract(ask, destination))
+        };
+        let (units, bytes) = gas::typical(destination.chain.fill_gas, shape);
+        Ok(Rates {
+            prices: Prices {
+                origin: here.price(origin.currency.evm_address())?,
+                deposit: here.price(deposit.currency.evm_address())?,
+                origin_native: here.price(Address::ZERO)?,
+                payout: there.price(paid)?,
+                destination: there.price(destination.currency.evm_address())?,
+                destination_native: there.price(Address::ZERO)?,
+            },
+            origin_gas_price: here.gas_price(),
+            fill_cost: there.cost_with_data(units, bytes),
+            fill_millis: handle.health.fill_time.millis(),
+            payable: handle.payable(paid, there, routed),
+            payable_native: handle.payable(Address::ZERO, there, routed),
+            hedge: about(ask, inputs, deposit.currency, here).and_then(|amount| {
+                let origin = (origin.chain, deposit.currency, here);
+                hedge(origin, (destination.chain, payout.currency, there), amount)
+            }),
+            losses_known: here.has_feed(origin.currency.evm_address())
+                && there.has_feed(destination.currency.evm_address()),
+            deposit_need_bps: need_bps(deposit.currency, here),
+            payout_need_bps: need_bps(payout.currency, there),
+            origin_swap: deposit.exchange(),
+            destination_swap: payout.exchange(),
+            sponsor_available,
+        })
+    }
+
+    fn is_contract(&self, ask: &Ask, destination: Side<'_>) -> bool {
+        let chain = destination.chain.id;
+        ask.recipient.evm().is_some_and(|who| self.solver.recipient_code.is_contract(chain, who))
+    }
+
+    /// What the user does alone.
+    pub(crate) fn stay(&self, ask: Ask, inputs: RouteInputs<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
+        let RouteInputs { origin, destination, here, sponsor_available, .. } = inputs;
+        let (from, to) = (origin.currency.evm_address(), destination.currency.evm_address());
+        let market = here.exchange(from, to);
+        let (origin_price, native) = (here.price(from)?, here.price(Address::ZERO)?);
+        let destination_price = here.price(to)?;
+        let rates = same_chain::Rates {
+            prices: Prices {
+                origin: origin_price,
+                deposit: origin_price,
+                origin_native: native,
+                payout: destination_price,
+                destination: destination_price,
+                destination_native: native,
+            },
+            gas_price: here.gas_price(),
+            swap: market.as_ref().map(|market| market as &dyn Exchange),
+            sponsor_available,
+        };
+        let place = Place { chain: origin.chain, from: origin.currency, to: destination.currency };
+        Ok(same_chain::price(ask, place, &rates, &self.solver.terms, fresh)?)
+    }
+}
+
+/// More out, or less in; a draft rather than a refusal, and of refusals the one that says most.
+fn better<'a>(
+    best: Result<Draft<'a>, QuoteError>,
+    other: Result<Draft<'a>, QuoteError>,
+    trade: Trade,
+) -> Result<Draft<'a>, QuoteError> {
+    match (best, other) {
+        (Ok(best), Ok(other)) => {
+            let wins = match trade {
+                Trade::ExactInput => other.output() > best.output(),
+                Trade::ExactOutput | Trade::ExpectedOutput => other.input() < best.input(),
+            };
+            Ok(if wins { other } else { best })
+        }
+        (Ok(draft), Err(_)) | (Err(_), Ok(draft)) => Ok(draft),
+        (Err(QuoteError::Refused(Refusal::NoRoute)), Err(other)) => Err(other),
+        (Err(best), Err(_)) => Err(best),
+    }
+}
+
+fn deposits<'a>(ask: &Ask, inputs: RouteInputs<'a>) -> Result<Vec<Leg<'a>>, QuoteError> {
+    let RouteInputs { origin, here, .. } = inputs;
+    if origin.currency.held {
+        return Ok(vec![Leg::direct(origin.currency)]);
+    }
+    if ask.options.no_origin_swap {
+        return Err(QuoteError::OriginSwapsDisabled);
+    }
+    let from = origin.currency.evm_address();
+    let legs = origin
+        .chain
+        .held()
+        .filter_map(|currency| Some(Leg::traded(currency, here.exchange(from, currency.evm_address())?)));
+    let input = about(ask, inputs, origin.currency, here);
+    Ok(most(legs, |leg| worth(leg.currency, leg.ask(input?)?, here)))
+}
+
+/// The ways that bring the most. What has no price yet comes last, and what has no market not at all.
+fn most<'a, R: Ord + Copy>(
+    legs: impl Iterator<Item = Leg<'a>>,
+    rank: impl Fn(&mut Leg<'a>) -> Option<R>,
+) -> Vec<Leg<'a>> {
+    let mut ranked: Vec<(Option<R>, Leg<'a>)> = Vec::new();
+    for mut leg in legs {
+        // The native currency and its wrapped token have one market, which is asked once.
+        let twin = ranked.iter().find(|(_, other)| other.market == leg.market);
+        leg.asked = twin.and_then(|(_, twin)| twin.asked.clone());
+        ranked.push((rank(&mut leg), leg));
+    }
+    // Of equals the first: the native currency is first in the list.
+    ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+    ranked.into_iter().take(MAX_LEGS).map(|(_, leg)| leg).collect()
+}
+
+/// The transfer's worth in this currency, to compare ways by.
+fn about(ask: &Ask, inputs: RouteInputs<'_>, currency: &Currency, market: &Snapshot) -> Option<Amount> {
+    let (fixed, price) = match ask.trade {
+        Trade::ExactInput => (inputs.origin.currency, inputs.here.price(inputs.origin.currency.evm_address()).ok()?),
+        Trade::ExactOutput | Trade::ExpectedOutput => {
+            (inputs.destination.currency, inputs.there.price(inputs.destination.currency.evm_address()).ok()?)
+        }
+    };
+    if std::ptr::eq(fixed, currency) {
+        return Some(ask.amount);
+    }
+    let usd = price.usd_floor(ask.amount, fixed.decimals).ok()?;
+    market.price(currency.evm_address()).ok()?.amount_floor(usd, currency.decimals).ok()
+}
+
+fn worth(currency: &Currency, amount: Amount, market: &Snapshot) -> Option<UsdMicros> {
+    market.price(currency.evm_address()).ok()?.usd_floor(amount, currency.decimals).ok()
+}
+
+/// How much more of a currency we would like to hold, in basis points of what we would like.
+fn need_bps(currency: &Currency, snapshot: &Snapshot) -> i32 {
+    let Some(target) = currency.target.filter(|target| !target.is_zero()) else { return 0 };
+    let held = snapshot.held(currency.evm_address()).units();
+    let part = |of: Amount| {
+        let bps = of.units().saturating_mul(alloy::primitives::U256::from(10_000u16)) / target.units();
+        i32::try_from(bps).unwrap_or(10_000).min(10_000)
+    };
+    let held = Amount::new(held);
+    if held > target { -part(held.saturating_sub(target)) } else { part(target.saturating_sub(held)) }
+}

@@ -1,0 +1,172 @@
+//! What the user sends, in order.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, Bytes, U256};
+use domain::catalog::Chain;
+use domain::ids::OrderId;
+use domain::money::Amount;
+use domain::pricing::Side;
+use domain::quote::{Bound, Operation, Quote, Swap};
+use domain::swap::Path;
+use evm::calldata;
+use evm::routed::{Calls, Ends, Message, Part};
+use evm::steps::{Fee, send};
+use market::Snapshot;
+
+use crate::context::recipient_code::RecipientCode;
+use crate::handle::{ChainHandle, entry};
+use crate::payments::call::trade;
+use crate::quoting::user_balances::{Holder, Holding, UserBalances};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepKind {
+    Approve,
+    Deposit,
+    Swap,
+    Send,
+}
+
+/// One transaction of the user's.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub kind: StepKind,
+    pub to: Address,
+    pub data: Bytes,
+    pub value: Amount,
+    pub max_fee: u128,
+    pub tip: u128,
+}
+
+/// The steps of a quote, and what the user holds of the origin currency, where that is known.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    pub balance: Option<Amount>,
+}
+
+pub struct Planner<'a> {
+    pub recipient_code: &'a RecipientCode,
+    pub user_balances: &'a Arc<UserBalances>,
+    pub handle: &'a Arc<ChainHandle>,
+    pub origin: Side<'a>,
+    pub destination: Side<'a>,
+    pub market: &'a Snapshot,
+}
+
+impl std::fmt::Debug for Planner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Planner")
+    }
+}
+
+impl Planner<'_> {
+    /// None where the chain lacks a contract that the quote goes through.
+    pub fn plan(&self, quote: &Quote, order: Option<OrderId>) -> Option<Plan> {
+        let user = quote.ask.user.evm()?;
+        let act = match order {
+            Some(order) => self.deposit(quote, order, user)?,
+            None => self.same_chain(quote)?,
+        };
+        let token = self.origin.currency.evm_address();
+        let (spender, amount) = act.approval.unwrap_or_default();
+        let holder = Holder { chain: self.handle.id(), owner: user, token, spender };
+        let holding = self.user_balances.holding(self.handle, holder);
+        let approvals =
+            if act.approval.is_some() { self.approvals(token, spender, amount, holding) } else { Vec::new() };
+        let Message { to, value, data } = act.message;
+        let last = self.step(act.kind, to, data, Amount::new(value));
+        let steps = approvals.into_iter().chain([last]).collect();
+        Some(Plan { steps, balance: holding.map(|holding| holding.balance) })
+    }
+
+    fn step(&self, kind: StepKind, to: Address, data: Bytes, value: Amount) -> Step {
+        // Twice the base fee and the tip: the next blocks may be dearer than this one.
+        let max_fee = self.market.base_fee.saturating_mul(2).saturating_add(self.market.tip);
+        Step { kind, to, data, value, max_fee, tip: self.market.tip }
+    }
+
+    /// None if enough is allowed already; an allowance that is not known is asked for again.
+    fn approvals(&self, token: Address, spender: Address, amount: U256, holding: Option<Holding>) -> Vec<Step> {
+        let allowance = holding.map(|holding| holding.allowance.units());
+        if allowance.is_some_and(|allowance| allowance >= amount) {
+            return Vec::new();
+        }
+        let approve = |amount| self.step(StepKind::Approve, token, calldata::approve(spender, amount), Amount::ZERO);
+        let resets = self.origin.currency.resets_allowance && allowance.is_none_or(|allowance| !allowance.is_zero());
+        resets.then(|| approve(U256::ZERO)).into_iter().chain([approve(amount)]).collect()
+    }
+
+    fn deposit(&self, quote: &Quote, order: OrderId, user: Address) -> Option<Act> {
+        let (chain, currency) = (self.origin.chain, self.origin.currency);
+        let (token, amount) = (currency.evm_address(), quote.figures.input.units());
+        let act = |message, approval| Some(Act { kind: StepKind::Deposit, message, approval });
+        if let Some(swap) = &quote.origin_swap {
+            let native_out = quote.terms.as_ref()?.deposit.address.evm()?.is_zero();
+            let trade = trade(chain, swap, swap.funds(), currency.native, native_out)?;
+            let message = entry(chain).origin_swap(chain.depository, &trade, user, order, quote.id);
+            let approval = (!currency.native).then(|| (chain.approval_proxy, swap.funds().units()));
+            return act(message, approval);
+        }
+        let to_depository = |value, data| Message { to: chain.depository, value, data };
+        if currency.native {
+            return act(to_depository(amount, calldata::deposit_native(user, order)), None);
+        }
+        if !quote.ask.explicit_deposit {
+            let data = calldata::implicit_deposit(chain.depository, amount, order);
+            return act(Message { to: token, value: U256::ZERO, data }, None);
+        }
+        let data = calldata::deposit_erc20(user, token, amount, order);
+        act(to_depository(U256::ZERO, data), Some((chain.depository, amount)))
+    }
+
+    fn same_chain(&self, quote: &Quote) -> Option<Act> {
+        let to_contract =
+            quote.ask.recipient.evm().is_some_and(|who| self.recipient_code.is_contract(self.origin.chain.id, who));
+        same_chain(quote, self.origin.chain, self.handle.treasury, to_contract)
+    }
+}
+
+/// What needs no solver, as a function of the quote: the same transaction is recognised on the chain by it.
+pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: bool) -> Option<Act> {
+    let figures = &quote.figures;
+    let (user, recipient) = (quote.ask.user.evm()?, quote.ask.recipient.evm()?);
+    let (token, wanted) = (quote.ask.origin.address.evm()?, quote.ask.destination.address.evm()?);
+    let (native_in, native_out) = (token.is_zero(), wanted.is_zero());
+    if figures.operation == Operation::Send {
+        let message = if native_in && to_contract {
+            let mut calls = Calls::of(chain.router);
+            calls.pay_native(recipient, Part::Exactly(figures.input.units()));
+            let ends = Ends { refund_to: user, nft_recipient: user };
+            calls.with_native(figures.input.units(), ends, Bytes::copy_from_slice(quote.id.0.as_slice()))
+        } else {
+            send(token, recipient, figures.input.units(), quote.id)
+        };
+        return Some(Act { kind: StepKind::Send, message, approval: None });
+    }
+    let wrapping;
+    let swap = match &quote.origin_swap {
+        Some(swap) => swap,
+        None => {
+            let (input, output) = (figures.exchanged, figures.output);
+            let path = Path::wrapping(chain.dex?.wrapped);
+            wrapping = Swap { path, input, output, bound: Bound::LeastOutput(output) };
+            &wrapping
+        }
+    };
+    let fee = figures.input.saturating_sub(figures.exchanged).units();
+    let trade = trade(chain, swap, swap.funds(), native_in, native_out)?;
+    let fee_taken = Fee { amount: fee, recipient: treasury };
+    let message = entry(chain).same_chain_swap(&trade, Some(fee_taken), user, recipient, quote.id);
+    let through_proxy = message.to == chain.approval_proxy;
+    let approval = through_proxy.then(|| (chain.approval_proxy, swap.funds().units().saturating_add(fee)));
+    Some(Act { kind: StepKind::Swap, message, approval })
+}
+
+/// The transaction that does it, and what must be allowed to whom before it.
+#[derive(Debug)]
+pub struct Act {
+    pub kind: StepKind,
+    pub message: Message,
+    pub approval: Option<(Address, U256)>,
+}

@@ -1,0 +1,74 @@
+//! Users' balances and allowances, read in the background when somebody is quoted, so that quoting never asks a node.
+//!
+//! Unknown counts as the careful case: an allowance that must be given, a balance of nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::SolCall;
+use domain::ids::ChainId;
+use domain::money::Amount;
+use evm::At;
+use evm::contracts::{Erc20, Multicall3};
+
+use crate::context::Cache;
+use crate::handle::ChainHandle;
+
+/// An answer older than this is read again, and one older than the second is not used any more: allowances are spent.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+const USABLE_FOR: Duration = Duration::from_secs(12);
+
+/// An owner's token, and who else may move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    pub chain: ChainId,
+    pub owner: Address,
+    /// Zero is the native currency.
+    pub token: Address,
+    pub spender: Address,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub balance: Amount,
+    pub allowance: Amount,
+}
+
+#[derive(Debug, Default)]
+pub struct UserBalances {
+    holdings: Cache<Holder, Holding>,
+}
+
+impl UserBalances {
+    /// A holding that was read a moment ago; else it is read for the next time.
+    pub fn holding(self: &Arc<Self>, handle: &Arc<ChainHandle>, holder: Holder) -> Option<Holding> {
+        let known = self.holdings.get(&holder);
+        if known.is_none_or(|(_, at)| at.elapsed() > FRESH_FOR) {
+            let (this, handle) = (self.clone(), handle.clone());
+            self.holdings.ask(holder, async move {
+                this.holdings.answered(holder, read(&handle, holder).await);
+            });
+        }
+        known.filter(|(_, at)| at.elapsed() <= USABLE_FOR).map(|(holding, _)| holding)
+    }
+}
+
+async fn read(handle: &ChainHandle, holder: Holder) -> Option<Holding> {
+    let Holder { owner, token, spender, .. } = holder;
+    let multicall3 = handle.chain.multicall3;
+    let calls: Vec<(Address, Bytes)> = if token.is_zero() {
+        vec![(multicall3, Multicall3::getEthBalanceCall { owner }.abi_encode().into())]
+    } else {
+        vec![
+            (token, Erc20::balanceOfCall { owner }.abi_encode().into()),
+            (token, Erc20::allowanceCall { owner, spender }.abi_encode().into()),
+        ]
+    };
+    // A node that does not answer leaves it unknown.
+    let answers = handle.nodes.aggregate(multicall3, &calls, At::Latest).await.ok()?;
+    let mut amounts = answers.into_iter().map(|answer| answer.ok().filter(|answer| answer.len() == 32));
+    let mut next = || amounts.next().flatten().map(|answer| Amount::new(U256::from_be_slice(&answer)));
+    let balance = next()?;
+    Some(Holding { balance, allowance: if token.is_zero() { Amount::ZERO } else { next()? } })
+}
