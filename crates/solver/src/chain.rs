@@ -4,7 +4,7 @@ pub mod apply_block;
 mod events;
 pub mod follow;
 mod forks;
-mod payment_events;
+pub(crate) mod payment_events;
 pub mod rescan;
 pub mod reverts;
 pub mod tx_fees;

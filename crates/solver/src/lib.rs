@@ -1,8 +1,8 @@
 //! The solver: it quotes, takes in deposits, fills, refunds and keeps integrators' balances.
 //!
-//! Rooms import each other one way only, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
-//! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (an integrator's money set
-//! aside), `lifecycle` (a request's next state), [`payments`] (the only room that creates payments), [`quoting`],
+//! Modules import each other one way only, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
+//! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (holds on integrators'
+//! balances), `lifecycle` (a request's next state), [`payments`] (the only module that creates payments), [`quoting`],
 //! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby` and [`tasks`],
 //! which starts and stops all of it.
 
@@ -23,6 +23,8 @@ pub mod quoting;
 pub mod solver;
 pub mod standby;
 pub mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub use context::PayContext;
 pub use env::{Env, Screening};

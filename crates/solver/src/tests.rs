@@ -1,0 +1,8 @@
+//! Rules of the solver without a chain: a SQLite database, two snapshots, and tables of cases.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
+
+mod decide;
+mod deposits;
+mod payment_events;
+mod world;

@@ -1,0 +1,282 @@
+//! Cases of the decision to pay: every reason to wait, to refuse, and to pay.
+
+use domain::fail::{FailReason, RefundFailReason};
+use domain::ids::RequestId;
+use domain::money::UsdMicros;
+use domain::payment::State as PaymentState;
+use domain::quote::Quote;
+use domain::subject::DepositKey;
+use store::dues::Due;
+use store::payments::{PaymentRow, Subject};
+use store::risk::Limits;
+use store::{Tx, lanes, payments, settlements};
+
+use super::world::*;
+use crate::context::PayContext;
+use crate::error::SolverError;
+use crate::handle::Settings;
+use crate::payments::{Outcome, Reason, pay};
+
+/// The fill of a quote, as it is due.
+fn fill(quote: &Quote) -> Due {
+    let terms = quote.terms.as_ref().unwrap();
+    Due {
+        subject: Subject::Fill(quote.order().unwrap().id()),
+        request: quote.id,
+        chain: terms.payout.chain,
+        currency: terms.payout.address.evm().unwrap(),
+        recipient: RECIPIENT,
+        amount: quote.figures.paid,
+        since: NOW,
+    }
+}
+
+fn refund(quote: &Quote, amount: u128) -> Due {
+    let terms = quote.terms.as_ref().unwrap();
+    Due {
+        subject: Subject::Refund(quote.order().unwrap().id()),
+        chain: terms.deposit.chain,
+        currency: terms.deposit.address.evm().unwrap(),
+        recipient: USER,
+        amount: units(amount),
+        ..fill(quote)
+    }
+}
+
+async fn decide(world: &World, due: Due, quote: &Quote) -> Outcome {
+    let quote = quote.clone();
+    world.unit(move |tx, context| pay(tx, &due, Some(&quote), context)).await.unwrap()
+}
+
+fn paid(outcome: Outcome) -> PaymentRow {
+    match outcome {
+        Outcome::Paid(row) => *row,
+        other => panic!("not paid: {other:?}"),
+    }
+}
+
+fn waits(outcome: &Outcome, reason: &Reason) -> bool {
+    matches!(outcome, Outcome::NotNow(given) if given == reason)
+}
+
+/// Makes a payment of a unit void, as a final block would.
+fn void(tx: &mut Tx<'_>, row: &PaymentRow, context: &PayContext) -> Result<(), SolverError> {
+    payments::set_state(tx, row.id, PaymentState::Void, context.now)?;
+    Ok(settlements::free(tx, row.payment.order(), row.id)?)
+}
+
+#[tokio::test]
+async fn a_fill_takes_the_next_nonce_and_the_settlement_of_its_order() {
+    let world = World::new().await;
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let row = paid(decide(&world, fill(&quote), &quote).await);
+    let payment = &row.payment;
+    assert_eq!((payment.wallet, payment.nonce, payment.chain), (FILLER, 0, DESTINATION));
+    assert_eq!((payment.target, payment.value, payment.amount), (RECIPIENT, quote.figures.paid, quote.figures.paid));
+    assert!(payment.data.ends_with(order.as_slice()), "the calldata ends with the order's id");
+    let outcome = decide(&world, fill(&quote), &quote).await;
+    assert!(matches!(outcome, Outcome::Settled), "{outcome:?}");
+    let outcome = decide(&world, refund(&quote, ONE_ETHER), &quote).await;
+    assert!(matches!(outcome, Outcome::Settled), "a filled order is not refunded: {outcome:?}");
+    let (other, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    let row = paid(decide(&world, fill(&other), &other).await);
+    assert_eq!((row.payment.nonce, row.payment.target, row.payment.currency), (1, USDC, USDC));
+}
+
+#[tokio::test]
+async fn a_payment_waits_for_its_chain() {
+    type Change = fn(&mut World);
+    let cases: [(&str, Change, Reason); 6] = [
+        (
+            "the chain refuses payments",
+            |world| world.handle(DESTINATION).health.refuse(Some("stopped".to_owned())),
+            Reason::Refusing("stopped".to_owned()),
+        ),
+        (
+            "the order's other chain does",
+            |world| world.handle(ORIGIN).health.refuse(Some("stopped".to_owned())),
+            Reason::Refusing("stopped".to_owned()),
+        ),
+        ("another process is the worker", |world| world.context.pays = false, Reason::Elsewhere),
+        ("this process only looks", |world| world.context.sends = false, Reason::Elsewhere),
+        ("no snapshot", |world| world.context.chains.get_mut(&DESTINATION).unwrap().1 = None, Reason::NoMarket),
+        (
+            "gas above the cap",
+            |world| world.snapshot(DESTINATION, |snapshot| snapshot.base_fee = 100_000_000_000),
+            Reason::FeesTooHigh,
+        ),
+    ];
+    for (name, change, reason) in cases {
+        let mut world = World::new().await;
+        let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+        change(&mut world);
+        let outcome = decide(&world, fill(&quote), &quote).await;
+        assert!(waits(&outcome, &reason), "{name}: {outcome:?}");
+        assert!(world.live(fill(&quote).subject).await.is_none(), "{name}: nothing is paid");
+    }
+}
+
+#[tokio::test]
+async fn a_payment_waits_for_a_lane_and_for_funds() {
+    let mut world = World::new().await;
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    world.unit(|tx, _| Ok(lanes::quarantine(tx, DESTINATION, FILLER, Some("foreign"))?)).await.unwrap();
+    assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::LanesFull));
+    world.unit(|tx, _| Ok(lanes::quarantine(tx, DESTINATION, FILLER, None)?)).await.unwrap();
+    world.snapshot(DESTINATION, |snapshot| snapshot.native.clear());
+    assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::Inventory));
+    world.snapshot(DESTINATION, |snapshot| _ = snapshot.native.insert(FILLER, units(50 * ONE_ETHER)));
+    // Four payments fill the window; the fifth waits.
+    for _ in 0..4 {
+        let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+        paid(decide(&world, fill(&quote), &quote).await);
+    }
+    assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::LanesFull));
+}
+
+#[tokio::test]
+async fn a_return_leaves_half_of_every_lane_to_fills() {
+    let world = World::new().await;
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let returned = |n: u8| Due {
+        subject: Subject::Return { row: n.into(), key: DepositKey(alloy::primitives::B256::repeat_byte(n)) },
+        request: RequestId(alloy::primitives::B256::ZERO),
+        ..refund(&quote, ONE_ETHER / 10)
+    };
+    let mut outcomes = Vec::new();
+    for n in 1..=3 {
+        let due = returned(n);
+        outcomes.push(world.unit(move |tx, context| pay(tx, &due, None, context)).await.unwrap());
+    }
+    assert!(matches!(outcomes[..2], [Outcome::Paid(_), Outcome::Paid(_)]), "{outcomes:?}");
+    assert!(waits(&outcomes[2], &Reason::LanesFull), "{outcomes:?}");
+    paid(decide(&world, refund(&quote, ONE_ETHER), &quote).await);
+}
+
+#[tokio::test]
+async fn a_return_is_never_more_than_a_tenth_of_our_funds() {
+    let world = World::new().await;
+    let (quote, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    for (usdc, fits) in [(90_000, true), (110_000, false)] {
+        let key = DepositKey(alloy::primitives::B256::repeat_byte(u8::from(fits)));
+        let subject = Subject::Return { row: i64::from(fits), key };
+        let due = Due { subject, amount: units(usdc * ONE_USDC), ..refund(&quote, 0) };
+        let outcome = world.unit(move |tx, context| pay(tx, &due, None, context)).await.unwrap();
+        assert_eq!(matches!(outcome, Outcome::Paid(_)), fits, "{usdc}: {outcome:?}");
+        assert_eq!(waits(&outcome, &Reason::TooLarge), !fits, "{usdc}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refund_pays_for_its_own_gas() {
+    let world = World::new().await;
+    let (quote, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    let row = paid(decide(&world, refund(&quote, 100 * ONE_USDC), &quote).await);
+    let cost = units(100 * ONE_USDC).checked_sub(row.payment.amount).unwrap();
+    // 60,000 units at twice the base fee and the tip, at 3,000 dollars: some cents, and never more than a dollar.
+    assert!(cost > units(0) && cost < units(ONE_USDC), "{cost}");
+    let (small, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    let outcome = decide(&world, refund(&small, 1), &small).await;
+    assert!(
+        matches!(outcome, Outcome::Worthless(RefundFailReason::AmountTooLowToRefund)),
+        "a refund that costs more than it returns: {outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_large_refund_is_left_to_the_depository_where_that_pays_it() {
+    let capped = |settings: &mut Settings| {
+        settings.most_refund = UsdMicros(50_000_000);
+        settings.depository_caps = [(USDC, units(1_000 * ONE_USDC))].into();
+    };
+    let world = World::with(capped).await;
+    let (quote, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    assert!(waits(&decide(&world, refund(&quote, 100 * ONE_USDC), &quote).await, &Reason::TooLarge));
+    let world = World::with(|settings| settings.most_refund = UsdMicros(50_000_000)).await;
+    let (quote, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    paid(decide(&world, refund(&quote, 100 * ONE_USDC), &quote).await);
+}
+
+#[tokio::test]
+async fn a_payment_against_a_deposit_that_is_not_final_counts_against_the_risk_budget() {
+    let tight = |settings: &mut Settings| {
+        settings.risk = Limits { open: UsdMicros(100_000_000), per_minute: UsdMicros(i64::MAX) };
+    };
+    let world = World::with(tight).await;
+    let (quote, order) = world.quote(USDC, USDC, 150 * ONE_USDC).await;
+    let fills = world.deposit(deposit(order, USDC, 150 * ONE_USDC)).await.unwrap();
+    assert!(fills.is_empty(), "the budget holds it up");
+    assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::OverBudget));
+}
+
+#[tokio::test]
+async fn an_exchange_is_priced_again_and_never_at_a_price_that_has_passed() {
+    let mut world = World::new().await;
+    let (quote, _) = world.quote(ETH, USDC, ONE_ETHER).await;
+    // One percent down: the market's amount is paid, which is still above the minimum.
+    let moved = |dollars| {
+        move |snapshot: &mut market::Snapshot| {
+            snapshot.prices.get_mut(&ETH).unwrap().price = dollar(dollars);
+        }
+    };
+    world.snapshot(ORIGIN, moved(2_970));
+    let row = paid(decide(&world, fill(&quote), &quote).await);
+    assert!(row.payment.amount < quote.figures.paid, "{} of {}", row.payment.amount, quote.figures.paid);
+    assert!(row.payment.amount >= quote.figures.minimum);
+    // Ten percent down: the deposit goes back.
+    let (quote, _) = world.quote(ETH, USDC, ONE_ETHER).await;
+    world.snapshot(ORIGIN, moved(2_700));
+    let outcome = decide(&world, fill(&quote), &quote).await;
+    assert!(matches!(outcome, Outcome::CannotFill(FailReason::Slippage)), "{outcome:?}");
+    // Up: the quoted amount, and no more.
+    world.snapshot(ORIGIN, moved(3_300));
+    assert_eq!(paid(decide(&world, fill(&quote), &quote).await).payment.amount, quote.figures.paid);
+}
+
+#[tokio::test]
+async fn an_exchange_waits_for_prices_and_a_bridge_does_not() {
+    let mut world = World::new().await;
+    let (exchange, _) = world.quote(ETH, USDC, ONE_ETHER).await;
+    let (bridge, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    world.snapshot(ORIGIN, |snapshot| snapshot.prices.clear());
+    assert!(waits(&decide(&world, fill(&exchange), &exchange).await, &Reason::NoMarket));
+    paid(decide(&world, fill(&bridge), &bridge).await);
+}
+
+#[tokio::test]
+async fn a_payment_that_failed_twice_waits_for_a_person() {
+    let world = World::new().await;
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    for round in 0..2u64 {
+        let row = paid(decide(&world, fill(&quote), &quote).await);
+        assert_eq!(row.payment.nonce, round, "each has a nonce of its own");
+        world.unit(move |tx, context| void(tx, &row, context)).await.unwrap();
+    }
+    assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::NeedsPerson));
+}
+
+#[tokio::test]
+async fn a_unit_that_fails_leaves_no_gap_in_the_nonces() {
+    let world = World::new().await;
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let (due, of) = (fill(&quote), quote.clone());
+    let failed = world
+        .unit(move |tx, context| {
+            pay(tx, &due, Some(&of), context)?;
+            Err::<(), _>(SolverError::InvariantViolated("a test fails its unit"))
+        })
+        .await;
+    assert!(failed.is_err());
+    assert_eq!(paid(decide(&world, fill(&quote), &quote).await).payment.nonce, 0);
+}
+
+#[tokio::test]
+async fn a_native_fill_to_a_contract_goes_through_the_router() {
+    let world = World::new().await;
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    world.unit(|tx, context| Ok(store::contracts::note(tx, DESTINATION, RECIPIENT, context.now)?)).await.unwrap();
+    let row = paid(decide(&world, fill(&quote), &quote).await);
+    let handle = world.handle(DESTINATION);
+    assert_eq!(row.payment.target, handle.chain.router);
+    assert_eq!(row.payment.gas, handle.chain.fill_gas.erc20_limit);
+}

@@ -1,0 +1,129 @@
+//! Cases of a deposit that counts: filled, refunded, or a request of its own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256};
+use domain::fail::FailReason;
+use domain::request::State;
+use evm::{Id, SeenDeposit};
+use store::payments::Subject;
+use store::requests::Request;
+use store::{Tx, requests};
+
+use super::world::*;
+use crate::env::Screening;
+use crate::error::SolverError;
+
+async fn children(world: &World, parent: domain::ids::RequestId) -> Vec<Request> {
+    let read = move |tx: &mut Tx<'_>| {
+        let children = requests::children(tx, parent)?;
+        let found = children.into_iter().map(|id| Ok(requests::find(tx, id)?.unwrap()));
+        found.collect::<Result<Vec<_>, SolverError>>()
+    };
+    world.store.read(read).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_deposit_is_filled_refunded_or_a_child() {
+    const QUOTED: u128 = 100 * ONE_USDC;
+    type Change = fn(&mut SeenDeposit);
+    let cases: [(&str, Change, State, Option<FailReason>); 8] = [
+        ("the quoted amount", |_| (), State::Pending, None),
+        ("a little more", |seen| seen.amount += seen.amount / alloy::primitives::U256::from(100), State::Pending, None),
+        (
+            "another wallet pays all of it",
+            |seen| (seen.payer, seen.sender) = (STRANGER, STRANGER),
+            State::Pending,
+            None,
+        ),
+        ("half of it, by the user", |seen| seen.amount /= alloy::primitives::U256::from(2), State::Refunding, None),
+        (
+            "dust by a stranger",
+            |seen| {
+                seen.amount = alloy::primitives::U256::from(1);
+                (seen.payer, seen.sender) = (STRANGER, STRANGER);
+            },
+            State::Waiting,
+            Some(FailReason::DepositedAmountTooLowToFill),
+        ),
+        ("another currency", |seen| seen.currency = ETH, State::Waiting, Some(FailReason::OriginCurrencyMismatch)),
+        (
+            "a token we do not know",
+            |seen| seen.currency = Address::repeat_byte(0x99),
+            State::Waiting,
+            Some(FailReason::OriginCurrencyMismatch),
+        ),
+        ("nothing at all", |seen| seen.amount = alloy::primitives::U256::ZERO, State::Waiting, None),
+    ];
+    for (name, change, state, child) in cases {
+        let world = World::new().await;
+        let (quote, order) = world.quote(USDC, USDC, QUOTED).await;
+        let mut seen = deposit(order, USDC, QUOTED);
+        change(&mut seen);
+        world.deposit(seen).await.unwrap();
+        assert_eq!(world.state(quote.id).await, state, "{name}");
+        let reasons: Vec<_> = children(&world, quote.id).await.iter().map(|child| child.fail_reason).collect();
+        assert_eq!(reasons, child.map(Some).into_iter().collect::<Vec<_>>(), "{name}");
+        let (fill, refund) = (world.live(Subject::Fill(order)).await, world.live(Subject::Refund(order)).await);
+        assert_eq!(fill.is_some(), state == State::Pending, "{name}");
+        assert_eq!(refund.is_some(), state == State::Refunding, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_deposit_twice_is_one_fill_and_another_one_is_a_child() {
+    let world = World::new().await;
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let seen = deposit(order, ETH, ONE_ETHER);
+    assert_eq!(world.deposit(seen.clone()).await.unwrap().len(), 1);
+    assert_eq!(world.deposit(seen.clone()).await.unwrap().len(), 0, "the block is read again");
+    let second = SeenDeposit { tx: B256::repeat_byte(0xd2), ..seen };
+    assert_eq!(world.deposit(second).await.unwrap().len(), 0);
+    let children = children(&world, quote.id).await;
+    let reasons: Vec<_> = children.iter().map(|child| (child.state, child.fail_reason)).collect();
+    assert_eq!(reasons, [(State::Refunding, Some(FailReason::DoubleSpend))]);
+}
+
+#[tokio::test]
+async fn a_deposit_of_a_blocked_wallet_is_held_and_moves_nothing() {
+    let mut world = World::new().await;
+    let blocked = BTreeSet::from([STRANGER]);
+    world.context.screening = Arc::new(Screening { blocked, custodial: BTreeSet::new() });
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let seen = SeenDeposit { payer: STRANGER, ..deposit(order, ETH, ONE_ETHER) };
+    assert!(world.deposit(seen).await.unwrap().is_empty());
+    assert_eq!(world.state(quote.id).await, State::Waiting);
+    assert!(children(&world, quote.id).await.is_empty());
+}
+
+#[tokio::test]
+async fn trailing_bytes_that_name_no_order_lock_nothing() {
+    let world = World::new().await;
+    let (quote, order) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    let guess = SeenDeposit { id: Id::Calldata(B256::repeat_byte(0x44)), ..deposit(order, USDC, 100 * ONE_USDC) };
+    assert!(world.deposit(guess).await.unwrap().is_empty());
+    assert_eq!(world.state(quote.id).await, State::Waiting);
+}
+
+#[tokio::test]
+async fn a_deposit_that_comes_after_its_order_has_ended_goes_back() {
+    let mut world = World::new().await;
+    let (quote, order) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    // The destination's clock decides: its newest block stands behind the order's deadline.
+    let deadline = quote.terms.as_ref().unwrap().deadline;
+    world.snapshot(DESTINATION, |snapshot| snapshot.time = u64::from(deadline) + 1);
+    world.deposit(deposit(order, USDC, 100 * ONE_USDC)).await.unwrap();
+    assert_eq!(world.state(quote.id).await, State::Refunding);
+    assert!(world.live(Subject::Fill(order)).await.is_none());
+}
+
+#[tokio::test]
+async fn a_refund_to_an_exchange_is_kept_for_a_person() {
+    let mut world = World::new().await;
+    world.context.screening = Arc::new(Screening { blocked: BTreeSet::new(), custodial: BTreeSet::from([USER]) });
+    let (quote, order) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    world.deposit(deposit(order, USDC, 50 * ONE_USDC)).await.unwrap();
+    assert_eq!(world.state(quote.id).await, State::Failed);
+    assert!(world.live(Subject::Refund(order)).await.is_none());
+}
