@@ -148,7 +148,9 @@ contract SpendLimiterTest is Test {
         spendLimiter.spend(treasury, address(token), second, calls, filler, address(0), "");
         vm.stopPrank();
         assertEq(token.balanceOf(recipient), first + (within ? uint256(second) : 0));
-        assertEq(spendLimiter.limit(treasury, filler, address(token)), within ? remaining - second : remaining);
+        assertEq(
+            spendLimiter.limit(treasury, filler, address(token)), within ? remaining - second : remaining
+        );
         assertNothingStays();
     }
 
@@ -251,7 +253,8 @@ contract SpendLimiterTest is Test {
             Call3Value[] memory calls = Calls.one(target, 0, attempts[i]).then(recipient, 0, "");
             calls[0].allowFailure = true;
             vm.prank(filler);
-            CallResult[] memory results = spendLimiter.spend(treasury, address(0), 0, calls, filler, address(0), "");
+            CallResult[] memory results =
+                spendLimiter.spend(treasury, address(0), 0, calls, filler, address(0), "");
             assertFalse(results[0].success);
             assertTrue(results[1].success);
             vm.prank(thief);
@@ -270,7 +273,11 @@ contract SpendLimiterTest is Test {
         vm.startPrank(thief);
         router.multicall(
             Calls.one(address(token), 0, abi.encodeCall(IERC20.approve, (address(spendLimiter), amount)))
-                .then(address(spendLimiter), 0, abi.encodeCall(ISpendLimiter.setLimit, (thief, address(token), amount))),
+                .then(
+                    address(spendLimiter),
+                    0,
+                    abi.encodeCall(ISpendLimiter.setLimit, (thief, address(token), amount))
+                ),
             thief,
             thief,
             ""
@@ -308,8 +315,9 @@ contract SpendLimiterTest is Test {
         vm.expectEmit(address(router));
         emit IRouter.SolverCallExecuted(address(router), calls[0].callData, 0);
         vm.prank(filler);
-        CallResult[] memory results =
-            spendLimiter.spend(treasury, address(token), amount, calls, filler, address(0), abi.encode(metadata));
+        CallResult[] memory results = spendLimiter.spend(
+            treasury, address(token), amount, calls, filler, address(0), abi.encode(metadata)
+        );
         assertEq(results.length, 1);
         assertTrue(results[0].success);
         assertEq(token.balanceOf(recipient), amount);
@@ -436,7 +444,9 @@ contract SpendLimiterTest is Test {
 
     function test_native_never_stays_in_the_spend_limiter() public {
         vm.startPrank(filler);
-        vm.expectRevert(abi.encodeWithSelector(IRouter.NativeTransferFailed.selector, address(spendLimiter), 1));
+        vm.expectRevert(
+            abi.encodeWithSelector(IRouter.NativeTransferFailed.selector, address(spendLimiter), 1)
+        );
         spendLimiter.spend{value: 1}(
             treasury, address(token), 0, new Call3Value[](0), address(spendLimiter), address(0), ""
         );
