@@ -15,7 +15,7 @@ contract DepositoryHandler is CommonBase, StdUtils {
     Depository public immutable depository;
     TestToken[2] public tokens;
     uint256 private immutable allocatorKey;
-    address private immutable vaultOwner;
+    address private immutable depositoryOwner;
 
     /// @dev Keyed by token, zero for native.
     mapping(address token => uint256) public deposited;
@@ -34,7 +34,7 @@ contract DepositoryHandler is CommonBase, StdUtils {
     constructor(Depository depository_, uint256 allocatorKey_, address owner_) {
         depository = depository_;
         allocatorKey = allocatorKey_;
-        vaultOwner = owner_;
+        depositoryOwner = owner_;
         tokens[0] = new TestToken();
         tokens[1] = new FeeToken();
     }
@@ -97,7 +97,7 @@ contract DepositoryHandler is CommonBase, StdUtils {
     function togglePause(uint8 dice) external {
         bool paused = depository.executionPaused();
         if (!paused && dice % 4 != 0) return;
-        vm.prank(vaultOwner);
+        vm.prank(depositoryOwner);
         if (paused) depository.unpauseExecution();
         else depository.pauseExecution();
     }

@@ -21,7 +21,7 @@ use self::recipient_code::RecipientCode;
 use crate::env::Screening;
 use crate::handle::ChainHandle;
 
-/// The worth of a ledger's USDC on the chain where app balances live.
+/// The price of the ledger's USDC, on the chain where app balances live.
 pub(crate) fn usdc_price(chain: &Chain, snapshot: Option<&Snapshot>) -> Option<Price> {
     let currency = ledger::currency(chain)?.address.evm()?;
     snapshot?.price(currency).ok()
@@ -36,24 +36,24 @@ pub struct PayContext {
     pub screening: Arc<Screening>,
     pub recipient_code: Arc<RecipientCode>,
     pub now: Timestamp,
-    /// Whether payments are made, or only noted as due for the worker.
+    /// True if payments are decided here; false if they are only noted as due for the worker.
     pub(crate) pays: bool,
-    /// Whether what would be paid is committed here, or looked at here and paid by the worker.
+    /// True if payments are committed here; false if they are checked here and made by the worker.
     pub(crate) sends: bool,
 }
 
 impl PayContext {
-    /// For units outside the worker's lease: what is to be paid is left to the worker.
+    /// For units outside the worker's lease: payments are left to the worker.
     pub fn for_the_worker(self) -> Self {
         Self { pays: false, ..self }
     }
 
-    /// The same, where whoever asks is to know at once whether it could be paid.
+    /// The same, for a caller that must know at once if the payment is possible.
     pub fn looking_only(self) -> Self {
         Self { sends: false, ..self }
     }
 
-    /// The worth of a ledger's USDC. Without a market, a dollar.
+    /// The price of the ledger's USDC; one dollar where the market has none.
     pub fn usdc_price(&self) -> Price {
         let mut chains = self.chains.values();
         chains.find_map(|(handle, snapshot)| usdc_price(&handle.chain, snapshot.as_deref())).unwrap_or(Price::DOLLAR)
@@ -64,8 +64,8 @@ impl PayContext {
         asked || quote.ask.options.force_refund
     }
 
-    /// Why nothing may be paid for an order, where that is so: on any of its chains there may be payments that this
-    /// database does not know of, and one of them may be the order's. Without a quote nobody can say on which.
+    /// The reason why nothing may be paid for an order, if there is one: a chain of the order may hold payments that this
+    /// database does not know of, and one of them may be the order's. Without a quote it may be any chain.
     pub fn refusing(&self, chain: ChainId, quote: Option<&Quote>) -> Option<Arc<String>> {
         let chains = quote.map(|quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
         let concerned = |chain: &ChainId| chains.is_none_or(|chains| chains.contains(chain));
@@ -73,7 +73,7 @@ impl PayContext {
         chains.find_map(|(_, (handle, _))| handle.refusing())
     }
 
-    /// Where app balances are kept.
+    /// The chain where app balances live.
     pub fn balances(&self) -> Option<&ChainHandle> {
         self.chains.values().map(|(handle, _)| handle.as_ref()).find(|handle| ledger::currency(&handle.chain).is_some())
     }
@@ -84,7 +84,7 @@ impl PayContext {
         time.map_or(self.now, Timestamp::from_secs)
     }
 
-    /// A currency's fresh price, with its decimals. None where the chain stands still or nothing prices it.
+    /// A currency's fresh price, with its decimals. None if the snapshot is stale or has no price for it.
     pub fn price_now(&self, chain: ChainId, currency: Address) -> Option<(Price, u8)> {
         let (handle, snapshot) = self.on(chain)?;
         let snapshot = snapshot.filter(|snapshot| snapshot.check_age().is_ok())?;

@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 pub struct Env {
     pub clock: fn() -> Timestamp,
     pub random: fn(&mut [u8]),
-    /// Called at every point where dying must be harmless.
+    /// Called at every crash point, where dying must be harmless.
     pub crash: fn(&'static str),
 }
 
@@ -18,6 +18,6 @@ pub struct Env {
 #[derive(Clone, Debug, Default)]
 pub struct Screening {
     pub blocked: BTreeSet<Address>,
-    /// Exchanges: nothing is refunded to them by itself, because they would not know whose it is.
+    /// Exchanges: they get no automatic refund, because they could not tell whose money it is.
     pub custodial: BTreeSet<Address>,
 }

@@ -1,4 +1,4 @@
-//! What can keep a unit of work from being done.
+//! Errors that keep a unit of work from being done.
 
 use alloy::primitives::B256;
 use domain::ids::ChainId;
@@ -43,7 +43,7 @@ pub enum SolverError {
 }
 
 impl SolverError {
-    /// The database or the nodes were out of reach: the same may work later.
+    /// True if a retry may succeed: the database or the nodes were out of reach, or the nodes disagreed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
@@ -61,7 +61,7 @@ impl SolverError {
     }
 }
 
-/// An error with everything that caused it, on one line.
+/// An error with its chain of sources, on one line.
 #[derive(Debug)]
 pub struct Chained<'a>(pub &'a dyn std::error::Error);
 

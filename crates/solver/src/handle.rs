@@ -26,7 +26,7 @@ use self::tx_hints::TxHints;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The block to begin at on a database that has never seen the chain; none means its head.
+    /// The first block to read with a database that is new to the chain; none means the head.
     pub start_block: Option<u64>,
     /// Blocks on top of another that make it final.
     pub finality: u64,
@@ -38,13 +38,13 @@ pub struct Settings {
     pub risk: Limits,
     /// The largest refund out of our own funds. A larger one goes out of the depository, where that is possible.
     pub most_refund: UsdMicros,
-    /// By currency, the most that the allocator pays out at a time. Empty where there is none.
+    /// The allocator's largest payout, by currency. Empty where no allocator runs.
     pub depository_caps: BTreeMap<Address, Amount>,
     /// Native currency each filler should have, where that is configured.
     pub gas_levels: Option<GasLevels>,
-    /// How long a deposit that a reorg took away may stay away before its request fails.
+    /// Time after which a request fails whose deposit was reorged away and has not come back.
     pub lost_after_millis: i64,
-    /// How long the head of a lane may stay unmined before it is offered more.
+    /// Time after which the unmined head of a lane is bumped.
     pub bump_after: Duration,
 }
 
@@ -61,15 +61,15 @@ pub struct ChainHandle {
     pub tx_hints: TxHints,
 }
 
-/// Contracts by which users' transactions enter a chain. Where nothing wraps the native currency, none does.
+/// Contracts by which users' transactions enter a chain. `wrapped` is zero where nothing wraps the native currency.
 pub fn entry(chain: &Chain) -> Entry {
     let wrapped = chain.dex.map_or(Address::ZERO, |dex| dex.wrapped);
     Entry { router: chain.router, approval_proxy: chain.approval_proxy, wrapped }
 }
 
 impl ChainHandle {
-    /// `sources` are wallets from which the operator fills the treasury up; with `treasury_lane` the treasury fills up the
-    /// fillers.
+    /// `sources` are the wallets from which the operator funds the treasury; with `treasury_lane` the treasury refills the
+    /// fillers' gas.
     pub fn new(
         chain: Chain,
         nodes: Nodes,
@@ -99,29 +99,30 @@ impl ChainHandle {
         self.lanes.fillers()
     }
 
-    /// Whether it is the treasury's own lane. The treasury is used by hand as well: a transaction of it that is not ours is
-    /// nobody's fault.
+    /// True for the treasury lane. People use the treasury by hand as well, so a transaction of it that is not ours is no
+    /// fault.
     pub fn is_treasury_lane(&self, who: Address) -> bool {
         who == self.treasury && !self.addresses().contains(&who)
     }
 
-    /// The wallets that the treasury fills up.
+    /// The wallets that the treasury refills.
     pub fn refilled_wallets(&self) -> impl Iterator<Item = Address> {
         let treasury = self.treasury;
         self.addresses().into_iter().filter(move |wallet| *wallet != treasury)
     }
 
-    /// Nothing is paid until the start-up checks have passed (again).
+    /// Refuses payments until the start-up checks have passed (again).
     pub fn begin(&self) {
         self.health.begin();
     }
 
-    /// Why no payment is made on this chain, where none is.
+    /// The reason why no payments are made on this chain, if there is one.
     pub fn refusing(&self) -> Option<Arc<String>> {
         self.health.refusing()
     }
 
-    /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.
+    /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or comes
+    /// back unexplained.
     pub fn cannot_receive(&self, who: Address) -> bool {
         let chain = &self.chain;
         let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
@@ -133,13 +134,13 @@ impl ChainHandle {
             || self.addresses().contains(&who)
     }
 
-    /// Whether so much of a currency can be refunded out of the depository.
+    /// True if an amount of a currency can be refunded out of the depository.
     pub fn depository_pays(&self, currency: Address, amount: Amount) -> bool {
         self.settings.depository_caps.get(&currency).is_some_and(|most| amount <= *most)
     }
 
     /// The most that one more payment can pay out: the snapshot's balance, less gas for a full window and payments already
-    /// on their way. Tokens that are routed are spent through the spend limiter.
+    /// on their way. Routed tokens are spent through the spend limiter.
     pub fn payable(&self, currency: Address, snapshot: &Snapshot, routed: bool) -> Amount {
         let reserve = self.chain.fill_gas.native_limit.saturating_mul(self.settings.window);
         let payable = snapshot.payable(currency, reserve);

@@ -9,11 +9,11 @@ use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::holds::{fast_fill, sponsorship};
 
-/// The rule of the event that an operator's refund is kept with. Its figures are for the operator's eyes.
+/// Rule name of an operator's refund in its event row. Its figures are for the operator only.
 pub const OPERATOR_REFUND: &str = "operator-refund";
 
-/// Applies an event to a request that the unit holds: state, event row, and holds that end with it. None where the event
-/// changes nothing. `figures` is what the rule looked at, for whoever asks why.
+/// Applies an event to a request that the unit has locked: state, event row, and holds that end with it. None if the event
+/// changes nothing. `figures` are the inputs of the rule, for the request's trace.
 pub(crate) fn transition(
     tx: &mut Tx<'_>,
     request: &mut Request,
@@ -41,7 +41,7 @@ pub(crate) fn transition(
     Ok(Some(next))
 }
 
-/// A line in the request's story; its state is what it was.
+/// Adds an event row to the request's trace; its state does not change.
 pub(crate) fn note(
     tx: &mut Tx<'_>,
     request: &Request,

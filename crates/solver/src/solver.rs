@@ -29,9 +29,9 @@ pub struct Solver {
     /// Replaced as a whole when the lists change.
     pub screening: Arc<ArcSwap<Screening>>,
     pub recipient_code: Arc<RecipientCode>,
-    /// Writes under the worker's lease, while this process has it. Payments are committed by it and by nothing else.
+    /// The store under the worker's lease, while this process holds it. Payments are committed under that lease only.
     pub leased: Arc<ArcSwapOption<Store>>,
-    /// Test deployments refund what asks for it.
+    /// Test deployments refund a deposit whose quote asks for it by its referrer.
     pub debug_refunds: bool,
     pub env: Env,
 }
@@ -67,26 +67,26 @@ impl Solver {
         self.chains.values().find(|handle| ledger::currency(&handle.chain).is_some()).map(|handle| &handle.nodes)
     }
 
-    /// The worth of a ledger's USDC. Without a market, a dollar.
+    /// The price of the ledger's USDC; one dollar where the market has none.
     pub fn usdc_price(&self) -> Price {
         let mut chains = self.chains.values();
         let price = chains.find_map(|handle| usdc_price(&handle.chain, self.market.latest(handle.id()).as_deref()));
         price.unwrap_or(Price::DOLLAR)
     }
 
-    /// The same, writing under a lease.
+    /// The same solver, writing under a lease.
     pub fn under(&self, lease: &Lease) -> Arc<Self> {
         Arc::new(Self { store: self.store.under(lease), ..self.clone() })
     }
 
-    /// The lease is lost, or about to be let go of: nothing is paid here any more.
+    /// Ends payments in this process: its lease is lost, or about to be released.
     pub fn stand_by(&self) {
         self.leased.store(None);
         self.chains.values().for_each(|handle| handle.lanes.close_inboxes());
     }
 
-    /// Runs a unit that may pay on behalf of a caller: under the worker's lease where this process has it. Where it has not,
-    /// or another has taken it meanwhile, what is to be paid is looked at here and left to the worker.
+    /// Runs a unit that may pay on behalf of a caller, under the worker's lease if this process holds it. If it does not,
+    /// or another process has taken the lease meanwhile, the payment is checked here and left to the worker.
     pub(crate) async fn decide<T, E>(
         &self,
         unit: impl Fn(&mut Tx<'_>, &PayContext) -> Result<T, E> + Send + Sync + 'static,
@@ -113,7 +113,7 @@ impl Solver {
         })
     }
 
-    /// Hands what a commit decided to the lanes. Nothing of a payment happens in a caller's future.
+    /// Hands committed payments to their lanes. No part of a payment runs in a caller's future.
     pub fn hand_over(&self, paid: Vec<PaymentRow>) {
         for payment in paid {
             if let Some(handle) = self.chains.get(&payment.payment.chain) {
@@ -123,7 +123,7 @@ impl Solver {
     }
 }
 
-/// Why a unit was not committed: the store refused it, or it refused itself.
+/// The cause of a unit that was not committed: the store's refusal, or the unit's own error.
 enum Failed<E> {
     Store(StoreError),
     Unit(E),

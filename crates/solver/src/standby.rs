@@ -1,5 +1,5 @@
-//! What a process that is not the worker knows of the chains: how far the worker is, where it makes no payments, and what
-//! it has promised already. It is read from the database, every moment.
+//! A standby process's view of the chains: the worker's position, the chains where it makes no payments, and the amounts
+//! already promised. It is read from the database twice a second.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::payments::lane::committed;
 use crate::solver::Solver;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How long after the worker's death its last word is good: as long as another may take to follow it.
+/// Time for which a dead worker's last report is good: as long as a successor may take.
 const GRACE_MILLIS: i64 = 30_000;
 
-/// Keeps the sites as the worker has them. Ends with whoever awaits it.
+/// Keeps the chain handles as the worker reports them. Runs until its future is dropped.
 pub async fn keep(solver: &Solver) {
     let mut trouble = false;
     loop {
@@ -25,7 +25,7 @@ pub async fn keep(solver: &Solver) {
             Ok(()) => trouble = false,
             Err(failure) => {
                 if !trouble {
-                    warn!(error = %Chained(&failure), "cannot see what the worker does");
+                    warn!(error = %Chained(&failure), "cannot read the worker's reports");
                 }
                 trouble = true;
             }
@@ -57,14 +57,14 @@ async fn look(solver: &Solver) -> Result<(), SolverError> {
         match judge(worker.as_ref(), state) {
             Word::Good(refusing) => handle.health.refuse(refusing),
             Word::None(why) => handle.health.refuse(Some(why.to_owned())),
-            // For what is promised, the word of the one before is good enough for a moment.
+            // For promises, the previous worker's report is good enough for a moment.
             Word::Awaited => {}
         }
     }
     Ok(())
 }
 
-/// Why nothing may be signed for on a chain, as the database has it now: only the word of the worker there is counts.
+/// The reason why nothing may be signed on a chain, as the database has it now: only the current worker's report counts.
 pub fn refusing(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<String>, SolverError> {
     let worker = leases::all(tx)?.into_iter().find(|lease| lease.kind == Kind::Worker);
     let state = chain_states::all(tx)?.into_iter().find(|state| state.chain == chain);
@@ -75,18 +75,18 @@ pub fn refusing(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<String>, Solve
     })
 }
 
-/// What the worker says of a chain.
+/// The worker's report on a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
-    /// Why it makes no payments there, or that it does.
+    /// The reason why the worker makes no payments there; None if it makes them.
     Good(Option<String>),
-    /// It has just begun and not looked yet.
+    /// The worker has just started, and not checked the chain yet.
     Awaited,
-    /// There is nobody to ask.
+    /// No worker is active.
     None(&'static str),
 }
 
-/// The word of a worker that is gone is no good: the database may have been restored from a backup since.
+/// The report of a dead worker does not count: the database may have been restored from a backup since.
 fn judge(worker: Option<&State>, state: Option<&ChainState>) -> Word {
     let Some(worker) = worker.filter(|worker| worker.held) else { return Word::None("no worker is active") };
     if worker.expired_millis.is_some_and(|millis| millis > GRACE_MILLIS) {
@@ -111,15 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_word_of_a_worker_that_lives_counts() {
+    fn only_the_report_of_a_live_worker_counts() {
         assert_eq!(judge(Some(&worker(3, true, None)), Some(&state(3, None))), Word::Good(None));
         assert_eq!(judge(Some(&worker(3, true, None)), Some(&state(3, Some("x")))), Word::Good(Some("x".to_owned())));
-        // It died a moment ago, and another will follow.
+        // The worker died a moment ago, and a successor will follow.
         assert_eq!(judge(Some(&worker(3, true, Some(5_000))), Some(&state(3, None))), Word::Good(None));
-        // Another has followed, and not looked yet.
+        // The successor has not checked the chain yet.
         assert_eq!(judge(Some(&worker(4, true, None)), Some(&state(3, None))), Word::Awaited);
         assert_eq!(judge(Some(&worker(4, true, None)), None), Word::Awaited);
-        // As in a backup: whoever held it is long dead, or had let go of it.
+        // As in a backup: the holder is long dead, or had released the lease.
         let long_dead = judge(Some(&worker(3, true, Some(i64::MAX))), Some(&state(3, None)));
         let let_go = judge(Some(&worker(3, false, None)), Some(&state(3, None)));
         for nobody in [long_dead, let_go, judge(None, None)] {

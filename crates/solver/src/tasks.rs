@@ -1,7 +1,7 @@
-//! What a process does depends on the leases it holds. Whoever has the worker's walks the chains and pays; whoever has
-//! the allocator's signs payouts; everybody else stands by, and takes over when the holder is heard of no more.
+//! The tasks of a process, by the leases it holds. The worker walks the chains and pays; the allocator signs payouts;
+//! every other process stands by, and takes over when the lease is released or its holder dies.
 //!
-//! That nothing is written after a lease is lost is not seen to here but by the store that the tasks are given.
+//! The store that the tasks are given refuses every write after its lease is lost; nothing here has to check for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,10 @@ use crate::allocator::Allocator;
 use crate::solver::Solver;
 use crate::{chain, integrators, operator, payments, quoting, standby};
 
-/// How long tasks may take to end: a call to a node is the longest they wait for. What they would still write by then is
-/// refused.
+/// Time for the tasks to end: their longest wait is a call to a node. Their later writes are refused.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Is the worker whenever that is possible. Meanwhile, goes by what the worker says.
+/// Runs the worker whenever its lease can be acquired. Until then, follows the state that the worker reports.
 pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationToken) {
     loop {
         let lease = tokio::select! {
@@ -33,7 +32,7 @@ pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationTok
     }
 }
 
-/// Is the allocator whenever that is possible.
+/// Runs the allocator whenever its lease can be acquired.
 pub async fn allocate(solver: Arc<Solver>, allocator: Arc<Allocator>, instance: Instance, stop: CancellationToken) {
     loop {
         let lease = tokio::select! {
@@ -73,11 +72,11 @@ async fn hold(
     }
     active.cancel();
     if tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.wait()).await.is_err() {
-        warn!("some tasks of the {} did not end in time; what they committed is not lost", kind.name());
+        warn!("some tasks of the {} did not end in time; their commits are safe", kind.name());
     }
     if !lost && let Err(failure) = instance.release(&solver.store, kind).await {
         let failure: &dyn std::error::Error = &failure;
-        warn!(error = failure, "the lease of the {} was not let go of; it expires by itself", kind.name());
+        warn!(error = failure, "the lease of the {} was not released; it expires by itself", kind.name());
     }
 }
 
@@ -89,7 +88,7 @@ fn held(kind: Kind, epoch: Option<i64>) {
 }
 
 /// Starts the tasks of every chain, as after a crash: nothing in memory is carried over. They end with the token;
-/// what is committed by then is sent after the next start.
+/// payments that are committed by then are sent after the next start.
 fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
     solver.leased.store(Some(Arc::new(solver.store.clone())));
     for handle in solver.chains.values() {

@@ -27,14 +27,14 @@ use crate::solver::Solver;
 const EVENTS_PER_COMMIT: usize = 16;
 /// Rows looked up for one block. The rest have their turn at the next.
 const MAX_ROWS_PER_BLOCK: i64 = 1_024;
-/// Payments that are tried even if no lane has room.
+/// Due rows that are tried even if no lane has room.
 const MAX_RETRIES_WITHOUT_ROOM: i64 = 64;
-/// Deposits looked at for sending back, on one block.
+/// Deposits considered for a return, per block.
 const MAX_RETURNS_PER_BLOCK: i64 = 64;
-/// Confirmed deposits taken up on one block at the most: many, so that dust does not hold up the rest.
+/// Deposits confirmed per block: many, so that dust does not hold up the rest.
 const MAX_CONFIRMED_PER_BLOCK: i64 = 4_096;
 
-/// Takes in a block. Doing it twice is harmless.
+/// Applies a block. Applying it twice is harmless.
 pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<(), SolverError> {
     let deposits = block.deposits.iter().cloned().map(BlockEvent::Deposit).collect();
     apply_all(solver, handle, block.head, deposits).await?;
@@ -84,7 +84,7 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
             }
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
             ripe.extend(deposits::lost(tx, chain, lost_before, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Lost));
-            // Last: what nobody waits for must not take the place of what somebody does.
+            // Returns come last: nobody waits for them, and they must not displace events that somebody waits for.
             ripe.extend(
                 deposits::to_return(tx, chain, MAX_RETURNS_PER_BLOCK)?
                     .into_iter()
@@ -101,8 +101,8 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
     Ok(())
 }
 
-/// Takes in deposits that the walk was not shown. They are in a block that is final by now, and what follows from them
-/// follows at the next block, as for every other.
+/// Applies deposits that the walk was not shown. Their block is final by now, and their further events follow at the next
+/// block, as for every other deposit.
 pub async fn apply_late(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -112,7 +112,7 @@ pub async fn apply_late(
     apply_all(solver, handle, head, deposits.into_iter().map(BlockEvent::Deposit).collect()).await
 }
 
-/// The same for what reached the treasury.
+/// The same for treasury transfers.
 pub async fn apply_late_treasury_transfers(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -122,14 +122,14 @@ pub async fn apply_late_treasury_transfers(
     apply_all(solver, handle, head, treasury_transfers.into_iter().map(BlockEvent::TreasuryTransfer).collect()).await
 }
 
-/// Tries what is due without waiting for the next block.
+/// Tries the due rows without waiting for the next block.
 pub async fn retry_due(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head) -> Result<(), SolverError> {
     let (chain, window) = (handle.id(), handle.settings.window);
     let due = solver.store.read(move |tx| payable(tx, chain, window)).await?;
     apply_all(solver, handle, head, due.into_iter().map(BlockEvent::Due).collect()).await
 }
 
-/// What is due and may find a lane. Where all are full only a few are tried, in turn: something else may have come of them.
+/// Due rows that may find a lane. If all lanes are full only a few rows are tried, in turn: some may end without a payment.
 fn payable(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<Vec<Due>, SolverError> {
     let room = i64::try_from(lanes::room(tx, chain, window)?).unwrap_or(MAX_ROWS_PER_BLOCK);
     Ok(dues::on(tx, chain, room.saturating_add(MAX_RETRIES_WITHOUT_ROOM).min(MAX_ROWS_PER_BLOCK))?)
@@ -149,7 +149,7 @@ async fn apply_all(
         for event in chunk {
             match commit(solver, handle, head, vec![event.clone()]).await {
                 Ok(()) => {}
-                // The database is away, which says nothing about the occasion: the chain waits for it.
+                // The database is out of reach, which says nothing about the event: the chain waits for it.
                 Err(failure) if failure.is_transient() => return Err(failure),
                 Err(failure) => set_aside(solver, handle, head, event, &failure).await?,
             }
@@ -177,7 +177,7 @@ async fn commit(
     Ok(())
 }
 
-/// Keeps what cannot be processed where a person will find it.
+/// Sets aside an event that cannot be processed, where a person will find it.
 async fn set_aside(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -185,7 +185,7 @@ async fn set_aside(
     event: &BlockEvent,
     failure: &SolverError,
 ) -> Result<(), SolverError> {
-    error!(chain.id = %handle.id(), block = head.number, ?event, error = %Chained(failure), "set aside what cannot be processed");
+    error!(chain.id = %handle.id(), block = head.number, ?event, error = %Chained(failure), "set aside an event that cannot be processed");
     counter!("causeway_set_aside_total", "chain" => handle.id().to_string()).increment(1);
     let BlockEvent::Deposit(seen) = event else { return Ok(()) };
     let (handle, seen, now) = (handle.clone(), seen.clone(), solver.now());

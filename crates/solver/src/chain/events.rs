@@ -30,16 +30,16 @@ pub(super) enum BlockEvent {
     Return(DepositId),
     PaymentFinal(PaymentId),
     Due(Due),
-    /// The deposit of a request has stayed away.
+    /// A request's deposit was reorged away and has not come back.
     Lost(RequestId),
-    /// The order was paid out, and its deposit has stayed away.
+    /// An order was paid out, and its deposit is still missing.
     Loss(OrderId),
-    /// Something reached the treasury.
+    /// A transfer reached the treasury.
     TreasuryTransfer(SeenTreasuryTransfer),
     TreasuryTransferFinal(TreasuryTransferId),
 }
 
-/// Rows are read again inside the unit: something may have happened to them since they were looked up.
+/// Applies an event. Its rows are read again inside the unit: they may have changed since they were looked up.
 pub(super) fn apply(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
@@ -63,7 +63,7 @@ pub(super) fn apply(
         }
         BlockEvent::DepositFinal(id) => {
             let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
-            // Whoever makes the fill final meanwhile waits, and sees that the deposit is.
+            // A unit that makes the fill final meanwhile waits for this lock, and then sees the final deposit.
             if let Some(order) = stored.deposit.order_id {
                 requests::lock_order(tx, order)?;
             }
@@ -93,7 +93,7 @@ pub(super) fn apply(
         BlockEvent::TreasuryTransferFinal(id) => funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
-            // Filled ahead of its deposit, it has another reason to wait.
+            // A fast-filled request has another reason to wait for its deposit.
             Some(request) if fast_fills::of_order(tx, request.order_id)?.is_some() => Ok(Vec::new()),
             Some(mut request) if deposits::of_order(tx, request.order_id)?.is_none() => {
                 advance(tx, &mut request, Event::DepositLost, &(), context)

@@ -1,6 +1,6 @@
-//! Walking a chain: block by block from the cursor, whatever happened in between.
+//! The walk along a chain, block by block from the cursor, however far that is behind.
 //!
-//! The cursor is never ahead of what is stored: it moves in a later commit, and reading a block again is harmless.
+//! The cursor is never ahead of the stored events: it moves in a later commit, and reading a block again is harmless.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,14 +20,14 @@ use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
-/// How deep a fork is looked for: one that reaches deeper stops the chain.
+/// Depth to which a fork is searched for: a deeper one stops the chain.
 pub const KEPT_BLOCKS: u64 = 512;
 /// Block hashes fetched when a chain is new to the database, so that a reorg right after the start finds its fork.
 const KEPT_AT_START: u64 = 64;
-/// How soon a block is asked for again that a node announced and could not serve.
+/// Delay before another read of a block that a node announced and could not serve.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Follows a chain until told to stop. An error is waited out: the cursor stands where it stood.
+/// Follows a chain until told to stop. After an error it waits and retries from the same cursor.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     let chain = handle.id();
     let mut heads = handle.nodes.heads();
@@ -39,12 +39,12 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
             Err(deep @ SolverError::DeepFork { .. }) => {
                 error!(chain.id = %chain, "{deep}");
                 if let Err(failure) = refuse(&solver, &handle, Some(deep.to_string())).await {
-                    warn!(chain.id = %chain, error = %Chained(&failure), "other processes do not know yet");
+                    warn!(chain.id = %chain, error = %Chained(&failure), "the stop of chain {chain} could not be stored for other processes");
                 }
                 return;
             }
             Err(failure) => {
-                warn!(chain.id = %chain, error = %Chained(&failure), "cannot go on along chain {chain}, trying again");
+                warn!(chain.id = %chain, error = %Chained(&failure), "cannot follow chain {chain}, trying again");
                 counter!("causeway_follow_errors_total", "chain" => chain.to_string()).increment(1);
             }
         }
@@ -65,7 +65,7 @@ async fn walk(
     stop: &CancellationToken,
 ) -> Result<(), SolverError> {
     if !start_checks(solver, handle).await? {
-        // Walking on would carry the cursor past what `recover` has to read.
+        // The walk would carry the cursor past the blocks that `recover` has to read.
         stop.cancelled().await;
         return Ok(());
     }
@@ -90,7 +90,7 @@ async fn walk(
                 if changed.is_err() {
                     return Ok(());
                 }
-                // Another process has committed something for us. Where blocks are waiting, the next of them will do.
+                // Another process has committed work for us. If blocks are waiting, the next of them takes it up.
                 if let Some(head) = head.filter(|head| head.hash == at.hash) {
                     retry_due(solver, handle, head).await?;
                     handle.health.taken.send_replace(at.number);
@@ -100,7 +100,7 @@ async fn walk(
     }
 }
 
-/// Says why no payments are made here, or that they are, to this process and to all others.
+/// Publishes the reason why no payments are made here, or None if they are, to this process and all others.
 async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> Result<(), SolverError> {
     if why.is_some() {
         handle.health.refuse(why.clone());
@@ -111,14 +111,14 @@ async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> R
     Ok(())
 }
 
-/// For a gauge.
+/// A number of blocks, for a gauge.
 #[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
 pub fn lag(blocks: u64) -> f64 {
     blocks as f64
 }
 
-/// A database that knows fewer nonces than the chain is a backup of another time: paying from it could pay twice.
-/// Payments that wait in a node's pool count as well. Says whether the chain may be walked.
+/// The start-up checks; true if the chain may be walked. A database that knows fewer nonces than the chain is an old
+/// backup: paying from it could pay twice. Payments in a node's mempool count as well.
 pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool, SolverError> {
     let chain = handle.id();
     for wallet in handle.addresses() {
@@ -135,7 +135,7 @@ pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool,
         }
     }
     if handle.settings.depository_caps.is_empty() {
-        // Nobody signs here any more: what was left to the depository waits for our own funds again.
+        // No allocator signs here any more: dues that were left to the depository wait for our own funds again.
         solver.store.write(move |tx| dues::take_back(tx, chain)).await?;
     }
     refuse(solver, handle, None).await?;
@@ -149,7 +149,8 @@ pub fn older_than_chain(chain: u64, wallet: Address, ours: u64, used: u64) -> St
     )
 }
 
-/// Where to go on from: the cursor, or on a new database the configured block, or the head. None when told to stop.
+/// The block to continue from: the cursor or, with a new database, the configured block or the head. None when told to
+/// stop.
 async fn begin(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -198,29 +199,29 @@ async fn catch_up(
     if head.number <= at.number {
         if !forks::is_known(solver, handle, head).await? {
             match forks::undo(solver, handle, *at).await {
-                // Somebody's word against what others still have: no reason to leave it.
+                // Other nodes still have our blocks: no reason to undo them.
                 Err(SolverError::Disputed { .. }) => {}
                 fork => *at = fork?,
             }
         }
         return Ok(());
     }
-    // Whether the head is of another chain than the one we and other nodes are on.
+    // True if the head is on another fork than the one that we and other nodes are on.
     let mut disputed = false;
     while at.number < head.number && !stop.is_cancelled() {
         let next = if disputed {
             handle.nodes.block_on(at.hash, at.number + 1, &handle.watch).await?
         } else if head.number == at.number + 1 && head.parent_hash == at.hash {
-            // The hot path: the head follows on what we have, so it is read by its own hash at once.
+            // The hot path: the head is the child of our last block, so it is read by its own hash at once.
             handle.nodes.block_by_hash(head.hash, &handle.watch).await?
         } else {
             handle.nodes.block_by_number(at.number + 1, &handle.watch).await?
         };
-        // Announced, and not there yet.
+        // The block was announced, and cannot be read yet.
         let Some(block) = next else { return Ok(()) };
         if block.head.parent_hash != at.hash {
             let fork = match forks::undo(solver, handle, *at).await {
-                // We go on with the nodes that are on our side.
+                // The walk goes on with the nodes that are on our fork.
                 Err(SolverError::Disputed { .. }) => {
                     disputed = true;
                     continue;
@@ -230,7 +231,7 @@ async fn catch_up(
             let moving = fork.number == at.number;
             *at = fork;
             if moving {
-                // Nodes disagree about the next block; one of them will come round.
+                // Nodes disagree about the next block; one of them will switch.
                 return Ok(());
             }
             continue;
@@ -253,7 +254,7 @@ async fn apply(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -
     Ok(())
 }
 
-/// The last final block is always among them: what it says of the time is needed.
+/// Number of blocks kept. The last final block is always among them: its time is needed.
 fn blocks_kept(handle: &ChainHandle) -> u64 {
     KEPT_BLOCKS.max(handle.settings.finality.saturating_add(1))
 }

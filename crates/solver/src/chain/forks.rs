@@ -1,4 +1,4 @@
-//! When the chain changes its mind: walk back to the fork, undo, and let the walk go forward again.
+//! Reorgs: find the fork, undo the blocks above it, and let the walk go forward again.
 
 use std::sync::Arc;
 
@@ -20,8 +20,7 @@ use crate::solver::Solver;
 /// Rows undone in one unit.
 const ROWS_PER_COMMIT: i64 = 64;
 
-/// Whether a head at or below the cursor is one we have taken in, or lies so far back that only a lagging node can
-/// mean it.
+/// True if a head at or below the cursor was taken in before, or is so old that only a lagging node can announce it.
 pub async fn is_known(solver: &Solver, handle: &ChainHandle, head: Head) -> Result<bool, SolverError> {
     let recent = recent(solver, handle).await?;
     let oldest = recent.last().map_or(0, |block| block.number);
@@ -34,8 +33,8 @@ async fn recent(solver: &Solver, handle: &ChainHandle) -> Result<Vec<Cursor>, So
     Ok(solver.store.read(move |tx| blocks::recent(tx, chain, kept)).await?)
 }
 
-/// Goes back to the last block we share with the chain. A chain that takes back what it called final is stopped; a node
-/// alone cannot make it look so.
+/// Goes back to the last block we share with the chain. A chain that takes back final blocks is stopped; one node
+/// alone cannot cause that.
 pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -> Result<Cursor, SolverError> {
     let chain = handle.id();
     let recent = recent(solver, handle).await?;
@@ -55,7 +54,7 @@ pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -
     let depth = at.number.saturating_sub(fork.number);
     warn!(chain.id = %chain, fork = fork.number, depth, "chain {chain} was reorganised, {depth} blocks are undone");
     counter!("causeway_reorgs_total", "chain" => chain.to_string()).increment(1);
-    // The cursor goes back first: should we die here, the next start undoes what stands above it.
+    // The cursor goes back first: after a crash here, the next start undoes the rows above it.
     solver.store.write(move |tx| blocks::rewind(tx, chain, fork)).await?;
     undo_above(solver, handle, fork.number).await?;
     solver.crash("reorg.undone");
@@ -63,11 +62,11 @@ pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -
     Ok(fork)
 }
 
-/// What it means that no block down to what counts as final is the chain's any more: if one node still has ours, or does
-/// not say, it means that the nodes disagree.
+/// The error for a fork at or below the last final block: if one node still has our blocks, or does not answer, the nodes
+/// disagree; else the fork is deep.
 async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError {
     let (chain, finality) = (handle.id(), handle.settings.finality);
-    // The deepest that could be undone, or the deepest we know: a node that lags has it as well.
+    // The deepest block that could be undone, or the deepest we know: a lagging node has it as well.
     let ours = recent.iter().take_while(|block| block.number >= last).last();
     let Some(ours) = ours else { return SolverError::DeepFork { chain, finality } };
     let said = handle.nodes.header_from_each(ours.number).await;
@@ -75,19 +74,19 @@ async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError
     if said.iter().all(|answer| answer.as_ref().is_ok_and(given_up)) {
         return SolverError::DeepFork { chain, finality };
     }
-    warn!(chain.id = %chain, block = ours.number, "a node shows another chain than ours, and not all of them do");
+    warn!(chain.id = %chain, block = ours.number, "a node is on another fork than ours, but not all nodes are");
     counter!("causeway_disputes_total", "chain" => chain.to_string()).increment(1);
     SolverError::Disputed { chain }
 }
 
-/// Takes back everything that was stored of blocks above this one.
+/// Undoes everything that was stored from blocks above this one.
 pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u64) -> Result<(), SolverError> {
     let chain = handle.id();
     loop {
         let context = solver.context();
         let undone = solver.store.write(move |tx| undo_batch(tx, chain, fork, &context)).await;
         let (paid, more) = undone.map_err(|error| match error {
-            // What was final cannot be undone.
+            // Final rows cannot be undone.
             SolverError::Deposit(_) | SolverError::Payment(_) => {
                 SolverError::DeepFork { chain, finality: handle.settings.finality }
             }
@@ -100,7 +99,7 @@ pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u
     }
 }
 
-/// Undoes some of it. Says whether there is more; doing it twice is harmless.
+/// Undoes one batch of rows. True if there are more; undoing twice is harmless.
 fn undo_batch(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -119,7 +118,7 @@ fn undo_batch(
         paid.extend(crate::orders::deposits::vanish(tx, stored, context)?);
     }
     for stored in &unmined {
-        // The same bytes go out again; the request does not go back.
+        // The same bytes are sent again; the request keeps its state.
         requests::lock(tx, stored.payment.request)?;
         let state = payment::step(stored.state, payment::Event::Unmined)?;
         payments::set_state(tx, stored.id, state, context.now)?;

@@ -27,11 +27,11 @@ use crate::orders::{excess, losses, refunds};
 use crate::payments::mined::{is_attempt, is_cancel, mined_in, sent_record};
 use crate::payments::{Outcome, Reason, keep, pay};
 
-/// How long a fill may wait for funds before the deposit goes back.
+/// Time that a fill may wait for funds before its deposit goes back.
 const WAIT_FOR_FUNDS_MILLIS: i64 = 120_000;
 
-/// A transaction of one of our wallets is in a block: ours, or somebody else holds the key.
-pub(super) fn mined(
+/// Applies a mined transaction of one of our wallets. If it is not a payment of ours, somebody else holds the key.
+pub(crate) fn mined(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
     head: Head,
@@ -41,11 +41,11 @@ pub(super) fn mined(
     let chain = handle.id();
     let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? else {
         if handle.is_treasury_lane(sent.from) {
-            // Ours go behind what is sent by hand.
+            // Our nonces follow those of transactions sent by hand.
             lanes::raise_nonce(tx, chain, sent.from, sent.nonce.saturating_add(1))?;
             return Ok(Vec::new());
         }
-        // Below the next nonce it is one that `recover` has accounted for.
+        // A transaction below the next nonce is one that `recover` has accounted for.
         let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == sent.from);
         if lane.is_some_and(|lane| sent.nonce >= lane.next_nonce) {
             foreign(tx, handle, sent)?;
@@ -61,8 +61,8 @@ pub(super) fn mined(
     // payment that arrived short is for a person to look at, never a reason to pay again.
     let (currency, owed) = owed(&stored, request.as_ref());
     let arrived = sent.paid(currency, stored.payment.recipient, handle.chain.router);
-    // Only a bare transfer of a token can succeed without paying: everything else we send reverts unless all of it
-    // happened. What left no trace was paid all the same, and must not be paid again.
+    // Only a bare transfer of a token can succeed without paying: every other payment reverts unless all of it happened.
+    // Such a payment was made even if it left no trace, and must not be made again.
     let bare = stored.payment.target == stored.payment.currency;
     let cancelled = is_cancel(&stored, sent);
     let paid = ours && !cancelled && sent.success && (!bare || !arrived.is_zero());
@@ -87,7 +87,7 @@ pub(super) fn mined(
     let event = match stored.payment.purpose() {
         Purpose::Fill => Event::FillMined,
         Purpose::Refund => Event::RefundMined,
-        // Of a deposit that has become a request of its own.
+        // The return of a deposit that is a child request.
         Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
         Purpose::Return | Purpose::Claim | Purpose::Refill | Purpose::Payout => return Ok(Vec::new()),
         Purpose::Excess => {
@@ -104,7 +104,8 @@ pub(super) fn mined(
     Ok(paid)
 }
 
-/// What a payment must bring its recipient: what it spends or, where that is traded on the way, what it is traded for.
+/// The currency and amount that a payment must bring its recipient: those it spends or, with a swap on the way, the
+/// swap's minimum output.
 fn owed(stored: &PaymentRow, request: Option<&Request>) -> (Address, Amount) {
     let payment = &stored.payment;
     let traded = request.filter(|_| payment.purpose() == Purpose::Fill).map(|request| &request.quote);
@@ -125,8 +126,8 @@ fn foreign(tx: &mut Tx<'_>, handle: &ChainHandle, sent: &SentTx) -> Result<(), S
     Ok(())
 }
 
-/// The block of a payment is final: it stands, or it is void by proof and its order is free.
-pub(super) fn finalise(
+/// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free.
+pub(crate) fn finalise(
     tx: &mut Tx<'_>,
     stored: &PaymentRow,
     context: &PayContext,
@@ -152,9 +153,9 @@ pub(super) fn finalise(
         Purpose::Fill => Event::FillVoid { reason: reverts::reason(tx, stored, request.as_ref())? },
         Purpose::Refund => Event::RefundVoid,
         Purpose::Claim => return claims::ended(tx, stored, state, context),
-        // The allocator finds out by itself, from the depository's nonces.
+        // The allocator learns of it by itself, from the depository's nonces.
         Purpose::Payout => return Ok(Vec::new()),
-        // Whoever asked asks again.
+        // The operator asks again.
         Purpose::Refill => return Ok(Vec::new()),
         Purpose::Return => {
             refunds::return_again(tx, &stored.payment)?;
@@ -174,16 +175,16 @@ pub(super) fn finalise(
     Ok(paid)
 }
 
-/// Whether the fill was made ahead of a deposit that is still to come. A recipient that was paid once is owed it again
-/// whatever became of the deposit.
+/// True if the fill was made ahead of a deposit that is still to come. False once the request was a success: a recipient
+/// that was paid once is owed it again, whatever became of the deposit.
 fn was_ahead(tx: &mut Tx<'_>, request: Option<&Request>) -> Result<bool, SolverError> {
     let Some(request) = request.filter(|request| request.state != RequestState::Success) else { return Ok(false) };
     let empty = deposits::of_order(tx, request.order_id)?.is_none();
     Ok(empty && fast_fills::of_order(tx, request.order_id)?.is_some())
 }
 
-/// Tries again what could not be paid, or gives up on it where the order's time or our funds have run out.
-pub(super) fn retry(
+/// Tries a due row again, or gives it up if the order's time or our funds have run out.
+pub(crate) fn retry(
     tx: &mut Tx<'_>,
     head: Head,
     due: &Due,

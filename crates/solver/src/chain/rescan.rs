@@ -1,8 +1,8 @@
-//! The rescan: what the walk read block by block, from one node each, is read again once it is final, by range and
+//! The rescan: blocks that the walk read one by one, each from one node, are read again once they are final, by range and
 //! from every node.
 //!
 //! A deposit that a node did not show the first time is found here and taken in like every other, once two nodes show it
-//! where there are two. That should never happen, so it is counted. What one node alone shows is looked at again for a
+//! where there are two. That should never happen, so it is counted. A deposit that only one node shows is rescanned for a
 //! while, and then left to a person.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,17 +24,17 @@ use crate::handle::ChainHandle;
 use crate::orders::deposits::counts;
 use crate::solver::Solver;
 
-/// Blocks looked at together.
+/// Blocks rescanned together.
 const BLOCKS_PER_RANGE: u64 = 500;
-/// Rounds for which a block is looked at again because a node alone shows something in it. A round is about four blocks,
-/// so that the look keeps up with the chain even if that happens in every block: four times as many are within a range.
+/// Rounds for which a doubtful block is rescanned. A round takes about four blocks, so these rounds stay within a range,
+/// and the rescan keeps up with the chain even if every block is doubtful.
 const MAX_DOUBTFUL_ROUNDS: u32 = 64;
 
-/// Blocks in which a node alone shows something, and for how many rounds it has.
+/// Doubtful blocks, with a deposit that only one node shows, and the number of rounds for which each has been.
 #[derive(Debug, Default)]
 struct Doubts(BTreeMap<u64, u32>);
 
-/// What is to become of a block with something doubtful in it.
+/// The decision on a doubtful block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     LookAgain { first_time: bool },
@@ -51,8 +51,7 @@ impl Doubts {
         }
     }
 
-    /// The last block behind which there is nothing to look at again, of a range that was looked at. What stands at or
-    /// before it is forgotten.
+    /// The last block of a rescanned range up to which nothing has to be rescanned again. Doubts up to it are forgotten.
     fn settled(&mut self, open: &BTreeSet<u64>, end: u64) -> u64 {
         let settled = open.first().map_or(end, |first| end.min(first.saturating_sub(1)));
         self.0.retain(|block, _| *block > settled);
@@ -60,10 +59,10 @@ impl Doubts {
     }
 }
 
-/// Looks at a chain again until told to stop. An error is waited out: the position stands where it stood.
+/// Rescans a chain until told to stop. After an error it waits and retries from the same position.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     let chain = handle.id();
-    // In no hurry, and seldom enough for nodes that count requests.
+    // The rescan is in no hurry, and must be rare enough for nodes that count requests.
     let pause = (handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
     counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).absolute(0);
     counter!("causeway_deposits_doubtful_total", "chain" => chain.to_string()).absolute(0);
@@ -74,7 +73,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        // Far behind, one range follows the other.
+        // Far behind, ranges follow each other without a pause.
         while !stop.is_cancelled() {
             match look(&solver, &handle, &mut doubts).await {
                 Ok(more) => {
@@ -85,9 +84,9 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
                 }
                 Err(failure) => {
                     let text = Chained(&failure).to_string();
-                    // The same trouble every few seconds is one line.
+                    // An error that repeats every few seconds is logged once.
                     if text != trouble {
-                        warn!(chain.id = %chain, error = %text, "chain {chain} cannot be looked at a second time for now");
+                        warn!(chain.id = %chain, error = %text, "chain {chain} cannot be rescanned for now");
                         trouble = text;
                     }
                     break;
@@ -97,7 +96,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
     }
 }
 
-/// Looks at the next range of final blocks. Says whether there is more to look at now.
+/// Rescans the next range of final blocks. True if there is more to rescan now.
 async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doubts) -> Result<bool, SolverError> {
     let chain = handle.id();
     let read =
@@ -106,7 +105,7 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
     let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(handle.settings.finality)) else {
         return Ok(false);
     };
-    // A new database says where the walk began; an older one has walked without a rescan so far.
+    // A new database stores where the walk began; with an older one the chain was walked without a rescan so far.
     let looked = looked.unwrap_or(last.saturating_sub(1));
     let behind = last.saturating_sub(looked);
     gauge!("causeway_rescan_lag_blocks", "chain" => chain.to_string()).set(lag(behind));
@@ -128,7 +127,7 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
                 open.insert(number);
                 if first_time {
                     counter!("causeway_deposits_doubtful_total", "chain" => chain.to_string()).increment(1);
-                    warn!(chain.id = %chain, block = number, "only one node shows a deposit in block {number}: looking again");
+                    warn!(chain.id = %chain, block = number, "only one node shows a deposit in block {number}: rescanning it");
                 }
             }
             Verdict::GiveUp { first_time: false } => {}
@@ -144,14 +143,14 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
     Ok(settled == end && end < last)
 }
 
-/// Whether everything that is shown in a block was taken in.
+/// Result of a block's rescan: clear if all events shown in it were taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scan {
     Clear,
     Doubtful,
 }
 
-/// Takes in what is not known of one block.
+/// Takes in the unknown events of one block.
 async fn look_at(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -183,7 +182,7 @@ async fn look_at(
     let block = handle.nodes.rescan_block(hash, &handle.watch).await?;
     let RescannedBlock { head, deposits, treasury_transfers } =
         block.ok_or(SolverError::InvariantViolated("a block with deposits is not known to any node"))?;
-    // Noting again what is known changes nothing.
+    // Known transfers among them change nothing.
     apply_late_treasury_transfers(solver, handle, head, treasury_transfers.agreed).await?;
     let missed = unknown(solver, handle, deposits.agreed).await?;
     if !missed.is_empty() {
@@ -206,7 +205,7 @@ async fn look_at(
     Ok(if doubtful { Scan::Doubtful } else { Scan::Clear })
 }
 
-/// Those that count and are not in the database, or were taken out of it by a reorg.
+/// Deposits that count and are not in the database, or that a reorg took away there.
 async fn unknown(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_look_stays_before_a_doubt_for_so_many_rounds_and_then_moves_on() {
+    fn the_rescan_stops_at_a_doubtful_block_for_some_rounds_and_then_moves_on() {
         let mut doubts = Doubts::default();
         for round in 1..=MAX_DOUBTFUL_ROUNDS {
             assert_eq!(doubts.note(10), Verdict::LookAgain { first_time: round == 1 });
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubt_in_every_block_does_not_leave_the_look_behind() {
+    fn the_rescan_keeps_up_if_every_block_is_doubtful() {
         let (mut doubts, mut looked, mut last) = (Doubts::default(), 0, 0);
         for _ in 0..10 * MAX_DOUBTFUL_ROUNDS {
             last += 4;

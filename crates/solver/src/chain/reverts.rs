@@ -1,7 +1,8 @@
-//! Finds out why transactions failed, for whoever asks: off the way from deposit to fill, a few at a time.
+//! Reasons why transactions failed, for requests and their traces: read off the path from deposit to fill, a few at a
+//! time.
 //!
-//! Nothing waits for it. A fill that is proven void goes back to its user with the reason that is known by then; one that
-//! becomes known later is written beside it.
+//! Nothing waits for a reason. The deposit of a void fill goes back to its user with the reason that is known by then; a
+//! reason that becomes known later is written beside it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(5);
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     loop {
         if let Err(failure) = round(&solver, &handle).await {
-            debug!(chain.id = %handle.id(), error = %Chained(&failure), "why transactions failed is not known yet");
+            debug!(chain.id = %handle.id(), error = %Chained(&failure), "reasons of failed transactions cannot be read yet");
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -56,18 +57,18 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), So
         let revert = match handle.nodes.why_failed(&replayed).await {
             Ok(revert) => revert,
             Err(error) => {
-                debug!(chain.id = %chain, tx = %record.tx, %error, "a failed transaction cannot be done again now");
+                debug!(chain.id = %chain, tx = %record.tx, %error, "a failed transaction cannot be replayed now");
                 None
             }
         };
         let (of, now) = (handle.clone(), solver.now());
         let unit = move |tx: &mut Tx<'_>| {
             let Some(revert) = &revert else { return Ok(records::not_explained(tx, failed.id)?) };
-            // Held first, as everywhere: the request's end may be decided at this moment.
+            // The request is locked first, as everywhere: its end may be decided at this moment.
             let request = requests::lock(tx, failed.record.request)?;
             let reason = match (failed.payment, &request) {
                 (Some((purpose, _)), Some(request)) => revert.reason(deed(&failed, purpose, &request.quote, &of)),
-                // What users do alone fails by one name, whatever it said.
+                // Same-chain transactions fail with one reason, whatever the revert says.
                 (None, _) | (_, None) => FailReason::TransactionReverted,
             };
             let failure = Failure { reason, details: revert.to_string() };
@@ -83,7 +84,7 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), So
     Ok(())
 }
 
-/// What a transaction of ours was to do.
+/// The action that a failed transaction of ours was to do.
 fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHandle) -> Deed {
     let bare = match failed.record.target.is_some_and(|target| handle.chain.token(target).is_some()) {
         true => Deed::TokenTransfer,
@@ -102,7 +103,7 @@ fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHan
     }
 }
 
-/// Adds what was found out to the request's story and, where its end was decided without it, to its end.
+/// Adds a reason to the request's trace and, if the request has ended without it, to its fail reason.
 fn tell(
     tx: &mut Tx<'_>,
     request: &Request,
@@ -130,7 +131,7 @@ fn tell(
     Ok(())
 }
 
-/// Why a fill that is void failed, as far as is known; the request is told at once.
+/// The reason why a void fill failed, as far as it is known; the request gets its details at once.
 pub fn reason(tx: &mut Tx<'_>, stored: &PaymentRow, request: Option<&Request>) -> Result<FailReason, SolverError> {
     let payment = &stored.payment;
     let Some(failure) = records::last_failure(tx, payment.request, payment.chain)? else {

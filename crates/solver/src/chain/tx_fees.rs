@@ -1,4 +1,4 @@
-//! Reads what users' transactions cost them, for listings: off the way from deposit to fill, a few at a time.
+//! Fees of users' transactions, for listings: read off the path from deposit to fill, a few at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
 async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
     let chain = handle.id();
     for hash in solver.store.read(move |tx| records::without_fee(tx, chain, MAX_RECEIPTS_PER_ROUND)).await? {
-        // One that a reorg removed has none; it is asked for again, and listed without.
+        // A transaction that a reorg removed has no receipt; it is asked for again, and listed without a fee.
         let Some(receipt) = handle.nodes.receipt(hash).await? else { continue };
         let fee = Amount::new(receipt.fee());
         solver.store.write(move |tx| records::set_fee(tx, chain, hash, fee)).await?;

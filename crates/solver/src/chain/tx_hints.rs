@@ -1,7 +1,7 @@
-//! Transactions that clients say they have sent: looked up beside everything else, a few at a time.
+//! Tx hints: transactions that clients say they have sent, looked up off the hot path, a few at a time.
 //!
-//! A hint and no more. Money is taken in by the walk along the chain alone, whether or not anybody announces it; what is
-//! announced is written into the story of the request it names, and the walk is told to look for new blocks now.
+//! A hint decides nothing. Only the walk along the chain takes in money, with or without a hint; the hint is written into
+//! the trace of the request it names, and the walk is told to look for new blocks now.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::handle::ChainHandle;
 use crate::handle::tx_hints::ROUND_INTERVAL;
 use crate::solver::Solver;
 
-/// Rule under which a hint is told in a request's trace.
+/// Rule name of a hint in a request's trace.
 const RULE: &str = "announced";
 
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
@@ -29,7 +29,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
                 Ok(true) => {}
                 Ok(false) => handle.tx_hints.again(hint),
                 Err(failure) => {
-                    debug!(chain.id = %handle.id(), tx = %hint.tx, error = %Chained(&failure), "cannot look up what was announced");
+                    debug!(chain.id = %handle.id(), tx = %hint.tx, error = %Chained(&failure), "cannot look up a tx hint");
                     handle.tx_hints.again(hint);
                 }
             }
@@ -42,7 +42,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
     }
 }
 
-/// Says whether the transaction is known to a node.
+/// Looks a transaction up. True if a node knows it.
 async fn look_up(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, hash: B256) -> Result<bool, SolverError> {
     let Some(heard) = handle.nodes.heard(hash).await? else { return Ok(false) };
     let mined = heard.block_hash.is_some();
@@ -72,15 +72,15 @@ async fn look_up(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, hash: B256) ->
     Ok(true)
 }
 
-/// What a transaction may name: each has to be looked up.
+/// An id that a transaction may carry; it has to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Request(RequestId),
     Order(OrderId),
 }
 
-/// A deposit has the order as its last word, whether it calls the depository or only carries the id; what enters by our
-/// other contracts names the request.
+/// Ids in a transaction. A deposit carries the order id as the last 32 bytes of its calldata, in a call of the depository
+/// or appended to a transfer; transactions through our other contracts carry the request id.
 fn names(handle: &ChainHandle, heard: &HeardTx) -> Vec<Name> {
     let Some(to) = heard.to else { return Vec::new() };
     let named = handle.watch.entry.and_then(|entry| entry.request_in(to, &heard.input)).map(Name::Request);

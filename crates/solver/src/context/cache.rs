@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
-/// Answers that are kept. Beyond it all are forgotten and read again.
+/// Answers kept. At this number all are dropped and read again.
 const MAX_ANSWERS: usize = 100_000;
-/// Reads under way at a time; one more is not begun.
+/// Concurrent reads; one more is not started.
 const MAX_CONCURRENT_READS: usize = 32;
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Recipients that are contracts: native currency reaches them through the router.
 //!
-//! Code is read in the background when somebody is quoted. An unknown recipient counts as a wallet: if that is wrong the
-//! fill reverts and the deposit goes back.
+//! A recipient's code is read in the background when it is quoted. An unknown recipient counts as a wallet: if that is
+//! wrong, the fill reverts and the deposit goes back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tracing::debug;
 use super::cache::Cache;
 use crate::handle::ChainHandle;
 
-/// How long an answer is believed: code rarely comes and hardly ever goes.
+/// Age at which code is read again: it rarely appears at an address, and hardly ever disappears.
 const STANDS: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug, Default)]
@@ -25,12 +25,12 @@ pub struct RecipientCode {
 }
 
 impl RecipientCode {
-    /// Whether an address is a contract, as far as is known.
+    /// True if an address is known to be a contract.
     pub fn is_contract(&self, chain: ChainId, who: Address) -> bool {
         self.known(chain, who).unwrap_or(false)
     }
 
-    /// Whether an address is a contract. None where this process has not read it.
+    /// True if an address is a contract. None if this process has not read its code.
     pub fn known(&self, chain: ChainId, who: Address) -> Option<bool> {
         self.contracts.get(&(chain, who)).map(|(is_contract, _)| is_contract)
     }

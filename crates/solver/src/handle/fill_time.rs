@@ -1,15 +1,15 @@
-//! How long it takes from deciding a fill to a node having it, as it was of late.
+//! The time from the decision on a fill until a node has it, as a moving average.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Each new figure counts for an eighth.
+/// Each new sample counts for an eighth.
 const AVERAGE_OVER: u64 = 8;
-/// One that was sent long after it was decided (the process was away) says nothing about the next.
+/// A fill sent long after it was decided (the process was down) says nothing about the next.
 const MAX_SAMPLE_MILLIS: u64 = 60_000;
 
 #[derive(Debug, Default)]
 pub struct FillTime {
-    /// In millionths of a second, so that small figures are not lost in rounding. Zero before the first.
+    /// Microseconds, so that small samples are not lost in rounding. Zero before the first.
     micros: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_what_fills_take() {
+    fn the_average_follows_the_fills_and_skips_outliers() {
         let time = FillTime::default();
         assert_eq!(time.millis(), 0);
         time.took(40);

@@ -1,4 +1,4 @@
-//! A chain's health: the block it was walked to, why it takes no payments, and the funds already promised on it.
+//! A chain's health: the block it was walked to, the reason why no payments are made, and the funds already promised.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ const UNCHECKED: &str = "the start-up checks have not finished";
 pub struct Health {
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
-    /// Rung when a transaction of ours has failed: somebody may want to know why.
+    /// Notified when a transaction of ours has failed, so that its cause is read soon.
     pub failed: Notify,
     pub fill_time: FillTime,
     refusing: ArcSwapOption<String>,
-    /// By currency: amounts on their way out or due, which may not be promised again.
+    /// Amounts on their way out or due, by currency; they may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
-    /// Wallets with payments that the last block taken in does not hold. Not known before there is one.
+    /// Wallets with unmined payments as of the last block taken in. None before the first.
     unmined: ArcSwapOption<BTreeSet<Address>>,
 }
 
@@ -40,13 +40,13 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Nothing is paid until the start-up checks have passed (again).
+    /// Refuses payments until the start-up checks have passed (again).
     pub fn begin(&self) {
         self.refuse(Some(UNCHECKED.to_owned()));
         self.unmined.store(None);
     }
 
-    /// Why no payment is made on this chain, where none is.
+    /// The reason why no payments are made on this chain, if there is one.
     pub fn refusing(&self) -> Option<Arc<String>> {
         self.refusing.load_full()
     }
@@ -64,12 +64,12 @@ impl Health {
         self.committed.store(Arc::new(amounts));
     }
 
-    /// Wallets whose payments are to be looked after.
+    /// Sets the wallets whose lanes have unmined payments to look after.
     pub fn set_unmined(&self, wallets: BTreeSet<Address>) {
         self.unmined.store(Some(Arc::new(wallets)));
     }
 
-    /// Whether a wallet may have payments that are not in a block.
+    /// True if a wallet may have unmined payments.
     pub fn has_unmined(&self, wallet: Address) -> bool {
         self.unmined.load().as_ref().is_none_or(|wallets| wallets.contains(&wallet))
     }

@@ -8,10 +8,10 @@ use evm::LocalSigner;
 use store::payments::PaymentRow;
 use tokio::sync::mpsc;
 
-/// How many payments may wait for a lane's attention. One more is found in the database.
+/// Payments that fit into a lane's inbox. Any more are found in the database.
 const INBOX_CAPACITY: usize = 256;
 
-/// A wallet that pays on a chain. The key is only there where this process signs with it.
+/// A wallet that pays on a chain. The key is present only if this process signs with it.
 #[derive(Clone, Debug)]
 pub struct Payer {
     pub address: Address,
@@ -36,7 +36,8 @@ impl From<&Payer> for Wallet {
 #[derive(Debug)]
 pub struct Lanes {
     pub wallets: Vec<Wallet>,
-    /// The treasury's own lane, where its key is here and it is no filler itself: it fills the others up and pays nobody else.
+    /// The treasury lane, if its key is here and the treasury is no filler itself: it refills the fillers and pays nobody
+    /// else.
     treasury: Option<Wallet>,
 }
 
@@ -62,12 +63,12 @@ impl Lanes {
         self.all().nth(lane)
     }
 
-    /// Whether this process can sign for a wallet.
+    /// True if this process can sign for a wallet.
     pub fn has_key_of(&self, who: Address) -> bool {
         self.all().any(|wallet| wallet.address == who && wallet.key.is_some())
     }
 
-    /// Makes the lanes' inboxes anew, one per wallet and the treasury's last: payments in the old ones are found in the
+    /// Replaces the lanes' inboxes, one per wallet and the treasury's last: payments in the old ones are found in the
     /// database.
     pub fn open_inboxes(&self) -> Vec<mpsc::Receiver<PaymentRow>> {
         let open = |wallet: &Wallet| {
@@ -78,17 +79,17 @@ impl Lanes {
         self.all().map(open).collect()
     }
 
-    /// No lane task of this process runs any more.
+    /// Closes the inboxes: no lane task of this process runs any more.
     pub fn close_inboxes(&self) {
         self.all().for_each(|wallet| wallet.inbox.store(None));
     }
 
-    /// Whether this process is the one that sends.
+    /// True if this process is the one that sends.
     pub fn send_here(&self) -> bool {
         self.wallets.iter().any(|wallet| wallet.inbox.load().is_some())
     }
 
-    /// Hands a committed payment to its lane. One that does not fit is found in the database at the next block.
+    /// Hands a committed payment to its lane. If the inbox is full, the lane finds it in the database at the next block.
     pub fn hand_over(&self, payment: PaymentRow) {
         let wallet = self.all().find(|wallet| wallet.address == payment.payment.wallet);
         if let Some(inbox) = wallet.and_then(|wallet| wallet.inbox.load_full()) {

@@ -8,13 +8,13 @@ use alloy::primitives::B256;
 use metrics::counter;
 use tokio::sync::Notify;
 
-/// Hints of one chain that wait to be looked up. One more is not noted.
+/// Pending hints of one chain. One more is dropped.
 const MAX_HINTS: usize = 1_024;
-/// Hashes remembered, so that saying it twice costs nothing. Beyond it all are forgotten.
+/// Hashes remembered, so that a repeated hint costs nothing. At this number all are forgotten.
 const REMEMBERED: usize = 8_192;
 /// Transactions looked up in one round.
 const HINTS_PER_ROUND: usize = 16;
-/// How often a transaction is asked for that no node knows yet, and how long apart.
+/// Lookups of a transaction that no node knows yet, and the time between them.
 const TRIES: u8 = 5;
 pub(crate) const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ pub(crate) struct Hint {
 }
 
 impl TxHints {
-    /// Takes note and returns at once. Says whether it will be looked up.
+    /// Queues a hint without waiting. True if it will be looked up.
     pub fn note(&self, tx: B256) -> bool {
         let mut waiting = self.waiting();
         if waiting.queue.len() >= MAX_HINTS {

@@ -1,4 +1,4 @@
-//! A fast fill's hold: an integrator's balance stands for a deposit until that is there.
+//! A fast fill's hold: an integrator's balance stands for a deposit until the deposit is there.
 //!
 //! A fast fill touches a request at five moments, all of them in [`touch`]. The order's input is an empty slot from the
 //! fill on (`orders/losses.rs`): the deposit that takes it ends the hold, and if none has by the order's deadline the hold
@@ -26,7 +26,7 @@ use crate::error::SolverError;
 pub enum Moment<'a> {
     /// The fill is paid.
     Paid { terms: &'a OrderTerms },
-    /// Nothing was and nothing will be paid ahead.
+    /// Nothing was paid ahead of the deposit, and nothing will be.
     GivenUp,
     /// A deposit has taken the order's slot; `filled` where the fill is mined already.
     Landed { deposit: &'a DepositRow, filled: bool },
@@ -36,7 +36,7 @@ pub enum Moment<'a> {
     Lost,
 }
 
-/// Does to an order's fast fill what a moment asks for. `false` where there is none, or nothing stood for it any more.
+/// Updates an order's fast fill at a moment. `false` if there is none, or if its hold has ended before a loss.
 pub fn touch(tx: &mut Tx<'_>, order: OrderId, moment: Moment<'_>, context: &PayContext) -> Result<bool, SolverError> {
     let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(false) };
     match moment {
@@ -44,7 +44,7 @@ pub fn touch(tx: &mut Tx<'_>, order: OrderId, moment: Moment<'_>, context: &PayC
         Moment::GivenUp => give_up(tx, &fast, context)?,
         Moment::Landed { deposit, filled } => land(tx, &fast, deposit, filled, context)?,
         Moment::Filled => {
-            // Where the deposit came before it, the difference is known now.
+            // If the deposit came before the fill was mined, the difference is known now.
             if let Some(deposit) = deposits::of_order(tx, order)? {
                 book_difference(tx, &fast, &deposit, context)?;
             }
@@ -54,7 +54,7 @@ pub fn touch(tx: &mut Tx<'_>, order: OrderId, moment: Moment<'_>, context: &PayC
     Ok(true)
 }
 
-/// Ahead of its deposit, the order is short of the amount that was counted on.
+/// Opens a loss for the amount that was counted on, unless the deposit is there already.
 fn expect_deposit(
     tx: &mut Tx<'_>,
     fast: &FastFill,
@@ -76,7 +76,7 @@ fn expect_deposit(
     Ok(losses::open(tx, &loss, context.now)?)
 }
 
-/// The balance is free again.
+/// Voids the hold: the balance is free again.
 fn give_up(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(), SolverError> {
     if let Some(open) = ledger::open_hold_of(tx, HoldKind::FastFill, fast.request.0)? {
         ledger::void_hold(tx, open.hold.id, context.now)?;
@@ -85,7 +85,7 @@ fn give_up(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(),
     Ok(())
 }
 
-/// The hold ends. If nothing was paid yet, the deposit pays for the order like any other.
+/// Ends the hold. If nothing was paid yet, the deposit pays for the order like any other.
 fn land(
     tx: &mut Tx<'_>,
     fast: &FastFill,
@@ -104,7 +104,7 @@ fn land(
             let cause = Cause::FastFillReturn { hold: fast.hold() };
             ledger::post(tx, &Entry::new(cause, fast.wallet, fast.held, Some(fast.request))?, context.now)?
         }
-        // An earlier deposit had ended it, and a reorg took that one away.
+        // An earlier deposit had ended the hold, and a reorg took that deposit away.
         HoldState::Voided => false,
     };
     if ends_here && filled {
@@ -113,7 +113,7 @@ fn land(
     Ok(())
 }
 
-/// The hold is spent. `false` means that none stood for the deposit.
+/// Spends the hold. `false` if none was open.
 fn lose(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<bool, SolverError> {
     let open = ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state == HoldState::Open);
     if !open {
@@ -125,14 +125,14 @@ fn lose(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<bool, 
     Ok(true)
 }
 
-/// Whether an order was filled ahead of its deposit, which is still to come.
+/// True if an order was filled ahead of its deposit, which is still to come.
 pub fn is_ahead(tx: &mut Tx<'_>, request: &Request) -> Result<bool, SolverError> {
     Ok(fast_fills::of_order(tx, request.order_id)?.is_some()
         && settlements::outcome(tx, request.order_id)?.is_some()
         && deposits::of_order(tx, request.order_id)?.is_none())
 }
 
-/// Whether the integrator has paid for the deposit in its stead.
+/// True if the integrator's hold was spent in place of the deposit.
 pub fn was_lost(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, SolverError> {
     let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(false) };
     Ok(ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state == HoldState::Posted))
@@ -143,8 +143,8 @@ pub fn dollars(usdc: UsdcMicros) -> UsdMicros {
     UsdMicros(usdc.0)
 }
 
-/// Why a deposit would not pay for an order that it names, seen from one that was filled ahead of it: only where it is
-/// another chain's or another currency's. Its size is measured by what was counted on.
+/// True if an unrecognized deposit still belongs to an order that was filled ahead of it: only another chain or another
+/// currency excludes it. Its amount is measured by the amount that was counted on.
 pub const fn is_of_the_order(reason: FailReason) -> bool {
     matches!(reason, FailReason::DepositedAmountTooLowToFill)
 }
@@ -168,9 +168,9 @@ fn book_difference(
     Ok(())
 }
 
-/// At the worth of when the fill was asked for or of now, whichever is the worse for the integrator: whoever chooses when
-/// to deposit, and how much, would else sell us a currency at a price that has passed. Where nobody knows today's, no more
-/// is credited than stood for the deposit.
+/// The difference at the price when the fill was asked for or at today's, whichever is worse for the integrator: otherwise
+/// a depositor, who chooses the time and the amount, could sell us a currency at an outdated price. If today's price is
+/// unknown, no more is credited than was held.
 fn difference(fast: &FastFill, deposited: Amount, now: Option<(Price, u8)>) -> Result<UsdcMicros, OutOfRange> {
     let held = Amount::new(U256::from(fast.held.0.unsigned_abs()));
     let micros = |amount: Amount| i64::try_from(amount.units()).map_err(|_| OutOfRange);
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_is_worth_what_is_worse_for_the_integrator() {
+    fn a_difference_has_the_price_that_is_worse_for_the_integrator() {
         let amount = |units: u64| Amount::new(U256::from(units));
         // Three units are worth a thousandth of a dollar.
         let fast = FastFill {
@@ -214,18 +214,18 @@ mod tests {
             (2_999, -334),
             (2_700, -100_000),
             (6_000, 1_000_000),
-            // As long as nobody knows the price, the hold bounds what is credited.
+            // Without a price, the hold bounds the credit.
             (30_000_000, 1_000_000),
         ] {
             assert_eq!(difference(&fast, amount(deposited), None), Ok(UsdcMicros(micros)), "{deposited}");
         }
         let at = |tenths: u128| Some((Price::new(tenths, 1).unwrap(), 3));
         for (deposited, price, micros) in [
-            // The market fell: what is too much is worth today's price, what is missing that of then.
+            // The market fell: a surplus has today's price, a shortage the old one.
             (6_000, 1, 300_000),
             (30_000_000, 1, 2_999_700_000),
             (2_700, 1, -100_000),
-            // It rose: the other way about.
+            // The market rose: the other way round.
             (6_000, 10, 1_000_000),
             (2_700, 10, -300_000),
         ] {

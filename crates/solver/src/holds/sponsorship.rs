@@ -1,5 +1,5 @@
-//! What integrators pay for their users and earn by them, around a fill: set aside when the deposit is accepted, fixed in
-//! the commit that decides the fill, booked when fill and deposit are final, given back when there is none.
+//! Sponsored fees and app fees of a fill: reserved when the deposit is accepted, fixed in the commit that decides the
+//! fill, booked when fill and deposit are final, released when there is no fill.
 
 use alloy::primitives::Address;
 use domain::deposit;
@@ -23,10 +23,10 @@ use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::holds::fast_fill;
 
-/// What became of asking a fill's sponsor.
+/// Result of a reservation with a fill's sponsor.
 #[derive(Debug)]
 pub enum Asked {
-    /// It is set aside; this is what the fill comes to.
+    /// The reservation is made, for this outcome of the fill.
     Reserved(Option<Box<Outcome>>),
     TooLow,
     /// The market has moved further from the fixed rate than an integrator may stand for.
@@ -35,8 +35,8 @@ pub enum Asked {
     Unknown,
 }
 
-/// The deposit is accepted: what the quote said is set aside, whatever the fill still waits for. `false` means that the
-/// sponsor does not have it.
+/// Reserves the quoted fees when the deposit is accepted, even if the fill has to wait. `false` if the sponsor does not
+/// cover them.
 pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, context: &PayContext) -> Result<bool, SolverError> {
     if !is_live(quote)? || is_reserved(tx, due)? {
         return Ok(true);
@@ -48,7 +48,7 @@ pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, context: &PayCo
     set_aside(tx, due, outcome.as_ref(), context)
 }
 
-/// What paying so much would come to at the quote's own prices and gas.
+/// The outcome of a fill of this amount at the quote's own prices and gas.
 fn quoted(
     tx: &mut Tx<'_>,
     quote: &Quote,
@@ -65,8 +65,8 @@ fn quoted(
     Ok(Outcome::of(quote, deposited, amount, &costs, currencies)?)
 }
 
-/// A fill that this database did not decide was found on the chain. What it came to there is lost with the database that
-/// did; it is taken to be what was quoted, and set aside whether or not the sponsor has it: the user was paid.
+/// Reserves the fees of a fill that was found on the chain and that this database did not decide. Its outcome is lost with
+/// the database that did; the quoted one is taken, and reserved even if the sponsor cannot cover it: the user was paid.
 pub fn found(
     tx: &mut Tx<'_>,
     quote: &Quote,
@@ -89,13 +89,13 @@ pub fn found(
     Ok(())
 }
 
-/// Whether something is set aside for the order.
+/// True if the order has a reservation.
 pub fn is_reserved(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
     Ok(ledger::open_hold_of(tx, HoldKind::Sponsorship, due.order().0)?.is_some())
 }
 
-/// Whether the key that asked for the quote is still good and still speaks for the sponsor: a key that leaked is revoked,
-/// and what was quoted under it must not cost its owner any more.
+/// True if the API key of the quote is not revoked and still belongs to the sponsor: a leaked key is revoked, and its
+/// quotes must not cost its owner any more.
 fn is_still_theirs(tx: &mut Tx<'_>, quote: &Quote) -> Result<bool, SolverError> {
     let Some(id) = quote.ask.key else { return Ok(false) };
     let wallet = quote.ask.options.sponsor.as_ref().map(|sponsor| sponsor.wallet);
@@ -106,15 +106,15 @@ fn is_still_theirs(tx: &mut Tx<'_>, quote: &Quote) -> Result<bool, SolverError> 
 /// Costs of a fill as it is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct FillCost {
-    /// Paid out.
+    /// The amount paid out.
     pub amount: Amount,
-    /// The market's output for a fixed-rate fill. None where prices are not known, or the rate is not fixed.
+    /// The market's output for a fixed-rate fill. None if prices are not known, or the rate is not fixed.
     pub market: Option<Amount>,
     /// Gas, in the destination's native currency.
     pub gas: Amount,
 }
 
-/// The fill is decided: its outcome at today's costs is set aside in place of the quoted one.
+/// Reserves the outcome of a decided fill at today's costs, in place of the quoted one.
 pub fn reserve(
     tx: &mut Tx<'_>,
     quote: &Quote,
@@ -133,7 +133,7 @@ pub fn reserve(
             return Ok(Asked::TooFar);
         }
     }
-    // A price that is not known now is the quoted one, which is ten minutes old at the most.
+    // The quoted price, which is ten minutes old at most, replaces one that is not known now.
     let prices = &quote.figures.prices;
     let here = context.on(terms.deposit.chain).and_then(|(_, snapshot)| snapshot);
     let price = |snapshot: Option<&Snapshot>, of: Option<Address>, quoted: Price| {
@@ -160,7 +160,7 @@ fn currencies<'a>(quote: &Quote, context: &'a PayContext) -> Option<Currencies<'
     Some(Currencies { deposit, payout })
 }
 
-/// What was paid in for the order or, where that is still to come, what was quoted.
+/// The amount deposited for the order or, if the deposit is still to come, the quoted one.
 fn deposited(tx: &mut Tx<'_>, quote: &Quote, order: OrderId) -> Result<Amount, SolverError> {
     let tied = deposits::of_order(tx, order)?.filter(|stored| stored.state != deposit::State::Gone);
     Ok(tied.map_or(quote.figures.deposit, |stored| stored.deposit.amount))
@@ -170,7 +170,7 @@ fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, context: &Pa
     let Some((wallet, amount)) = outcome.and_then(Outcome::reservation) else { return Ok(true) };
     let (kind, subject) = (HoldKind::Sponsorship, due.order().0);
     if let Some(open) = ledger::open_hold_of(tx, kind, subject)? {
-        // Upwards only: a fill that waits would else leave an entry at every block.
+        // The hold only grows: otherwise a waiting fill would leave an entry at every block.
         return Ok(amount <= open.hold.amount || ledger::change_hold(tx, open.hold.id, amount, context.now)?);
     }
     let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
@@ -181,7 +181,7 @@ fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, context: &Pa
     }
 }
 
-/// There will be no fill: what was set aside for it is free again.
+/// Voids the reservation: there will be no fill.
 pub fn release(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     if is_live(&request.quote)?
         && let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, request.order_id.0)?
@@ -191,8 +191,8 @@ pub fn release(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Resu
     Ok(())
 }
 
-/// The fill of an order has become final, or what pays for it has: once both are, what the fill came to is booked. Until
-/// here a reorg may take either away and bring it back, and nothing has to be undone.
+/// Books a fill's outcome once the fill and its deposit, or the fast fill's hold in place of the deposit, are final. Until
+/// then a reorg may take either away and bring it back, and nothing has to be undone.
 pub fn settle(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     let Some(fill) = payments::live(tx, &Subject::Fill(order))? else { return Ok(()) };
     let paid = payments::find(tx, fill)?.filter(|paid| paid.state == PaymentState::Final);
@@ -201,8 +201,8 @@ pub fn settle(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(
     if deposited || fast_fill::was_lost(tx, order)? { book(tx, &paid, context) } else { Ok(()) }
 }
 
-/// The deposit was taken back and stays away: nobody pays us, so nobody earns, and the sponsor is not charged for what was
-/// our loss.
+/// Voids the reservation of an order whose deposit was reorged away for good: nobody pays us, so nobody earns, and the
+/// sponsor is not charged for our loss.
 pub fn forgo(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     if let Some(open) = ledger::open_hold_of(tx, HoldKind::Sponsorship, order.0)? {
         ledger::void_hold(tx, open.hold.id, context.now)?;
@@ -214,7 +214,7 @@ fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), 
     let (payment, request) = (paid.id.0, paid.payment.request);
     let hold = ledger::open_hold_of(tx, HoldKind::Sponsorship, paid.payment.order().0)?;
     let Some(outcome) = outcomes::find(tx, paid.id)? else {
-        // A fill that was found on the chain where its currencies are no longer served: nobody knows what it came to.
+        // The fill was found on the chain, and its currencies are no longer served: its outcome is unknown.
         if let Some(hold) = hold {
             warn!(request.id = %request, "a sponsored fill was imported, and its sponsor is not charged");
             ledger::void_hold(tx, hold.hold.id, context.now)?;
@@ -224,7 +224,7 @@ fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), 
     let mut app = outcome.app_entries(payment, request)?;
     app.sort_by_key(Entry::wallet);
     let sponsor = outcome.sponsor_entries(payment, request)?;
-    // Accounts are taken in the order of their addresses.
+    // Accounts are locked in the order of their addresses.
     let after = app.partition_point(|entry| outcome.reservation().is_none_or(|(wallet, _)| entry.wallet() <= wallet));
     for entry in &app[..after] {
         ledger::post(tx, entry, context.now)?;
@@ -245,7 +245,7 @@ fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), 
     Ok(())
 }
 
-/// What a sponsor can spend on a new transfer, in dollars. Less than nothing where it owes too much.
+/// The amount that a sponsor can spend on a new transfer, in dollars. Negative if it owes too much.
 pub fn spendable(account: &domain::ledger::Account, usdc: Price) -> domain::money::UsdMicros {
     let refused = domain::money::UsdMicros(-1);
     if !account.covers(HoldKind::Sponsorship, UsdcMicros::ZERO) {

@@ -13,8 +13,8 @@ use crate::error::SolverError;
 use crate::lifecycle::transition;
 use crate::payments::{Outcome, keep, pay};
 
-/// Applies an event to a request that the unit holds, with all that follows: state, event row and payments.
-/// `figures` is what the rule looked at, for whoever asks why.
+/// Applies an event to a request that the unit has locked, with all that follows: state, event row and payments.
+/// `figures` are the inputs of the rule, for the request's trace.
 pub fn advance(
     tx: &mut Tx<'_>,
     request: &mut Request,
@@ -28,7 +28,7 @@ pub fn advance(
     while let Some(event) = next_event.take() {
         let Some(due) = transition(tx, request, event, figures, context)?.and_then(|next| next.due) else { break };
         let Some(due) = resolve(tx, request, due, context)? else {
-            // Nothing was paid and the deposit is gone: as if it had never been.
+            // Nothing was paid and the deposit is gone: as if it had never come.
             next_event = Some(Event::DepositGone { fill_decided: false });
             continue;
         };
@@ -47,7 +47,7 @@ pub fn advance(
     Ok(paid)
 }
 
-/// Spells out what is owed, to whom and where. None is owed where there is no deposit to return.
+/// The due row of a decision: chain, currency, recipient and amount. None if there is no deposit to refund.
 fn resolve(
     tx: &mut Tx<'_>,
     request: &Request,

@@ -1,5 +1,5 @@
-//! Deposits that name an order and do not pay for it: a second one, dust, another currency, another chain. Each becomes
-//! a request of its own under the one it names, with its own end, and the other's life goes on without it.
+//! Child requests: deposits that name an order and do not pay for it, such as a second one, dust, another currency or
+//! another chain. A child has its own end, and its parent goes on without it.
 
 use alloy::primitives::keccak256;
 use domain::fail::{FailReason, RefundFailReason};
@@ -13,13 +13,13 @@ use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::orders::advance::advance;
 
-/// The same deposit is always the same child.
+/// The id of a deposit's child: the same deposit is always the same child.
 pub fn id(stored: &DepositRow) -> RequestId {
     let key = stored.deposit.key();
     RequestId(keccak256([b"child".as_slice(), key.as_slice()].concat()))
 }
 
-/// Opens the child of a deposit that was refused. It is on its way back from the beginning.
+/// Opens the child of a refused deposit. It is refunding from the start.
 pub fn open(
     tx: &mut Tx<'_>,
     parent: &Request,
@@ -39,7 +39,7 @@ pub fn open(
     Ok(())
 }
 
-/// What became of a deposit's return, for its child, if it has one.
+/// Applies the result of a deposit's return to its child, if it has one.
 pub fn meet(tx: &mut Tx<'_>, stored: &DepositRow, event: Event, context: &PayContext) -> Result<(), SolverError> {
     if let Some(mut child) = requests::lock(tx, id(stored))?
         && child.state == State::Refunding
@@ -49,7 +49,7 @@ pub fn meet(tx: &mut Tx<'_>, stored: &DepositRow, event: Event, context: &PayCon
     Ok(())
 }
 
-/// Nothing goes back: there is too little of it, or nobody to take it.
+/// Ends a child without a return: the amount is too low, or nobody can receive it.
 pub fn cannot_return(
     tx: &mut Tx<'_>,
     stored: &DepositRow,
@@ -61,7 +61,7 @@ pub fn cannot_return(
     meet(tx, stored, Event::RefundImpossible { reason }, context)
 }
 
-/// A reorg took the deposit away. Should it land again, the child is opened again.
+/// Closes the child of a deposit that a reorg took away. If the deposit lands again, the child is opened again.
 pub fn vanish(tx: &mut Tx<'_>, stored: &DepositRow, context: &PayContext) -> Result<(), SolverError> {
     requests::close_child(tx, id(stored), FailReason::DepositReorged, context.now)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Taking in deposits: what a block shows becomes a row, and where it pays for an order, a payment in the same commit.
+//! Deposits: each deposit in a block becomes a row and, if it pays for an order, a payment in the same commit.
 
 use alloy::primitives::B256;
 use domain::deposit::{self, Facts, State, Verdict};
@@ -47,7 +47,7 @@ pub fn apply(
             if known.deposit.block_hash == deposit.block_hash && known.state != State::Gone {
                 return Ok(Vec::new());
             }
-            // In another block its transaction may have done something else: the old sight is undone first.
+            // In another block its transaction may have done something else: the old deposit is undone first.
             if known.state != State::Gone {
                 vanish(tx, &known, context)?;
                 request = match request {
@@ -73,14 +73,14 @@ pub fn apply(
     confirm(tx, &stored, request.as_mut(), context)
 }
 
-/// Anyone can make a token that claims transfers to us. What is no currency of ours is noted only where our own contract
-/// saw it, and a transfer of nothing is not a deposit.
+/// True for a deposit that is noted. Anyone can make a token that claims transfers to us: an unlisted token counts only if
+/// our own contract saw the deposit, and a transfer of zero is not a deposit.
 pub(crate) fn counts(handle: &ChainHandle, seen: &SeenDeposit) -> bool {
     let listed = handle.chain.token(seen.currency).is_some();
     !seen.amount.is_zero() && (listed || matches!(seen.id, Id::Event(_)))
 }
 
-/// The transaction as listings show it. What it cost its sender is read later, off this way.
+/// The transaction as listings show it. A fee that is not known yet is read later, off this path.
 fn record(handle: &ChainHandle, head: Head, seen: &SeenDeposit, request: RequestId) -> Record {
     Record {
         request,
@@ -101,7 +101,7 @@ fn record(handle: &ChainHandle, head: Head, seen: &SeenDeposit, request: Request
     }
 }
 
-/// Enough blocks stand on a deposit: it counts from here on.
+/// Confirms a deposit that has its confirmations: it counts from here on.
 pub fn confirm(
     tx: &mut Tx<'_>,
     stored: &DepositRow,
@@ -110,7 +110,7 @@ pub fn confirm(
 ) -> Result<Vec<PaymentRow>, SolverError> {
     let deposit = &stored.deposit;
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
-    // Held, not returned: what to do with it is for a person to decide.
+    // A blocked deposit is kept, not returned: a person decides what to do with it.
     if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| context.screening.blocked.contains(who)) {
         return refuse(tx, stored, None, FailReason::BlockedWallet, context);
     }
@@ -125,7 +125,7 @@ pub fn confirm(
     };
     let ahead = fast_fill::is_ahead(tx, request)?;
     let event = match deposit::judge(&request.quote, &facts)? {
-        // Filled already: whether this takes the slot is decided below, and it is never refunded.
+        // The order is filled already: the deposit is never refunded, and takes the slot or not, as decided below.
         Verdict::Fill { .. } | Verdict::Refund { .. } if ahead => {
             Event::DepositAccepted { output: request.quote.figures.paid }
         }
@@ -133,7 +133,7 @@ pub fn confirm(
             Event::DepositAccepted { output: request.quote.figures.paid }
         }
         Verdict::Unrecognized { reason } => return refuse(tx, stored, Some(request), reason, context),
-        // A command, where such commands are taken: for trying out what a refund looks like.
+        // The quote demands a refund, to try out what a refund looks like.
         Verdict::Fill { .. } if context.forces_refund(&request.quote) => {
             Event::DepositRefused { reason: FailReason::ManualAdminRefund }
         }
@@ -161,12 +161,12 @@ pub fn confirm(
     advance(tx, request, event, &Figures::of(deposit), context)
 }
 
-/// Why what was promised for a while is not made good any more.
+/// The reason why a quote that has expired is not filled any more.
 fn ended(quote: &Quote, context: &PayContext) -> Option<FailReason> {
     deposit::fill_too_late(quote, context.chain_time(quote.terms.as_ref()?.payout.chain))
 }
 
-/// A deposit that pays for no order is sent back once it is final; one that names an order is a request of its own.
+/// Refuses a deposit that pays for no order: it is returned once it is final. If it names an order, it is a child request.
 fn refuse(
     tx: &mut Tx<'_>,
     stored: &DepositRow,
@@ -181,7 +181,7 @@ fn refuse(
     Ok(Vec::new())
 }
 
-/// Makes the deposit the one that pays the order's input. One that is already tied, by an earlier sight, still is.
+/// Makes the deposit the one that pays the order's input. A deposit that was tied before stays tied.
 fn tie(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, SolverError> {
     if deposits::use_as_input(tx, id, order)? {
         return Ok(true);
@@ -189,7 +189,7 @@ fn tie(tx: &mut Tx<'_>, id: DepositId, order: OrderId) -> Result<bool, SolverErr
     Ok(deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == id))
 }
 
-/// A reorg took the deposit's block away.
+/// Undoes a deposit whose block a reorg took away.
 pub fn vanish(tx: &mut Tx<'_>, stored: &DepositRow, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Vanished)?)?;
     deposits::set_gone_at(tx, stored.id, context.now)?;
@@ -239,7 +239,7 @@ pub(crate) fn as_row(handle: &ChainHandle, head: Head, seen: &SeenDeposit, reque
     }
 }
 
-/// What the rules looked at, kept with the event.
+/// Inputs of the rules, kept with the event.
 #[derive(Serialize)]
 struct Figures {
     chain: u64,

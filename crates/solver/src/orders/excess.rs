@@ -1,5 +1,5 @@
-//! What a deposit holds beyond what its order is for, where the order does not grow with it: it goes back to whom the
-//! order names, from our own funds, once deposit and fill are both final. The whole deposit is ours by then.
+//! Excess: the part of a deposit beyond an order that does not grow with it. It goes back to the order's refund recipient,
+//! from our own funds, once deposit and fill are both final. The whole deposit is ours by then.
 
 use alloy::primitives::B256;
 use domain::deposit::{self, State};
@@ -19,7 +19,7 @@ use crate::error::SolverError;
 use crate::lifecycle::note;
 use crate::payments::{Outcome, keep, pay};
 
-/// Whether a deposit holds more beyond its order than our own funds are for: then all of it goes back.
+/// True if the excess is larger than the largest refund from our own funds: then the whole deposit goes back.
 pub fn is_too_much(quote: &Quote, deposit: &Deposit, context: &PayContext) -> Result<bool, SolverError> {
     let amount = deposit::excess(quote, deposit.amount)?;
     let Some((handle, _)) = context.on(deposit.chain) else { return Ok(!amount.is_zero()) };
@@ -30,7 +30,7 @@ pub fn is_too_much(quote: &Quote, deposit: &Deposit, context: &PayContext) -> Re
 pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
     let Some(tied) = deposits::of_order(tx, order)? else { return Ok(Vec::new()) };
-    // What comes beyond a fill ahead of its deposit is the integrator's, who stood for it.
+    // The excess of a fast-filled order belongs to the integrator, who stood for the deposit.
     if fast_fills::of_order(tx, order)?.is_some() {
         return Ok(Vec::new());
     }
@@ -74,7 +74,7 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     }
 }
 
-/// It has arrived.
+/// Notes that the excess has arrived.
 pub fn returned(
     tx: &mut Tx<'_>,
     request: &Request,

@@ -1,6 +1,6 @@
 //! Orders that were paid out and whose deposit a reorg took away. The order's input is a slot: the deposit that lands
-//! again, or another that is large enough, takes it and is never refunded. If none has by the time the order has ended for
-//! good, the loss is booked, and no longer counts against the risk budget.
+//! again, or another that is large enough, takes it and is never refunded. If none has when the order has ended for good,
+//! the loss is booked, and no longer counts against the risk budget.
 
 use domain::ids::OrderId;
 use domain::loss::{self, Event, State};
@@ -20,7 +20,7 @@ use crate::holds::fast_fill::{self, Moment};
 use crate::holds::sponsorship;
 use crate::lifecycle::note;
 
-/// A deposit left the slot of an order that something was paid for.
+/// Opens a loss: a deposit left the slot of an order for which a payment was decided.
 pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
     let Some(terms) = &request.quote.terms else { return Ok(()) };
     let deposit = &gone.deposit;
@@ -41,7 +41,7 @@ pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &Pay
     Ok(losses::open(tx, &loss, context.now)?)
 }
 
-/// Whether a deposit may take the slot. Before anything was paid every deposit that belongs to the order may.
+/// True if a deposit may take the slot. Before anything is paid, every deposit that belongs to the order may.
 pub fn takes_place(tx: &mut Tx<'_>, stored: &DepositRow, request: &Request) -> Result<bool, SolverError> {
     let order = request.order_id;
     if settlements::outcome(tx, order)?.is_none() || deposits::of_order(tx, order)?.is_some() {
@@ -51,7 +51,7 @@ pub fn takes_place(tx: &mut Tx<'_>, stored: &DepositRow, request: &Request) -> R
     Ok(loss::takes_place(paid_for, stored.deposit.amount)?)
 }
 
-/// A deposit has taken the slot: what was missing no longer is.
+/// Ends a loss: a deposit has taken the slot.
 pub fn recover(
     tx: &mut Tx<'_>,
     stored: &DepositRow,
@@ -65,11 +65,11 @@ pub fn recover(
     losses::recover(tx, request.order_id, stored.id, context.now)?;
     let rule = if known.state == State::Booked { "loss-reversed" } else { "deposit-adopted" };
     let figures = json!({ "tx": stored.deposit.tx, "amount": stored.deposit.amount, "missing": known.loss.amount });
-    info!(request.id = %request.id, chain.id = %stored.deposit.chain, "a missing deposit is there: {rule}");
+    info!(request.id = %request.id, chain.id = %stored.deposit.chain, "a missing deposit has come: {rule}");
     note(tx, request, rule, &figures, context)
 }
 
-/// The order's deadline is final and the slot is empty. What we stood to lose is lost, and no longer at risk.
+/// Books a loss: the order's deadline is final and the slot is empty. The amount is lost, and no longer at risk.
 pub fn book(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     let request = requests::lock_order(tx, order)?;
     let (Some(request), Some(known)) = (request, losses::find(tx, order)?) else { return Ok(()) };
@@ -83,16 +83,16 @@ pub fn book(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(),
     if fast_fill::touch(tx, order, Moment::Lost, context)? {
         // The integrator has stood for the deposit: all of the transfer is paid for.
         sponsorship::settle(tx, order, context)?;
-        info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill never came: its integrator carries it");
+        info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill never came: its integrator pays for it");
         return note(tx, &request, "fast-fill-lost", &json!({ "amount": amount, "usd": usd.to_string() }), context);
     }
     sponsorship::forgo(tx, order, context)?;
-    error!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "a deposit was taken back after its payment and stays away: a loss");
+    error!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "a deposit was reorged away after its order was paid, and has not come back: a loss");
     counter!("causeway_losses_booked_total", "chain" => chain.to_string()).increment(1);
     note(tx, &request, "loss-booked", &json!({ "amount": amount, "usd": usd.to_string() }), context)
 }
 
-/// A payment turned out void. Where nothing else was or will be paid for the order, nothing is missing.
+/// Forgets a loss after a void payment: if nothing else was or will be paid for the order, nothing is missing.
 pub fn forget(tx: &mut Tx<'_>, order: OrderId, owed: bool) -> Result<(), SolverError> {
     if !owed && settlements::outcome(tx, order)?.is_none() {
         losses::forget(tx, order)?;

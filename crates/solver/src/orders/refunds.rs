@@ -16,8 +16,8 @@ use crate::handle::ChainHandle;
 use crate::orders::children;
 use crate::payments::{Outcome, Reason, pay};
 
-/// A final deposit that pays for no order goes back to whom it names: whoever paid chose that name. It keeps waiting
-/// until it is paid, or until it turns out that nothing is owed.
+/// Returns a final deposit that pays for no order to the depositor that it names: the payer chose that name. The return
+/// stays due until it is paid, or until it turns out that nothing is owed.
 pub fn return_to_depositor(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
@@ -34,7 +34,7 @@ pub fn return_to_depositor(
         children::cannot_return(tx, stored, custodial, context)?;
         return Ok(Vec::new());
     };
-    // A database that was lost may have had it returned out of the depository: what it signed for is read first.
+    // A lost database may have returned the deposit out of the depository: the payouts it signed are read first.
     if payouts::imported(tx, deposit.chain)? > 0 {
         return Ok(Vec::new());
     }
@@ -42,7 +42,7 @@ pub fn return_to_depositor(
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         return Ok(Vec::new());
     }
-    // The order of a deposit we do not know may have been filled by a database we no longer have.
+    // The order of an orphaned deposit may have been filled by a lost database.
     if reason == FailReason::OrphanedDepositRefund
         && let Some(order) = deposit.claim
         && settlements::outcome(tx, order)?.is_some()
@@ -71,7 +71,7 @@ pub fn return_to_depositor(
             deposits::set_return_due(tx, stored.id, ReturnDue::Parked)?;
             Ok(Vec::new())
         }
-        // One made by a database we no longer have may still turn out void.
+        // A return made by a lost database may still turn out void.
         Outcome::Settled if !settlements::is_final(tx, due.order())? => Ok(Vec::new()),
         Outcome::Settled | Outcome::Worthless(_) | Outcome::CannotFill(_) => {
             deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
@@ -90,7 +90,7 @@ pub fn return_again(tx: &mut Tx<'_>, payment: &Payment) -> Result<(), SolverErro
     Ok(())
 }
 
-/// What the depositor did wrong by mistake. What a person has to look at stays where it is.
+/// True for a depositor's mistake. A deposit that a person has to look at stays where it is.
 const fn is_returnable(reason: FailReason) -> bool {
     matches!(
         reason,

@@ -1,7 +1,7 @@
-//! What users do alone on one chain, found there by the request it names.
+//! Same-chain transactions, found on the chain by the request that they name.
 //!
-//! Anyone can name any request, so a transaction counts only if it is, to the byte, the one that was quoted. A stranger
-//! who sends it pays for it and it is done; a stranger's failure is nobody's.
+//! Anyone can name any request, so a transaction counts only if it is, to the byte, the one that was quoted. If a sender
+//! other than the user sends it, its success completes the request, at the sender's cost; its failure is ignored.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct SameChainTx {
     fee: Amount,
 }
 
-/// Which of a block's transactions are what a quote asked for. Nearly every block has none and costs nothing.
+/// The quoted transactions of a block. Nearly every block has none and costs nothing.
 pub async fn find(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -54,14 +54,15 @@ pub async fn find(
     let mut found = Vec::new();
     for tx in solver.store.read(quoted).await? {
         let receipt = handle.nodes.receipt(tx.hash).await?.filter(|receipt| receipt.block_hash == block.head.hash);
-        // Announced before it was indexed; the block is read again.
+        // The node announced the block before it indexed the receipt; the block is read again.
         let receipt = receipt.ok_or(SolverError::InvariantViolated("a transaction's receipt is not there yet"))?;
         found.push(SameChainTx { success: receipt.success(), fee: Amount::new(receipt.fee()), tx });
     }
     Ok(found)
 }
 
-/// Whether the recipient was known to be a contract when it was quoted changes how native currency is sent.
+/// True if a transaction is the quoted one. Both forms are tried: a recipient that was known to be a contract when it was
+/// quoted is sent native currency in another way.
 fn is_quoted(quote: &Quote, handle: &ChainHandle, named: &NamedTx) -> bool {
     let here = quote.terms.is_none() && quote.ask.origin.chain == handle.id();
     let is = |to_contract| {
@@ -73,7 +74,7 @@ fn is_quoted(quote: &Quote, handle: &ChainHandle, named: &NamedTx) -> bool {
     here && (is(false) || is(true))
 }
 
-/// Takes in one of them.
+/// Applies one same-chain transaction.
 pub fn apply(
     tx: &mut Tx<'_>,
     head: Head,
@@ -81,7 +82,7 @@ pub fn apply(
     done: &SameChainTx,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
-    // Such a request has no order; its own id stands in the order's place.
+    // A same-chain request has no order; its own id stands in the order's place.
     let Some(mut request) = requests::lock_order(tx, OrderId(done.tx.request.0))? else { return Ok(Vec::new()) };
     if !done.success && request.quote.ask.user.evm() != Some(done.tx.from) {
         return Ok(Vec::new());

@@ -11,13 +11,13 @@ use tracing::warn;
 use crate::error::Chained;
 use crate::solver::Solver;
 
-/// Longer than any quote is.
+/// Time for which known contracts are kept: longer than the life of any quote.
 const CONTRACTS_KEPT_MILLIS: i64 = 30 * 86_400_000;
 
-/// How far our clock is believed to be ahead of the newest block.
+/// Largest lead of our clock over the newest block that is believed.
 const AHEAD_OF_CHAINS: Duration = Duration::from_secs(3_600);
 
-/// How long an answer is kept under the name its caller gave the call.
+/// Time for which an answer is kept under its caller's idempotency key.
 const ANSWERS_KEPT_MILLIS: i64 = 24 * 3_600_000;
 
 /// Deletes quotes nobody acted on, and answers kept long enough, in small batches, for as long as the service runs.

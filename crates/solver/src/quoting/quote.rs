@@ -1,5 +1,5 @@
-//! Quoting: from memory to a durable promise, with one wait, the commit; and one more where the caller's own calls are
-//! to be tried first.
+//! Quotes: priced from memory, then made durable. The commit is the only wait, save for a quote with calls of the
+//! caller's own, which are tried on a node first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,21 +74,21 @@ pub struct Attempt {
     pub value: Amount,
 }
 
-/// A quote, and what its user has to send.
+/// A quote, and the transactions that its user has to send.
 #[derive(Clone, Debug)]
 pub struct Quoted {
     pub quote: Quote,
-    /// None for what the user does alone on one chain.
+    /// None for a same-chain quote.
     pub order: Option<Order>,
     pub order_id: Option<OrderId>,
     pub steps: Vec<Step>,
-    /// What the user holds of the origin currency, where that is known.
+    /// The user's balance of the origin currency, if it is known.
     pub balance: Option<Amount>,
 }
 
-/// What the caller's calls may need, as long as they were not tried.
+/// Gas assumed for the caller's calls until they are tried.
 const UNTRIED_CALLS_GAS: u64 = 1_000_000;
-/// The most gas a caller's calls may take of a fill.
+/// The most gas that a caller's calls may take in a fill.
 const MAX_CALLS_GAS: u64 = 3_000_000;
 
 /// Prices transfers from memory and makes promises durable.
@@ -96,14 +96,14 @@ const MAX_CALLS_GAS: u64 = 3_000_000;
 pub struct Quoter {
     pub solver: Arc<Solver>,
     pub catalog: Arc<Catalog>,
-    /// Signs order ids and nothing else. Only where this process quotes.
+    /// Signs order ids and nothing else. Present only if this process quotes.
     pub order_key: Option<LocalSigner>,
     pub user_balances: Arc<UserBalances>,
     pub sponsor_accounts: SponsorAccounts,
 }
 
 impl Quoter {
-    /// What has to be known before an ask can be priced from memory alone.
+    /// Reads the facts that an ask needs before it can be priced from memory alone.
     pub async fn prepare(&self, ask: &mut Ask) -> Result<(), QuoteError> {
         if let Some(sponsor) = &ask.options.sponsor {
             self.sponsor_accounts.learn(&self.solver.store, sponsor.wallet).await?;
@@ -115,22 +115,22 @@ impl Quoter {
         Ok(())
     }
 
-    /// A promise: priced, and given only once it is [durable](Saving::durable), which need not be waited for before the
-    /// answer is written.
+    /// Prices an ask and begins to save it. The promise is given only once it is [durable](Saving::durable); the answer may
+    /// be written meanwhile.
     pub fn promise(&self, ask: Ask) -> Result<(Quoted, Saving), QuoteError> {
         let quoted = self.price(ask)?;
         let saving = self.solver.store.begin_quote(row(&quoted.quote, quoted.order_id))?;
         Ok((quoted, saving))
     }
 
-    /// What the caller's sponsor can spend. What a user does alone it cannot pay for: nothing of ours stands between.
+    /// The amount that the caller's sponsor can spend. It cannot pay for a same-chain transfer: no payment of ours is in it.
     fn spendable(&self, ask: &Ask, stays: bool) -> UsdMicros {
         let sponsor = ask.options.sponsor.as_ref().filter(|_| !stays);
         let account = sponsor.map(|sponsor| self.sponsor_accounts.known(sponsor.wallet).unwrap_or_default());
         account.map_or(UsdMicros(-1), |account| spendable(&account, self.solver.usdc_price()))
     }
 
-    /// What a quote would say, from memory alone: nothing is waited for. Nothing is promised or kept.
+    /// A quote from memory alone, without any wait. It is neither promised nor stored.
     pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
         let origin = self.side("originChainId", &ask.origin, |chain| QuoteError::InvalidInputCurrency { chain })?;
         let destination =
@@ -161,7 +161,7 @@ impl Quoter {
         Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance })
     }
 
-    /// Whether a native recipient is a contract decides how it is paid.
+    /// Reads the code of a recipient of native currency: contracts are paid through the router.
     fn learn(&self, ask: &Ask, destination: Side<'_>) {
         let native = destination.currency.native || ask.options.top_up.is_some();
         let handle = self.solver.chains.get(&destination.chain.id).filter(|_| native);
@@ -170,8 +170,8 @@ impl Quoter {
         }
     }
 
-    /// Calls on the destination are tried before they are promised: the one time a quote waits for a node. Says what gas
-    /// they need.
+    /// Tries the calls on the destination before they are promised: the one time a quote waits for a node. Returns the gas
+    /// that they need.
     async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
         let (limit, mut ask) = (ask.options.calls_gas, ask.clone());
         let most = limit.unwrap_or(MAX_CALLS_GAS).min(MAX_CALLS_GAS);
@@ -200,9 +200,9 @@ impl Quoter {
             to: call.target,
             value: call.value.units(),
             data: call.data.clone(),
-            // With a price: calls that behave when gas is free must not pass.
+            // A gas price is set: calls that behave only when gas is free must not pass.
             max_fee: self.solver.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
-            // Priced as if they needed little, and tried with all they may have.
+            // The draft is priced with the assumed gas; the calls are tried with all the gas they may have.
             gas: Some(call.gas.saturating_add(most - assumed)),
         };
         let tried = handle.nodes.estimate_gas(attempt).await;
@@ -227,7 +227,7 @@ impl Quoter {
         Ok(Side { chain, currency })
     }
 
-    /// The walker is too far behind what the market sees: deposits would wait for it.
+    /// True if the walk is too far behind the market's latest block: deposits would wait for it.
     pub fn lags(&self, handle: &ChainHandle) -> bool {
         const MAX_DELAY_MILLIS: u64 = 60_000;
         let seen = self.solver.market.latest(handle.id()).map_or(0, |snapshot| snapshot.block);
@@ -263,7 +263,7 @@ impl Quoter {
     }
 
     fn fresh(&self) -> Fresh {
-        // Drawn at once: asking for randomness is a call to the operating system.
+        // All bytes are drawn at once: each draw is a call to the operating system.
         let (mut random, now) = ([0u8; 26 + 32], self.solver.now());
         (self.solver.env.random)(&mut random);
         let (mut id, mut salt) = ([0; 26], B256::ZERO);
@@ -272,26 +272,26 @@ impl Quoter {
         Fresh { id: RequestId::new(now, id), salt, now }
     }
 
-    /// The worth of a ledger's USDC. Without a market, a dollar.
+    /// The price of the ledger's USDC; one dollar where the market has none.
     pub fn usdc_price(&self) -> Price {
         self.solver.usdc_price()
     }
 
-    /// The solver's word that it stands by an order.
+    /// The solver's signature of an order id: it stands by the order.
     ///
-    /// None where the key is not: this process does not quote.
+    /// None without the key: this process does not quote.
     pub fn order_signature(&self, order: OrderId) -> Option<[u8; 65]> {
         self.order_key.as_ref().map(|key| key.sign_order(order))
     }
 }
 
-fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
+pub(crate) fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
     const KEPT_AFTER_DEADLINE: Duration = Duration::from_secs(86_400);
     let deadline = quote.terms.as_ref().map(|terms| Timestamp::from_secs(terms.deadline.into()));
     let deadline = deadline.unwrap_or(quote.created_at);
     QuoteRow {
         request_id: quote.id.0,
-        // What has no order is found by its own id, which nothing can be deposited under.
+        // A quote without an order is found by its own id, under which nothing can be deposited.
         order_id: Some(order_id.map_or(quote.id.0, |id| id.0)),
         created_at: quote.created_at.millis(),
         expires_at: deadline.plus(KEPT_AFTER_DEADLINE).millis(),
@@ -301,13 +301,13 @@ fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
 
 /// The quote as it is stored.
 fn body(quote: &Quote) -> String {
-    /// More than most take.
+    /// More bytes than most quotes take.
     const ROOM: usize = 3 * 1024;
     let bytes = domain::json::write(quote, ROOM).expect("a quote has no floats, and no map with other keys than text");
     String::from_utf8(bytes).expect("JSON is text")
 }
 
-/// A node that cannot be asked is not the calls' fault.
+/// The error for calls that could not be tried or failed. A node out of reach is not the calls' fault.
 fn calls_failed(error: ChainError, from: Address, call: &PaymentCall) -> QuoteError {
     let attempt = Box::new(Attempt { from, to: call.target, data: call.data.clone(), value: call.value });
     match error.refusal() {

@@ -1,6 +1,7 @@
-//! Which way a transfer goes: what the user deposits, what the solver pays out, and the pools on either side.
+//! Routes of a transfer: the currency that the user deposits, the one that the solver pays out, and the pools on either
+//! side.
 //!
-//! What the solver holds is taken in and paid out as it is. What it does not hold is traded: by the user before the
+//! Currencies that the solver holds are deposited and paid out as they are. All others are traded: by the user before the
 //! deposit, by the solver as part of the fill.
 
 use alloy::primitives::Address;
@@ -15,15 +16,15 @@ use market::{MarketError, Routes, Snapshot, hedge};
 use crate::payments::gas::{self, Shape, pools};
 use crate::quoting::quote::{QuoteError, Quoter};
 
-/// Ways through pools that are priced in full, on each side.
+/// Legs that are priced in full, on each side.
 const MAX_LEGS: usize = 2;
 
-/// A currency to deposit or to pay out, and the market between it and what the caller named.
+/// A currency to deposit or to pay out, and the market between it and the currency that the caller named.
 #[derive(Clone, Debug)]
 struct Leg<'a> {
     currency: &'a Currency,
     market: Option<Routes<'a>>,
-    /// What the market was asked when the choice was ranked: a way is often priced with the same amount.
+    /// The market's offer from when the leg was ranked: a route is often priced with the same amount.
     asked: Option<(Amount, Offer)>,
 }
 
@@ -71,7 +72,7 @@ pub struct RouteInputs<'a> {
 }
 
 impl RouteInputs<'_> {
-    /// That there is no way says little while there are pools we have not read.
+    /// Replaces an error about a missing route while some pools are unread: a route may go through them.
     pub fn or_missing_pools(&self, error: QuoteError, stays: bool) -> QuoteError {
         let no_way = matches!(
             error,
@@ -88,14 +89,14 @@ impl RouteInputs<'_> {
 }
 
 impl Quoter {
-    /// The best of the ways there are.
+    /// The quote of the best route across chains.
     pub(crate) fn cross(&self, ask: Ask, inputs: RouteInputs<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
         let deposits = deposits(&ask, inputs)?;
         let held = inputs.destination.currency.held;
         let direct = Leg::direct(inputs.destination.currency);
         if held {
             match self.best(&ask, inputs, &deposits, &[direct], fresh) {
-                // What we are out of may be bought.
+                // A currency that we are out of may be bought.
                 Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.options.fixed_rate.is_none() => {
                     match self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh) {
                         Ok(quote) => return Ok(quote),
@@ -108,7 +109,7 @@ impl Quoter {
         self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh)
     }
 
-    /// What the solver could pay out for what was asked.
+    /// Currencies that the solver could pay out and trade for the one that was asked for.
     fn payouts<'a>(&self, ask: &Ask, inputs: RouteInputs<'a>) -> Vec<Leg<'a>> {
         let RouteInputs { destination, there, .. } = inputs;
         let Some(handle) = self.solver.chains.get(&destination.chain.id) else { return Vec::new() };
@@ -119,7 +120,7 @@ impl Quoter {
         most(legs, |leg| {
             let paid = about(ask, inputs, leg.currency, there)?;
             let brings = leg.ask(paid)?;
-            // What there is enough of comes first, however little worse it is.
+            // A currency that we have enough of comes first, even if it brings less.
             let enough = handle.payable(leg.currency.evm_address(), there, true) >= paid;
             Some((enough, worth(destination.currency, brings, there)?))
         })
@@ -146,7 +147,7 @@ impl Quoter {
                     let rates = self.rates(ask, inputs, deposit, payout, pools)?;
                     pricing::draft(ask, route, rates, &self.solver.terms).map_err(QuoteError::from)
                 };
-                // How many pools it takes is known once it is priced; most take one.
+                // The number of pools is known once a route is priced; most take one.
                 let first = usize::from(payout.market.is_some());
                 let draft = price(first).and_then(|draft| match pools(draft.destination_swap()) {
                     more if more > first => price(more),
@@ -213,7 +214,7 @@ impl Quoter {
         ask.recipient.evm().is_some_and(|who| self.solver.recipient_code.is_contract(chain, who))
     }
 
-    /// What the user does alone.
+    /// The quote of a same-chain transfer.
     pub(crate) fn stay(&self, ask: Ask, inputs: RouteInputs<'_>, fresh: Fresh) -> Result<Quote, QuoteError> {
         let RouteInputs { origin, destination, here, sponsor_available, .. } = inputs;
         let (from, to) = (origin.currency.evm_address(), destination.currency.evm_address());
@@ -238,7 +239,7 @@ impl Quoter {
     }
 }
 
-/// More out, or less in; a draft rather than a refusal, and of refusals the one that says most.
+/// The better of two drafts: more output, or less input. A draft beats a refusal, and any refusal beats "no route".
 fn better<'a>(
     best: Result<Draft<'a>, QuoteError>,
     other: Result<Draft<'a>, QuoteError>,
@@ -311,7 +312,7 @@ fn worth(currency: &Currency, amount: Amount, market: &Snapshot) -> Option<UsdMi
     market.price(currency.evm_address()).ok()?.usd_floor(amount, currency.decimals).ok()
 }
 
-/// How much more of a currency we would like to hold, in basis points of what we would like.
+/// The amount of a currency that is missing from its target, in basis points of the target; negative above the target.
 fn need_bps(currency: &Currency, snapshot: &Snapshot) -> i32 {
     let Some(target) = currency.target.filter(|target| !target.is_zero()) else { return 0 };
     let held = snapshot.held(currency.evm_address()).units();

@@ -12,18 +12,18 @@ use alloy::primitives::Address;
 use domain::ledger::Account;
 use store::{Store, StoreError, ledger};
 
-/// Younger than this it is taken as it is.
+/// Age below which an account is used as it is.
 const FRESH_FOR: Duration = Duration::from_millis(500);
-/// Up to this age it is taken, and read again beside the caller.
+/// Age below which an account is used, and read again in the background.
 const USABLE_FOR: Duration = Duration::from_secs(10);
-/// Wallets that are remembered. Only those that are linked to a key are ever asked for.
+/// Wallets remembered. Only wallets that are linked to a key are ever asked for.
 const MAX_CACHED_BALANCES: usize = 10_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     account: Account,
     read: Instant,
-    /// Somebody is reading it again.
+    /// Another read is under way.
     asked: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the user sends, in order.
+//! Steps of a quote: the transactions that the user sends, in order.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct Step {
     pub tip: u128,
 }
 
-/// The steps of a quote, and what the user holds of the origin currency, where that is known.
+/// The steps of a quote, and the user's balance of the origin currency, if it is known.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub steps: Vec<Step>,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// None where the chain lacks a contract that the quote goes through.
+    /// Plans the steps of a quote. None if the chain lacks a contract that the quote goes through.
     pub fn plan(&self, quote: &Quote, order: Option<OrderId>) -> Option<Plan> {
         let user = quote.ask.user.evm()?;
         let act = match order {
@@ -86,7 +86,7 @@ impl Planner<'_> {
         Step { kind, to, data, value, max_fee, tip: self.market.tip }
     }
 
-    /// None if enough is allowed already; an allowance that is not known is asked for again.
+    /// Approvals to send first. None if the allowance suffices; an unknown allowance is asked for again.
     fn approvals(&self, token: Address, spender: Address, amount: U256, holding: Option<Holding>) -> Vec<Step> {
         let allowance = holding.map(|holding| holding.allowance.units());
         if allowance.is_some_and(|allowance| allowance >= amount) {
@@ -127,7 +127,7 @@ impl Planner<'_> {
     }
 }
 
-/// What needs no solver, as a function of the quote: the same transaction is recognised on the chain by it.
+/// The transaction of a same-chain quote, as a pure function: a transaction on the chain is recognised by it.
 pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: bool) -> Option<Act> {
     let figures = &quote.figures;
     let (user, recipient) = (quote.ask.user.evm()?, quote.ask.recipient.evm()?);
@@ -163,7 +163,7 @@ pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: 
     Some(Act { kind: StepKind::Swap, message, approval })
 }
 
-/// The transaction that does it, and what must be allowed to whom before it.
+/// The user's transaction, and the spender and amount to approve before it.
 #[derive(Debug)]
 pub struct Act {
     pub kind: StepKind,

@@ -1,6 +1,6 @@
-//! Users' balances and allowances, read in the background when somebody is quoted, so that quoting never asks a node.
+//! Users' balances and allowances, read in the background when a user is quoted, so that quoting never asks a node.
 //!
-//! Unknown counts as the careful case: an allowance that must be given, a balance of nothing.
+//! An unknown holding counts as the careful case: an allowance that must be given, a balance of zero.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use evm::contracts::{Erc20, Multicall3};
 use crate::context::Cache;
 use crate::handle::ChainHandle;
 
-/// An answer older than this is read again, and one older than the second is not used any more: allowances are spent.
+/// Age above which an answer is read again, and age above which it is not used any more: allowances are spent.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 const USABLE_FOR: Duration = Duration::from_secs(12);
 
-/// An owner's token, and who else may move it.
+/// An owner's token, and the spender that may move it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     pub chain: ChainId,
@@ -41,7 +41,7 @@ pub struct UserBalances {
 }
 
 impl UserBalances {
-    /// A holding that was read a moment ago; else it is read for the next time.
+    /// A holding that was read in the last seconds. One that is not fresh is read again for the next call.
     pub fn holding(self: &Arc<Self>, handle: &Arc<ChainHandle>, holder: Holder) -> Option<Holding> {
         let known = self.holdings.get(&holder);
         if known.is_none_or(|(_, at)| at.elapsed() > FRESH_FOR) {
@@ -65,7 +65,7 @@ async fn read(handle: &ChainHandle, holder: Holder) -> Option<Holding> {
             (token, Erc20::allowanceCall { owner, spender }.abi_encode().into()),
         ]
     };
-    // A node that does not answer leaves it unknown.
+    // A node that does not answer leaves the holding unknown.
     let answers = handle.nodes.aggregate(multicall3, &calls, At::Latest).await.ok()?;
     let mut amounts = answers.into_iter().map(|answer| answer.ok().filter(|answer| answer.len() == 32));
     let mut next = || amounts.next().flatten().map(|answer| Amount::new(U256::from_be_slice(&answer)));
