@@ -319,6 +319,14 @@ impl Price {
         if answer == 0 || decimals > 36 { Err(OutOfRange) } else { Ok(Self { answer, decimals }) }
     }
 
+    pub const fn answer(self) -> u128 {
+        self.answer
+    }
+
+    pub const fn decimals(self) -> u8 {
+        self.decimals
+    }
+
     /// Millionths of a dollar that the smallest unit costs, in lowest powers of ten.
     fn dollars_per_unit(self, currency_decimals: u8) -> Result<(U256, U256), OutOfRange> {
         let exponent = self.decimals.checked_add(currency_decimals).filter(|&n| n <= 72).ok_or(OutOfRange)?;

@@ -280,22 +280,7 @@ fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
     const KEPT_AFTER_DEADLINE: Duration = Duration::from_secs(86_400);
     let deadline = quote.terms.as_ref().map(|terms| Timestamp::from_secs(terms.deadline.into()));
     let deadline = deadline.unwrap_or(quote.created_at);
-    QuoteRow {
-        request_id: quote.id.0,
-        // What has no order is found by its own id, which nothing can be deposited under.
-        order_id: Some(order_id.map_or(quote.id.0, |id| id.0)),
-        created_at: quote.created_at.millis(),
-        expires_at: deadline.plus(KEPT_AFTER_DEADLINE).millis(),
-        body: body(quote),
-    }
-}
-
-/// The quote as it is stored.
-fn body(quote: &Quote) -> String {
-    /// More than most take.
-    const ROOM: usize = 3 * 1024;
-    let bytes = domain::json::write(quote, ROOM).expect("a quote has no floats, and no map with other keys than text");
-    String::from_utf8(bytes).expect("JSON is text")
+    QuoteRow::new(quote, order_id, deadline.plus(KEPT_AFTER_DEADLINE))
 }
 
 /// A node that cannot be asked is not the calls' fault.

@@ -39,6 +39,8 @@ mod row;
 pub mod same_chain;
 pub mod sealing;
 pub mod settlements;
+mod stored_outcome;
+mod stored_quote;
 pub mod trace;
 pub mod treasury_transfers;
 mod tx;
