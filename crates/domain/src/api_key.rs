@@ -8,13 +8,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use alloy_primitives::{Address, hex};
-use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
 /// The public name of a key: in listings, logs and quotes, where its text never is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyId([u8; 10]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,20 +38,6 @@ impl FromStr for ApiKeyId {
 
     fn from_str(text: &str) -> Result<Self, NotAKeyId> {
         digits(text, Self::PREFIX).map(Self).ok_or(NotAKeyId)
-    }
-}
-
-impl TryFrom<String> for ApiKeyId {
-    type Error = NotAKeyId;
-
-    fn try_from(text: String) -> Result<Self, NotAKeyId> {
-        text.parse()
-    }
-}
-
-impl From<ApiKeyId> for String {
-    fn from(id: ApiKeyId) -> Self {
-        id.to_string()
     }
 }
 
@@ -284,7 +268,6 @@ mod tests {
         for bad in ["", "key_", "key_0707", "0707070707070707070707", "key_07070707070707070707ff"] {
             assert_eq!(bad.parse::<ApiKeyId>(), Err(NotAKeyId), "{bad}");
         }
-        assert_eq!(serde_json::to_string(&id).unwrap(), "\"key_07070707070707070707\"");
     }
 
     #[test]

@@ -4,44 +4,30 @@
 //! others is rounded down; the fraction stays with the first share that has one.
 
 use alloy_primitives::{Address, U256};
-use serde::{Deserialize, Serialize};
 
 use crate::money::{Amount, OutOfRange, Ratio, Signed};
 
 /// A share of the input for an integrator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppFee {
     pub recipient: Address,
     pub bps: u16,
 }
 
 /// Taken out of the deposit, each in its smallest unit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fees {
     /// Gas of the fill on the destination.
     pub fill_gas: Amount,
     /// Native currency delivered beside the output.
-    #[serde(skip_serializing_if = "is_nothing")]
     pub top_up: Amount,
     pub flat: Amount,
     /// The service's share, by the class of the pair.
-    #[serde(skip_serializing_if = "is_nothing")]
     pub relay: Amount,
     /// What it costs to bring the inventory back to where it was; a reward where the transfer does just that.
-    #[serde(skip_serializing_if = "is_even")]
     pub rebalance: Signed,
     /// One for each app fee that was asked for, in the same order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub app: Vec<Amount>,
-}
-
-fn is_nothing(amount: &Amount) -> bool {
-    amount.is_zero()
-}
-
-fn is_even(signed: &Signed) -> bool {
-    *signed == Signed::ZERO
 }
 
 impl Fees {

@@ -7,14 +7,13 @@
 use std::fmt;
 
 use alloy_primitives::{Address, B256, U256};
-use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Chain, Currency};
 use crate::ids::RequestId;
 use crate::money::{Amount, OutOfRange, Ratio, pow10};
 
 /// Millionths of a USDC. Signed: an account may owe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UsdcMicros(pub i64);
 
 /// The protocol's name of the chain on which balances are funded and in whose USDC they are kept.

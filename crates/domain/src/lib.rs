@@ -14,7 +14,6 @@ pub mod fixed_rate;
 pub mod gas_refill;
 pub mod hold;
 pub mod ids;
-pub mod json;
 pub mod ledger;
 pub mod loss;
 pub mod money;

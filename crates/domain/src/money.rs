@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use alloy_primitives::{U256, U512};
-use serde::{Deserialize, Serialize};
 
 use crate::digits::Digits;
 
@@ -92,19 +91,6 @@ impl FromStr for Amount {
     }
 }
 
-impl Serialize for Amount {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Digits::of(self.0).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Amount {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 /// An amount owed either way: a cost, or, when negative, a reward. There is no negative zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signed {
@@ -172,21 +158,6 @@ impl Signed {
 impl fmt::Display for Signed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.digits().as_str())
-    }
-}
-
-impl Serialize for Signed {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.digits().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Signed {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let (size, negative) = text.strip_prefix('-').map_or((text.as_str(), false), |size| (size, true));
-        let size = size.parse().map_err(serde::de::Error::custom)?;
-        Ok(if negative { Self::reward(size) } else { Self::cost(size) })
     }
 }
 
@@ -259,7 +230,7 @@ pub fn pow10(n: u8) -> U256 {
 static POWERS: LazyLock<[U256; 78]> = LazyLock::new(|| std::array::from_fn(|n| U256::from(10u8).pow(U256::from(n))));
 
 /// Millionths of a US dollar: caps, ceilings and figures shown to people. Signed, because impacts are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UsdMicros(pub i64);
 
 impl UsdMicros {
@@ -380,23 +351,6 @@ impl Price {
     }
 }
 
-/// As `answer:decimals`: every stored quote holds six of them.
-impl Serialize for Price {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}:{}", self.answer, self.decimals))
-    }
-}
-
-impl<'de> Deserialize<'de> for Price {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let parts =
-            text.split_once(':').and_then(|(answer, decimals)| Some((answer.parse().ok()?, decimals.parse().ok()?)));
-        let price = parts.and_then(|(answer, decimals)| Self::new(answer, decimals).ok());
-        price.ok_or_else(|| serde::de::Error::custom("not a price"))
-    }
-}
-
 fn to_micros(amount: Amount) -> Result<UsdMicros, OutOfRange> {
     i64::try_from(amount.0).map(UsdMicros).map_err(|_| OutOfRange)
 }
@@ -468,10 +422,6 @@ mod tests {
         assert_eq!(five.checked_sub(five).unwrap(), Signed::ZERO);
         assert_eq!(five.taken_from(amount(1)), Ok(amount(6)));
         assert_eq!(three.taken_from(amount(1)), Err(OutOfRange));
-        for signed in [three, five, Signed::ZERO] {
-            let text = serde_json::to_string(&signed).unwrap();
-            assert_eq!(serde_json::from_str::<Signed>(&text).unwrap(), signed);
-        }
         assert_eq!(five.scaled(0).as_str(), "-5.0");
     }
 

@@ -5,7 +5,6 @@
 //! nothing has to be taken back, whatever a chain does in between.
 
 use alloy_primitives::Address;
-use serde::{Deserialize, Serialize};
 
 use crate::catalog::Currency;
 use crate::ids::RequestId;
@@ -33,17 +32,15 @@ pub struct Currencies<'a> {
     pub payout: &'a Currency,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// What the deposit's currency was worth.
     pub price: Price,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sponsored: Option<Sponsored>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub app_fees: Vec<AppFeePaid>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sponsored {
     pub wallet: Address,
     /// The fees as they turned out, and who pays them.
@@ -53,11 +50,10 @@ pub struct Sponsored {
     /// What a fixed rate brings the sponsor; negative where it costs.
     pub drift: UsdcMicros,
     /// What the market would have paid out, where the rate is fixed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub market: Option<Amount>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppFeePaid {
     pub recipient: Address,
     /// In the deposit's currency.

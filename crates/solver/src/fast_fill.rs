@@ -157,7 +157,11 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer,
         Opened::TooLow(_) => return Err(FastFillError::BalanceTooLow { worth: plan.worth, available }),
     }
     fast_fills::put(tx, &fast, context.now)?;
-    let figures = json!({ "amount": fast.amount, "usd": plan.worth.to_string(), "key": fast.key });
+    let figures = json!({
+        "amount": fast.amount.to_string(),
+        "usd": plan.worth.to_string(),
+        "key": fast.key.to_string(),
+    });
     let paid = advance(tx, &mut request, Event::FastFill { output: plan.output }, &figures, context)?;
     // Where the market no longer allows it, advancing has given the hold back: then nothing of this is committed.
     if fast_fills::of_order(tx, request.order_id)?.is_none() {

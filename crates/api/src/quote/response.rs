@@ -1,10 +1,9 @@
 //! A quote as the client reads it: steps, fees, details and the order.
 
-use alloy_primitives::{Address, Bytes, U256, hex};
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
-use domain::digits::Digits;
-use domain::ids::{OrderId, RequestId};
+use domain::ids::RequestId;
 use domain::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
 use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::sponsorship::Sponsorship;
@@ -12,6 +11,7 @@ use serde::Serialize;
 use solver::{Quoted, Step, StepKind};
 use utoipa::ToSchema;
 
+use crate::json::Figure;
 use crate::order_data::OrderData;
 use crate::quote::sponsor::{self, SponsorshipBody};
 use crate::swap_sources::SOURCE;
@@ -49,7 +49,7 @@ pub struct StepBody<'a> {
     kind: &'static str,
     items: [Item<'a>; 1],
     #[schema(value_type = String)]
-    request_id: RequestId,
+    request_id: B256,
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit_address: Option<&'static str>,
 }
@@ -72,11 +72,14 @@ pub struct TransactionData<'a> {
     to: Address,
     #[schema(value_type = String)]
     data: &'a Bytes,
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     value: Amount,
     chain_id: u64,
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     max_fee_per_gas: Amount,
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     max_priority_fee_per_gas: Amount,
 }
@@ -121,6 +124,7 @@ pub struct Details<'a> {
     /// Seconds.
     time_estimate: u32,
     /// Smallest units; `"0"` where it is not known yet.
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     user_balance: Amount,
     is_fixed_rate: bool,
@@ -150,10 +154,11 @@ pub struct SlippageBody {
 pub struct Slippage {
     #[schema(value_type = String)]
     usd: Dollars,
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     value: Amount,
     #[schema(value_type = String)]
-    percent: Digits,
+    percent: Figure,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -184,7 +189,7 @@ pub struct Protocol<'a> {
 #[schema(as = ProtocolV2)]
 pub struct ProtocolV2<'a> {
     #[schema(value_type = String)]
-    order_id: OrderId,
+    order_id: B256,
     hub_type: &'static str,
     order_data: OrderData<'a>,
     payment_details: PaymentDetails<'a>,
@@ -200,6 +205,7 @@ pub struct PaymentDetails<'a> {
     #[schema(value_type = String)]
     depository: Address,
     currency: &'a str,
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     amount: Amount,
 }
@@ -316,7 +322,7 @@ fn protocol<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, signature: Opti
     let (order, order_id) = (quoted.order.as_ref()?, quoted.order_id?);
     Some(Protocol {
         v2: ProtocolV2 {
-            order_id,
+            order_id: order_id.0,
             hub_type: "onchain",
             order_data: OrderData::from(order),
             payment_details: PaymentDetails {
@@ -436,7 +442,7 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         Ok(Slippage {
             usd: Dollars(price.usd_floor(at_risk, currency.decimals)?),
             value: at_risk,
-            percent: UsdMicros(bps).percent_of(UsdMicros(10_000)),
+            percent: Figure(UsdMicros(bps).percent_of(UsdMicros(10_000))),
         })
     };
     let origin = match &quote.origin_swap {
@@ -454,7 +460,7 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         total: figures.slippage_bps.to_string(),
         origin,
         destination: Slippage {
-            percent: UsdMicros(destination_bps.into()).percent_of(UsdMicros(10_000)),
+            percent: Figure(UsdMicros(destination_bps.into()).percent_of(UsdMicros(10_000))),
             ..side(at_risk, figures.output, prices.destination, &currencies.destination)?
         },
     })
@@ -497,7 +503,7 @@ fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Currencies<'a>
         description,
         kind: "transaction",
         items: [Item { status: "incomplete", data, check: acts.then(check) }],
-        request_id: id,
+        request_id: id.0,
         deposit_address: acts.then_some(""),
     }
 }
