@@ -52,7 +52,7 @@ fn chain(app: &App, value: &Value) -> Result<ChainId, ApiError> {
     let id = id.ok_or_else(|| ApiError::Parameter { field: "chainId", problem: "must be a chain id".to_owned() })?;
     match app.catalog.chain(ChainId(id)) {
         Some(chain) => Ok(chain.id),
-        None => Err(solver::QuoteError::UnsupportedChain { field: "chainId", chain: ChainId(id) }.into()),
+        None => Err(ApiError::UnsupportedChain { field: "chainId", chain: ChainId(id) }),
     }
 }
 

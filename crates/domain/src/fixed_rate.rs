@@ -59,6 +59,9 @@ impl FixedRate {
     }
 }
 
+/// The furthest from the market that an integrator may promise: beyond it somebody would drain its balance.
+pub const MAX_DEVIATION_BPS: u16 = 500;
+
 /// A quote's fixed rate, beside what the market would have given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
@@ -73,9 +76,8 @@ impl Fixed {
         price.usd_signed(Signed::difference(self.market_output, output), decimals)
     }
 
-    /// Further from the market than we let an integrator promise: somebody would drain its balance.
+    /// Further from the market than [`MAX_DEVIATION_BPS`].
     pub fn deviates(&self, output: Amount) -> Result<bool, OutOfRange> {
-        const MAX_DEVIATION_BPS: u16 = 500;
         let most = self.market_output.mul_floor(Ratio::bps(MAX_DEVIATION_BPS))?;
         Ok(Signed::difference(self.market_output, output).size() > most)
     }

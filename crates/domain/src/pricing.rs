@@ -22,7 +22,7 @@ pub(crate) use self::split::{Split, split};
 use self::inputs::Pricing;
 use self::solve::Solved;
 use crate::catalog::{Chain, Currency};
-use crate::fixed_rate::Fixed;
+use crate::fixed_rate::{Fixed, MAX_DEVIATION_BPS};
 use crate::ids::RequestId;
 use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
 use crate::pair::ByClass;
@@ -96,26 +96,36 @@ pub enum Refusal {
     NoRoute,
     #[error("there is nothing to do: same chain, same currency, same owner")]
     NothingToDo,
-    #[error("{what} needs a solver and is not offered on one chain")]
-    NotOnOneChain { what: &'static str },
+    #[error("an option needs a solver and is not offered on one chain: {0:?}")]
+    NotOnOneChain(SolverOption),
     #[error("Amount is higher than the available liquidity")]
     InsufficientLiquidity,
-    #[error("the trade would lose too much to the pools; overridePriceImpact lets it through")]
+    #[error("the trade would lose too much to the pools")]
     ImpactTooHigh,
-    #[error("txs: the values of the calls exceed the output")]
+    #[error("the values of the calls exceed the output")]
     CallValues,
-    #[error("topupGas: the output is already the gas currency")]
+    #[error("the output is already the gas currency")]
     TopUpOfGas,
-    #[error("appFees: the fees together must stay below the amount")]
+    #[error("the fees of apps together must stay below the amount")]
     AppFees,
-    #[error("fixedRate: {0}")]
-    FixedRate(&'static str),
-    #[error("fixedRate: only between stablecoins that the solver holds")]
+    #[error("a fixed rate needs a sponsor")]
+    FixedRateUnsponsored,
+    #[error("the fixed rate is more than {MAX_DEVIATION_BPS} basis points away from the market")]
+    FixedRateDeviates,
+    #[error("a fixed rate is only between stablecoins that the solver holds")]
     FixedRateCurrency,
     #[error("the sponsor's balance does not cover this transfer")]
     SponsorBalance,
     #[error("an amount is out of range")]
     OutOfRange,
+}
+
+/// An option of a quote that only a solver can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SolverOption {
+    Calls,
+    TopUp,
+    FixedRate,
 }
 
 impl From<OutOfRange> for Refusal {

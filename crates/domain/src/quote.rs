@@ -22,7 +22,23 @@ pub struct CurrencyKey {
     pub address: Account,
 }
 
-/// Which side of the transfer the caller fixes.
+/// One end of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Origin,
+    Destination,
+}
+
+/// Somebody a quote names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    User,
+    Recipient,
+    RefundRecipient,
+    AppFeeRecipient,
+}
+
+/// The side of the transfer that the caller fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trade {
     /// The amount is paid in; what arrives follows.

@@ -92,7 +92,13 @@ pub fn book(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(),
         // The integrator has stood for the deposit: all of the transfer is paid for.
         sponsor::settle(tx, order, context)?;
         info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill never came: its integrator carries it");
-        return note(tx, &request, "fast-fill-lost", &json!({ "amount": amount.to_string(), "usd": usd.to_string() }), context);
+        return note(
+            tx,
+            &request,
+            "fast-fill-lost",
+            &json!({ "amount": amount.to_string(), "usd": usd.to_string() }),
+            context,
+        );
     }
     sponsor::forgo(tx, order, context)?;
     error!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "a deposit was taken back after its payment and stays away: a loss");

@@ -45,7 +45,7 @@ impl<'a> Pricing<'a> {
                     return Err(Refusal::FixedRateCurrency);
                 }
                 if ask.options.sponsor.is_none() {
-                    return Err(Refusal::FixedRate("needs subsidizeFees"));
+                    return Err(Refusal::FixedRateUnsponsored);
                 }
                 fixed.ratio(route.deposit.decimals, route.payout.decimals)?
             }
@@ -189,7 +189,7 @@ impl<'a> Pricing<'a> {
         let Some(rate) = self.ask.options.fixed_rate else { return Ok(None) };
         let fixed = Fixed { rate, market_output: split.exchanged.mul_floor(self.market_rate)? };
         if fixed.deviates(output)? {
-            return Err(Refusal::FixedRate("more than 500 basis points away from the market"));
+            return Err(Refusal::FixedRateDeviates);
         }
         let (price, decimals) = (self.rates.prices.payout, self.route.payout.decimals);
         let drift = fixed.fee(output, price, decimals)?;

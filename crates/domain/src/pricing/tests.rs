@@ -510,8 +510,8 @@ fn a_fixed_rate_holds_whatever_the_market_says() {
     let figures = with(rate("1:0.9996")).unwrap().figures;
     assert_eq!((figures.output.to_string(), figures.minimum.to_string()), ("249900000".into(), "249900000".into()));
     assert_eq!(figures.fixed.unwrap().market_output.to_string(), "250000000");
-    assert!(matches!(with(rate("1:1.06")), Err(Refusal::FixedRate(_))));
-    assert!(matches!(with(QuoteOptions { sponsor: None, ..rate("1:1") }), Err(Refusal::FixedRate(_))));
+    assert_eq!(with(rate("1:1.06")), Err(Refusal::FixedRateDeviates));
+    assert_eq!(with(QuoteOptions { sponsor: None, ..rate("1:1") }), Err(Refusal::FixedRateUnsponsored));
     let unheld = Case { options: rate("1:1"), ..Case::new(ETHER, 0, 0) }.quote();
     assert_eq!(unheld, Err(Refusal::FixedRateCurrency));
     let broke = Case { options: rate("1:1"), sponsor: 10, ..Case::new(250_000_000, 1, 1) }.quote();
@@ -530,7 +530,7 @@ fn a_fixed_rate_holds_whatever_the_market_says() {
         assert_eq!(broke, Err(Refusal::SponsorBalance), "{trade:?}");
     }
     let backward = Case { trade: Trade::ExactOutput, options: rate("1:0.5").clone(), ..Case::new(1, 1, 1) };
-    assert!(matches!(backward.quote(), Err(Refusal::FixedRate(_))));
+    assert_eq!(backward.quote(), Err(Refusal::FixedRateDeviates));
     let backward = Case { trade: Trade::ExactOutput, options: rate("1:0.9996"), ..Case::new(249_900_000, 1, 1) };
     assert_eq!(backward.quote().unwrap().figures.input.to_string(), "250000000");
 }
