@@ -5,6 +5,11 @@
 
 use crate::{StoreError, Tx};
 
+mod held;
+
+pub use held::Lease;
+pub(crate) use held::{Beat, Fence};
+
 /// What a process may be the only one to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use tracing::{error, warn};
 
 use super::measure::wal_bytes;
-use super::thread::spawn;
-use super::{Access, open_sqlite};
 use crate::StoreError;
+use crate::connection::{Access, open_sqlite};
+use crate::thread::spawn;
 
 /// Also how often the free disk is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tracing::error;
 
-use super::thread::spawn;
 use crate::StoreError;
+use crate::thread::spawn;
 
 /// Since when a thread has been waiting for the database, where it is.
 #[derive(Clone, Default)]
