@@ -28,6 +28,7 @@ pub mod order_data;
 mod prices;
 mod quote;
 mod router;
+mod routes;
 mod status;
 mod swap_sources;
 mod topups;

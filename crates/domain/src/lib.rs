@@ -28,4 +28,5 @@ pub mod revert;
 pub mod same_chain;
 pub mod sponsorship;
 pub mod swap;
+pub mod terms;
 pub mod time;

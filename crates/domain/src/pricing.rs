@@ -6,9 +6,7 @@
 //! rounded down, and the output is computed from what is left, so the parts always add up to the deposit. Where the
 //! caller fixes the output, the input is the least that pays for it by the same rules.
 
-use std::time::Duration;
-
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{B256, U256};
 
 mod inputs;
 mod solve;
@@ -25,30 +23,11 @@ use crate::catalog::{Chain, Currency};
 use crate::fixed_rate::{Fixed, MAX_DEVIATION_BPS};
 use crate::ids::RequestId;
 use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
-use crate::pair::ByClass;
 use crate::quote::{Ask, CurrencyKey, Figures, OrderTerms, Prices, Quote, Swap};
 use crate::swap::Exchange;
 use crate::time::Timestamp;
 
-/// What the operator charges and promises.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    pub solver: Address,
-    /// The name of the chain of the solver's identity, hashed into every order.
-    pub solver_chain: String,
-    pub flat_fee: UsdMicros,
-    /// The service's share of the input.
-    pub relay_bps: ByClass,
-    /// What exchanging one asset for another out of our inventory costs on top.
-    pub spread_bps: ByClass,
-    /// The most that a lopsided inventory adds to the cost of a transfer, or takes off it.
-    pub rebalance_bps: u16,
-    pub slippage_bps: u16,
-    pub stable_slippage_bps: u16,
-    /// A trade that loses more than this to the pools is refused, unless the caller insists.
-    pub most_impact_bps: u16,
-    pub order_lifetime: Duration,
-}
+pub use crate::terms::Terms;
 
 /// The market at one moment, as far as this transfer is concerned.
 #[derive(Clone, Copy, Debug)]
