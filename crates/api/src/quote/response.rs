@@ -1,21 +1,25 @@
 //! A quote as the client reads it: steps, fees, details and the order.
 
-use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use alloy_primitives::U256;
 use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
-use domain::ids::RequestId;
 use domain::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
 use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::sponsorship::Sponsorship;
 use serde::Serialize;
-use solver::{Quoted, Step, StepKind};
+use solver::Quoted;
 use utoipa::ToSchema;
 
 use crate::json::Figure;
-use crate::order_data::OrderData;
 use crate::quote::sponsor::{self, SponsorshipBody};
 use crate::swap_sources::SOURCE;
 use crate::wire::{AmountBody, Dollars, Impact, Rendered, Shown, Usd};
+
+mod protocol;
+mod steps;
+
+use protocol::{Protocol, protocol};
+use steps::{StepBody, step_body};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -37,57 +41,6 @@ pub struct QuoteResponse<'a> {
 pub struct PriceResponse<'a> {
     fees: FeesBody<'a>,
     details: Details<'a>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = StepBody)]
-pub struct StepBody<'a> {
-    id: &'static str,
-    action: &'static str,
-    description: String,
-    kind: &'static str,
-    items: [Item<'a>; 1],
-    #[schema(value_type = String)]
-    request_id: B256,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deposit_address: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Item)]
-pub struct Item<'a> {
-    status: &'static str,
-    data: TransactionData<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    check: Option<Check>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = TransactionData)]
-pub struct TransactionData<'a> {
-    from: &'a str,
-    #[schema(value_type = String)]
-    to: Address,
-    #[schema(value_type = String)]
-    data: &'a Bytes,
-    #[serde(serialize_with = "crate::json::amount")]
-    #[schema(value_type = String)]
-    value: Amount,
-    chain_id: u64,
-    #[serde(serialize_with = "crate::json::amount")]
-    #[schema(value_type = String)]
-    max_fee_per_gas: Amount,
-    #[serde(serialize_with = "crate::json::amount")]
-    #[schema(value_type = String)]
-    max_priority_fee_per_gas: Amount,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Check {
-    endpoint: String,
-    method: &'static str,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -176,38 +129,6 @@ pub struct RouteSide<'a> {
     output_currency: AmountBody<'a>,
     router: &'static str,
     included_swap_sources: &'static [&'static str],
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Protocol)]
-pub struct Protocol<'a> {
-    v2: ProtocolV2<'a>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = ProtocolV2)]
-pub struct ProtocolV2<'a> {
-    #[schema(value_type = String)]
-    order_id: B256,
-    hub_type: &'static str,
-    order_data: OrderData<'a>,
-    payment_details: PaymentDetails<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order_signature: Option<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = PaymentDetails)]
-pub struct PaymentDetails<'a> {
-    chain_id: &'a str,
-    #[schema(value_type = String)]
-    depository: Address,
-    currency: &'a str,
-    #[serde(serialize_with = "crate::json::amount")]
-    #[schema(value_type = String)]
-    amount: Amount,
 }
 
 /// The four currencies of a quote, and the native ones.
@@ -316,24 +237,6 @@ impl<'a> QuoteResponse<'a> {
     pub fn into_price(self) -> PriceResponse<'a> {
         PriceResponse { fees: self.fees, details: self.details }
     }
-}
-
-fn protocol<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, signature: Option<[u8; 65]>) -> Option<Protocol<'a>> {
-    let (order, order_id) = (quoted.order.as_ref()?, quoted.order_id?);
-    Some(Protocol {
-        v2: ProtocolV2 {
-            order_id: order_id.0,
-            hub_type: "onchain",
-            order_data: OrderData::from(order),
-            payment_details: PaymentDetails {
-                chain_id: &currencies.origin_chain.name,
-                depository: currencies.origin_chain.depository,
-                currency: currencies.deposit.currency().address.text(),
-                amount: quoted.quote.figures.deposit,
-            },
-            order_signature: signature.map(|bytes| format!("0x{}", hex::encode(bytes))),
-        },
-    })
 }
 
 fn operation(operation: Operation) -> &'static str {
@@ -470,40 +373,4 @@ fn rate(input: Amount, output: Amount, origin: &Currency, destination: &Currency
     let num = output.units().checked_mul(pow10(origin.decimals)).ok_or(OutOfRange)?;
     let den = input.units().checked_mul(pow10(destination.decimals)).ok_or(OutOfRange)?;
     Ok(Ratio::new(num, den)?.decimal())
-}
-
-fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
-    let (quote, origin) = (&quoted.quote, currencies.origin);
-    let id = quote.id;
-    let data = TransactionData {
-        from: quote.ask.user.text(),
-        to: step.to,
-        data: &step.data,
-        value: step.value,
-        chain_id: origin.chain.0,
-        max_fee_per_gas: Amount::new(U256::from(step.max_fee)),
-        max_priority_fee_per_gas: Amount::new(U256::from(step.tip)),
-    };
-    let input = Signed::cost(quote.figures.input).scaled(origin.decimals);
-    let (amount, of) = (input.as_str(), &origin.symbol);
-    let (name, description) = match step.kind {
-        StepKind::Approve => ("approve", format!("Allow the {of} you send to be taken")),
-        StepKind::Deposit if quote.origin_swap.is_some() => {
-            ("deposit", format!("Swap {amount} {of} for {} and deposit it for the transfer", currencies.deposit.symbol))
-        }
-        StepKind::Deposit => ("deposit", format!("Deposit {amount} {of} for the transfer")),
-        StepKind::Swap => ("swap", format!("Exchange {amount} {of} for {}", currencies.destination.symbol)),
-        StepKind::Send => ("send", format!("Send {amount} {of} to {}", quote.ask.recipient.text())),
-    };
-    let acts = step.kind != StepKind::Approve;
-    let check = || Check { endpoint: format!("/intents/status/v3?requestId={id}"), method: "GET" };
-    StepBody {
-        id: name,
-        action: "Confirm transaction in your wallet",
-        description,
-        kind: "transaction",
-        items: [Item { status: "incomplete", data, check: acts.then(check) }],
-        request_id: id.0,
-        deposit_address: acts.then_some(""),
-    }
 }
