@@ -248,7 +248,7 @@ impl From<&Currency> for SolverCurrency {
     }
 }
 
-/// Whether everybody is told of this chain. A private one is for those who know its id.
+/// True if everybody is told of this chain. A private one is for those who know its id.
 pub fn is_listed(chain: &Chain) -> bool {
     chain.private_id.is_none()
 }

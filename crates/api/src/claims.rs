@@ -254,7 +254,7 @@ pub async fn permit(
     ApiJson(body): ApiJson<PermitBody>,
 ) -> ApiResult<PermitResponse> {
     let (id, signature) = (body.claim()?, query.signature()?);
-    // What is committed goes on whether or not the caller waits for the answer.
+    // A committed claim goes on whether or not the caller waits for the answer.
     tokio::spawn(app.solver.clone().accept_claim(id, signature)).await.map_err(|_| ApiError::Internal)??;
     Ok(Json(PermitResponse { message: "The claim is being paid", steps: [] }))
 }
@@ -299,7 +299,7 @@ pub struct ClaimRecord<'a> {
     claim_id: String,
     wallet: String,
     recipient: String,
-    /// What is paid out.
+    /// The amount paid out.
     currency: AmountBody<'a>,
     tx_hash: Option<String>,
     /// `pending`, `success` or `failure`: then the balance has it back.

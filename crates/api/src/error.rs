@@ -212,14 +212,14 @@ fn store_parts(error: &StoreError) -> (StatusCode, &'static str) {
     }
 }
 
-/// What every failing response says.
+/// The body of every failing response.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
     message: String,
     pub error_code: &'static str,
     status_code: u16,
-    /// What a call that was tried returned, in hexadecimal.
+    /// The data that a tried call returned, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -265,7 +265,7 @@ impl From<SolverError> for ApiError {
 }
 
 impl ApiError {
-    /// What the caller is told. An internal cause goes to the log here.
+    /// The answer to the caller. An internal cause goes to the log here.
     pub fn answer(&self) -> (StatusCode, ErrorBody) {
         let (status, error_code) = self.parts();
         let message = match self {

@@ -18,7 +18,7 @@ use crate::json::ApiJson;
 #[serde(rename_all = "camelCase")]
 pub struct FastFillBody {
     request_id: Option<String>,
-    /// What the deposit will bring, in smallest units of its currency; the quoted amount unless said. A number is taken
+    /// The amount of the deposit, in smallest units of its currency; the quoted amount unless said. A number is taken
     /// too.
     #[schema(value_type = Option<String>)]
     solver_input_currency_amount: Option<Value>,
@@ -99,7 +99,7 @@ pub async fn fast_fill(
 ) -> ApiResult<FastFillResponse> {
     let wallet = key.wallet.ok_or(ApiError::Forbidden("no wallet is linked to this key"))?;
     let wish = Wish { request: body.request()?, key: key.id, wallet, amount: body.amount()?, most: body.most()? };
-    // What is committed goes on whether or not the caller waits for the answer.
+    // A committed fill goes on whether or not the caller waits for the answer.
     let answer = tokio::spawn(app.solver.clone().fast_fill(wish)).await.map_err(|_| ApiError::Internal)??;
     let message = match answer {
         Answer::Queued => "The fill is on its way",

@@ -67,7 +67,7 @@ impl Account {
         account.ok_or(refusal)
     }
 
-    /// What is hashed into an order.
+    /// The bytes that are hashed into an order.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_slice()
     }

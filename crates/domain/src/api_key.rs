@@ -41,7 +41,7 @@ impl FromStr for ApiKeyId {
     }
 }
 
-/// What the caller sends, and what its webhooks are signed with. It does not print itself.
+/// The secret that the caller sends and that its webhooks are signed with. It does not print itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyText(String);
 
@@ -92,7 +92,7 @@ pub struct ApiKey {
     /// The linked wallet, whose app balance the key may spend.
     pub wallet: Option<Address>,
     pub limits: KeyLimits,
-    /// Whether `debug-force-refund` is obeyed.
+    /// The key may use `debug-force-refund`.
     pub may_force_refund: bool,
     pub created_at: Timestamp,
     /// When it last got another text.
@@ -138,7 +138,7 @@ impl Family {
         }
     }
 
-    /// What a key gets unless it has a rate of its own.
+    /// The rate of a key that has none of its own.
     pub const fn default_rate(self, elevated: bool) -> Rate {
         match (self, elevated) {
             (Self::Quotes, false) => Rate::per_minute(50),
@@ -190,7 +190,7 @@ impl Rate {
         Self::new(NonZeroU32::new(count).expect("the defaults are not zero"), Window::Second)
     }
 
-    /// What one of several instances grants of it. None grants nothing at all.
+    /// The part of it that one of several instances grants. None grants nothing at all.
     pub fn share(self, instances: NonZeroU32) -> Self {
         let count = NonZeroU32::new(self.count.get() / instances).unwrap_or(NonZeroU32::MIN);
         Self { count, ..self }

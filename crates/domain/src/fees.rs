@@ -1,4 +1,4 @@
-//! What a transfer costs: fixed amounts, and shares of the deposit, in the deposit's currency.
+//! The fees of a transfer: fixed amounts, and shares of the deposit, in the deposit's currency.
 //!
 //! Shares are rounded up together and then split, so that a deposit of one unit more never leaves less. What goes to
 //! others is rounded down; the fraction stays with the first share that has one.
@@ -24,14 +24,14 @@ pub struct Fees {
     pub flat: Amount,
     /// The service's share, by the class of the pair.
     pub relay: Amount,
-    /// What it costs to bring the inventory back to where it was; a reward where the transfer does just that.
+    /// The cost of bringing the inventory back to where it was; a reward where the transfer does just that.
     pub rebalance: Signed,
     /// One for each app fee that was asked for, in the same order.
     pub app: Vec<Amount>,
 }
 
 impl Fees {
-    /// What does not depend on how much is deposited.
+    /// The fees that do not depend on how much is deposited.
     pub fn fixed(&self) -> Result<Amount, OutOfRange> {
         self.fill_gas.checked_add(self.top_up)?.checked_add(self.flat)
     }
@@ -40,7 +40,7 @@ impl Fees {
         self.app.iter().try_fold(Amount::ZERO, |sum, fee| sum.checked_add(*fee))
     }
 
-    /// What is paid by share of the deposit.
+    /// The fees that are shares of the deposit.
     pub fn shares(&self) -> Result<Signed, OutOfRange> {
         Signed::cost(self.relay.checked_add(self.app_total()?)?).checked_add(self.rebalance)
     }
@@ -55,7 +55,7 @@ impl Fees {
     }
 }
 
-/// What this pair of places costs.
+/// The charges for a pair of places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
     pub fill_gas: Amount,
@@ -83,7 +83,7 @@ impl Charge {
         u32::from(self.rebalance_bps.min(0).unsigned_abs())
     }
 
-    /// Whether the shares together stay below the whole.
+    /// Checks that the shares together stay below the whole.
     pub fn check(&self) -> Result<(), OutOfRange> {
         if self.cost_bps() >= WHOLE_BPS { Err(OutOfRange) } else { Ok(()) }
     }

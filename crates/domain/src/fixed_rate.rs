@@ -66,12 +66,12 @@ pub const MAX_DEVIATION_BPS: u16 = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
     pub rate: FixedRate,
-    /// What would arrive at the market's rate, had the same fees been sponsored.
+    /// The output at the market's rate, had the same fees been sponsored.
     pub market_output: Amount,
 }
 
 impl Fixed {
-    /// What the fixed rate costs the user beside the market: negative when it is better than that.
+    /// The cost of the fixed rate to the user beside the market: negative when it is better than that.
     pub fn fee(&self, output: Amount, price: Price, decimals: u8) -> Result<UsdMicros, OutOfRange> {
         price.usd_signed(Signed::difference(self.market_output, output), decimals)
     }

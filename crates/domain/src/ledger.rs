@@ -73,13 +73,13 @@ pub fn currency_of(catalog: &Catalog) -> Option<&Currency> {
 /// The accounts on the other side of the integrators'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum House {
-    /// What reached us on chain for app balances, and left again by claims.
+    /// Money that reached us on chain for app balances, and left again by claims.
     Treasury,
     /// Fees: sponsored ones come in, those of apps go out.
     Fees,
-    /// What fixed rates cost or bring against the market.
+    /// The gains and losses of fixed rates against the market.
     Rates,
-    /// What fast fills paid out and deposits brought back.
+    /// Money that fast fills paid out and deposits brought back.
     FastFills,
 }
 
@@ -110,7 +110,7 @@ pub enum Cause {
     SameChainFee { execution: i64, place: u32 },
     /// The fees of a transfer that its sponsor pays.
     Sponsorship { payment: i64 },
-    /// What a fixed rate cost or brought, whichever way the market stood.
+    /// The cost or gain of a fixed rate, whichever way the market stood.
     FixedRate { payment: i64 },
     /// The deposit of a fast fill brought more than was counted on.
     FastFillSurplus { deposit: i64 },
@@ -251,7 +251,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// What is left for a new hold of this kind. Never negative.
+    /// The balance left for a new hold of this kind. Never negative.
     pub fn available(&self, kind: HoldKind) -> UsdcMicros {
         let free = self.balance.minus(self.reserved);
         let free = match kind {
@@ -261,13 +261,13 @@ impl Account {
         free.max(UsdcMicros::ZERO)
     }
 
-    /// Whether a new hold fits. The same rule stands in the statement that takes it (`store/src/ledger.rs`).
+    /// True if a new hold fits. The same rule stands in the statement that takes it (`store/src/ledger.rs`).
     pub fn covers(&self, kind: HoldKind, amount: UsdcMicros) -> bool {
         if amount == UsdcMicros::ZERO { self.balance >= DEBT_LIMIT } else { self.available(kind) >= amount }
     }
 }
 
-/// What ends a hold may move: no more than was set aside leaves the wallet by it.
+/// True if these entries may end a hold: no more than was set aside leaves the wallet by them.
 pub fn fits(held: UsdcMicros, wallet: Address, entries: &[Entry]) -> bool {
     let spent = entries.iter().fold(UsdcMicros::ZERO, |sum, entry| sum.minus(entry.delta));
     entries.iter().all(|entry| entry.wallet == wallet) && spent <= held

@@ -55,7 +55,7 @@ impl Amount {
         self.0.checked_sub(rhs.0).map(Self).ok_or(OutOfRange)
     }
 
-    /// What is left, or nothing: for headroom, never for a balance.
+    /// The difference, or nothing: for headroom, never for a balance.
     pub fn saturating_sub(self, rhs: Self) -> Self {
         Self(self.0.saturating_sub(rhs.0))
     }

@@ -1,4 +1,4 @@
-//! What two currencies are to each other, and what follows for fees, slippage and rates.
+//! A pair of currencies, and the fees, slippage and rate that follow from it.
 
 use crate::catalog::{Class, Currency};
 use crate::money::{OutOfRange, Price, Ratio, pow10};
@@ -35,7 +35,7 @@ impl Pair {
         if self.is_exchange() { terms.relay_bps.of(self.class) } else { 0 }
     }
 
-    /// What it costs us to turn the one back into the other.
+    /// Our cost of turning the one back into the other.
     pub fn spread_bps(self, terms: &Terms) -> u16 {
         if self.is_exchange() { terms.spread_bps.of(self.class) } else { 0 }
     }

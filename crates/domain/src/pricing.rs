@@ -1,4 +1,4 @@
-//! What a transfer costs and what arrives: the whole of pricing, as a function of facts.
+//! Pricing: the fees of a transfer and its output, as a function of facts.
 //!
 //! A transfer has up to four currencies: what the user pays, what reaches the depository, what the solver pays out and
 //! what arrives. Between the first two and the last two there may be a trade on a chain's pools; between the middle two
@@ -35,7 +35,7 @@ pub struct Rates<'a> {
     pub prices: Prices,
     /// Wei per unit of gas, base fee and tip together.
     pub origin_gas_price: u128,
-    /// What the fill will cost on the destination, in its native currency: gas, and data where that is charged for.
+    /// The cost of the fill on the destination, in its native currency: gas, and data where that is charged for.
     pub fill_cost: Amount,
     /// The most that one fill can pay out of the solver's inventory now, and of native currency beside it.
     pub payable: Amount,
@@ -44,20 +44,20 @@ pub struct Rates<'a> {
     /// like: negative where we hold too much.
     pub deposit_need_bps: i32,
     pub payout_need_bps: i32,
-    /// What pools would give for the deposit in the payout currency, where there are such pools.
+    /// The rate at which pools exchange the deposit for the payout currency, where there are such pools.
     pub hedge: Option<Ratio>,
     pub origin_swap: Option<&'a dyn Exchange>,
     pub destination_swap: Option<&'a dyn Exchange>,
-    /// What it takes of late until a fill that was decided is on its way.
+    /// The recent time from deciding a fill to sending it.
     pub fill_millis: u64,
     /// Both the origin and the destination currency are priced by feeds: what pools take of them can be told, and made
     /// good by a sponsor. A pool's own price is anybody's to set.
     pub losses_known: bool,
-    /// What the caller's sponsor can spend. Negative where it owes too much to get anything.
+    /// The amount that the caller's sponsor can spend. Negative where it owes too much to get anything.
     pub sponsor_available: UsdMicros,
 }
 
-/// What makes one quote different from the next.
+/// The id, salt and time that make one quote different from the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh {
     pub id: RequestId,
@@ -138,7 +138,7 @@ pub struct Draft<'a> {
     fixed: Option<Fixed>,
 }
 
-/// What the transfer comes to if it goes this way.
+/// Prices the transfer by this route.
 pub fn draft<'a>(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Draft<'a>, Refusal> {
     let pricing = Pricing::new(ask, route, rates, terms)?;
     let solved = pricing.solve()?;
@@ -216,7 +216,7 @@ impl Draft<'_> {
     }
 }
 
-/// What the calls spend must be there even if only the minimum arrives, and native currency is only there if it is
+/// The calls' values must be covered even if only the minimum arrives, and native currency is only there if it is
 /// what arrives.
 fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Refusal> {
     let values = ask.options.calls.iter().try_fold(Amount::ZERO, |sum, call| sum.checked_add(call.value))?;

@@ -49,7 +49,7 @@ pub enum Trade {
     ExpectedOutput,
 }
 
-/// What the caller wants, checked for form.
+/// The caller's request for a quote, checked for form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub user: Account,
@@ -69,17 +69,17 @@ pub struct Ask {
     pub options: QuoteOptions,
 }
 
-/// What few callers ask for.
+/// Options that few callers ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuoteOptions {
     pub app_fees: Vec<AppFee>,
     /// Worth of native currency to deliver beside the output.
     pub top_up: Option<UsdMicros>,
-    /// What is called on the destination with the output.
+    /// The calls on the destination that spend the output.
     pub calls: Vec<Call>,
     /// Gas of those calls together.
     pub calls_gas: Option<u64>,
-    /// What a trade for an exact output leaves over stays with the solver, not with the recipient.
+    /// The rest of a trade for an exact output stays with the solver, not with the recipient.
     pub true_exact_output: bool,
     pub no_origin_swap: bool,
     pub any_impact: bool,
@@ -130,7 +130,7 @@ pub enum Bound {
 }
 
 impl Swap {
-    /// What has to be there for the trade: the input, or the most it may turn out to be.
+    /// The funds the trade needs: the input, or the most it may turn out to be.
     pub fn funds(&self) -> Amount {
         match self.bound {
             Bound::LeastOutput(_) => self.input,
@@ -142,15 +142,15 @@ impl Swap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     pub operation: Operation,
-    /// What the user pays, in the origin currency.
+    /// The user's payment, in the origin currency.
     pub input: Amount,
-    /// What reaches the depository, in the deposit currency, which is also the currency of fees.
+    /// The amount that reaches the depository, in the deposit currency, which is also the currency of fees.
     pub deposit: Amount,
-    /// What is left of it to exchange: the deposit and what a sponsor adds, less the fees.
+    /// The part of it that is exchanged: the deposit and the sponsor's addition, less the fees.
     pub exchanged: Amount,
-    /// What the solver spends on the destination, in the payout currency.
+    /// The solver's spending on the destination, in the payout currency.
     pub paid: Amount,
-    /// What arrives, in the destination currency.
+    /// The amount that arrives, in the destination currency.
     pub output: Amount,
     /// The least that may arrive.
     pub minimum: Amount,
@@ -159,14 +159,14 @@ pub struct Figures {
     pub top_up: Option<Amount>,
     pub sponsorship: Option<Sponsorship>,
     pub fixed: Option<Fixed>,
-    /// What the user's own transactions will cost on the origin, in its native currency. Outside every other figure.
+    /// The gas of the user's own transactions on the origin, in its native currency. Outside every other figure.
     pub origin_gas: Amount,
     pub slippage_bps: u16,
     pub prices: Prices,
     pub time_estimate_secs: u32,
 }
 
-/// What everything was worth when it was quoted.
+/// The prices at the time of the quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prices {
     pub origin: Price,
@@ -177,7 +177,7 @@ pub struct Prices {
     pub destination_native: Price,
 }
 
-/// What a transfer through the depository is bound to.
+/// The terms that bind a transfer through the depository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderTerms {
     /// Unix seconds; the order's deadline.
@@ -190,9 +190,9 @@ pub struct OrderTerms {
     /// The contracts whose events count as evidence, one on each chain.
     pub origin_router: Address,
     pub destination_router: Address,
-    /// What reaches the depository: the origin currency, or what the user's swap makes of it.
+    /// The currency that reaches the depository: the origin's, or the one that the user's swap buys.
     pub deposit: CurrencyKey,
-    /// What the solver pays out: the destination currency, or what it swaps for it.
+    /// The currency that the solver pays out: the destination's, or the one it swaps for it.
     pub payout: CurrencyKey,
     /// The two are different assets: the rate is ours, and only stands for the quoted amount and time.
     pub exchange: bool,
@@ -223,7 +223,7 @@ impl Quote {
         if self.ask.options.calls.is_empty() { self.ask.recipient.clone() } else { terms.destination_router.into() }
     }
 
-    /// What the solver commits to. None where the user needs no solver.
+    /// The order that the solver commits to. None where the user needs no solver.
     pub fn order(&self) -> Option<Order> {
         let terms = self.terms.as_ref()?;
         let refund = |chain: &str, currency: &Account, router| Refund {

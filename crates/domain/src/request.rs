@@ -43,7 +43,7 @@ pub enum Event {
     },
     /// The deposit stayed away for the whole confirmation window.
     DepositLost,
-    /// What is due can no longer be paid, and nothing was.
+    /// The due payment can no longer be made, and none was.
     CannotFill {
         reason: FailReason,
     },
@@ -81,7 +81,7 @@ pub enum Due {
     Refund,
 }
 
-/// What follows from an event: the next state and its consequences, as data for the caller to write.
+/// The step after an event: the next state and its consequences, as data for the caller to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Move(Next),
@@ -95,9 +95,9 @@ pub struct Next {
     pub reason: Option<FailReason>,
     pub refund_reason: Option<RefundFailReason>,
     pub due: Option<Due>,
-    /// What was due before no longer is.
+    /// The payment that was due before no longer is.
     pub withdraw_due: bool,
-    /// What an integrator set aside for a fill ahead of the deposit is free again.
+    /// The integrator's hold for a fill ahead of the deposit is free again.
     pub release_hold: bool,
 }
 
@@ -197,7 +197,7 @@ pub fn step(state: State, event: Event) -> Result<Step, IllegalTransition> {
         },
         State::Refunding => match event {
             DepositAccepted { .. } | DepositRefused { .. } | DepositLost => done,
-            // What left the chain by itself is not ours to return.
+            // A deposit that left the chain by itself is not ours to return.
             DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
             DepositGone { fill_decided: true } => done,
             RefundMined => Step::to(State::Refunded).then(),

@@ -18,7 +18,7 @@ pub enum Component {
 
 impl Component {
     pub const ALL: [Self; 5] = [Self::Execution, Self::Swap, Self::Relay, Self::App, Self::Rent];
-    /// What is sponsored where the caller does not say.
+    /// The components that are sponsored where the caller does not say.
     pub const DEFAULT: [Self; 4] = [Self::Execution, Self::Swap, Self::Relay, Self::App];
 
     pub const fn as_str(self) -> &'static str {
@@ -32,7 +32,7 @@ impl Component {
     }
 }
 
-/// What the sponsor offers to pay.
+/// The sponsor's offer: its wallet, the components it pays, and its cap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SponsorAsk {
     /// Whose balance pays. Quotes of a time before balances name nobody, and nobody pays for them.
@@ -70,7 +70,7 @@ impl Bucket {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sponsorship {
     pub ask: SponsorAsk,
-    /// Whether the cap kept a selected fee from being paid in full.
+    /// The cap kept a selected fee from being paid in full.
     pub cap_hit: bool,
     /// In the order of `Component::ALL`.
     pub buckets: [Bucket; 5],
@@ -116,7 +116,7 @@ impl Sponsorship {
         self.buckets.iter().try_fold(Amount::ZERO, |sum, bucket| sum.checked_add(bucket.sponsored))
     }
 
-    /// What the sponsor pays when only a part of the deposit came: gas and the flat fee stay, shares shrink with it.
+    /// The sponsor's payment when only a part of the deposit came: gas and the flat fee stay, shares shrink with it.
     pub fn sponsored_part(&self, part: Ratio) -> Result<Amount, OutOfRange> {
         let [execution, shares @ ..] = &self.buckets;
         shares.iter().try_fold(execution.sponsored, |sum, bucket| sum.checked_add(bucket.sponsored.mul_floor(part)?))

@@ -1,6 +1,6 @@
 //! Trading one currency for another on the pools of one chain.
 //!
-//! What a pool pays is the market's business; here is only what a trade is, so that pricing can be a function of it.
+//! The market says what a pool pays; a trade is only described here, so that pricing can be a function of it.
 
 use std::fmt;
 

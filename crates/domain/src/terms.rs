@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 use crate::catalog::Class;
 use crate::money::UsdMicros;
 
-/// What the operator charges and promises.
+/// The operator's charges and promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     pub solver: Address,
@@ -16,7 +16,7 @@ pub struct Terms {
     pub flat_fee: UsdMicros,
     /// The service's share of the input.
     pub relay_bps: ByClass,
-    /// What exchanging one asset for another out of our inventory costs on top.
+    /// The extra charge for exchanging one asset for another out of our inventory.
     pub spread_bps: ByClass,
     /// The most that a lopsided inventory adds to the cost of a transfer, or takes off it.
     pub rebalance_bps: u16,

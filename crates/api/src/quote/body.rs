@@ -18,7 +18,7 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::quote::sponsor;
 
-/// What the client asks for. Members we do not know are ignored.
+/// The request for a quote. Members we do not know are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuoteBody {
@@ -63,7 +63,7 @@ pub struct QuoteBody {
     /// Worth of it, in millionths of a dollar.
     #[schema(value_type = Option<String>)]
     topup_gas_amount: Option<Value>,
-    /// What buying an exact output leaves over stays with the solver.
+    /// The rest of buying an exact output stays with the solver.
     enable_true_exact_output: Option<bool>,
     /// Lets a trade through that loses much to the pools.
     override_price_impact: Option<bool>,
@@ -108,7 +108,7 @@ pub struct AppFeeBody {
     fee: Value,
 }
 
-/// What a referrer may be at most: it is stored with every quote.
+/// The longest referrer: it is stored with every quote.
 const MAX_REFERRER: usize = 128;
 const MAX_CALLS: usize = 16;
 /// Of all calls together: they are stored, hashed and sent.

@@ -47,7 +47,7 @@ pub struct PriceResponse<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = FeesBody)]
 pub struct FeesBody<'a> {
-    /// What the user's own transactions cost on the origin. Outside every other figure.
+    /// The gas of the user's own transactions on the origin. Outside every other figure.
     gas: AmountBody<'a>,
     relayer: AmountBody<'a>,
     relayer_gas: AmountBody<'a>,
@@ -332,7 +332,7 @@ fn route<'a>(
     })
 }
 
-/// What may be lost on either side: two ways to spend one budget, not to be added.
+/// The most that may be lost on either side: two ways to spend one budget, not to be added.
 fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, OutOfRange> {
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
     let side = |at_risk: Amount, of: Amount, price: Price, currency: &Currency| -> Result<Slippage, OutOfRange> {

@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256};
 use super::{Context, UsdcMicros};
 use crate::ids::RequestId;
 
-/// What money is set aside for. It decides which uses it narrows ([`super::Account::available`]).
+/// The purpose of a hold. It decides which uses it narrows ([`super::Account::available`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldKind {
     /// Until the deposit of a fast fill is there. Narrows fast fills and claims, not sponsorship.

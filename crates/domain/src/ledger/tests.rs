@@ -71,7 +71,7 @@ fn what_is_available_depends_on_the_use() {
         assert_eq!(account.available(HoldKind::Claim), UsdcMicros(narrow));
         assert_eq!(account.available(HoldKind::Sponsorship), UsdcMicros(wide));
     }
-    // What costs nothing is refused to those who owe too much already.
+    // A hold of nothing is refused to those who owe too much already.
     let nothing = UsdcMicros::ZERO;
     assert!(account(-50_000_000, 0, 0).covers(HoldKind::Sponsorship, nothing));
     assert!(!account(-50_000_001, 0, 0).covers(HoldKind::Sponsorship, nothing));

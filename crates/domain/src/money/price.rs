@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 
 use super::{Amount, OutOfRange, Ratio, Signed, UsdMicros, pow10};
 
-/// What one whole unit of a currency costs in US dollars: an answer of a feed, `answer / 10^decimals`.
+/// The price of one whole unit of a currency in US dollars: an answer of a feed, `answer / 10^decimals`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     answer: u128,

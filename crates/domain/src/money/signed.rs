@@ -23,7 +23,7 @@ impl Signed {
         Self { size, negative: !size.is_zero() }
     }
 
-    /// What `more` exceeds `less` by, or falls short of it.
+    /// The amount by which `more` exceeds `less`, negative where it falls short of it.
     pub fn difference(more: Amount, less: Amount) -> Self {
         match more.checked_sub(less) {
             Ok(size) => Self::cost(size),
@@ -52,7 +52,7 @@ impl Signed {
         self.checked_add(Self { size: rhs.size, negative: !rhs.negative && !rhs.size.is_zero() })
     }
 
-    /// What is left of an amount after this is taken out of it.
+    /// The rest of an amount after this is taken out of it.
     pub fn taken_from(self, amount: Amount) -> Result<Amount, OutOfRange> {
         if self.negative { amount.checked_add(self.size) } else { amount.checked_sub(self.size) }
     }

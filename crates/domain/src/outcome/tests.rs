@@ -92,7 +92,7 @@ fn apps_earn_no_more_than_is_paid_where_a_cap_falls_short() {
     assert!(paid.fees.cap_hit);
     let earned: i64 = outcome.app_fees.iter().map(|fee| fee.credit.0).sum();
     assert!(earned <= paid.payment.0, "{earned} earned, {} paid", paid.payment.0);
-    // What the cap leaves for the last bucket is what the app gets.
+    // The app gets the part of the cap that is left for the last bucket.
     let app = paid.fees.bucket(Component::App);
     let worth = dear.deposit.usd_floor(app.sponsored, 6).unwrap().0;
     assert!((worth - earned).abs() <= 2, "{worth} against {earned}");

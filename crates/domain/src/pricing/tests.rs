@@ -123,7 +123,7 @@ impl Exchange for Pool {
 }
 
 const ETHER: u128 = 1_000_000_000_000_000_000;
-/// What TAIL is worth here, in dollars with eight decimals: two cents.
+/// The price of TAIL here, in dollars with eight decimals: two cents.
 const TAIL_USD: u128 = 2_000_000;
 
 /// TAIL for ether, and ether for TAIL, at the price of the feeds.

@@ -4,7 +4,7 @@ use super::*;
 fn a_sponsor_pays_the_fees_and_the_user_gets_the_markets_rate() {
     let figures = Case { options: sponsored(None), ..Case::new(250_000_000, 1, 2) }.quote().unwrap().figures;
     assert_eq!(figures.output.to_string(), "250000000000000000000");
-    // Whoever pays it, what the fill takes stays in the figures: it bounds what failed calls cost.
+    // The gas of the fill stays in the figures, whoever pays it: it bounds the cost of failed calls.
     assert_eq!(figures.fees.fill_gas.to_string(), "180000");
     let paid = figures.sponsorship.unwrap();
     assert_eq!(paid.sponsored_total().unwrap().to_string(), "225000");
@@ -75,7 +75,7 @@ fn a_fixed_rate_holds_whatever_the_market_says() {
     let cost = i64::try_from(fees.units()).unwrap() + 100_000;
     assert!(with_balance(cost).is_ok());
     assert_eq!(with_balance(cost - 1), Err(Refusal::SponsorBalance));
-    // Whoever owes too much gets no fixed rate, even one that pays.
+    // A sponsor that owes too much gets no fixed rate, even one that pays.
     let earning = Case { options: rate("1:0.9996"), sponsor: -1, ..Case::new(250_000_000, 1, 1) }.quote();
     assert_eq!(earning, Err(Refusal::SponsorBalance));
     for trade in [Trade::ExactOutput, Trade::ExpectedOutput] {
