@@ -1,6 +1,6 @@
 //! API keys: whose call it is, what it may do, and how often.
 //!
-//! The text of a key is a secret; its id is not. What is kept of a text, and how, is the store's matter.
+//! The text of a key is a secret; its id is not. How a text is kept is the store's matter.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -28,7 +28,7 @@ pub struct Currency {
     pub logo_uri: String,
     /// The token refuses to change one non-zero allowance into another.
     pub resets_allowance: bool,
-    /// The solver takes it in and pays it out. What it does not hold is traded on the chain's pools.
+    /// The solver takes it in and pays it out. Other currencies are traded on the chain's pools.
     pub held: bool,
     /// The amount that the solver likes to hold here; transfers that lead away from it cost more.
     pub target: Option<Amount>,

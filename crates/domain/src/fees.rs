@@ -1,7 +1,7 @@
 //! The fees of a transfer: fixed amounts, and shares of the deposit, in the deposit's currency.
 //!
-//! Shares are rounded up together and then split, so that a deposit of one unit more never leaves less. What goes to
-//! others is rounded down; the fraction stays with the first share that has one.
+//! Shares are rounded up together and then split, so that a deposit of one unit more never leaves less. The shares of
+//! others are rounded down; the fraction stays with the first share that has one.
 
 use alloy_primitives::{Address, U256};
 

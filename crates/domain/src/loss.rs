@@ -1,6 +1,6 @@
 //! Losses: an order was paid out, and a reorg took its deposit away.
 //!
-//! The order's input is an empty slot then. Whatever deposit takes it makes the loss good; if none has by the time the
+//! The order's input is an empty slot then. The deposit that takes it makes the loss good; if none has by the time the
 //! order has ended for good, the loss is booked, and a deposit that comes even later reverses that.
 
 use crate::money::{Amount, OutOfRange, Ratio};

@@ -1,7 +1,7 @@
 //! The outcome of a fill for those who pay for it or earn by it: the sponsor, and the apps whose fees it carries.
 //!
 //! It is fixed in the commit that decides the fill, at what things cost then, and booked once it and its deposit are
-//! final. What a user does alone is fixed when it is final, and booked in the same commit. So nothing is booked twice and
+//! final. A same-chain transaction is fixed when it is final, and booked in the same commit. So nothing is booked twice and
 //! nothing has to be taken back, whatever a chain does in between.
 
 use alloy_primitives::Address;
@@ -165,7 +165,7 @@ pub fn is_live(quote: &Quote) -> Result<bool, OutOfRange> {
 }
 
 impl Sponsorship {
-    /// The fees as they turned out. What the user pays was settled by the quote; the sponsor pays the rest of what it
+    /// The fees as they turned out. The user's part was settled by the quote; the sponsor pays the rest of what it
     /// chose to pay, up to its cap.
     fn turned_out(&self, execution: Amount, part: Ratio, price: Price, decimals: u8) -> Result<Self, OutOfRange> {
         let mut left = self.ask.cap;
@@ -207,7 +207,7 @@ impl Sponsorship {
 
 impl Sponsorship {
     /// Which part of a fee is paid, by the user and the sponsor together, where that is not all of it: the sponsor's cap
-    /// falls short of what it turned out to be worth. What nobody pays, nobody earns.
+    /// falls short of what it turned out to be worth. A fee that nobody pays, nobody earns.
     fn share_paid(&self, quoted: &Self, component: Component, part: Ratio) -> Result<Option<Ratio>, OutOfRange> {
         let at = component as usize;
         let by_user = quoted.buckets[at].user_pays()?;

@@ -2,8 +2,8 @@
 //!
 //! A transfer has up to four currencies: what the user pays, what reaches the depository, what the solver pays out and
 //! what arrives. Between the first two and the last two there may be a trade on a chain's pools; between the middle two
-//! is our own rate. Fees are taken out of the deposit, in its currency. What we charge is rounded up, what we pay out is
-//! rounded down, and the output is computed from what is left, so the parts always add up to the deposit. Where the
+//! is our own rate. Fees are taken out of the deposit, in its currency. Charges are rounded up, payouts are rounded
+//! down, and the output is computed from what is left, so the parts always add up to the deposit. Where the
 //! caller fixes the output, the input is the least that pays for it by the same rules.
 
 use alloy_primitives::{B256, U256};
@@ -166,7 +166,7 @@ impl Draft<'_> {
         self.solved.destination_swap.as_ref()
     }
 
-    /// The promise. What only it needs is worked out here.
+    /// The promise, with the figures that only it needs.
     pub fn quote(self, fresh: Fresh) -> Result<Quote, Refusal> {
         let Self { pricing, solved, top_up, fixed } = self;
         let origin_swap = pricing.bounded_origin_swap(&solved)?;

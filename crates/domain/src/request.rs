@@ -272,7 +272,7 @@ impl State {
     pub const ALL: [Self; 7] =
         [Self::Waiting, Self::Pending, Self::Submitted, Self::Success, Self::Refunding, Self::Refunded, Self::Failed];
 
-    /// As it is stored. What callers see is [`State::status`].
+    /// As it is stored. Callers see [`State::status`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",

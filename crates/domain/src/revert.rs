@@ -1,6 +1,6 @@
 //! Reasons for which a contract reverted, in the interface's words.
 //!
-//! The one table that turns prose and error names into a [`FailReason`]. What is said comes from contracts that anyone
+//! The one table that turns prose and error names into a [`FailReason`]. The text comes from contracts that anyone
 //! may have written: it explains a failure to a reader and decides nothing.
 
 use std::fmt;

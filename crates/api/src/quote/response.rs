@@ -163,7 +163,7 @@ impl<'a> Currencies<'a> {
     }
 }
 
-/// The figures of a quote in dollars, each at the price it was quoted with. What is a sum is added up from what is
+/// The figures of a quote in dollars, each at the price it was quoted with. A sum is added up from what is
 /// shown, so that a reader who adds gets the same figure to the last digit.
 struct Worth {
     input: UsdMicros,
