@@ -16,7 +16,7 @@ use tracing::warn;
 use crate::leases::{self, Beat, Kind, Lease};
 use crate::{Options, Store, StoreError, Tx};
 
-/// What others are told about a process.
+/// The facts about a process that others are told.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Unlike that of any other process, ever.
@@ -24,7 +24,7 @@ pub struct About {
     /// For people.
     pub name: String,
     pub role: &'static str,
-    /// Whether it answers callers.
+    /// It answers callers.
     pub answers: bool,
 }
 
@@ -95,7 +95,7 @@ impl Instance {
         let mut woken = store.woken();
         let mut trouble = false;
         loop {
-            // Whoever does not beat would lose it at once.
+            // A process that does not beat would lose it at once.
             if self.is_alive() {
                 match self.take(store, kind).await {
                     Ok(Some(lease)) => return lease,

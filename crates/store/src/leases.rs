@@ -10,7 +10,7 @@ mod held;
 pub use held::Lease;
 pub(crate) use held::{Beat, Fence};
 
-/// What a process may be the only one to do.
+/// A duty that only one process may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Follows the chains and pays.
@@ -41,7 +41,7 @@ pub struct State {
     pub epoch: i64,
     /// Who took it last, by name.
     pub name: Option<String>,
-    /// Whether it is held by a process that has not let go of it.
+    /// A process holds it and has not let go of it.
     pub held: bool,
     /// How long ago the holder's last beat expired, in milliseconds. None while it is alive, and where nobody holds it.
     pub expired_millis: Option<i64>,
@@ -75,7 +75,7 @@ pub fn release(tx: &mut Tx<'_>, kind: Kind, instance: &str) -> Result<(), StoreE
     wake(tx)
 }
 
-/// Whether the lease still has this epoch. It keeps it until the unit ends.
+/// True if the lease still has this epoch. It keeps it until the unit ends.
 pub(crate) fn holds(tx: &mut Tx<'_>, kind: Kind, epoch: i64) -> Result<bool, StoreError> {
     let row =
         tx.row("select 1 from lease where kind = $1 and epoch = $2 {for_share}", &[kind.name().into(), epoch.into()])?;

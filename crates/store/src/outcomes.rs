@@ -1,4 +1,4 @@
-//! What fills come to for those who pay for them or earn by them.
+//! Outcomes of fills, for those who pay for them or earn by them.
 
 use domain::ids::OrderId;
 use domain::outcome::Outcome;

@@ -14,7 +14,7 @@ pub struct Payers {
     chain: ChainId,
     block: u64,
     pub lanes: Vec<Lane>,
-    /// What the balances at the block do not know yet.
+    /// Payments that the balances at the block do not know yet.
     pub outstanding: Vec<Outstanding>,
 }
 

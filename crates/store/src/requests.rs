@@ -229,7 +229,7 @@ fn of_child(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     Ok(Hashes { deposits: of(Direction::In), payments: of(Direction::Out) })
 }
 
-/// What a user did alone is both what was paid and what arrived.
+/// A same-chain transaction is both the payment and the arrival.
 fn alone(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     let records = records::of_request(tx, request.id)?;
     let hashes: Vec<_> = records.iter().filter(|record| !record.gone).map(|record| record.tx).collect();

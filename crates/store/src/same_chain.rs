@@ -1,4 +1,4 @@
-//! What users did alone on one chain that apps earn by.
+//! Same-chain transactions that apps earn by.
 
 use alloy_primitives::B256;
 use domain::ids::{ChainId, RequestId};
@@ -66,7 +66,7 @@ pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<bool, S
     Ok(kept.is_none())
 }
 
-/// What one came to.
+/// The outcome of one.
 #[derive(Clone, Debug)]
 pub struct Booked {
     pub same_chain: SameChainId,

@@ -78,7 +78,7 @@ impl Lease {
     }
 
     /// Resolves when another may hold it by now: a unit found that out, the beat did, or there was no beat in time.
-    /// Whoever waits for it must stop then. One of SQLite is never lost.
+    /// The waiting task must stop then. A lease of SQLite is never lost.
     pub async fn lost(&self) {
         let Some(watched) = &self.watched else { return std::future::pending().await };
         let (mut beats, mut fenced) = (watched.beats.clone(), watched.fence.lost.subscribe());
