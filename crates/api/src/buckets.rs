@@ -57,7 +57,7 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
         self.with(key, rate, now, true)
     }
 
-    /// Whether there is a call in a bucket, which stays there.
+    /// Checks that there is a call in a bucket, which stays there.
     pub fn peek(&self, key: K, rate: Rate, now: Instant) -> Result<Taken, Empty> {
         self.with(key, rate, now, false)
     }
@@ -165,7 +165,7 @@ mod tests {
             assert!(buckets.take(client, rate("1/min"), now).is_ok());
             assert!(count() <= 160);
         }
-        // What is full by now is forgotten as soon as room is needed.
+        // A bucket that is full by now is forgotten as soon as room is needed.
         let later = now + Duration::from_secs(61);
         for client in 20_000..20_100 {
             buckets.take(client, rate("1/min"), later).unwrap();

@@ -46,7 +46,7 @@ impl<S: Sync> FromRequestParts<S> for Keyed {
     }
 }
 
-/// What a call shows as its key: `x-api-key` before `Authorization: Bearer`.
+/// The key that a call shows: `x-api-key` before `Authorization: Bearer`.
 fn shown(headers: &HeaderMap) -> Option<&[u8]> {
     let bearer = || {
         let value = headers.get(AUTHORIZATION)?.as_bytes();

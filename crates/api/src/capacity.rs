@@ -34,10 +34,10 @@ pub struct CapacityQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityResponse {
-    /// Whether a quote would be given.
+    /// A quote would be given.
     enabled: bool,
     user: UserCapacity,
-    /// What every transfer costs, whatever its size.
+    /// The cost of every transfer, whatever its size.
     fee: String,
     solver: SolverCapacity,
     supports_external_liquidity: bool,
@@ -56,7 +56,7 @@ pub struct UserCapacity {
 pub struct SolverCapacity {
     /// The address orders name.
     address: String,
-    /// What it holds on the destination.
+    /// Its balance on the destination.
     balance: String,
     /// The most that one transfer can pay out.
     capacity_per_request: String,
@@ -124,7 +124,7 @@ impl Pair<'_> {
         }
     }
 
-    /// What the solver holds on the destination, and how much of it one transfer can have.
+    /// The solver's balance on the destination, and how much of it one transfer can have.
     fn inventory(&self, app: &App) -> Result<(Amount, Amount), OutOfRange> {
         let (Some(currency), Ok(market)) = (self.received, app.market.current(self.destination.id)) else {
             return Ok((Amount::ZERO, Amount::ZERO));

@@ -10,7 +10,6 @@ use axum::response::IntoResponse;
 use domain::catalog::{Catalog, Chain, Currency};
 use domain::ids::ChainId;
 use serde::{Deserialize, Serialize};
-use solver::QuoteError;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
@@ -249,7 +248,7 @@ impl From<&Currency> for SolverCurrency {
     }
 }
 
-/// Whether everybody is told of this chain. A private one is for those who know its id.
+/// True if everybody is told of this chain. A private one is for those who know its id.
 pub fn is_listed(chain: &Chain) -> bool {
     chain.private_id.is_none()
 }
@@ -257,7 +256,7 @@ pub fn is_listed(chain: &Chain) -> bool {
 /// The chain a caller names by its number, which works for private ones too: whoever moves money there has to.
 pub fn named<'a>(catalog: &'a Catalog, field: &'static str, id: u64) -> Result<&'a Chain, ApiError> {
     let chain = ChainId(id);
-    catalog.chain(chain).ok_or_else(|| QuoteError::UnsupportedChain { field, chain }.into())
+    catalog.chain(chain).ok_or(ApiError::UnsupportedChain { field, chain })
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

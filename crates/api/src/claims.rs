@@ -299,7 +299,7 @@ pub struct ClaimRecord<'a> {
     claim_id: String,
     wallet: String,
     recipient: String,
-    /// What is paid out.
+    /// The amount paid out.
     currency: AmountBody<'a>,
     tx_hash: Option<String>,
     /// `pending`, `success` or `failure`: then the balance has it back.

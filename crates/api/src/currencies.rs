@@ -18,7 +18,7 @@ use crate::error::{ApiError, ErrorBody};
 use crate::json::{Answer, ApiJson};
 use crate::wire::{CurrencyBody, vm_type};
 
-/// What to look for. Every member narrows the answer, none is required, and those we do not know are ignored.
+/// A search for currencies. Every member narrows the answer, none is required, and those we do not know are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchBody {

@@ -4,7 +4,9 @@ use alloy_primitives::hex;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::pricing::Refusal;
+use domain::ids::ChainId;
+use domain::pricing::{Refusal, SolverOption};
+use domain::quote::End;
 use market::MarketError;
 use serde::Serialize;
 use solver::integrators::claims::ClaimError;
@@ -15,15 +17,17 @@ use store::StoreError;
 use tracing::error;
 use utoipa::ToSchema;
 
+mod messages;
+
 pub type ApiResult<T> = Result<Json<T>, ApiError>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    #[error(transparent)]
+    #[error("{}", messages::of_quote(.0))]
     Quote(#[from] QuoteError),
-    #[error(transparent)]
+    #[error("{}", messages::of_fast_fill(.0))]
     FastFill(#[from] FastFillError),
-    #[error(transparent)]
+    #[error("{}", messages::of_claim(.0))]
     Claim(#[from] ClaimError),
     #[error("signature: {0}")]
     Link(#[from] LinkError),
@@ -35,6 +39,8 @@ pub enum ApiError {
     Parameter { field: &'static str, problem: String },
     #[error("{field}: {problem}")]
     Address { field: &'static str, problem: String },
+    #[error("{field}: chain {chain} is not supported")]
+    UnsupportedChain { field: &'static str, chain: ChainId },
     #[error("{field} must be an integer between 0 and 10000")]
     Slippage { field: &'static str },
     /// Asked for something that changes where money goes and is not offered: never passed over in silence.
@@ -95,6 +101,7 @@ impl ApiError {
             }
             Self::NameUsed | Self::NameInUse => (StatusCode::CONFLICT, "IDEMPOTENCY_CONFLICT"),
             Self::Parameter { .. } | Self::Body(_) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
+            Self::UnsupportedChain { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_CHAIN"),
             Self::Address { .. } => (StatusCode::BAD_REQUEST, "INVALID_ADDRESS"),
             Self::Slippage { .. } => (StatusCode::BAD_REQUEST, "INVALID_SLIPPAGE_TOLERANCE"),
             Self::NotOffered { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
@@ -123,8 +130,10 @@ fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
     match error {
         QuoteError::UnsupportedChain { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_CHAIN"),
         QuoteError::ChainDisabled { .. } => (StatusCode::BAD_REQUEST, "CHAIN_DISABLED"),
-        QuoteError::InvalidInputCurrency { .. } => (StatusCode::BAD_REQUEST, "INVALID_INPUT_CURRENCY"),
-        QuoteError::InvalidOutputCurrency { .. } => (StatusCode::BAD_REQUEST, "INVALID_OUTPUT_CURRENCY"),
+        QuoteError::InvalidCurrency { end: End::Origin, .. } => (StatusCode::BAD_REQUEST, "INVALID_INPUT_CURRENCY"),
+        QuoteError::InvalidCurrency { end: End::Destination, .. } => {
+            (StatusCode::BAD_REQUEST, "INVALID_OUTPUT_CURRENCY")
+        }
         QuoteError::Blocked { .. } => (StatusCode::BAD_REQUEST, "SANCTIONED_WALLET_ADDRESS"),
         QuoteError::InvalidRecipient { .. } => (StatusCode::BAD_REQUEST, "INVALID_RECIPIENT"),
         QuoteError::OriginSwapsDisabled => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
@@ -146,7 +155,7 @@ fn fast_fill_parts(error: &FastFillError) -> (StatusCode, &'static str) {
         FastFillError::NotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
         FastFillError::InFlight => (StatusCode::CONFLICT, "ALREADY_PROCESSING"),
         FastFillError::NotEligible(_) => (StatusCode::BAD_REQUEST, "NOT_ELIGIBLE"),
-        FastFillError::Amount(_) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
+        FastFillError::LessThanQuoted | FastFillError::NotFillable => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
         FastFillError::OverMost { .. } | FastFillError::MostAboveAvailable { .. } => {
             (StatusCode::BAD_REQUEST, "MAX_FILL_AMOUNT_EXCEEDED")
         }
@@ -162,8 +171,8 @@ fn claim_parts(error: &ClaimError) -> (StatusCode, &'static str) {
         ClaimError::OtherChain(_) => "UNSUPPORTED_CHAIN",
         ClaimError::OtherCurrency(_) => "UNSUPPORTED_CURRENCY",
         ClaimError::Recipient => "INVALID_RECIPIENT",
-        ClaimError::Blocked(_) => "SANCTIONED_WALLET_ADDRESS",
-        ClaimError::Amount(_) => "INVALID_PARAMETERS",
+        ClaimError::WalletBlocked | ClaimError::RecipientBlocked => "SANCTIONED_WALLET_ADDRESS",
+        ClaimError::AmountOutOfRange | ClaimError::NothingAvailable => "INVALID_PARAMETERS",
         ClaimError::TooLittle(_) => "AMOUNT_TOO_LOW",
         ClaimError::BalanceTooLow { .. } => "INSUFFICIENT_FUNDS",
         ClaimError::NotAsked => "REQUEST_NOT_FOUND",
@@ -181,12 +190,14 @@ fn refusal_code(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::AmountTooLow { .. } | Refusal::Dust => "AMOUNT_TOO_LOW",
         Refusal::NoRoute => "NO_SWAP_ROUTES_FOUND",
-        Refusal::NotOnOneChain { what: "txs" } => "EXTRA_TXS_NOT_SUPPORTED",
-        Refusal::NothingToDo | Refusal::NotOnOneChain { .. } => "UNSUPPORTED_ROUTE",
+        Refusal::NotOnOneChain(SolverOption::Calls) => "EXTRA_TXS_NOT_SUPPORTED",
+        Refusal::NothingToDo | Refusal::NotOnOneChain(SolverOption::TopUp | SolverOption::FixedRate) => {
+            "UNSUPPORTED_ROUTE"
+        }
         Refusal::InsufficientLiquidity => "INSUFFICIENT_LIQUIDITY",
         Refusal::ImpactTooHigh => "SWAP_IMPACT_TOO_HIGH",
         Refusal::CallValues => "INVALID_EXTRA_TXS",
-        Refusal::FixedRate(_) => "INVALID_FIXED_RATE",
+        Refusal::FixedRateUnsponsored | Refusal::FixedRateDeviates => "INVALID_FIXED_RATE",
         Refusal::FixedRateCurrency => "UNSUPPORTED_CURRENCY",
         Refusal::SponsorBalance => "SPONSOR_BALANCE_TOO_LOW",
         Refusal::TopUpOfGas | Refusal::AppFees | Refusal::OutOfRange => "INVALID_PARAMETERS",
@@ -201,14 +212,14 @@ fn store_parts(error: &StoreError) -> (StatusCode, &'static str) {
     }
 }
 
-/// What every failing response says.
+/// The body of every failing response.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
     message: String,
     pub error_code: &'static str,
     status_code: u16,
-    /// What a call that was tried returned, in hexadecimal.
+    /// The data that a tried call returned, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -254,7 +265,7 @@ impl From<SolverError> for ApiError {
 }
 
 impl ApiError {
-    /// What the caller is told. An internal cause goes to the log here.
+    /// The answer to the caller. An internal cause goes to the log here.
     pub fn answer(&self) -> (StatusCode, ErrorBody) {
         let (status, error_code) = self.parts();
         let message = match self {

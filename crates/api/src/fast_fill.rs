@@ -18,7 +18,7 @@ use crate::json::ApiJson;
 #[serde(rename_all = "camelCase")]
 pub struct FastFillBody {
     request_id: Option<String>,
-    /// What the deposit will bring, in smallest units of its currency; the quoted amount unless said. A number is taken
+    /// The amount of the deposit, in smallest units of its currency; the quoted amount unless said. A number is taken
     /// too.
     #[schema(value_type = Option<String>)]
     solver_input_currency_amount: Option<Value>,

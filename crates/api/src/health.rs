@@ -24,7 +24,7 @@ pub struct HealthResponse {
     healthy: bool,
 }
 
-/// Whether the chain is read and paid on: without the one nothing can be promised, without the other nothing kept.
+/// True if the chain is read and paid on: without the one nothing can be promised, without the other nothing kept.
 fn is_healthy(app: &App, chain: &Chain) -> bool {
     let handle = app.chains.get(&chain.id);
     let refusing = handle.is_none_or(|handle| handle.refusing().is_some() || app.quoter.lags(handle));

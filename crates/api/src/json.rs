@@ -12,6 +12,15 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
+mod open;
+mod serializer;
+#[cfg(test)]
+mod tests;
+mod verbatim;
+mod writer;
+
+pub use verbatim::{Figure, WrittenJson, amount};
+
 /// The largest body any route takes.
 pub const MAX_BODY: usize = 256 * 1024;
 
@@ -72,7 +81,7 @@ pub struct Answer(Vec<u8>);
 
 impl Answer {
     pub fn of(body: &impl Serialize) -> Result<Self, ApiError> {
-        domain::json::write(body, ROOM).map(Self).map_err(|_| ApiError::Internal)
+        writer::write(body, ROOM).map(Self).map_err(|_| ApiError::Internal)
     }
 }
 

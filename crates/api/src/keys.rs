@@ -37,7 +37,7 @@ struct Known {
     being_read: bool,
 }
 
-/// What is remembered of a text.
+/// The key behind a text, as it was read.
 #[derive(Debug)]
 pub enum Memory {
     Key(Arc<ApiKey>),
@@ -78,7 +78,7 @@ impl Keys {
         self.fetch(KeyHash::of(text)).await
     }
 
-    /// What was changed here is read again by the next who asks. Other instances hear of it within seconds.
+    /// A key that was changed here is read again by the next who asks. Other instances hear of it within seconds.
     pub fn forget(&self, id: ApiKeyId) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, entry| entry.key.id != id);
@@ -95,7 +95,7 @@ impl Keys {
     }
 
     async fn fetch(&self, hash: KeyHash) -> Result<Option<Arc<ApiKey>>, StoreError> {
-        // What is read was so when the read began.
+        // The row was as it is read when the read began.
         let (read_at, now) = (Instant::now(), (self.clock)());
         let key = self.store.read(move |tx| keys::by_hash(tx, hash, now)).await?.map(Arc::new);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,6 +28,7 @@ pub mod order_data;
 mod prices;
 mod quote;
 mod router;
+mod routes;
 mod status;
 mod swap_sources;
 mod topups;
@@ -61,7 +62,7 @@ pub use operator::OperatorToken;
 pub use router::{operating_router, router};
 pub use wire::Rendered;
 
-/// What the routes share. A call copies it a dozen times on its way through them, so it is one pointer.
+/// The state that routes share. A call copies it a dozen times on its way through them, so it is one pointer.
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 

@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::idempotency;
 use crate::network::{self, Network};
 
-/// What a caller without a key may do, and who may speak for a caller.
+/// The limits of callers without a key, and the proxies that may speak for a caller.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     pub quotes_per_minute: NonZeroU32,
@@ -108,7 +108,7 @@ impl Limits {
         self.share(Rate::new(self.allowance.wrong_keys_per_minute, Window::Minute))
     }
 
-    /// Whether an address may show one more key that is not known.
+    /// Checks that an address may show one more key that is not known.
     pub fn check_wrong_keys(&self, client: IpAddr, now: Instant) -> Result<(), ApiError> {
         let bucket = (Who::Address(client), What::WrongKeys);
         let peeked = self.buckets.peek(bucket, self.wrong_keys(), now);

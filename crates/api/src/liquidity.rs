@@ -58,7 +58,7 @@ impl Holding {
     }
 }
 
-/// What the solver holds of a currency: the native one lies with the wallets that pay, tokens with the treasury.
+/// The solver's balance of a currency: the native one lies with the wallets that pay, tokens with the treasury.
 pub fn balance(currency: &Currency, market: &Snapshot) -> Result<Amount, OutOfRange> {
     if currency.native {
         return market.native.values().try_fold(Amount::ZERO, |sum, &held| sum.checked_add(held));

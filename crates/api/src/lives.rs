@@ -38,7 +38,7 @@ pub struct InstanceReport {
     leases: Vec<LeaseReport>,
 }
 
-/// What one process does at a time.
+/// A duty that one process has at a time.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseReport {
@@ -48,7 +48,7 @@ pub struct LeaseReport {
     epoch: i64,
     /// The process that took it last.
     holder: Option<String>,
-    /// Whether that process has it and is alive.
+    /// That process has it and is alive.
     held: bool,
 }
 

@@ -16,9 +16,9 @@ const MAX_LOSSES: i64 = 200;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LossesResponse {
-    /// What may still come back, in dollars.
+    /// The sum that may still come back, in dollars.
     missing_usd: String,
-    /// What has not, by the time its order had ended for good.
+    /// The sum that has not, by the time its order had ended for good.
     booked_usd: String,
     /// The newest first, 200 at the most.
     losses: Vec<LossBody>,
@@ -35,7 +35,7 @@ pub struct LossBody {
     /// Of the deposit.
     chain_id: u64,
     currency: String,
-    /// What was paid for.
+    /// The amount that was paid for.
     amount: String,
     usd: String,
     /// Unix milliseconds, as the following.

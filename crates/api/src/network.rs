@@ -62,7 +62,7 @@ fn unmapped(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whoever holds a /64 holds all of its addresses.
+/// The holder of a /64 holds all of its addresses.
 fn bucketed(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

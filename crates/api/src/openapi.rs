@@ -3,6 +3,8 @@
 use utoipa::OpenApi;
 use utoipa::openapi::{Server, ServerBuilder};
 
+use crate::routes::routes;
+
 /// Where the service is reached, and where its test deployment is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
@@ -30,7 +32,7 @@ pub(crate) fn document(addresses: &Addresses) -> utoipa::openapi::OpenApi {
 
 /// The document as the checked-in file holds it: the same for every deployment but for its addresses.
 pub fn generate(addresses: &Addresses) -> String {
-    let (_, document) = crate::router::routes(addresses).split_for_parts();
+    let (_, document) = routes(document(addresses)).split_for_parts();
     let mut text = document.to_pretty_json().expect("the document is plain data");
     text.push('\n');
     text

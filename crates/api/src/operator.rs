@@ -1,4 +1,4 @@
-//! What only the operator may see: it is asked for with a token from the configuration.
+//! The operator's own routes: they ask for a token from the configuration.
 
 use alloy_primitives::{B256, keccak256};
 use axum::Json;
@@ -28,7 +28,7 @@ impl OperatorToken {
     }
 }
 
-/// Whoever called had the operator's token.
+/// The caller had the operator's token.
 #[derive(Debug)]
 pub struct Operator;
 
@@ -49,7 +49,7 @@ pub struct RiskResponse {
     chains: Vec<ChainRisk>,
 }
 
-/// What is out against deposits on a chain that are not final, in dollars.
+/// The money out against deposits on a chain that are not final, in dollars.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainRisk {
@@ -96,7 +96,7 @@ pub struct ReceiptsQuery {
     before: Option<i64>,
 }
 
-/// What reached the treasury and could be credited to nobody.
+/// Money that reached the treasury and could be credited to nobody.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReceiptsResponse {
     receipts: Vec<ReceiptBody>,

@@ -99,7 +99,7 @@ fn bad(at: impl Into<String>, problem: impl ToString) -> BadOrder {
     BadOrder { at: at.into(), problem: problem.to_string() }
 }
 
-/// What one chain's entries are read with.
+/// The chain whose entries are read.
 struct Place<'a> {
     at: String,
     vm: Vm,

@@ -1,4 +1,4 @@
-//! The routes, and what every call passes through.
+//! The service as one router, and the layers that every call passes through.
 
 use std::time::{Duration, Instant};
 
@@ -12,58 +12,19 @@ use metrics::{counter, histogram};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::{Instrument, info_span};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::error::ApiError;
 use crate::json::MAX_BODY;
-use crate::openapi::{Addresses, document};
-use crate::{
-    App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, limits, liquidity, lives,
-    losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
-};
+use crate::openapi::document;
+use crate::routes::routes;
+use crate::{App, limits, lives};
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) fn routes(addresses: &Addresses) -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(document(addresses))
-        .routes(routes!(quote::quote))
-        .routes(routes!(quote::quote_unversioned))
-        .routes(routes!(quote::price))
-        .routes(routes!(status::status))
-        .routes(routes!(status::status_v2))
-        .routes(routes!(chains::chains))
-        .routes(routes!(health::health))
-        .routes(routes!(liquidity::liquidity))
-        .routes(routes!(currencies::search))
-        .routes(routes!(currencies::trending))
-        .routes(routes!(prices::token_price))
-        .routes(routes!(prices::token_price_v2))
-        .routes(routes!(swap_sources::swap_sources))
-        .routes(routes!(capacity::config))
-        .routes(routes!(transactions::index))
-        .routes(routes!(transactions::single))
-        .routes(routes!(attestation::signature))
-        .routes(routes!(attestation::signature_v2))
-        .routes(routes!(fast_fill::fast_fill))
-        .routes(routes!(wallet_links::link))
-        .routes(routes!(trace::trace))
-        .routes(routes!(app_fees::balances))
-        .routes(routes!(claims::claim))
-        .routes(routes!(claims::permit))
-        .routes(routes!(claims::list))
-        .routes(routes!(operator::risk))
-        .routes(routes!(losses::losses))
-        .routes(routes!(operator::receipts))
-        .routes(routes!(manual_refund::refund))
-        .routes(routes!(topups::top_ups))
-        .routes(routes!(lives::lives))
-}
-
 /// The service as one router.
 pub fn router(app: App) -> Router {
-    let (router, document) = routes(&app.addresses).split_for_parts();
+    let (router, document) = routes(document(&app.addresses)).split_for_parts();
     let document = document.to_json().expect("the document is plain data");
     let document = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
     served(router.route("/openapi.json", get(document)), app)

@@ -23,7 +23,7 @@ pub struct SwapSourcesQuery {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SwapSourcesResponse {
-    /// What the solver does not hold is traded there.
+    /// Currencies that the solver does not hold are traded there.
     sources: Vec<&'static str>,
 }
 

@@ -32,7 +32,7 @@ pub struct ChainFloat {
     chain_id: u64,
     name: String,
     symbol: String,
-    /// What the treasury has, in whole units like all amounts here.
+    /// The treasury's balance, in whole units like all amounts here.
     treasury: String,
     wallets: Vec<WalletFloat>,
 }
@@ -42,13 +42,13 @@ pub struct ChainFloat {
 pub struct WalletFloat {
     wallet: String,
     has: String,
-    /// What it takes to fill it up, where that is worth a transaction.
+    /// The amount that fills it up, where that is worth a transaction.
     lacks: Option<String>,
-    /// Whether it was asked for and the worker has not sent it yet.
+    /// It was asked for and the worker has not sent it yet.
     asked: bool,
-    /// What the worker waits for, where it has looked.
+    /// The reason the worker waits, where it has looked.
     waits_for: Option<String>,
-    /// What was sent and is not final yet.
+    /// The transfer that was sent and is not final yet.
     under_way: Option<TopUpUnderWay>,
 }
 

@@ -31,13 +31,13 @@ pub struct TraceResponse {
     /// Requests of deposits that named this one's order without paying for it.
     children: Vec<String>,
     state: &'static str,
-    /// What happens next, and what that waits for.
+    /// The next step, and the condition it waits for.
     awaits: String,
     events: Vec<EventBody>,
     deposits: Vec<DepositBody>,
     payments: Vec<PaymentBody>,
     due: Vec<DueBody>,
-    /// What it is short of, if a reorg took its deposit away after it was paid out.
+    /// The loss, if a reorg took its deposit away after it was paid out.
     loss: Option<LossBody>,
     /// Who pays which of its fees, as quoted and, once it is filled, as it turned out.
     #[schema(value_type = Option<SponsorshipBody<'static>>)]
@@ -67,7 +67,7 @@ pub struct DepositBody {
     currency: String,
     amount: String,
     state: String,
-    /// Whether it is the one that pays for the order.
+    /// It is the one that pays for the order.
     pays: bool,
     refused: Option<String>,
 }
@@ -88,7 +88,7 @@ pub struct PaymentBody {
     block: Option<u64>,
     /// Why it failed, where it did.
     fail_reason: Option<String>,
-    /// What the chain said to that.
+    /// The chain's answer to that.
     details: Option<String>,
 }
 
@@ -213,8 +213,8 @@ enum Reader {
 }
 
 impl Reader {
-    /// What they may see of it. Of another key's request nothing is said, not even that there is one; and which of our
-    /// people decided something, and why, stays among us.
+    /// The part of it that they may see. Of another key's request nothing is said, not even that there is one; and which
+    /// of our people decided something, and why, stays among us.
     fn sees(&self, mut trace: Trace) -> Option<Trace> {
         match self {
             Self::Operator => {}

@@ -1,7 +1,7 @@
 //! `POST /transactions/index` and `POST /transactions/single`: clients announce what they have sent.
 //!
 //! A hint and no more: deposits are found on the chain by themselves, whoever sent them and whether or not anyone says
-//! so. What is announced is checked for form, noted, and looked up by the worker; no caller waits for that.
+//! so. An announced transaction is checked for form, noted, and looked up by the worker; no caller waits for that.
 
 use alloy_primitives::B256;
 use axum::Json;
@@ -52,7 +52,7 @@ fn chain(app: &App, value: &Value) -> Result<ChainId, ApiError> {
     let id = id.ok_or_else(|| ApiError::Parameter { field: "chainId", problem: "must be a chain id".to_owned() })?;
     match app.catalog.chain(ChainId(id)) {
         Some(chain) => Ok(chain.id),
-        None => Err(solver::QuoteError::UnsupportedChain { field: "chainId", chain: ChainId(id) }.into()),
+        None => Err(ApiError::UnsupportedChain { field: "chainId", chain: ChainId(id) }),
     }
 }
 

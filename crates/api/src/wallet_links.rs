@@ -26,7 +26,7 @@ pub struct LinkResponse {
     key_id: String,
     wallet: String,
     linked: bool,
-    /// What the wallet is to sign.
+    /// The message for the wallet to sign.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     /// Unix milliseconds until which it can be signed.

@@ -5,14 +5,14 @@ use std::ops::Deref;
 
 use domain::account::{Account, Vm};
 use domain::catalog::{Catalog, Currency};
-use domain::digits::Digits;
 use domain::ids::ChainId;
 use domain::money::{Amount, Signed, UsdMicros};
 use domain::time::Timestamp;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
+
+use crate::json::{Figure, WrittenJson};
 
 /// The interface's word for a kind of machine.
 pub fn vm_type(vm: Vm) -> &'static str {
@@ -66,17 +66,17 @@ pub struct Rendered(HashMap<(ChainId, Account), Written>);
 
 #[derive(Debug)]
 struct Written {
-    currency: Box<RawValue>,
+    currency: WrittenJson,
     /// No amount of it.
-    nothing: Box<RawValue>,
+    nothing: WrittenJson,
 }
 
 impl Written {
     fn new(currency: &Currency) -> serde_json::Result<Self> {
-        let shown = serde_json::value::to_raw_value(&CurrencyBody::from(currency))?;
+        let shown = WrittenJson::new(&CurrencyBody::from(currency))?;
         let written = Self { nothing: shown.clone(), currency: shown };
         let nothing = AmountBody::new(Shown { currency, written: &written }, Amount::ZERO, UsdMicros(0));
-        Ok(Self { nothing: serde_json::value::to_raw_value(&Members(nothing))?, ..written })
+        Ok(Self { nothing: WrittenJson::new(&Members(nothing))?, ..written })
     }
 }
 
@@ -171,7 +171,7 @@ pub struct Members<'a>(pub AmountBody<'a>);
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let AmountBody { currency, amount, amount_formatted, amount_usd, minimum_amount } = &self.0;
-        let digits = amount.digits();
+        let digits = Figure(amount.digits());
         let mut body = serializer.serialize_struct("Amount", 5)?;
         body.serialize_field("currency", &currency.currency)?;
         body.serialize_field("amount", &digits)?;
@@ -179,7 +179,7 @@ impl Serialize for Members<'_> {
         body.serialize_field("amountUsd", amount_usd)?;
         match minimum_amount == amount {
             true => body.serialize_field("minimumAmount", &digits)?,
-            false => body.serialize_field("minimumAmount", minimum_amount)?,
+            false => body.serialize_field("minimumAmount", &Figure(minimum_amount.digits()))?,
         }
         body.end()
     }
@@ -194,7 +194,7 @@ pub struct Scaled {
 
 impl Serialize for Scaled {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.amount.scaled(self.decimals).serialize(serializer)
+        Figure(self.amount.scaled(self.decimals)).serialize(serializer)
     }
 }
 
@@ -204,7 +204,7 @@ pub struct Dollars(pub UsdMicros);
 
 impl Serialize for Dollars {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.digits().serialize(serializer)
+        Figure(self.0.digits()).serialize(serializer)
     }
 }
 
@@ -226,12 +226,12 @@ pub struct Impact {
     #[schema(value_type = String)]
     pub usd: Dollars,
     #[schema(value_type = String)]
-    pub percent: Digits,
+    pub percent: Figure,
 }
 
 impl Impact {
     pub fn new(usd: UsdMicros, of: UsdMicros) -> Self {
-        Self { usd: Dollars(usd), percent: usd.percent_of(of) }
+        Self { usd: Dollars(usd), percent: Figure(usd.percent_of(of)) }
     }
 }
 

@@ -4,10 +4,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use alloy_primitives::{Address, hex};
-use serde::{Deserialize, Serialize};
 
 /// The kind of machine behind a chain: it decides how an address is written and hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vm {
     Evm,
     /// The perpetuals venue: accounts and assets are small numbers.
@@ -68,7 +67,7 @@ impl Account {
         account.ok_or(refusal)
     }
 
-    /// What is hashed into an order.
+    /// The bytes that are hashed into an order.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_slice()
     }
@@ -134,23 +133,6 @@ impl fmt::Display for Account {
     }
 }
 
-impl Serialize for Account {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text())
-    }
-}
-
-impl<'de> Deserialize<'de> for Account {
-    /// A stored account was valid when it was stored; its form tells which machine it belongs to.
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        [Vm::Evm, Vm::Venue, Vm::Svm]
-            .into_iter()
-            .find_map(|vm| Self::parse(vm, &text).ok())
-            .ok_or_else(|| serde::de::Error::custom("not an account of any known machine"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,21 +160,6 @@ mod tests {
             (Vm::Svm, "1111"),
         ] {
             assert!(Account::parse(vm, bad).is_err(), "{vm:?} {bad}");
-        }
-    }
-
-    #[test]
-    fn an_account_survives_storage() {
-        for (vm, text) in [
-            (Vm::Evm, "0xAfDe0C87685F1E800457b929986Cd944E9D4A98c"),
-            (Vm::Venue, "900123"),
-            // The longest that 32 bytes can be.
-            (Vm::Svm, "JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG"),
-        ] {
-            let account = Account::parse(vm, text).unwrap();
-            let stored = serde_json::to_string(&account).unwrap();
-            let back: Account = serde_json::from_str(&stored).unwrap();
-            assert_eq!((back.text(), back.bytes()), (account.text(), account.bytes()));
         }
     }
 }

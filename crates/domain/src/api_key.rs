@@ -1,6 +1,6 @@
 //! API keys: whose call it is, what it may do, and how often.
 //!
-//! The text of a key is a secret; its id is not. What is kept of a text, and how, is the store's matter.
+//! The text of a key is a secret; its id is not. How a text is kept is the store's matter.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -8,13 +8,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use alloy_primitives::{Address, hex};
-use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
 /// The public name of a key: in listings, logs and quotes, where its text never is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKeyId([u8; 10]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,21 +41,7 @@ impl FromStr for ApiKeyId {
     }
 }
 
-impl TryFrom<String> for ApiKeyId {
-    type Error = NotAKeyId;
-
-    fn try_from(text: String) -> Result<Self, NotAKeyId> {
-        text.parse()
-    }
-}
-
-impl From<ApiKeyId> for String {
-    fn from(id: ApiKeyId) -> Self {
-        id.to_string()
-    }
-}
-
-/// What the caller sends, and what its webhooks are signed with. It does not print itself.
+/// The secret that the caller sends and that its webhooks are signed with. It does not print itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyText(String);
 
@@ -108,7 +92,7 @@ pub struct ApiKey {
     /// The linked wallet, whose app balance the key may spend.
     pub wallet: Option<Address>,
     pub limits: KeyLimits,
-    /// Whether `debug-force-refund` is obeyed.
+    /// The key may use `debug-force-refund`.
     pub may_force_refund: bool,
     pub created_at: Timestamp,
     /// When it last got another text.
@@ -154,7 +138,7 @@ impl Family {
         }
     }
 
-    /// What a key gets unless it has a rate of its own.
+    /// The rate of a key that has none of its own.
     pub const fn default_rate(self, elevated: bool) -> Rate {
         match (self, elevated) {
             (Self::Quotes, false) => Rate::per_minute(50),
@@ -206,7 +190,7 @@ impl Rate {
         Self::new(NonZeroU32::new(count).expect("the defaults are not zero"), Window::Second)
     }
 
-    /// What one of several instances grants of it. None grants nothing at all.
+    /// The part of it that one of several instances grants. None grants nothing at all.
     pub fn share(self, instances: NonZeroU32) -> Self {
         let count = NonZeroU32::new(self.count.get() / instances).unwrap_or(NonZeroU32::MIN);
         Self { count, ..self }
@@ -284,7 +268,6 @@ mod tests {
         for bad in ["", "key_", "key_0707", "0707070707070707070707", "key_07070707070707070707ff"] {
             assert_eq!(bad.parse::<ApiKeyId>(), Err(NotAKeyId), "{bad}");
         }
-        assert_eq!(serde_json::to_string(&id).unwrap(), "\"key_07070707070707070707\"");
     }
 
     #[test]

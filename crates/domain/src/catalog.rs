@@ -28,9 +28,9 @@ pub struct Currency {
     pub logo_uri: String,
     /// The token refuses to change one non-zero allowance into another.
     pub resets_allowance: bool,
-    /// The solver takes it in and pays it out. What it does not hold is traded on the chain's pools.
+    /// The solver takes it in and pays it out. Other currencies are traded on the chain's pools.
     pub held: bool,
-    /// What the solver likes to hold of it here; transfers that lead away from that cost more.
+    /// The amount that the solver likes to hold here; transfers that lead away from it cost more.
     pub target: Option<Amount>,
 }
 
@@ -46,7 +46,7 @@ impl Currency {
 pub struct FillGas {
     pub native_limit: u64,
     pub erc20_limit: u64,
-    /// What a fill usually uses, which is what the user is charged for.
+    /// The gas that a fill usually uses, which the user is charged for.
     pub native_typical: u64,
     pub erc20_typical: u64,
     /// Of a fill that trades or calls through the router; each pool it goes through comes on top.
@@ -54,7 +54,7 @@ pub struct FillGas {
     pub routed_typical: u64,
 }
 
-/// What a deposit of at least this worth waits for.
+/// The confirmations that a deposit of at least this worth waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tier {
     pub from: UsdMicros,
@@ -69,7 +69,7 @@ pub struct Dex {
     pub wrapped: Address,
 }
 
-/// What the world is told about a chain. Private node addresses are not part of it.
+/// The public facts about a chain. Private node addresses are not part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presentation {
     pub display_name: String,
@@ -118,7 +118,7 @@ impl Chain {
         tiers.max().unwrap_or_default().max(self.confirmations)
     }
 
-    /// What the solver takes in and pays out.
+    /// The currencies that the solver takes in and pays out.
     pub fn held(&self) -> impl Iterator<Item = &Currency> {
         self.currencies().filter(|currency| currency.held)
     }
@@ -131,14 +131,13 @@ impl Chain {
         self.currencies().find(|currency| currency.address.evm() == Some(address))
     }
 
-    /// Whether it is the native currency as a token.
+    /// True for the native currency as a token.
     pub fn wraps(&self, currency: &Currency) -> bool {
         let wrapped = self.dex.map(|dex| dex.wrapped);
         wrapped.is_some() && currency.address.evm() == wrapped
     }
 
-    /// Whether there is sure to be a feed for it: what is held has one, and the wrapped token has that of the native
-    /// currency.
+    /// True if a feed is sure: a held currency has one, and the wrapped token has that of the native currency.
     pub fn is_fed(&self, currency: &Currency) -> bool {
         currency.held || self.wraps(currency)
     }

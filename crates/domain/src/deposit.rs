@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// What a deposit says about itself.
+/// The facts a deposit states about itself.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub chain: ChainId,
@@ -102,7 +102,7 @@ pub fn key(chain: ChainId, tx: B256, ordinal: u32) -> B256 {
     keccak256(bytes)
 }
 
-/// What a deposit means for the order it names.
+/// The verdict on a deposit for the order it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It pays for the order; this much is paid out, in the payout currency.
@@ -121,7 +121,7 @@ const QUALIFYING_BPS: u16 = 9_000;
 
 /// An exchange at the quoted rate is for the quoted amount: this much beyond it, the rate would be a free bet.
 const MAX_EXCHANGED_BPS: u16 = 1_000;
-/// What is for the quoted amount alone keeps no more than this beyond it.
+/// An order for the quoted amount alone keeps no more than this beyond it.
 const MAX_CAPPED_BPS: u16 = 10;
 
 /// And more than this beyond it is no slip of the hand: nothing is filled, and all of it goes back.
@@ -130,7 +130,7 @@ const MAX_EXCESS_BPS: u16 = 10_000;
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     let unrecognized = |reason| Ok(Verdict::Unrecognized { reason });
     let refund = |reason| Ok(Verdict::Refund { reason });
-    // What names no order of ours was not matched to begin with.
+    // A deposit that names no order of ours was not matched to begin with.
     let Some(terms) = &quote.terms else { return unrecognized(FailReason::OrphanedDepositRefund) };
     if deposit.chain != terms.deposit.chain {
         return unrecognized(FailReason::DepositChainMismatch);
@@ -150,7 +150,7 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     if let Some(reason) = too_late(quote, deposit.block_time) {
         return refund(reason);
     }
-    // What was quoted for one amount at a market's price is not stretched to another. What is bought exactly or paid for
+    // A quote for one amount at a market's price is not stretched to another. An order bought exactly or paid for
     // by somebody else is filled for the quoted amount alone, and the rest goes back.
     let market = terms.exchange || quote.destination_swap.is_some();
     if is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MAX_EXCESS_BPS))? {
@@ -188,7 +188,7 @@ pub fn fill_too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
     }
 }
 
-/// What is paid out for a deposit: the quoted rate, applied to what arrived less the fees. Gas and the flat fee do not
+/// The payout for a deposit: the quoted rate, applied to what arrived less the fees. Gas and the flat fee do not
 /// shrink with the deposit: else a tiny one would have us pay for its fill.
 fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     let (figures, fees) = (&quote.figures, &quote.figures.fees);
@@ -208,7 +208,7 @@ fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     figures.paid.mul_floor(Ratio::new(left.units(), figures.exchanged.units())?)
 }
 
-/// What a deposit holds beyond what its order is for, where the order does not grow with it. It goes back once the order
+/// The excess of a deposit over its order, where the order does not grow with it. It goes back once the order
 /// is filled for good.
 pub fn excess(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     let quoted = quote.figures.deposit;
@@ -218,7 +218,7 @@ pub fn excess(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     deposited.checked_sub(quoted)
 }
 
-/// What a sponsor or an integrator stands for is the quoted amount and no more; so is what is bought exactly.
+/// A sponsor or an integrator stands for the quoted amount and no more, and so does an exact purchase.
 fn is_capped(quote: &Quote) -> bool {
     quote.figures.sponsorship.is_some() || quote.figures.fixed.is_some() || bought_exactly(quote)
 }
@@ -227,13 +227,13 @@ fn bought_exactly(quote: &Quote) -> bool {
     quote.destination_swap.as_ref().is_some_and(|swap| matches!(swap.bound, Bound::MostInput(_)))
 }
 
-/// Whether what is paid out still brings the order's minimum. Through a pool that is estimated at the quoted rate: less
+/// True if the payout still brings the order's minimum. Through a pool that is estimated at the quoted rate: less
 /// in moves it less, so the rate can only be better.
 pub fn reaches_minimum(quote: &Quote, paid: Amount) -> Result<bool, OutOfRange> {
     let figures = &quote.figures;
     match &quote.destination_swap {
         None => Ok(paid >= figures.minimum),
-        // What is set aside for the pool to move may be used up.
+        // The reserve for the pool to move may be used up.
         Some(swap) if bought_exactly(quote) => Ok(paid >= swap.input),
         Some(_) => Ok(figures.output.mul_floor(Ratio::new(paid.units(), figures.paid.units())?)? >= figures.minimum),
     }
@@ -378,7 +378,7 @@ mod tests {
         let beyond = deposit.amount.checked_sub(quote.figures.deposit).unwrap();
         assert_eq!(excess(&quote, deposit.amount), Ok(beyond));
         assert_eq!(judge(&quote, &deposit), Ok(Verdict::Fill { output: quote.figures.paid }));
-        // What is far beyond it is not ours to give back in parts.
+        // A deposit far beyond it is not ours to give back in parts.
         let far = Facts {
             amount: part(quote.figures.deposit, 20_000).checked_add(quote.figures.deposit).unwrap(),
             ..deposit

@@ -3,9 +3,6 @@
 use std::fmt;
 
 use alloy_primitives::U256;
-use serde::Serialize;
-
-use crate::json::FIGURE;
 
 /// A zero, as many places as a byte can say, a point and a sign.
 const ROOM: usize = 260;
@@ -112,7 +109,7 @@ impl Digits {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[self.from..self.to]
     }
 
@@ -156,24 +153,6 @@ impl fmt::Debug for Digits {
 impl fmt::Display for Digits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl Serialize for Digits {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_struct(FIGURE, &Figure(self))
-    }
-}
-
-/// A figure for a serializer that knows the name, or any other.
-struct Figure<'a>(&'a Digits);
-
-impl Serialize for Figure<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match serializer.is_human_readable() {
-            true => serializer.serialize_str(self.0.as_str()),
-            false => serializer.serialize_bytes(self.0.as_bytes()),
-        }
     }
 }
 

@@ -1,51 +1,37 @@
-//! What a transfer costs: fixed amounts, and shares of the deposit, in the deposit's currency.
+//! The fees of a transfer: fixed amounts, and shares of the deposit, in the deposit's currency.
 //!
-//! Shares are rounded up together and then split, so that a deposit of one unit more never leaves less. What goes to
-//! others is rounded down; the fraction stays with the first share that has one.
+//! Shares are rounded up together and then split, so that a deposit of one unit more never leaves less. The shares of
+//! others are rounded down; the fraction stays with the first share that has one.
 
 use alloy_primitives::{Address, U256};
-use serde::{Deserialize, Serialize};
 
 use crate::money::{Amount, OutOfRange, Ratio, Signed};
 
 /// A share of the input for an integrator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppFee {
     pub recipient: Address,
     pub bps: u16,
 }
 
 /// Taken out of the deposit, each in its smallest unit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fees {
     /// Gas of the fill on the destination.
     pub fill_gas: Amount,
     /// Native currency delivered beside the output.
-    #[serde(skip_serializing_if = "is_nothing")]
     pub top_up: Amount,
     pub flat: Amount,
     /// The service's share, by the class of the pair.
-    #[serde(skip_serializing_if = "is_nothing")]
     pub relay: Amount,
-    /// What it costs to bring the inventory back to where it was; a reward where the transfer does just that.
-    #[serde(skip_serializing_if = "is_even")]
+    /// The cost of bringing the inventory back to where it was; a reward where the transfer does just that.
     pub rebalance: Signed,
     /// One for each app fee that was asked for, in the same order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub app: Vec<Amount>,
 }
 
-fn is_nothing(amount: &Amount) -> bool {
-    amount.is_zero()
-}
-
-fn is_even(signed: &Signed) -> bool {
-    *signed == Signed::ZERO
-}
-
 impl Fees {
-    /// What does not depend on how much is deposited.
+    /// The fees that do not depend on how much is deposited.
     pub fn fixed(&self) -> Result<Amount, OutOfRange> {
         self.fill_gas.checked_add(self.top_up)?.checked_add(self.flat)
     }
@@ -54,7 +40,7 @@ impl Fees {
         self.app.iter().try_fold(Amount::ZERO, |sum, fee| sum.checked_add(*fee))
     }
 
-    /// What is paid by share of the deposit.
+    /// The fees that are shares of the deposit.
     pub fn shares(&self) -> Result<Signed, OutOfRange> {
         Signed::cost(self.relay.checked_add(self.app_total()?)?).checked_add(self.rebalance)
     }
@@ -69,7 +55,7 @@ impl Fees {
     }
 }
 
-/// What this pair of places costs.
+/// The charges for a pair of places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
     pub fill_gas: Amount,
@@ -97,7 +83,7 @@ impl Charge {
         u32::from(self.rebalance_bps.min(0).unsigned_abs())
     }
 
-    /// Whether the shares together stay below the whole.
+    /// Checks that the shares together stay below the whole.
     pub fn check(&self) -> Result<(), OutOfRange> {
         if self.cost_bps() >= WHOLE_BPS { Err(OutOfRange) } else { Ok(()) }
     }

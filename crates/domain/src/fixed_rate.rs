@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use alloy_primitives::U256;
-use serde::{Deserialize, Serialize};
 
 use crate::digits::Digits;
 use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
@@ -52,18 +51,6 @@ impl fmt::Display for FixedRate {
     }
 }
 
-impl Serialize for FixedRate {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for FixedRate {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 impl FixedRate {
     /// Smallest units out per smallest unit in.
     pub fn ratio(self, input_decimals: u8, output_decimals: u8) -> Result<Ratio, OutOfRange> {
@@ -72,23 +59,25 @@ impl FixedRate {
     }
 }
 
+/// The furthest from the market that an integrator may promise: beyond it somebody would drain its balance.
+pub const MAX_DEVIATION_BPS: u16 = 500;
+
 /// A quote's fixed rate, beside what the market would have given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
     pub rate: FixedRate,
-    /// What would arrive at the market's rate, had the same fees been sponsored.
+    /// The output at the market's rate, had the same fees been sponsored.
     pub market_output: Amount,
 }
 
 impl Fixed {
-    /// What the fixed rate costs the user beside the market: negative when it is better than that.
+    /// The cost of the fixed rate to the user beside the market: negative when it is better than that.
     pub fn fee(&self, output: Amount, price: Price, decimals: u8) -> Result<UsdMicros, OutOfRange> {
         price.usd_signed(Signed::difference(self.market_output, output), decimals)
     }
 
-    /// Further from the market than we let an integrator promise: somebody would drain its balance.
+    /// Further from the market than [`MAX_DEVIATION_BPS`].
     pub fn deviates(&self, output: Amount) -> Result<bool, OutOfRange> {
-        const MAX_DEVIATION_BPS: u16 = 500;
         let most = self.market_output.mul_floor(Ratio::bps(MAX_DEVIATION_BPS))?;
         Ok(Signed::difference(self.market_output, output).size() > most)
     }
@@ -102,8 +91,7 @@ mod tests {
     fn a_rate_is_two_positive_decimals() {
         for good in ["1:1", "1:0.9996", "1.0005:1", "0.000000000000000001:1"] {
             let rate: FixedRate = good.parse().unwrap();
-            let stored = serde_json::to_string(&rate).unwrap();
-            assert_eq!(serde_json::from_str::<FixedRate>(&stored).unwrap(), rate, "{good}");
+            assert_eq!(rate.to_string().parse(), Ok(rate), "{good}");
         }
         for bad in ["", "1", "1:", ":1", "0:1", "1:0", "1:0.0", "-1:1", "1:1:1", "1e3:1", " 1:1", "1:.5", "a:b"] {
             assert_eq!(bad.parse::<FixedRate>(), Err(NotARate), "{bad}");

@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 
 use crate::money::{Amount, Ratio};
 
-/// What a wallet should have, and what it should not fall below.
+/// The balance a wallet should have, and the one it should not fall below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GasLevels {
     pub target: Amount,
@@ -18,7 +18,7 @@ pub struct Refill {
     pub amount: Amount,
 }
 
-/// What is less than this share of the target away from it is not worth a transaction.
+/// A gap of less than this share of the target is not worth a transaction.
 const LEAST_BPS: u16 = 500;
 
 impl GasLevels {
@@ -26,13 +26,13 @@ impl GasLevels {
         has < self.low
     }
 
-    /// What it takes to fill up a wallet, where that is worth a transaction.
+    /// The amount that fills up a wallet, where that is worth a transaction.
     pub fn lacks(&self, has: Amount) -> Option<Amount> {
         let least = self.target.mul_ceil(Ratio::bps(LEAST_BPS)).unwrap_or_default();
         Some(self.target.saturating_sub(has)).filter(|amount| !amount.is_zero() && *amount >= least)
     }
 
-    /// What each wallet lacks, the poorest first, as far as `spare` reaches: a wallet is filled up or left as it is.
+    /// The gap of each wallet, the poorest first, as far as `spare` reaches: a wallet is filled up or left as it is.
     pub fn refills(&self, wallets: &[(Address, Amount)], spare: Amount) -> Vec<Refill> {
         let lacking =
             wallets.iter().filter_map(|&(wallet, has)| Some(Refill { wallet, has, amount: self.lacks(has)? }));
@@ -75,7 +75,7 @@ mod tests {
         };
         assert_eq!(amounts(1_000), [(wallet(2), of(90)), (wallet(3), of(50)), (wallet(1), of(10))]);
         assert_eq!(amounts(140), [(wallet(2), of(90)), (wallet(3), of(50))]);
-        // What does not reach for the poorest may still reach for another.
+        // A spare amount too small for the poorest may still do for another.
         assert_eq!(amounts(60), [(wallet(3), of(50)), (wallet(1), of(10))]);
         assert_eq!(amounts(0), []);
     }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use alloy_primitives::{B256, hex};
-use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be 0x followed by 64 hexadecimal digits")]
@@ -21,7 +20,7 @@ fn parse_b256(text: &str) -> Result<B256, NotAnId> {
 macro_rules! hash_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(pub B256);
 
         impl $name {
@@ -67,7 +66,7 @@ impl RequestId {
 }
 
 /// The numeric id of a chain on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainId(pub u64);
 
 impl fmt::Display for ChainId {

@@ -4,17 +4,20 @@
 //! debits equal credits by its very form. An entry is named after its cause and written once. Money that is only set
 //! aside is a [`Hold`]: it moves nothing until it ends, and it ends once (`hold.rs`).
 
-use std::fmt;
-
-use alloy_primitives::{Address, B256, U256};
-use serde::{Deserialize, Serialize};
+use alloy_primitives::{Address, U256};
 
 use crate::catalog::{Catalog, Chain, Currency};
 use crate::ids::RequestId;
 use crate::money::{Amount, OutOfRange, Ratio, pow10};
 
+mod holds;
+#[cfg(test)]
+mod tests;
+
+pub use holds::{Counted, Hold, HoldId, HoldKind};
+
 /// Millionths of a USDC. Signed: an account may owe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UsdcMicros(pub i64);
 
 /// The protocol's name of the chain on which balances are funded and in whose USDC they are kept.
@@ -70,13 +73,13 @@ pub fn currency_of(catalog: &Catalog) -> Option<&Currency> {
 /// The accounts on the other side of the integrators'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum House {
-    /// What reached us on chain for app balances, and left again by claims.
+    /// Money that reached us on chain for app balances, and left again by claims.
     Treasury,
     /// Fees: sponsored ones come in, those of apps go out.
     Fees,
-    /// What fixed rates cost or bring against the market.
+    /// The gains and losses of fixed rates against the market.
     Rates,
-    /// What fast fills paid out and deposits brought back.
+    /// Money that fast fills paid out and deposits brought back.
     FastFills,
 }
 
@@ -107,7 +110,7 @@ pub enum Cause {
     SameChainFee { execution: i64, place: u32 },
     /// The fees of a transfer that its sponsor pays.
     Sponsorship { payment: i64 },
-    /// What a fixed rate cost or brought, whichever way the market stood.
+    /// The cost or gain of a fixed rate, whichever way the market stood.
     FixedRate { payment: i64 },
     /// The deposit of a fast fill brought more than was counted on.
     FastFillSurplus { deposit: i64 },
@@ -237,89 +240,6 @@ impl Entry {
     }
 }
 
-/// What money is set aside for. It decides which uses it narrows ([`Account::available`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HoldKind {
-    /// Until the deposit of a fast fill is there. Narrows fast fills and claims, not sponsorship.
-    FastFill,
-    /// Until a withdrawal is paid. Narrows everything: what is on its way out cannot pay for fees too.
-    Claim,
-    /// Until a sponsored or fixed-rate transfer is done. Narrows everything.
-    Sponsorship,
-}
-
-impl HoldKind {
-    pub const ALL: [Self; 3] = [Self::FastFill, Self::Claim, Self::Sponsorship];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::FastFill => "fast-fill",
-            Self::Claim => "claim",
-            Self::Sponsorship => "sponsorship",
-        }
-    }
-
-    pub const fn counted(self) -> Counted {
-        match self {
-            Self::FastFill => Counted::Held,
-            Self::Claim | Self::Sponsorship => Counted::Reserved,
-        }
-    }
-
-    pub const fn opened(self) -> Context {
-        match self {
-            Self::FastFill => Context::FastFillReduceBalance,
-            Self::Claim => Context::Claim,
-            Self::Sponsorship => Context::SetPendingAmount,
-        }
-    }
-
-    pub const fn ended(self) -> Context {
-        match self {
-            Self::FastFill => Context::FastFillIncreaseBalance,
-            Self::Claim => Context::Claim,
-            Self::Sponsorship => Context::UnsetPendingAmount,
-        }
-    }
-}
-
-/// The column of an account in which a hold is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Counted {
-    Held,
-    Reserved,
-}
-
-/// A hold is named after what it is for: a request or a claim, and the how-manieth time. A fast fill that reverted may be
-/// asked for again, and is then another hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HoldId {
-    pub kind: HoldKind,
-    pub subject: B256,
-    pub attempt: u32,
-}
-
-impl HoldId {
-    pub const fn first(kind: HoldKind, subject: B256) -> Self {
-        Self { kind, subject, attempt: 0 }
-    }
-}
-
-impl fmt::Display for HoldId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{:#x}/{}", self.kind.as_str(), self.subject, self.attempt)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold {
-    pub id: HoldId,
-    pub wallet: Address,
-    /// Never negative. A sponsored transfer that costs its sponsor nothing holds nothing, and is refused in debt.
-    pub amount: UsdcMicros,
-    pub request: Option<RequestId>,
-}
-
 /// One wallet's balance as it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
@@ -331,7 +251,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// What is left for a new hold of this kind. Never negative.
+    /// The balance left for a new hold of this kind. Never negative.
     pub fn available(&self, kind: HoldKind) -> UsdcMicros {
         let free = self.balance.minus(self.reserved);
         let free = match kind {
@@ -341,13 +261,13 @@ impl Account {
         free.max(UsdcMicros::ZERO)
     }
 
-    /// Whether a new hold fits. The same rule stands in the statement that takes it (`store/src/ledger.rs`).
+    /// True if a new hold fits. The same rule stands in the statement that takes it (`store/src/ledger.rs`).
     pub fn covers(&self, kind: HoldKind, amount: UsdcMicros) -> bool {
         if amount == UsdcMicros::ZERO { self.balance >= DEBT_LIMIT } else { self.available(kind) >= amount }
     }
 }
 
-/// What ends a hold may move: no more than was set aside leaves the wallet by it.
+/// True if these entries may end a hold: no more than was set aside leaves the wallet by them.
 pub fn fits(held: UsdcMicros, wallet: Address, entries: &[Entry]) -> bool {
     let spent = entries.iter().fold(UsdcMicros::ZERO, |sum, entry| sum.minus(entry.delta));
     entries.iter().all(|entry| entry.wallet == wallet) && spent <= held
@@ -387,98 +307,4 @@ names! { Context:
     ExecuteTransactionRequest = "execute-transaction-request",
     FixedRateAccounting = "fixed-rate-accounting",
     IntegratorFixedBpsAccounting = "integrator-fixed-bps-accounting",
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    const WALLET: Address = Address::repeat_byte(2);
-    const HOLD: HoldId = HoldId::first(HoldKind::FastFill, B256::repeat_byte(1));
-
-    fn causes() -> Vec<Cause> {
-        vec![
-            Cause::Funding { transfer: 1 },
-            Cause::AppFee { payment: 1, place: 0 },
-            Cause::AppFee { payment: 1, place: 1 },
-            Cause::SameChainFee { execution: 1, place: 0 },
-            Cause::SameChainFee { execution: 1, place: 1 },
-            Cause::Sponsorship { payment: 1 },
-            Cause::FixedRate { payment: 1 },
-            Cause::FastFillSurplus { deposit: 1 },
-            Cause::FastFillShortage { deposit: 1 },
-            Cause::FastFillLoss { hold: HOLD },
-            Cause::FastFillReturn { hold: HOLD },
-            Cause::Claim { hold: HoldId::first(HoldKind::Claim, B256::repeat_byte(1)) },
-        ]
-    }
-
-    #[test]
-    fn every_cause_has_an_id_of_its_own() {
-        let ids: HashSet<_> = causes().into_iter().map(Cause::id).collect();
-        assert_eq!(ids.len(), causes().len());
-        assert_eq!(Cause::AppFee { payment: 7, place: 2 }.id(), "app-fee:7/2");
-        assert_eq!(HOLD.to_string(), format!("fast-fill:0x{}/0", "01".repeat(32)));
-    }
-
-    #[test]
-    fn what_is_paid_out_is_what_is_taken_off() {
-        let amount = |units: u64| Amount::new(U256::from(units));
-        assert_eq!(UsdcMicros(1_234_567).in_units(6), Ok(amount(1_234_567)));
-        assert_eq!(UsdcMicros(1_234_567).in_units(8), Ok(amount(123_456_700)));
-        assert_eq!(UsdcMicros(1_230_000).in_units(2), Ok(amount(123)));
-        assert!(UsdcMicros(1_234_567).in_units(2).is_err() && UsdcMicros(-1).in_units(6).is_err());
-    }
-
-    #[test]
-    fn an_entry_moves_something_and_the_right_way() {
-        let fits = |cause, delta| Entry::new(cause, WALLET, UsdcMicros(delta), None).is_ok();
-        for cause in causes() {
-            assert!(!fits(cause, 0));
-            assert!(!fits(cause, MAX_AMOUNT.0 + 1) && !fits(cause, i64::MIN));
-        }
-        assert!(fits(Cause::Funding { transfer: 1 }, 1) && !fits(Cause::Funding { transfer: 1 }, -1));
-        assert!(fits(Cause::Sponsorship { payment: 1 }, -1) && !fits(Cause::Sponsorship { payment: 1 }, 1));
-        assert!(fits(Cause::FixedRate { payment: 1 }, -1) && fits(Cause::FixedRate { payment: 1 }, 1));
-    }
-
-    #[test]
-    fn what_is_available_depends_on_the_use() {
-        let account = |balance, held, reserved| Account {
-            balance: UsdcMicros(balance),
-            held: UsdcMicros(held),
-            reserved: UsdcMicros(reserved),
-        };
-        for (account, narrow, wide) in [
-            (account(100, 0, 0), 100, 100),
-            (account(100, 30, 0), 70, 100),
-            (account(100, 30, 50), 20, 50),
-            (account(100, 100, 50), 0, 50),
-            (account(-10, 0, 0), 0, 0),
-        ] {
-            assert_eq!(account.available(HoldKind::FastFill), UsdcMicros(narrow));
-            assert_eq!(account.available(HoldKind::Claim), UsdcMicros(narrow));
-            assert_eq!(account.available(HoldKind::Sponsorship), UsdcMicros(wide));
-        }
-        // What costs nothing is refused to those who owe too much already.
-        let nothing = UsdcMicros::ZERO;
-        assert!(account(-50_000_000, 0, 0).covers(HoldKind::Sponsorship, nothing));
-        assert!(!account(-50_000_001, 0, 0).covers(HoldKind::Sponsorship, nothing));
-        assert!(!account(-1, 0, 0).covers(HoldKind::Sponsorship, UsdcMicros(1)));
-    }
-
-    #[test]
-    fn a_hold_pays_for_no_more_than_it_holds() {
-        let entry = |cause, delta| Entry::new(cause, WALLET, UsdcMicros(delta), None).unwrap();
-        let fees = entry(Cause::Sponsorship { payment: 1 }, -70);
-        let loss = entry(Cause::FixedRate { payment: 1 }, -50);
-        let gain = entry(Cause::FixedRate { payment: 1 }, 50);
-        assert!(fits(UsdcMicros(120), WALLET, &[fees, loss]));
-        assert!(!fits(UsdcMicros(119), WALLET, &[fees, loss]));
-        assert!(fits(UsdcMicros(20), WALLET, &[fees, gain]));
-        assert!(fits(UsdcMicros::ZERO, WALLET, &[]));
-        assert!(!fits(UsdcMicros(120), Address::ZERO, &[fees]));
-    }
 }

@@ -1,6 +1,6 @@
-//! What an order is short of that was paid out, and whose deposit a reorg took away.
+//! Losses: an order was paid out, and a reorg took its deposit away.
 //!
-//! The order's input is an empty slot then. Whatever deposit takes it makes the loss good; if none has by the time the
+//! The order's input is an empty slot then. The deposit that takes it makes the loss good; if none has by the time the
 //! order has ended for good, the loss is booked, and a deposit that comes even later reverses that.
 
 use crate::money::{Amount, OutOfRange, Ratio};
@@ -50,7 +50,7 @@ impl State {
 /// A deposit of less than this share of what was paid for does not take its place.
 const TAKES_PLACE_BPS: u16 = 9_000;
 
-/// Whether a deposit takes the slot of an order that was paid out for so much. A smaller one is nobody's, and goes back.
+/// True if a deposit takes the slot of an order that was paid out for so much. A smaller one goes back.
 pub fn takes_place(paid_for: Amount, deposited: Amount) -> Result<bool, OutOfRange> {
     Ok(deposited >= paid_for.mul_ceil(Ratio::bps(TAKES_PLACE_BPS))?)
 }

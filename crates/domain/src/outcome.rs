@@ -1,11 +1,10 @@
-//! What a fill comes to for those who pay for it or earn by it: the sponsor, and the apps whose fees it carries.
+//! The outcome of a fill for those who pay for it or earn by it: the sponsor, and the apps whose fees it carries.
 //!
 //! It is fixed in the commit that decides the fill, at what things cost then, and booked once it and its deposit are
-//! final. What a user does alone is fixed when it is final, and booked in the same commit. So nothing is booked twice and
+//! final. A same-chain transaction is fixed when it is final, and booked in the same commit. So nothing is booked twice and
 //! nothing has to be taken back, whatever a chain does in between.
 
 use alloy_primitives::Address;
-use serde::{Deserialize, Serialize};
 
 use crate::catalog::Currency;
 use crate::ids::RequestId;
@@ -14,7 +13,7 @@ use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
 use crate::quote::Quote;
 use crate::sponsorship::{Component, Sponsorship};
 
-/// What things cost when the fill is decided.
+/// The prices and costs when the fill is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     pub deposit: Price,
@@ -22,7 +21,7 @@ pub struct Costs {
     pub usdc: Price,
     /// Gas of the fill.
     pub gas: UsdMicros,
-    /// What the market would pay out for the same money, where the rate is fixed.
+    /// The market's payout for the same money, where the rate is fixed.
     pub market: Option<Amount>,
 }
 
@@ -33,31 +32,28 @@ pub struct Currencies<'a> {
     pub payout: &'a Currency,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the deposit's currency was worth.
+    /// The price of the deposit's currency.
     pub price: Price,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sponsored: Option<Sponsored>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub app_fees: Vec<AppFeePaid>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sponsored {
     pub wallet: Address,
     /// The fees as they turned out, and who pays them.
     pub fees: Sponsorship,
-    /// What the sponsor's part of them takes from its balance.
+    /// The sponsor's part of them, taken from its balance.
     pub payment: UsdcMicros,
-    /// What a fixed rate brings the sponsor; negative where it costs.
+    /// The gain of a fixed rate for the sponsor; negative where it costs.
     pub drift: UsdcMicros,
-    /// What the market would have paid out, where the rate is fixed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The market's payout, where the rate is fixed.
     pub market: Option<Amount>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppFeePaid {
     pub recipient: Address,
     /// In the deposit's currency.
@@ -67,7 +63,7 @@ pub struct AppFeePaid {
 }
 
 impl Outcome {
-    /// What paying `output` for a deposit comes to. None where nobody pays for it and nobody earns by it.
+    /// The outcome of paying `output` for a deposit. None where nobody pays for it and nobody earns by it.
     pub fn of(
         quote: &Quote,
         deposited: Amount,
@@ -76,7 +72,7 @@ impl Outcome {
         currencies: Currencies<'_>,
     ) -> Result<Option<Self>, OutOfRange> {
         let figures = &quote.figures;
-        // What came beyond the quoted amount is not the sponsor's to pay fees for.
+        // The sponsor pays no fees for a deposit's excess over the quoted amount.
         let part = Ratio::new(deposited.min(figures.deposit).units(), figures.deposit.units())?;
         let decimals = currencies.deposit.decimals;
         let sponsored = match &figures.sponsorship {
@@ -109,19 +105,19 @@ impl Outcome {
         Ok((!nothing).then_some(Self { price: costs.deposit, sponsored, app_fees }))
     }
 
-    /// What comes of a transaction that a user made alone on one chain, once it is final: the apps' share of it has reached
+    /// The outcome of a same-chain transaction, once it is final: the apps' share of it has reached
     /// the treasury, and is credited at this rate. None where no app has a share.
     pub fn same_chain(quote: &Quote, price: Price, rate: Ratio, usdc_decimals: u8) -> Result<Option<Self>, OutOfRange> {
         let app_fees = earned(quote, |amount| Ok((amount, UsdcMicros::of(amount.mul_floor(rate)?, usdc_decimals)?)))?;
         Ok((!app_fees.is_empty()).then_some(Self { price, sponsored: None, app_fees }))
     }
 
-    /// What has to be set aside for it: the fees, and the drift where it costs.
+    /// The amount to set aside for it: the fees, and the drift where it costs.
     pub fn reservation(&self) -> Option<(Address, UsdcMicros)> {
         self.sponsored.as_ref().map(|it| (it.wallet, it.payment.minus(it.drift.min(UsdcMicros::ZERO))))
     }
 
-    /// What the sponsor's balance moves by, once the payment is final.
+    /// The entries on the sponsor's balance, once the payment is final.
     pub fn sponsor_entries(&self, payment: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
         let Some(it) = &self.sponsored else { return Ok(Vec::new()) };
         let moves = [
@@ -133,12 +129,12 @@ impl Outcome {
         real.map(|(cause, delta)| Entry::new(cause, it.wallet, delta, Some(request))).collect()
     }
 
-    /// What the apps earn by a fill.
+    /// The entries that credit the apps for a fill.
     pub fn app_entries(&self, payment: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
         self.credits(request, |place| Cause::AppFee { payment, place })
     }
 
-    /// What they earn by what a user did alone.
+    /// The entries that credit them for a same-chain transaction.
     pub fn same_chain_entries(&self, execution: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
         self.credits(request, |place| Cause::SameChainFee { execution, place })
     }
@@ -149,7 +145,7 @@ impl Outcome {
     }
 }
 
-/// What each app gets and is credited for it, given what its share was quoted at.
+/// Each app's amount and credit, given the amount its share was quoted at.
 fn earned(
     quote: &Quote,
     paid: impl Fn(Amount) -> Result<(Amount, UsdcMicros), OutOfRange>,
@@ -162,14 +158,14 @@ fn earned(
     earned.collect()
 }
 
-/// Whether a sponsor pays for any of it. One that could not when it was asked does not later: the user pays.
+/// True if a sponsor pays for any of it. One that could not when it was asked does not later: the user pays.
 pub fn is_live(quote: &Quote) -> Result<bool, OutOfRange> {
     let sponsored = quote.figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
     Ok(quote.figures.fixed.is_some() || !sponsored.is_zero())
 }
 
 impl Sponsorship {
-    /// The fees as they turned out. What the user pays was settled by the quote; the sponsor pays the rest of what it
+    /// The fees as they turned out. The user's part was settled by the quote; the sponsor pays the rest of what it
     /// chose to pay, up to its cap.
     fn turned_out(&self, execution: Amount, part: Ratio, price: Price, decimals: u8) -> Result<Self, OutOfRange> {
         let mut left = self.ask.cap;
@@ -211,7 +207,7 @@ impl Sponsorship {
 
 impl Sponsorship {
     /// Which part of a fee is paid, by the user and the sponsor together, where that is not all of it: the sponsor's cap
-    /// falls short of what it turned out to be worth. What nobody pays, nobody earns.
+    /// falls short of what it turned out to be worth. A fee that nobody pays, nobody earns.
     fn share_paid(&self, quoted: &Self, component: Component, part: Ratio) -> Result<Option<Ratio>, OutOfRange> {
         let at = component as usize;
         let by_user = quoted.buckets[at].user_pays()?;
@@ -221,13 +217,13 @@ impl Sponsorship {
     }
 }
 
-/// What we owe: the fraction stays with us.
+/// An amount we owe: the fraction stays with us.
 fn to_credit(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
     let units = usdc.amount_floor(usd, 6)?.units();
     i64::try_from(units).map(UsdcMicros).map_err(|_| OutOfRange)
 }
 
-/// What we charge: the fraction is paid to us.
+/// An amount we charge: the fraction is paid to us.
 fn to_charge(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
     let units = usdc.amount_ceil(usd, 6)?.units();
     i64::try_from(units).map(UsdcMicros).map_err(|_| OutOfRange)

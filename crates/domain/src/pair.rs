@@ -1,9 +1,11 @@
-//! What two currencies are to each other, and what follows for fees, slippage and rates.
+//! A pair of currencies, and the fees, slippage and rate that follow from it.
 
 use crate::catalog::{Class, Currency};
 use crate::money::{OutOfRange, Price, Ratio, pow10};
-use crate::pricing::Terms;
 use crate::quote::Operation;
+use crate::terms::Terms;
+
+pub use crate::terms::ByClass;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
@@ -33,7 +35,7 @@ impl Pair {
         if self.is_exchange() { terms.relay_bps.of(self.class) } else { 0 }
     }
 
-    /// What it costs us to turn the one back into the other.
+    /// Our cost of turning the one back into the other.
     pub fn spread_bps(self, terms: &Terms) -> u16 {
         if self.is_exchange() { terms.spread_bps.of(self.class) } else { 0 }
     }
@@ -63,23 +65,5 @@ impl Pair {
         let (Some(pool), true) = (pool, self.is_exchange()) else { return Ok(feeds) };
         let kept = 10_000u16.checked_sub(self.spread_bps(terms)).filter(|kept| *kept > 0).ok_or(OutOfRange)?;
         Ok(feeds.min(pool.times(Ratio::bps(kept).inverse()?)?))
-    }
-}
-
-/// A figure for each class of pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByClass {
-    pub stable: u16,
-    pub major: u16,
-    pub minor: u16,
-}
-
-impl ByClass {
-    pub const fn of(self, class: Class) -> u16 {
-        match class {
-            Class::Stable => self.stable,
-            Class::Major => self.major,
-            Class::Minor => self.minor,
-        }
     }
 }

@@ -1,14 +1,12 @@
-//! What a transfer costs and what arrives: the whole of pricing, as a function of facts.
+//! Pricing: the fees of a transfer and its output, as a function of facts.
 //!
 //! A transfer has up to four currencies: what the user pays, what reaches the depository, what the solver pays out and
 //! what arrives. Between the first two and the last two there may be a trade on a chain's pools; between the middle two
-//! is our own rate. Fees are taken out of the deposit, in its currency. What we charge is rounded up, what we pay out is
-//! rounded down, and the output is computed from what is left, so the parts always add up to the deposit. Where the
+//! is our own rate. Fees are taken out of the deposit, in its currency. Charges are rounded up, payouts are rounded
+//! down, and the output is computed from what is left, so the parts always add up to the deposit. Where the
 //! caller fixes the output, the input is the least that pays for it by the same rules.
 
-use std::time::Duration;
-
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{B256, U256};
 
 mod inputs;
 mod solve;
@@ -22,33 +20,14 @@ pub(crate) use self::split::{Split, split};
 use self::inputs::Pricing;
 use self::solve::Solved;
 use crate::catalog::{Chain, Currency};
-use crate::fixed_rate::Fixed;
+use crate::fixed_rate::{Fixed, MAX_DEVIATION_BPS};
 use crate::ids::RequestId;
 use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
-use crate::pair::ByClass;
 use crate::quote::{Ask, CurrencyKey, Figures, OrderTerms, Prices, Quote, Swap};
 use crate::swap::Exchange;
 use crate::time::Timestamp;
 
-/// What the operator charges and promises.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    pub solver: Address,
-    /// The name of the chain of the solver's identity, hashed into every order.
-    pub solver_chain: String,
-    pub flat_fee: UsdMicros,
-    /// The service's share of the input.
-    pub relay_bps: ByClass,
-    /// What exchanging one asset for another out of our inventory costs on top.
-    pub spread_bps: ByClass,
-    /// The most that a lopsided inventory adds to the cost of a transfer, or takes off it.
-    pub rebalance_bps: u16,
-    pub slippage_bps: u16,
-    pub stable_slippage_bps: u16,
-    /// A trade that loses more than this to the pools is refused, unless the caller insists.
-    pub most_impact_bps: u16,
-    pub order_lifetime: Duration,
-}
+pub use crate::terms::Terms;
 
 /// The market at one moment, as far as this transfer is concerned.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +35,7 @@ pub struct Rates<'a> {
     pub prices: Prices,
     /// Wei per unit of gas, base fee and tip together.
     pub origin_gas_price: u128,
-    /// What the fill will cost on the destination, in its native currency: gas, and data where that is charged for.
+    /// The cost of the fill on the destination, in its native currency: gas, and data where that is charged for.
     pub fill_cost: Amount,
     /// The most that one fill can pay out of the solver's inventory now, and of native currency beside it.
     pub payable: Amount,
@@ -65,20 +44,20 @@ pub struct Rates<'a> {
     /// like: negative where we hold too much.
     pub deposit_need_bps: i32,
     pub payout_need_bps: i32,
-    /// What pools would give for the deposit in the payout currency, where there are such pools.
+    /// The rate at which pools exchange the deposit for the payout currency, where there are such pools.
     pub hedge: Option<Ratio>,
     pub origin_swap: Option<&'a dyn Exchange>,
     pub destination_swap: Option<&'a dyn Exchange>,
-    /// What it takes of late until a fill that was decided is on its way.
+    /// The recent time from deciding a fill to sending it.
     pub fill_millis: u64,
     /// Both the origin and the destination currency are priced by feeds: what pools take of them can be told, and made
     /// good by a sponsor. A pool's own price is anybody's to set.
     pub losses_known: bool,
-    /// What the caller's sponsor can spend. Negative where it owes too much to get anything.
+    /// The amount that the caller's sponsor can spend. Negative where it owes too much to get anything.
     pub sponsor_available: UsdMicros,
 }
 
-/// What makes one quote different from the next.
+/// The id, salt and time that make one quote different from the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh {
     pub id: RequestId,
@@ -96,26 +75,36 @@ pub enum Refusal {
     NoRoute,
     #[error("there is nothing to do: same chain, same currency, same owner")]
     NothingToDo,
-    #[error("{what} needs a solver and is not offered on one chain")]
-    NotOnOneChain { what: &'static str },
+    #[error("an option needs a solver and is not offered on one chain: {0:?}")]
+    NotOnOneChain(SolverOption),
     #[error("Amount is higher than the available liquidity")]
     InsufficientLiquidity,
-    #[error("the trade would lose too much to the pools; overridePriceImpact lets it through")]
+    #[error("the trade would lose too much to the pools")]
     ImpactTooHigh,
-    #[error("txs: the values of the calls exceed the output")]
+    #[error("the values of the calls exceed the output")]
     CallValues,
-    #[error("topupGas: the output is already the gas currency")]
+    #[error("the output is already the gas currency")]
     TopUpOfGas,
-    #[error("appFees: the fees together must stay below the amount")]
+    #[error("the fees of apps together must stay below the amount")]
     AppFees,
-    #[error("fixedRate: {0}")]
-    FixedRate(&'static str),
-    #[error("fixedRate: only between stablecoins that the solver holds")]
+    #[error("a fixed rate needs a sponsor")]
+    FixedRateUnsponsored,
+    #[error("the fixed rate is more than {MAX_DEVIATION_BPS} basis points away from the market")]
+    FixedRateDeviates,
+    #[error("a fixed rate is only between stablecoins that the solver holds")]
     FixedRateCurrency,
     #[error("the sponsor's balance does not cover this transfer")]
     SponsorBalance,
     #[error("an amount is out of range")]
     OutOfRange,
+}
+
+/// An option of a quote that only a solver can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SolverOption {
+    Calls,
+    TopUp,
+    FixedRate,
 }
 
 impl From<OutOfRange> for Refusal {
@@ -149,7 +138,7 @@ pub struct Draft<'a> {
     fixed: Option<Fixed>,
 }
 
-/// What the transfer comes to if it goes this way.
+/// Prices the transfer by this route.
 pub fn draft<'a>(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Draft<'a>, Refusal> {
     let pricing = Pricing::new(ask, route, rates, terms)?;
     let solved = pricing.solve()?;
@@ -177,7 +166,7 @@ impl Draft<'_> {
         self.solved.destination_swap.as_ref()
     }
 
-    /// The promise. What only it needs is worked out here.
+    /// The promise, with the figures that only it needs.
     pub fn quote(self, fresh: Fresh) -> Result<Quote, Refusal> {
         let Self { pricing, solved, top_up, fixed } = self;
         let origin_swap = pricing.bounded_origin_swap(&solved)?;
@@ -227,7 +216,7 @@ impl Draft<'_> {
     }
 }
 
-/// What the calls spend must be there even if only the minimum arrives, and native currency is only there if it is
+/// The calls' values must be covered even if only the minimum arrives, and native currency is only there if it is
 /// what arrives.
 fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Refusal> {
     let values = ask.options.calls.iter().try_fold(Amount::ZERO, |sum, call| sum.checked_add(call.value))?;

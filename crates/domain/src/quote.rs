@@ -1,13 +1,8 @@
 //! A quote: what was asked, what it costs and what arrives, and the order that follows from it.
 //!
-//! How the figures come about is in `pricing`.
-//!
-//! Every quote is a row, at the highest rate of all that is stored, so its text is kept short: two of them fit a page of
-//! SQLite, also with pools on both sides or a sponsor. What is nothing is left out, and what always has the same members is
-//! a list of them. Rows that name them are read all the same.
+//! How the figures come about is in `pricing`; how a quote is stored, in `store`.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use serde::{Deserialize, Serialize, Serializer};
 
 use crate::account::Account;
 use crate::api_key::ApiKeyId;
@@ -22,20 +17,30 @@ use crate::swap::Path;
 use crate::time::Timestamp;
 
 /// A currency by its place.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrencyKey {
     pub chain: ChainId,
     pub address: Account,
 }
 
-impl Serialize for CurrencyKey {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.chain, &self.address).serialize(serializer)
-    }
+/// One end of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Origin,
+    Destination,
 }
 
-/// Which side of the transfer the caller fixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Somebody a quote names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    User,
+    Recipient,
+    RefundRecipient,
+    AppFeeRecipient,
+}
+
+/// The side of the transfer that the caller fixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trade {
     /// The amount is paid in; what arrives follows.
     ExactInput,
@@ -45,85 +50,58 @@ pub enum Trade {
     ExpectedOutput,
 }
 
-/// What the caller wants, checked for form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The caller's request for a quote, checked for form.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub user: Account,
     pub recipient: Account,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub refund_to: Option<Account>,
     pub origin: CurrencyKey,
     pub destination: CurrencyKey,
     pub trade: Trade,
     /// Of the side that is fixed.
     pub amount: Amount,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slippage_bps: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub referrer: Option<String>,
     pub explicit_deposit: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_secs: Option<u32>,
     /// Whose key it was asked with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<ApiKeyId>,
-    #[serde(default, rename = "wishes", skip_serializing_if = "QuoteOptions::is_plain")]
     pub options: QuoteOptions,
 }
 
-/// What few callers ask for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+/// Options that few callers ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuoteOptions {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub app_fees: Vec<AppFee>,
     /// Worth of native currency to deliver beside the output.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub top_up: Option<UsdMicros>,
-    /// What is called on the destination with the output.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// The calls on the destination that spend the output.
     pub calls: Vec<Call>,
     /// Gas of those calls together.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_gas: Option<u64>,
-    /// What a trade for an exact output leaves over stays with the solver, not with the recipient.
-    #[serde(skip_serializing_if = "is_false")]
+    /// The rest of a trade for an exact output stays with the solver, not with the recipient.
     pub true_exact_output: bool,
-    #[serde(skip_serializing_if = "is_false")]
     pub no_origin_swap: bool,
-    #[serde(skip_serializing_if = "is_false")]
     pub any_impact: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sponsor: Option<SponsorAsk>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_rate: Option<FixedRate>,
     /// The deposit is to go back instead of being filled, and the key it was asked with may say so.
-    #[serde(skip_serializing_if = "is_false")]
     pub force_refund: bool,
 }
 
 /// The referrer that asks for a refund instead of a fill.
 pub const FORCE_REFUND: &str = "debug-force-refund";
 
-impl QuoteOptions {
-    fn is_plain(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
 /// A call on the destination, made by the router.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub to: Address,
     pub value: Amount,
     pub data: Bytes,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The same asset on another chain.
     Bridge,
@@ -135,7 +113,7 @@ pub enum Operation {
 }
 
 /// A trade on one chain's pools that is part of a transfer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swap {
     pub path: Path,
     pub input: Amount,
@@ -144,7 +122,7 @@ pub struct Swap {
 }
 
 /// Which side of a trade is fixed, and how far the other may move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// All of the input is sold, for at least this.
     LeastOutput(Amount),
@@ -153,7 +131,7 @@ pub enum Bound {
 }
 
 impl Swap {
-    /// What has to be there for the trade: the input, or the most it may turn out to be.
+    /// The funds the trade needs: the input, or the most it may turn out to be.
     pub fn funds(&self) -> Amount {
         match self.bound {
             Bound::LeastOutput(_) => self.input,
@@ -162,38 +140,35 @@ impl Swap {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     pub operation: Operation,
-    /// What the user pays, in the origin currency.
+    /// The user's payment, in the origin currency.
     pub input: Amount,
-    /// What reaches the depository, in the deposit currency, which is also the currency of fees.
+    /// The amount that reaches the depository, in the deposit currency, which is also the currency of fees.
     pub deposit: Amount,
-    /// What is left of it to exchange: the deposit and what a sponsor adds, less the fees.
+    /// The part of it that is exchanged: the deposit and the sponsor's addition, less the fees.
     pub exchanged: Amount,
-    /// What the solver spends on the destination, in the payout currency.
+    /// The solver's spending on the destination, in the payout currency.
     pub paid: Amount,
-    /// What arrives, in the destination currency.
+    /// The amount that arrives, in the destination currency.
     pub output: Amount,
     /// The least that may arrive.
     pub minimum: Amount,
     pub fees: Fees,
     /// Native currency that is delivered beside the output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_up: Option<Amount>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sponsorship: Option<Sponsorship>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed: Option<Fixed>,
-    /// What the user's own transactions will cost on the origin, in its native currency. Outside every other figure.
+    /// The gas of the user's own transactions on the origin, in its native currency. Outside every other figure.
     pub origin_gas: Amount,
     pub slippage_bps: u16,
     pub prices: Prices,
     pub time_estimate_secs: u32,
 }
 
-/// What everything was worth when it was quoted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// The prices at the time of the quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prices {
     pub origin: Price,
     pub deposit: Price,
@@ -203,15 +178,8 @@ pub struct Prices {
     pub destination_native: Price,
 }
 
-impl Serialize for Prices {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { origin, deposit, origin_native, payout, destination, destination_native } = self;
-        [origin, deposit, origin_native, payout, destination, destination_native].serialize(serializer)
-    }
-}
-
-/// What a transfer through the depository is bound to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The terms that bind a transfer through the depository.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderTerms {
     /// Unix seconds; the order's deadline.
     pub deadline: u32,
@@ -223,26 +191,24 @@ pub struct OrderTerms {
     /// The contracts whose events count as evidence, one on each chain.
     pub origin_router: Address,
     pub destination_router: Address,
-    /// What reaches the depository: the origin currency, or what the user's swap makes of it.
+    /// The currency that reaches the depository: the origin's, or the one that the user's swap buys.
     pub deposit: CurrencyKey,
-    /// What the solver pays out: the destination currency, or what it swaps for it.
+    /// The currency that the solver pays out: the destination's, or the one it swaps for it.
     pub payout: CurrencyKey,
     /// The two are different assets: the rate is ours, and only stands for the quoted amount and time.
     pub exchange: bool,
 }
 
 /// A priced promise, with all that is needed to rebuild its order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quote {
     pub id: RequestId,
     pub ask: Ask,
     pub figures: Figures,
     pub created_at: Timestamp,
     /// The user's own trade, before the deposit or instead of one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin_swap: Option<Swap>,
     /// The solver's trade, as part of the fill.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination_swap: Option<Swap>,
     /// None for what the user does alone on one chain.
     pub terms: Option<OrderTerms>,
@@ -266,7 +232,7 @@ impl Quote {
         worth.unwrap_or(UsdMicros(i64::MAX))
     }
 
-    /// What the solver commits to. None where the user needs no solver.
+    /// The order that the solver commits to. None where the user needs no solver.
     pub fn order(&self) -> Option<Order> {
         let terms = self.terms.as_ref()?;
         let refund = |chain: &str, currency: &Account, router| Refund {
@@ -314,31 +280,5 @@ impl Quote {
             },
             fees: Vec::new(),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_and_prices_are_lists_and_named_members_still_load() {
-        let key = CurrencyKey { chain: ChainId(10), address: Address::repeat_byte(7).into() };
-        let text = serde_json::to_string(&key).unwrap();
-        assert_eq!(text, r#"[10,"0x0707070707070707070707070707070707070707"]"#);
-        let named = r#"{"chain":10,"address":"0x0707070707070707070707070707070707070707"}"#;
-        for text in [text.as_str(), named] {
-            assert_eq!(serde_json::from_str::<CurrencyKey>(text).unwrap(), key);
-        }
-        let [origin, deposit, origin_native, payout, destination, destination_native] =
-            [1, 2, 3, 4, 5, 6].map(|answer| Price::new(answer, 8).unwrap());
-        let prices = Prices { origin, deposit, origin_native, payout, destination, destination_native };
-        let text = serde_json::to_string(&prices).unwrap();
-        assert_eq!(text, r#"["1:8","2:8","3:8","4:8","5:8","6:8"]"#);
-        let named = r#"{"payout":"4:8","origin":"1:8","deposit":"2:8","origin_native":"3:8","destination":"5:8",
-            "destination_native":"6:8"}"#;
-        for text in [text.as_str(), named] {
-            assert_eq!(serde_json::from_str::<Prices>(text).unwrap(), prices);
-        }
     }
 }

@@ -43,7 +43,7 @@ pub enum Event {
     },
     /// The deposit stayed away for the whole confirmation window.
     DepositLost,
-    /// What is due can no longer be paid, and nothing was.
+    /// The due payment can no longer be made, and none was.
     CannotFill {
         reason: FailReason,
     },
@@ -81,7 +81,7 @@ pub enum Due {
     Refund,
 }
 
-/// What follows from an event: the next state and its consequences, as data for the caller to write.
+/// The step after an event: the next state and its consequences, as data for the caller to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Move(Next),
@@ -95,9 +95,9 @@ pub struct Next {
     pub reason: Option<FailReason>,
     pub refund_reason: Option<RefundFailReason>,
     pub due: Option<Due>,
-    /// What was due before no longer is.
+    /// The payment that was due before no longer is.
     pub withdraw_due: bool,
-    /// What an integrator set aside for a fill ahead of the deposit is free again.
+    /// The integrator's hold for a fill ahead of the deposit is free again.
     pub release_hold: bool,
 }
 
@@ -118,8 +118,8 @@ impl Next {
         self
     }
 
-    const fn then(self) -> Result<Step, IllegalTransition> {
-        Ok(Step::Move(self))
+    const fn then(self) -> Option<Step> {
+        Some(Step::Move(self))
     }
 }
 
@@ -130,98 +130,141 @@ pub struct IllegalTransition {
     pub event: Event,
 }
 
+/// The one place that says what follows from an event, by the state it meets.
 pub fn step(state: State, event: Event) -> Result<Step, IllegalTransition> {
-    use Event::*;
-    let done = Ok(Step::AlreadyDone);
-    let impossible = Err(IllegalTransition { state, event });
-    let found = |refund| {
-        let state = if refund { State::Refunded } else { State::Success };
-        Next { withdraw_due: true, ..Step::to(state) }.then()
+    let next = match state {
+        State::Waiting => from_waiting(event),
+        State::Pending => from_pending(event),
+        State::Submitted => from_submitted(event),
+        State::Success => from_success(event),
+        State::Refunding => from_refunding(event),
+        State::Refunded => from_refunded(event),
+        State::Failed => from_failed(event),
     };
-    let refund =
-        |reason| Next { withdraw_due: true, ..Step::to(State::Refunding).because(reason).due(Due::Refund) }.then();
-    // Back to where it was before anybody stood for the deposit.
-    let unfilled = || Next { withdraw_due: true, release_hold: true, ..Step::to(State::Waiting) }.then();
-    match state {
-        State::Waiting => match event {
-            FastFill { output } => Step::to(State::Waiting).due(Due::Fill { output }).then(),
-            FastFillVoid | CannotFill { .. } => unfilled(),
-            DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
-            DepositRefused { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
-            DepositGone { .. } => done,
-            DepositLost => Step::to(State::Failed).because(FailReason::DepositReorged).then(),
-            // Filled ahead of its deposit.
-            FillSent => Step::to(State::Submitted).then(),
-            FillMined => Step::to(State::Success).then(),
-            FillVoid { .. } => done,
-            Found { refund } => found(refund),
-            Executed { success: true } => Step::to(State::Success).then(),
-            Executed { success: false } => Step::to(State::Failed).because(FailReason::TransactionReverted).then(),
-            RefundVoid => done,
-            OperatorRefund | RefundMined | RefundImpossible { .. } => impossible,
-        },
-        State::Pending => match event {
-            DepositAccepted { .. } | DepositRefused { .. } => done,
-            // With a payment on its way, only that payment decides; the missing deposit is our loss to chase.
-            DepositGone { fill_decided: true } => done,
-            DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
-            FillSent => Step::to(State::Submitted).then(),
-            FillMined => Step::to(State::Success).then(),
-            FillVoid { reason } | CannotFill { reason } => refund(reason),
-            OperatorRefund => refund(FailReason::ManualAdminRefund),
-            Found { refund } => found(refund),
-            RefundVoid => done,
-            DepositLost | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
-            FastFill { .. } | FastFillVoid => impossible,
-        },
-        State::Submitted => match event {
-            FastFillVoid => unfilled(),
-            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
-            FillSent => done,
-            FillMined => Step::to(State::Success).then(),
-            FillVoid { reason } => refund(reason),
-            Found { refund } => found(refund),
-            RefundVoid => done,
-            OperatorRefund | CannotFill { .. } | RefundMined | RefundImpossible { .. } | Executed { .. } => impossible,
-            FastFill { .. } => impossible,
-        },
-        State::Success => match event {
-            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
-            FillSent | FillMined | Found { .. } => done,
-            // Sent twice, or in another block.
-            Executed { .. } => done,
-            // The chain took back a success and then failed it: the recipient is still owed.
-            FillVoid { .. } => Step::to(State::Success).due(Due::FillAgain).then(),
-            CannotFill { .. } | OperatorRefund | RefundMined | RefundVoid | RefundImpossible { .. } => impossible,
-            FastFill { .. } | FastFillVoid => impossible,
-        },
-        State::Refunding => match event {
-            DepositAccepted { .. } | DepositRefused { .. } | DepositLost => done,
-            // What left the chain by itself is not ours to return.
-            DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
-            DepositGone { fill_decided: true } => done,
-            RefundMined => Step::to(State::Refunded).then(),
-            RefundVoid => Step::to(State::Refunding).due(Due::Refund).then(),
-            RefundImpossible { reason } => {
-                Next { refund_reason: Some(reason), withdraw_due: true, ..Step::to(State::Failed) }.then()
-            }
-            FillVoid { .. } | CannotFill { .. } => done,
-            Found { refund } => found(refund),
-            OperatorRefund | FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
-        },
-        State::Refunded => match event {
-            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
-            RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => done,
-            RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
-            OperatorRefund | FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => impossible,
-        },
-        State::Failed => match event {
-            DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => done,
-            RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => done,
-            Found { refund } => found(refund),
-            Executed { .. } => done,
-            OperatorRefund | FillSent | FillMined | RefundMined | FastFill { .. } | FastFillVoid => impossible,
-        },
+    next.ok_or(IllegalTransition { state, event })
+}
+
+const DONE: Option<Step> = Some(Step::AlreadyDone);
+const IMPOSSIBLE: Option<Step> = None;
+
+fn found(refund: bool) -> Option<Step> {
+    let state = if refund { State::Refunded } else { State::Success };
+    Next { withdraw_due: true, ..Step::to(state) }.then()
+}
+
+fn refund(reason: FailReason) -> Option<Step> {
+    Next { withdraw_due: true, ..Step::to(State::Refunding).because(reason).due(Due::Refund) }.then()
+}
+
+/// Back to where it was before anybody stood for the deposit.
+fn unfilled() -> Option<Step> {
+    Next { withdraw_due: true, release_hold: true, ..Step::to(State::Waiting) }.then()
+}
+
+fn from_waiting(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        FastFill { output } => Step::to(State::Waiting).due(Due::Fill { output }).then(),
+        FastFillVoid | CannotFill { .. } => unfilled(),
+        DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
+        DepositRefused { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
+        DepositGone { .. } => DONE,
+        DepositLost => Step::to(State::Failed).because(FailReason::DepositReorged).then(),
+        // Filled ahead of its deposit.
+        FillSent => Step::to(State::Submitted).then(),
+        FillMined => Step::to(State::Success).then(),
+        FillVoid { .. } => DONE,
+        Found { refund } => found(refund),
+        Executed { success: true } => Step::to(State::Success).then(),
+        Executed { success: false } => Step::to(State::Failed).because(FailReason::TransactionReverted).then(),
+        RefundVoid => DONE,
+        OperatorRefund | RefundMined | RefundImpossible { .. } => IMPOSSIBLE,
+    }
+}
+
+fn from_pending(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        DepositAccepted { .. } | DepositRefused { .. } => DONE,
+        // With a payment on its way, only that payment decides; the missing deposit is our loss to chase.
+        DepositGone { fill_decided: true } => DONE,
+        DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
+        FillSent => Step::to(State::Submitted).then(),
+        FillMined => Step::to(State::Success).then(),
+        FillVoid { reason } | CannotFill { reason } => refund(reason),
+        OperatorRefund => refund(FailReason::ManualAdminRefund),
+        Found { refund } => found(refund),
+        RefundVoid => DONE,
+        DepositLost | RefundMined | RefundImpossible { .. } | Executed { .. } => IMPOSSIBLE,
+        FastFill { .. } | FastFillVoid => IMPOSSIBLE,
+    }
+}
+
+fn from_submitted(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        FastFillVoid => unfilled(),
+        DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
+        FillSent => DONE,
+        FillMined => Step::to(State::Success).then(),
+        FillVoid { reason } => refund(reason),
+        Found { refund } => found(refund),
+        RefundVoid => DONE,
+        OperatorRefund | CannotFill { .. } | RefundMined | RefundImpossible { .. } | Executed { .. } => IMPOSSIBLE,
+        FastFill { .. } => IMPOSSIBLE,
+    }
+}
+
+fn from_success(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
+        FillSent | FillMined | Found { .. } => DONE,
+        // Sent twice, or in another block.
+        Executed { .. } => DONE,
+        // The chain took back a success and then failed it: the recipient is still owed.
+        FillVoid { .. } => Step::to(State::Success).due(Due::FillAgain).then(),
+        CannotFill { .. } | OperatorRefund | RefundMined | RefundVoid | RefundImpossible { .. } => IMPOSSIBLE,
+        FastFill { .. } | FastFillVoid => IMPOSSIBLE,
+    }
+}
+
+fn from_refunding(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        DepositAccepted { .. } | DepositRefused { .. } | DepositLost => DONE,
+        // A deposit that left the chain by itself is not ours to return.
+        DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
+        DepositGone { fill_decided: true } => DONE,
+        RefundMined => Step::to(State::Refunded).then(),
+        RefundVoid => Step::to(State::Refunding).due(Due::Refund).then(),
+        RefundImpossible { reason } => {
+            Next { refund_reason: Some(reason), withdraw_due: true, ..Step::to(State::Failed) }.then()
+        }
+        FillVoid { .. } | CannotFill { .. } => DONE,
+        Found { refund } => found(refund),
+        OperatorRefund | FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => IMPOSSIBLE,
+    }
+}
+
+fn from_refunded(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
+        RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => DONE,
+        RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
+        OperatorRefund | FillSent | FillMined | Executed { .. } | FastFill { .. } | FastFillVoid => IMPOSSIBLE,
+    }
+}
+
+fn from_failed(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
+        RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => DONE,
+        Found { refund } => found(refund),
+        Executed { .. } => DONE,
+        OperatorRefund | FillSent | FillMined | RefundMined | FastFill { .. } | FastFillVoid => IMPOSSIBLE,
     }
 }
 
@@ -229,7 +272,7 @@ impl State {
     pub const ALL: [Self; 7] =
         [Self::Waiting, Self::Pending, Self::Submitted, Self::Success, Self::Refunding, Self::Refunded, Self::Failed];
 
-    /// As it is stored. What callers see is [`State::status`].
+    /// As it is stored. Callers see [`State::status`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",

@@ -1,6 +1,6 @@
-//! What a contract said when a transaction failed, in the interface's words.
+//! Reasons for which a contract reverted, in the interface's words.
 //!
-//! The one table that turns prose and error names into a [`FailReason`]. What is said comes from contracts that anyone
+//! The one table that turns prose and error names into a [`FailReason`]. The text comes from contracts that anyone
 //! may have written: it explains a failure to a reader and decides nothing.
 
 use std::fmt;
@@ -28,7 +28,7 @@ pub enum Revert {
     AnsweredFalse,
 }
 
-/// What the failed transaction was to do: the same silence means different things.
+/// The purpose of the failed transaction: the same silence means different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// A transfer of a token, and nothing else.

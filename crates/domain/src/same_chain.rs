@@ -1,4 +1,4 @@
-//! What a user does alone on one chain, through the router and without a solver: swap, wrap, unwrap, send.
+//! Same-chain transfers, through the router and without a solver: swap, wrap, unwrap, send.
 //!
 //! The service's share and the apps' are taken out of the input in the user's own transaction. Apps have theirs only of what
 //! is sure to have a feed: it is credited to them in dollars, and a pool's price is whatever somebody makes of it.
@@ -7,7 +7,7 @@ use crate::catalog::{Chain, Currency};
 use crate::fees::{Charge, Fees, least};
 use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
 use crate::pair::Pair;
-use crate::pricing::{Fresh, Refusal, Split, Terms, check_impact, gas_cost, split, user_gas};
+use crate::pricing::{Fresh, Refusal, SolverOption, Split, Terms, check_impact, gas_cost, split, user_gas};
 use crate::quote::{Ask, Bound, Figures, Operation, Prices, Quote, Swap, Trade};
 use crate::swap::{Exchange, Offer};
 
@@ -104,12 +104,12 @@ fn operation(ask: &Ask, place: Place<'_>) -> Operation {
 fn refuse_what_needs_a_solver(ask: &Ask) -> Result<(), Refusal> {
     let options = &ask.options;
     let asked = [
-        ("txs", !options.calls.is_empty()),
-        ("topupGas", options.top_up.is_some()),
-        ("fixedRate", options.fixed_rate.is_some()),
+        (SolverOption::Calls, !options.calls.is_empty()),
+        (SolverOption::TopUp, options.top_up.is_some()),
+        (SolverOption::FixedRate, options.fixed_rate.is_some()),
     ];
     match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((what, _)) => Err(Refusal::NotOnOneChain { what }),
+        Some((option, _)) => Err(Refusal::NotOnOneChain(option)),
         None => Ok(()),
     }
 }

@@ -4,11 +4,10 @@
 //! a bucket's share in dollars comes to in the fee's currency is rounded down, and the user pays the rest.
 
 use alloy_primitives::Address;
-use serde::{Deserialize, Serialize};
 
 use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     Execution,
     Swap,
@@ -19,7 +18,7 @@ pub enum Component {
 
 impl Component {
     pub const ALL: [Self; 5] = [Self::Execution, Self::Swap, Self::Relay, Self::App, Self::Rent];
-    /// What is sponsored where the caller does not say.
+    /// The components that are sponsored where the caller does not say.
     pub const DEFAULT: [Self; 4] = [Self::Execution, Self::Swap, Self::Relay, Self::App];
 
     pub const fn as_str(self) -> &'static str {
@@ -33,29 +32,13 @@ impl Component {
     }
 }
 
-/// What the sponsor offers to pay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The sponsor's offer: its wallet, the components it pays, and its cap.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SponsorAsk {
     /// Whose balance pays. Quotes of a time before balances name nobody, and nobody pays for them.
-    #[serde(default)]
     pub wallet: Address,
-    /// A row leaves out the usual ones.
-    #[serde(default = "usual", skip_serializing_if = "is_usual")]
     selected: Vec<Component>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<UsdMicros>,
-}
-
-/// What a row means that does not say what is selected. It was the default when rows began to leave it out, and stays what
-/// it is should the default change: it says who pays for quotes already given.
-const USUAL: [Component; 4] = [Component::Execution, Component::Swap, Component::Relay, Component::App];
-
-fn usual() -> Vec<Component> {
-    USUAL.to_vec()
-}
-
-fn is_usual(selected: &[Component]) -> bool {
-    selected == USUAL
 }
 
 impl SponsorAsk {
@@ -72,19 +55,10 @@ impl SponsorAsk {
 }
 
 /// One kind of fee, and how much of it the sponsor pays.
-///
-/// Most kinds are nothing most of the time, and a row says so by leaving them out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    #[serde(skip_serializing_if = "is_nothing")]
     pub total: Signed,
-    #[serde(skip_serializing_if = "is_nothing")]
     pub sponsored: Amount,
-}
-
-fn is_nothing<T: Default + PartialEq>(figure: &T) -> bool {
-    *figure == T::default()
 }
 
 impl Bucket {
@@ -93,10 +67,10 @@ impl Bucket {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sponsorship {
     pub ask: SponsorAsk,
-    /// Whether the cap kept a selected fee from being paid in full.
+    /// The cap kept a selected fee from being paid in full.
     pub cap_hit: bool,
     /// In the order of `Component::ALL`.
     pub buckets: [Bucket; 5],
@@ -142,7 +116,7 @@ impl Sponsorship {
         self.buckets.iter().try_fold(Amount::ZERO, |sum, bucket| sum.checked_add(bucket.sponsored))
     }
 
-    /// What the sponsor pays when only a part of the deposit came: gas and the flat fee stay, shares shrink with it.
+    /// The sponsor's payment when only a part of the deposit came: gas and the flat fee stay, shares shrink with it.
     pub fn sponsored_part(&self, part: Ratio) -> Result<Amount, OutOfRange> {
         let [execution, shares @ ..] = &self.buckets;
         shares.iter().try_fold(execution.sponsored, |sum, bucket| sum.checked_add(bucket.sponsored.mul_floor(part)?))
@@ -187,38 +161,6 @@ mod tests {
         assert_eq!(paid.sponsored_total().unwrap().to_string(), "70000");
         assert_eq!(paid.user_pays_total().unwrap().to_string(), "53100");
         assert!(paid.cap_hit);
-    }
-
-    #[test]
-    fn a_quote_of_a_time_before_balances_still_loads() {
-        let ask: SponsorAsk = serde_json::from_str(r#"{"selected":["Swap","Relay"],"cap":null}"#).unwrap();
-        assert_eq!(ask, SponsorAsk::new(Address::ZERO, vec![Component::Swap, Component::Relay], None));
-    }
-
-    #[test]
-    fn what_is_usual_is_left_out_and_loads() {
-        let selected = vec![Component::Execution, Component::Swap, Component::Relay, Component::App];
-        let usual = SponsorAsk::new(Address::ZERO, selected, None);
-        let text = serde_json::to_string(&usual).unwrap();
-        assert_eq!(text, r#"{"wallet":"0x0000000000000000000000000000000000000000"}"#);
-        let unusual = SponsorAsk::new(Address::ZERO, vec![Component::Rent], Some(UsdMicros(7)));
-        for ask in [usual, unusual] {
-            let text = serde_json::to_string(&ask).unwrap();
-            assert_eq!(serde_json::from_str::<SponsorAsk>(&text).unwrap(), ask);
-        }
-    }
-
-    #[test]
-    fn a_bucket_of_nothing_is_left_out_and_one_that_says_nothing_still_loads() {
-        let nothing = Bucket::default();
-        assert_eq!(serde_json::to_string(&nothing).unwrap(), "{}");
-        let some = Bucket { total: Signed::cost(amount(7)), sponsored: amount(5) };
-        for bucket in [nothing, some, Bucket { sponsored: Amount::ZERO, ..some }] {
-            let text = serde_json::to_string(&bucket).unwrap();
-            assert_eq!(serde_json::from_str::<Bucket>(&text).unwrap(), bucket);
-        }
-        let old = r#"{"total":"0","sponsored":"0"}"#;
-        assert_eq!(serde_json::from_str::<Bucket>(old).unwrap(), nothing);
     }
 
     #[test]

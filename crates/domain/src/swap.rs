@@ -1,11 +1,10 @@
 //! Trading one currency for another on the pools of one chain.
 //!
-//! What a pool pays is the market's business; here is only what a trade is, so that pricing can be a function of it.
+//! The market says what a pool pays; a trade is only described here, so that pricing can be a function of it.
 
 use std::fmt;
 
 use alloy_primitives::Address;
-use serde::{Deserialize, Serialize};
 
 use crate::money::Amount;
 
@@ -19,7 +18,7 @@ pub struct NotAPath;
 /// The way through pools: the tokens it touches, and the fee tier (in millionths) of the pool between each two.
 ///
 /// The native currency goes through pools as its wrapped token. A path of that token alone is wrapping or unwrapping.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     tokens: Vec<Address>,
     fees: Vec<u32>,

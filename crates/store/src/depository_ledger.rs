@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use crate::blocks::Cursor;
 use crate::columns::unknown;
 use crate::payments::Purpose;
-use crate::{Row, StoreError, Tx, Value};
+use crate::{Row, StoreError, Tx, Value, stored_quote};
 
 /// A final deposit, as read by the allocator itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -428,5 +428,5 @@ pub fn quote_of(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Quote>, StoreE
         Some(row) => Some(row),
         None => tx.row("select body from quote where order_id = $1", &[order.into()])?,
     };
-    row.map(|row| serde_json::from_str(row.text(0)?).map_err(|_| unknown(0, "a quote"))).transpose()
+    row.map(|row| stored_quote::of(&row, 0)).transpose()
 }

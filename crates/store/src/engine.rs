@@ -6,18 +6,14 @@
 mod checkpoint;
 mod group_commit;
 mod measure;
-mod postgres_link;
 mod postgres_quotes;
-mod postgres_route;
 mod postgres_threads;
 mod quote_insert;
 mod read_queue;
 mod snapshot;
 mod sqlite_batch;
-mod sqlite_connection;
 mod sqlite_reader;
 mod sqlite_writer;
-mod thread;
 mod unit;
 mod watchdog;
 
@@ -31,15 +27,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use measure::Counts;
 pub use measure::Stats;
 pub(crate) use measure::measure_answering;
-pub(crate) use postgres_link::Link;
-pub(crate) use postgres_route::check_url as check_postgres_url;
 use quote_insert::PendingQuote;
 pub use quote_insert::QuoteRow;
-pub(crate) use sqlite_connection::{Access, open as open_sqlite};
-pub(crate) use thread::{off_runtime, spawn};
 use unit::{Pending, ReadUnit, Unit};
 
-use crate::instances::{Fence, Lease};
+use crate::leases::{Fence, Lease};
 use crate::{DatabaseUrl, Dialect, Options, StoreError, Tx, leases, migrate};
 
 /// Queued units before `write` makes its caller wait: about a quarter of a second of work.

@@ -15,6 +15,9 @@ pub enum StoreError {
     SchemaOlder { found: i64, needed: i64 },
     #[error("the schema is at {found}, newer than {known}, the last this build knows: run a newer build")]
     SchemaNewer { found: i64, known: i64 },
+    /// A row written by a newer build.
+    #[error("a row has format {found}, newer than {known}, the last this build knows: run a newer build")]
+    FormatNewer { found: u32, known: u32 },
     #[error("migration {name} failed")]
     Migration { name: &'static str, source: Box<StoreError> },
     #[error("another causeway serve is running on this database (lock {0})")]

@@ -13,9 +13,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::leases::{self, Kind};
+use crate::leases::{self, Beat, Kind, Lease};
 use crate::{Options, Store, StoreError, Tx};
-use heartbeat::Beat;
 
 /// A process's description for the others.
 #[derive(Clone, Debug)]
@@ -57,75 +56,6 @@ impl Drop for Last {
     }
 }
 
-/// Held by one process at a time. Writes under the lease go through [`Store::under`].
-#[derive(Clone, Debug)]
-pub struct Lease {
-    kind: Kind,
-    epoch: i64,
-    watched: Option<Watched>,
-}
-
-/// The sources that tell of a lost lease.
-#[derive(Clone, Debug)]
-struct Watched {
-    beats: watch::Receiver<Beat>,
-    /// Heartbeats up to this number may predate the taking of the lease.
-    taken_after: u64,
-    fence: Fence,
-}
-
-/// Checks, at the start of a unit, that its lease is still held.
-#[derive(Clone, Debug)]
-pub(crate) struct Fence {
-    kind: Kind,
-    epoch: i64,
-    lost: Arc<watch::Sender<bool>>,
-}
-
-impl Fence {
-    pub fn check(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
-        if leases::holds(tx, self.kind, self.epoch)? {
-            return Ok(());
-        }
-        // An epoch never returns, so repeating this, also from a unit that is rerun, stays true.
-        self.lost.send_replace(true);
-        Err(StoreError::Fenced { lease: self.kind.name() })
-    }
-}
-
-impl Lease {
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    pub fn epoch(&self) -> i64 {
-        self.epoch
-    }
-
-    pub(crate) fn fence(&self) -> Option<Fence> {
-        self.watched.as_ref().map(|watched| watched.fence.clone())
-    }
-
-    /// Resolves when another process may hold the lease: a fenced unit or the heartbeat found out, or the heartbeat is
-    /// late. The waiting task must stop then. A SQLite lease is never lost.
-    pub async fn lost(&self) {
-        let Some(watched) = &self.watched else { return std::future::pending().await };
-        let (mut beats, mut fenced) = (watched.beats.clone(), watched.fence.lost.subscribe());
-        loop {
-            let beat = beats.borrow_and_update().clone();
-            if beat.number > watched.taken_after && !beat.held.contains(&(self.kind, self.epoch)) {
-                return;
-            }
-            tokio::select! {
-                // The lease itself holds the sending end.
-                _ = fenced.wait_for(|lost| *lost) => return,
-                changed = beats.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep_until(beat.good_until) => return,
-            }
-        }
-    }
-}
-
 impl Instance {
     /// Registers this process. It counts as dead after `ttl` without a heartbeat.
     pub async fn join(options: &Options, store: &Store, about: About, ttl: Duration) -> Result<Self, StoreError> {
@@ -157,13 +87,7 @@ impl Instance {
         let about = self.shared.about.clone();
         let epoch = store.write(move |tx| leases::take(tx, kind, &about.id, &about.name)).await?;
         let Some(epoch) = epoch else { return Ok(None) };
-        let watched = self.beats.as_ref().map(|beats| Watched {
-            beats: beats.clone(),
-            // A heartbeat under way now may have read the leases before.
-            taken_after: beats.borrow().number + 1,
-            fence: Fence { kind, epoch, lost: Arc::new(watch::Sender::new(false)) },
-        });
-        Ok(Some(Lease { kind, epoch, watched }))
+        Ok(Some(Lease::taken(kind, epoch, self.beats.as_ref())))
     }
 
     /// Stands by until the lease is ours.

@@ -65,7 +65,7 @@ pub(crate) fn take_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address) -> Re
 
 /// Raises the nonce to the chain's. Never lowers it.
 pub fn raise_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, to: u64) -> Result<(), StoreError> {
-    tx.payers = None;
+    tx.forget_kept();
     tx.execute(
         "update lane set next_nonce = $3 where chain_id = $1 and wallet = $2 and next_nonce < $3",
         &[chain.0.try_into()?, wallet.into(), to.try_into()?],
@@ -75,7 +75,7 @@ pub fn raise_nonce(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, to: u64) ->
 
 /// Takes a lane out of use, or back into it.
 pub fn quarantine(tx: &mut Tx<'_>, chain: ChainId, wallet: Address, why: Option<&str>) -> Result<(), StoreError> {
-    tx.payers = None;
+    tx.forget_kept();
     tx.execute(
         "update lane set quarantined = $3 where chain_id = $1 and wallet = $2",
         &[chain.0.try_into()?, wallet.into(), why.map_or(Value::Null, Into::into)],

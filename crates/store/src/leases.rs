@@ -5,6 +5,11 @@
 
 use crate::{StoreError, Tx};
 
+mod held;
+
+pub use held::Lease;
+pub(crate) use held::{Beat, Fence};
+
 /// A role held by one process at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

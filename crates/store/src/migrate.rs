@@ -5,7 +5,8 @@
 
 use rusqlite::Connection;
 
-use crate::engine::{Access, Link, off_runtime, open_sqlite};
+use crate::connection::{Access, Link, open_sqlite};
+use crate::thread::off_runtime;
 use crate::{DatabaseUrl, Dialect, Options, StoreError};
 
 struct Migration {

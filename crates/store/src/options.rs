@@ -9,6 +9,10 @@ use url::Url;
 
 use crate::StoreError;
 
+mod postgres_route;
+
+pub(crate) use postgres_route::Route;
+
 #[derive(Clone, Debug)]
 pub struct Options {
     pub url: DatabaseUrl,
@@ -86,7 +90,7 @@ impl PostgresUrl {
     fn parse(text: &str) -> Result<Self, StoreError> {
         let url = Url::parse(text).map_err(|_| StoreError::Url("not a URL"))?;
         let url = Self(url);
-        crate::engine::check_postgres_url(&url)?;
+        postgres_route::check_url(&url)?;
         Ok(url)
     }
 

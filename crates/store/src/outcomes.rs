@@ -3,34 +3,28 @@
 use domain::ids::OrderId;
 use domain::outcome::Outcome;
 
-use crate::columns::unknown;
 use crate::payments::PaymentId;
-use crate::{Row, StoreError, Tx, Value};
-
-fn from_row(row: &Row, index: usize) -> Result<Outcome, StoreError> {
-    serde_json::from_str(row.text(index)?).map_err(|_| unknown(index, "an outcome"))
-}
+use crate::{StoreError, Tx, Value, stored_outcome};
 
 /// Written once, with the payment.
 pub fn put(tx: &mut Tx<'_>, payment: PaymentId, order: OrderId, outcome: &Outcome) -> Result<(), StoreError> {
-    let body = serde_json::to_string(outcome).map_err(|_| unknown(2, "an outcome"))?;
     tx.execute(
         "insert into fill_outcome (payment_id, order_id, body) values ($1, $2, $3)",
-        &[payment.0.into(), order.0.into(), body.into()],
+        &[payment.0.into(), order.0.into(), stored_outcome::write(outcome).into()],
     )?;
     Ok(())
 }
 
 pub fn find(tx: &mut Tx<'_>, payment: PaymentId) -> Result<Option<Outcome>, StoreError> {
     let row = tx.row("select body from fill_outcome where payment_id = $1", &[payment.0.into()])?;
-    row.as_ref().map(|row| from_row(row, 0)).transpose()
+    row.as_ref().map(|row| stored_outcome::of(row, 0)).transpose()
 }
 
 /// The outcome of an order's newest fill.
 pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Outcome>, StoreError> {
     let row = tx
         .row("select body from fill_outcome where order_id = $1 order by payment_id desc limit 1", &[order.0.into()])?;
-    row.as_ref().map(|row| from_row(row, 0)).transpose()
+    row.as_ref().map(|row| stored_outcome::of(row, 0)).transpose()
 }
 
 /// The outcome of a final fill.
@@ -55,6 +49,12 @@ pub fn booked_after(tx: &mut Tx<'_>, after: PaymentId, most: i64) -> Result<Vec<
         &[after.0.into(), Value::Int(most)],
     )?
     .iter()
-    .map(|row| Ok(Booked { payment: PaymentId(row.int(0)?), request: row.request_id(1)?, outcome: from_row(row, 2)? }))
+    .map(|row| {
+        Ok(Booked {
+            payment: PaymentId(row.int(0)?),
+            request: row.request_id(1)?,
+            outcome: stored_outcome::of(row, 2)?,
+        })
+    })
     .collect()
 }

@@ -20,9 +20,9 @@ pub struct Payers {
 
 /// The lanes are locked first: from then on no other unit adds a payment to them.
 pub fn lock(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Payers, StoreError> {
-    let kept = tx.payers.take().filter(|kept| (kept.chain, kept.block) == (chain, block));
+    let kept = tx.take_kept::<Payers>().filter(|kept| (kept.chain, kept.block) == (chain, block));
     if let Some(kept) = kept {
-        return Ok(*kept);
+        return Ok(kept);
     }
     let lanes = lanes::lock(tx, chain)?;
     let outstanding = payments::outstanding(tx, chain, block)?;
@@ -32,7 +32,7 @@ pub fn lock(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Payers, Store
 impl Payers {
     /// Keeps it for the next payment of the unit.
     pub fn keep(self, tx: &mut Tx<'_>) {
-        tx.payers = Some(Box::new(self));
+        tx.keep(self);
     }
 
     /// The same, plus a payment that was just made.

@@ -190,7 +190,7 @@ pub struct Attempt {
 /// Adds an attempt: the payment with other fees, or its cancellation.
 pub fn attempt(tx: &mut Tx<'_>, id: PaymentId, attempt: Attempt, now: Timestamp) -> Result<(), StoreError> {
     let Attempt { ordinal, fees, cancels } = attempt;
-    tx.payers = None;
+    tx.forget_kept();
     tx.execute(
         "insert into attempt (payment_id, ordinal, max_fee, max_tip, created_at, cancels) values ($1, $2, $3, $4, $5, $6)",
         &[
@@ -273,7 +273,7 @@ pub fn outstanding(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<Vec<Ou
 }
 
 pub fn set_state(tx: &mut Tx<'_>, id: PaymentId, state: State, now: Timestamp) -> Result<(), StoreError> {
-    tx.payers = None;
+    tx.forget_kept();
     tx.execute(
         "update payment set state = $2, updated_at = $3 where payment_id = $1",
         &[id.0.into(), state.as_str().into(), now.millis().into()],
@@ -298,7 +298,7 @@ pub struct Mined {
 }
 
 pub fn set_mined(tx: &mut Tx<'_>, id: PaymentId, mined: Option<Mined>) -> Result<(), StoreError> {
-    tx.payers = None;
+    tx.forget_kept();
     let Some(mined) = mined else {
         tx.execute(
             "update payment set block_number = null, block_hash = null, fee = null where payment_id = $1",

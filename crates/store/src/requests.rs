@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 
 use crate::columns::unknown;
 use crate::records::Direction;
-use crate::{Row, StoreError, Tx, Value, records};
+use crate::{Row, StoreError, Tx, Value, records, stored_quote};
 
 /// A transfer and its state. A quote nobody has acted on reads as a waiting request.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ fn from_row(row: &Row) -> Result<Request, StoreError> {
         fail_reason: reason(row, 3)?,
         refund_fail_reason: reason(row, 4)?,
         details: row.opt_text(5)?.map(str::to_owned),
-        quote: quote(row, 6)?,
+        quote: stored_quote::of(row, 6)?,
         updated_at: Timestamp::from_millis(row.int(7)?),
         parent: row.opt_b256(8)?.map(RequestId),
     })
@@ -49,10 +49,6 @@ fn from_row(row: &Row) -> Result<Request, StoreError> {
 
 fn reason<R: FromStr>(row: &Row, index: usize) -> Result<Option<R>, StoreError> {
     row.opt_text(index)?.map(R::from_str).transpose().map_err(|_| unknown(index, "a reason"))
-}
-
-fn quote(row: &Row, index: usize) -> Result<Quote, StoreError> {
-    serde_json::from_str(row.text(index)?).map_err(|_| unknown(index, "a quote"))
 }
 
 /// The request, else the quote it would begin as. For reading only.
@@ -71,7 +67,7 @@ pub fn find(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreErro
                 fail_reason: None,
                 refund_fail_reason: None,
                 details: None,
-                quote: quote(&row, 2)?,
+                quote: stored_quote::of(&row, 2)?,
                 updated_at: Timestamp::from_millis(row.int(1)?),
                 parent: None,
             })

@@ -4,8 +4,7 @@ use alloy_primitives::B256;
 use domain::ids::{ChainId, RequestId};
 use domain::outcome::Outcome;
 
-use crate::columns::unknown;
-use crate::{Row, StoreError, Tx, Value};
+use crate::{Row, StoreError, Tx, Value, stored_outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SameChainId(pub i64);
@@ -47,11 +46,9 @@ pub fn unbooked(tx: &mut Tx<'_>, id: SameChainId) -> Result<Option<RequestId>, S
 
 /// Books a transaction with its outcome, or with none.
 pub fn book(tx: &mut Tx<'_>, id: SameChainId, outcome: Option<&Outcome>) -> Result<(), StoreError> {
-    let body =
-        outcome.map(|outcome| serde_json::to_string(outcome).map_err(|_| unknown(1, "an outcome"))).transpose()?;
     tx.execute(
         "update same_chain_tx set state = 'booked', body = $2 where same_chain_tx_id = $1 and state = 'seen'",
-        &[id.0.into(), body.into()],
+        &[id.0.into(), outcome.map(stored_outcome::write).into()],
     )?;
     Ok(())
 }
@@ -86,6 +83,6 @@ pub fn booked_after(tx: &mut Tx<'_>, after: SameChainId, most: i64) -> Result<Ve
 }
 
 fn from_row(row: &Row) -> Result<Booked, StoreError> {
-    let outcome = serde_json::from_str(row.text(2)?).map_err(|_| unknown(2, "an outcome"))?;
+    let outcome = stored_outcome::of(row, 2)?;
     Ok(Booked { same_chain: SameChainId(row.int(0)?), request: row.request_id(1)?, outcome })
 }

@@ -7,21 +7,20 @@
 mod on_postgres;
 mod on_sqlite;
 
+use std::any::Any;
 use std::time::Instant;
 
 pub(crate) use on_postgres::Statements;
 pub(crate) use on_sqlite::Texts;
 
 use crate::error::Fault;
-use crate::payers::Payers;
 use crate::{Dialect, Row, StoreError, Value};
 
 pub struct Tx<'a> {
     engine: Engine<'a>,
     fault: Option<Fault>,
     deadline: Option<Instant>,
-    /// The locked payers that one payment of the unit leaves to the next.
-    pub(crate) payers: Option<Box<Payers>>,
+    kept: Option<Box<dyn Any>>,
 }
 
 enum Engine<'a> {
@@ -32,17 +31,32 @@ enum Engine<'a> {
 impl<'a> Tx<'a> {
     /// The transaction (or savepoint) is already open; the code that opened it ends it.
     pub(crate) fn sqlite(connection: &'a rusqlite::Connection, texts: &'a mut Texts) -> Self {
-        Self { engine: Engine::Sqlite(connection, texts), fault: None, deadline: None, payers: None }
+        Self { engine: Engine::Sqlite(connection, texts), fault: None, deadline: None, kept: None }
     }
 
     pub(crate) fn postgres(transaction: postgres::Transaction<'a>, statements: &'a mut Statements) -> Self {
-        Self { engine: Engine::Postgres(transaction, statements), fault: None, deadline: None, payers: None }
+        Self { engine: Engine::Postgres(transaction, statements), fault: None, deadline: None, kept: None }
     }
 
     /// Sets a deadline after which no statement begins.
     pub(crate) fn until(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
+    }
+
+    /// Leaves one value of this unit to its next statements, in place of the last.
+    pub(crate) fn keep<T: 'static>(&mut self, value: T) {
+        self.kept = Some(Box::new(value));
+    }
+
+    /// Takes the value that was left, if it is one of these.
+    pub(crate) fn take_kept<T: 'static>(&mut self) -> Option<T> {
+        self.kept.take().and_then(|kept| kept.downcast().ok()).map(|kept| *kept)
+    }
+
+    /// Drops the value that was left: it is no longer true.
+    pub(crate) fn forget_kept(&mut self) {
+        self.kept = None;
     }
 
     pub(crate) fn fault(&self) -> Option<Fault> {

@@ -8,16 +8,17 @@ use domain::catalog::Catalog;
 use domain::fees::AppFee;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
-use domain::quote::{Ask, Call, CurrencyKey, FORCE_REFUND, QuoteOptions, Trade};
+use domain::quote::{Ask, Call, CurrencyKey, End, FORCE_REFUND, QuoteOptions, Trade};
 use serde::Deserialize;
 use serde_json::Value;
+use solver::QuoteError;
 use utoipa::ToSchema;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::quote::sponsor;
 
-/// What the client asks for. Members we do not know are ignored.
+/// The request for a quote. Members we do not know are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuoteBody {
@@ -62,7 +63,7 @@ pub struct QuoteBody {
     /// Worth of it, in millionths of a dollar.
     #[schema(value_type = Option<String>)]
     topup_gas_amount: Option<Value>,
-    /// What buying an exact output leaves over stays with the solver.
+    /// The rest of buying an exact output stays with the solver.
     enable_true_exact_output: Option<bool>,
     /// Lets a trade through that loses much to the pools.
     override_price_impact: Option<bool>,
@@ -107,7 +108,7 @@ pub struct AppFeeBody {
     fee: Value,
 }
 
-/// What a referrer may be at most: it is stored with every quote.
+/// The longest referrer: it is stored with every quote.
 const MAX_REFERRER: usize = 128;
 const MAX_CALLS: usize = 16;
 /// Of all calls together: they are stored, hashed and sent.
@@ -129,9 +130,9 @@ impl QuoteBody {
         self.refuse_what_is_not_offered()?;
         let (origin, destination) = (ChainId(self.origin_chain_id), ChainId(self.destination_chain_id));
         // An unknown chain is said first: without it no address can be read.
-        for (field, chain) in [("originChainId", origin), ("destinationChainId", destination)] {
+        for (end, chain) in [(End::Origin, origin), (End::Destination, destination)] {
             if catalog.chain(chain).is_none() {
-                return Err(solver::QuoteError::UnsupportedChain { field, chain }.into());
+                return Err(QuoteError::UnsupportedChain { end, chain }.into());
             }
         }
         if self.force_solver_execution == Some(true) && origin == destination {
@@ -141,10 +142,9 @@ impl QuoteBody {
             let vm = catalog.chain(chain).map_or(Vm::Evm, |chain| chain.vm);
             Account::parse(vm, text).map_err(|error| ApiError::Address { field, problem: error.to_string() })
         };
-        let currency = |field: &'static str, chain: ChainId, text: &str| match account(field, chain, text) {
+        let currency = |end: End, chain: ChainId, text: &str| match account("currency", chain, text) {
             Ok(address) => Ok(CurrencyKey { chain, address }),
-            Err(_) if field == "originCurrency" => Err(solver::QuoteError::InvalidInputCurrency { chain }.into()),
-            Err(_) => Err(ApiError::from(solver::QuoteError::InvalidOutputCurrency { chain })),
+            Err(_) => Err(ApiError::from(QuoteError::InvalidCurrency { end, chain })),
         };
         let user = account("user", origin, &self.user)?;
         let recipient = match &self.recipient {
@@ -176,8 +176,8 @@ impl QuoteBody {
             key: caller.key().map(|key| key.id),
             trade,
             refund_to: self.refund_to.as_deref().map(|text| account("refundTo", origin, text)).transpose()?,
-            origin: currency("originCurrency", origin, &self.origin_currency)?,
-            destination: currency("destinationCurrency", destination, &self.destination_currency)?,
+            origin: currency(End::Origin, origin, &self.origin_currency)?,
+            destination: currency(End::Destination, destination, &self.destination_currency)?,
             user,
             recipient,
             amount,

@@ -1,21 +1,25 @@
 //! A quote as the client reads it: steps, fees, details and the order.
 
-use alloy_primitives::{Address, Bytes, U256, hex};
+use alloy_primitives::U256;
 use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
-use domain::digits::Digits;
-use domain::ids::{OrderId, RequestId};
 use domain::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
 use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::sponsorship::Sponsorship;
 use serde::Serialize;
-use solver::{Quoted, Step, StepKind};
+use solver::Quoted;
 use utoipa::ToSchema;
 
-use crate::order_data::OrderData;
+use crate::json::Figure;
 use crate::quote::sponsor::{self, SponsorshipBody};
 use crate::swap_sources::SOURCE;
 use crate::wire::{AmountBody, Dollars, Impact, Rendered, Shown, Usd};
+
+mod protocol;
+mod steps;
+
+use protocol::{Protocol, protocol};
+use steps::{StepBody, step_body};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -41,57 +45,9 @@ pub struct PriceResponse<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = StepBody)]
-pub struct StepBody<'a> {
-    id: &'static str,
-    action: &'static str,
-    description: String,
-    kind: &'static str,
-    items: [Item<'a>; 1],
-    #[schema(value_type = String)]
-    request_id: RequestId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deposit_address: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Item)]
-pub struct Item<'a> {
-    status: &'static str,
-    data: TransactionData<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    check: Option<Check>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = TransactionData)]
-pub struct TransactionData<'a> {
-    from: &'a str,
-    #[schema(value_type = String)]
-    to: Address,
-    #[schema(value_type = String)]
-    data: &'a Bytes,
-    #[schema(value_type = String)]
-    value: Amount,
-    chain_id: u64,
-    #[schema(value_type = String)]
-    max_fee_per_gas: Amount,
-    #[schema(value_type = String)]
-    max_priority_fee_per_gas: Amount,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Check {
-    endpoint: String,
-    method: &'static str,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
 #[schema(as = FeesBody)]
 pub struct FeesBody<'a> {
-    /// What the user's own transactions cost on the origin. Outside every other figure.
+    /// The gas of the user's own transactions on the origin. Outside every other figure.
     gas: AmountBody<'a>,
     relayer: AmountBody<'a>,
     relayer_gas: AmountBody<'a>,
@@ -121,6 +77,7 @@ pub struct Details<'a> {
     /// Seconds.
     time_estimate: u32,
     /// Smallest units; `"0"` where it is not known yet.
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     user_balance: Amount,
     is_fixed_rate: bool,
@@ -150,10 +107,11 @@ pub struct SlippageBody {
 pub struct Slippage {
     #[schema(value_type = String)]
     usd: Dollars,
+    #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
     value: Amount,
     #[schema(value_type = String)]
-    percent: Digits,
+    percent: Figure,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -171,37 +129,6 @@ pub struct RouteSide<'a> {
     output_currency: AmountBody<'a>,
     router: &'static str,
     included_swap_sources: &'static [&'static str],
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Protocol)]
-pub struct Protocol<'a> {
-    v2: ProtocolV2<'a>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = ProtocolV2)]
-pub struct ProtocolV2<'a> {
-    #[schema(value_type = String)]
-    order_id: OrderId,
-    hub_type: &'static str,
-    order_data: OrderData<'a>,
-    payment_details: PaymentDetails<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order_signature: Option<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = PaymentDetails)]
-pub struct PaymentDetails<'a> {
-    chain_id: &'a str,
-    #[schema(value_type = String)]
-    depository: Address,
-    currency: &'a str,
-    #[schema(value_type = String)]
-    amount: Amount,
 }
 
 /// The four currencies of a quote, and the native ones.
@@ -236,7 +163,7 @@ impl<'a> Currencies<'a> {
     }
 }
 
-/// The figures of a quote in dollars, each at the price it was quoted with. What is a sum is added up from what is
+/// The figures of a quote in dollars, each at the price it was quoted with. A sum is added up from what is
 /// shown, so that a reader who adds gets the same figure to the last digit.
 struct Worth {
     input: UsdMicros,
@@ -310,24 +237,6 @@ impl<'a> QuoteResponse<'a> {
     pub fn into_price(self) -> PriceResponse<'a> {
         PriceResponse { fees: self.fees, details: self.details }
     }
-}
-
-fn protocol<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, signature: Option<[u8; 65]>) -> Option<Protocol<'a>> {
-    let (order, order_id) = (quoted.order.as_ref()?, quoted.order_id?);
-    Some(Protocol {
-        v2: ProtocolV2 {
-            order_id,
-            hub_type: "onchain",
-            order_data: OrderData::from(order),
-            payment_details: PaymentDetails {
-                chain_id: &currencies.origin_chain.name,
-                depository: currencies.origin_chain.depository,
-                currency: currencies.deposit.currency().address.text(),
-                amount: quoted.quote.figures.deposit,
-            },
-            order_signature: signature.map(|bytes| format!("0x{}", hex::encode(bytes))),
-        },
-    })
 }
 
 fn operation(operation: Operation) -> &'static str {
@@ -423,7 +332,7 @@ fn route<'a>(
     })
 }
 
-/// What may be lost on either side: two ways to spend one budget, not to be added.
+/// The most that may be lost on either side: two ways to spend one budget, not to be added.
 fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, OutOfRange> {
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
     let side = |at_risk: Amount, of: Amount, price: Price, currency: &Currency| -> Result<Slippage, OutOfRange> {
@@ -436,7 +345,7 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         Ok(Slippage {
             usd: Dollars(price.usd_floor(at_risk, currency.decimals)?),
             value: at_risk,
-            percent: UsdMicros(bps).percent_of(UsdMicros(10_000)),
+            percent: Figure(UsdMicros(bps).percent_of(UsdMicros(10_000))),
         })
     };
     let origin = match &quote.origin_swap {
@@ -454,7 +363,7 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         total: figures.slippage_bps.to_string(),
         origin,
         destination: Slippage {
-            percent: UsdMicros(destination_bps.into()).percent_of(UsdMicros(10_000)),
+            percent: Figure(UsdMicros(destination_bps.into()).percent_of(UsdMicros(10_000))),
             ..side(at_risk, figures.output, prices.destination, &currencies.destination)?
         },
     })
@@ -464,40 +373,4 @@ fn rate(input: Amount, output: Amount, origin: &Currency, destination: &Currency
     let num = output.units().checked_mul(pow10(origin.decimals)).ok_or(OutOfRange)?;
     let den = input.units().checked_mul(pow10(destination.decimals)).ok_or(OutOfRange)?;
     Ok(Ratio::new(num, den)?.decimal())
-}
-
-fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
-    let (quote, origin) = (&quoted.quote, currencies.origin);
-    let id = quote.id;
-    let data = TransactionData {
-        from: quote.ask.user.text(),
-        to: step.to,
-        data: &step.data,
-        value: step.value,
-        chain_id: origin.chain.0,
-        max_fee_per_gas: Amount::new(U256::from(step.max_fee)),
-        max_priority_fee_per_gas: Amount::new(U256::from(step.tip)),
-    };
-    let input = Signed::cost(quote.figures.input).scaled(origin.decimals);
-    let (amount, of) = (input.as_str(), &origin.symbol);
-    let (name, description) = match step.kind {
-        StepKind::Approve => ("approve", format!("Allow the {of} you send to be taken")),
-        StepKind::Deposit if quote.origin_swap.is_some() => {
-            ("deposit", format!("Swap {amount} {of} for {} and deposit it for the transfer", currencies.deposit.symbol))
-        }
-        StepKind::Deposit => ("deposit", format!("Deposit {amount} {of} for the transfer")),
-        StepKind::Swap => ("swap", format!("Exchange {amount} {of} for {}", currencies.destination.symbol)),
-        StepKind::Send => ("send", format!("Send {amount} {of} to {}", quote.ask.recipient.text())),
-    };
-    let acts = step.kind != StepKind::Approve;
-    let check = || Check { endpoint: format!("/intents/status/v3?requestId={id}"), method: "GET" };
-    StepBody {
-        id: name,
-        action: "Confirm transaction in your wallet",
-        description,
-        kind: "transaction",
-        items: [Item { status: "incomplete", data, check: acts.then(check) }],
-        request_id: id,
-        deposit_address: acts.then_some(""),
-    }
 }

@@ -1,4 +1,4 @@
-//! What a quote says about who pays its fees: what the caller may ask for, and how it is shown.
+//! Sponsorship in a quote: the caller's wish for it, and how it is shown.
 
 use domain::catalog::Currency;
 use domain::fixed_rate::FixedRate;
@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::quote::body::whole;
 use crate::wire::{AmountBody, Shown};
 
-/// What a body says about sponsorship, as it came.
+/// The members of a body about sponsorship, as they came.
 pub struct Asked<'a> {
     pub subsidize: bool,
     pub components: Option<&'a [String]>,
@@ -84,7 +84,7 @@ pub struct ActualBody<'a> {
     sponsor_payment: SponsorPayment<'a>,
 }
 
-/// What leaves the sponsor's balance, in the balance's currency.
+/// The charge to the sponsor's balance, in the balance's currency.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorPayment)]
@@ -127,7 +127,7 @@ pub struct BucketBody<'a> {
     user_pays: AmountBody<'a>,
 }
 
-/// What the sponsor pays, in dollars: the sum of what is shown for each bucket.
+/// The sponsor's payment, in dollars: the sum of what is shown for each bucket.
 pub fn sponsored_usd(sponsorship: &Sponsorship, price: Price, decimals: u8) -> Result<UsdMicros, OutOfRange> {
     sum(sponsorship.buckets.iter().map(|bucket| price.usd_floor(bucket.sponsored, decimals)))
 }

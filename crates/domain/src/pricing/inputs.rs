@@ -1,4 +1,4 @@
-//! What is settled before the amounts are: rates, charges, and what an amount means by them.
+//! The inputs of pricing, settled before the amounts are: rates and charges, and what an amount means by them.
 
 use crate::catalog::Class;
 use crate::fees::{Charge, least};
@@ -25,7 +25,7 @@ pub struct Pricing<'a> {
     /// Of the deposit for the payout.
     pub exchange: Pair,
     pub charge: Charge,
-    /// What the solver pays out for what is left of the deposit: the caller's rate, or the market's.
+    /// The rate at which the solver pays out for the rest of the deposit: the caller's, or the market's.
     pub rate: Ratio,
     pub market_rate: Ratio,
 }
@@ -45,7 +45,7 @@ impl<'a> Pricing<'a> {
                     return Err(Refusal::FixedRateCurrency);
                 }
                 if ask.options.sponsor.is_none() {
-                    return Err(Refusal::FixedRate("needs subsidizeFees"));
+                    return Err(Refusal::FixedRateUnsponsored);
                 }
                 fixed.ratio(route.deposit.decimals, route.payout.decimals)?
             }
@@ -62,7 +62,7 @@ impl<'a> Pricing<'a> {
             relay_bps: pair.relay_bps(terms),
             app_bps: ask.options.app_fees.iter().map(|fee| fee.bps).collect(),
             rebalance_bps: match ask.options.fixed_rate {
-                // What the rate says and nothing beside it.
+                // The rate alone, with no charge beside it.
                 Some(_) => rebalance_bps(exchange, &rates, terms).max(0),
                 None => rebalance_bps(exchange, &rates, terms),
             },
@@ -71,7 +71,7 @@ impl<'a> Pricing<'a> {
         Ok(Self { ask, route, rates, terms, pair, exchange, charge, rate, market_rate })
     }
 
-    /// Whatever depends on a market stands for a while at the most, whatever the caller would like.
+    /// A quote that depends on a market stands for a while at the most, whatever the caller would like.
     pub fn bounded_ask(&self) -> Ask {
         let mut ask = self.ask.clone();
         let options = &ask.options;
@@ -85,7 +85,7 @@ impl<'a> Pricing<'a> {
         ask
     }
 
-    /// What becomes of a deposit. `loss` is what the pools take, in the deposit's currency, for a sponsor to make good.
+    /// The split of a deposit. `loss` is the pools' part, in the deposit's currency, for a sponsor to make good.
     pub fn split(&self, deposit: Amount, loss: Amount) -> Result<Split, Refusal> {
         let price = (self.rates.prices.deposit, self.route.deposit.decimals);
         split(self.ask, &self.charge, deposit, loss, price, self.rates.sponsor_available)
@@ -105,12 +105,12 @@ impl<'a> Pricing<'a> {
         })
     }
 
-    /// Whether what the pools take is one of the fees: with a sponsor it is shown beside them, and may be made good.
+    /// True if the pools' loss is one of the fees: with a sponsor it is shown beside them, and may be made good.
     pub fn counts_losses(&self) -> bool {
         self.ask.options.sponsor.is_some() && self.rates.losses_known
     }
 
-    /// What the origin's pools take, in the deposit's currency.
+    /// The loss to the origin's pools, in the deposit's currency.
     pub fn origin_loss(&self, input: Amount, deposit: Amount) -> Result<Amount, Refusal> {
         if self.rates.origin_swap.is_none() || !self.counts_losses() {
             return Ok(Amount::ZERO);
@@ -120,7 +120,7 @@ impl<'a> Pricing<'a> {
         Ok(input.mul_floor(fair)?.saturating_sub(deposit))
     }
 
-    /// What the destination's pools take, in the deposit's currency.
+    /// The loss to the destination's pools, in the deposit's currency.
     pub fn destination_loss(&self, paid: Amount, output: Amount) -> Result<Amount, Refusal> {
         if !self.counts_losses() {
             return Ok(Amount::ZERO);
@@ -189,13 +189,13 @@ impl<'a> Pricing<'a> {
         let Some(rate) = self.ask.options.fixed_rate else { return Ok(None) };
         let fixed = Fixed { rate, market_output: split.exchanged.mul_floor(self.market_rate)? };
         if fixed.deviates(output)? {
-            return Err(Refusal::FixedRate("more than 500 basis points away from the market"));
+            return Err(Refusal::FixedRateDeviates);
         }
         let (price, decimals) = (self.rates.prices.payout, self.route.payout.decimals);
         let drift = fixed.fee(output, price, decimals)?;
         let sponsored = split.sponsorship.as_ref().map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?;
         let fees = self.rates.prices.deposit.usd_ceil(sponsored, self.route.deposit.decimals)?;
-        // What the rate brings is there only afterwards: it pays for no fees.
+        // The gain of the rate is there only afterwards: it pays for no fees.
         let spent = fees.checked_add(UsdMicros(drift.0.min(0).saturating_neg()))?;
         if spent > self.rates.sponsor_available {
             return Err(Refusal::SponsorBalance);

@@ -8,7 +8,7 @@ use super::Refusal;
 use super::inputs::Pricing;
 use super::split::Split;
 
-/// What is set aside for a pool to move before an exact output is bought, where the caller does not say.
+/// The reserve for a pool to move before an exact output is bought, where the caller does not say.
 const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
 /// How often it is asked again what the origin's pools take of a deposit that a sponsor makes good.
 const LOSS_ROUNDS: u8 = 3;
@@ -59,7 +59,7 @@ impl Pricing<'_> {
         }
         let mut bought = sell(paid)?;
         if let (Some(offer), true) = (&bought, self.counts_losses()) {
-            // What the sponsor makes good is estimated at what the pools take without it.
+            // The sponsor's part is estimated at the loss to the pools without it.
             let loss = origin_loss.checked_add(self.destination_loss(paid, offer.amount)?)?;
             split = self.split(deposit, loss)?;
             paid = split.exchanged.mul_floor(self.rate)?;

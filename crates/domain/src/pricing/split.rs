@@ -1,4 +1,4 @@
-//! What a deposit is divided into.
+//! The split of a deposit into fees and the part that is exchanged.
 
 use crate::fees::{Charge, Fees};
 use crate::money::{Amount, Price, Signed, UsdMicros};
@@ -7,7 +7,7 @@ use crate::sponsorship::Sponsorship;
 
 use super::Refusal;
 
-/// What a deposit is divided into.
+/// The parts of a deposit.
 #[derive(Debug)]
 pub(crate) struct Split {
     pub fees: Fees,

@@ -193,7 +193,7 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContex
         return Err(SolverError::InvariantViolated("an order was settled twice in one unit"));
     }
     dues::remove(tx, &Subject::Refund(order))?;
-    let figures = json!({ "amount": payout.amount, "recipient": payout.recipient, "payout": id.0 });
+    let figures = json!({ "amount": payout.amount.to_string(), "recipient": payout.recipient, "payout": id.0 });
     events::append(tx, request.id, request.state, "refund-from-depository", &figures, context.now)?;
     Ok(true)
 }

@@ -95,7 +95,8 @@ pub(crate) fn mined(
             return Ok(Vec::new());
         }
     };
-    let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount: stored.payment.amount };
+    let amount = stored.payment.amount.to_string();
+    let figures = MinedFigures { chain: chain.0, tx: sent.hash, block: head.number, amount };
     let before = request.state;
     let paid = advance(tx, &mut request, event, &figures, context)?;
     if request.state == RequestState::Success && before != RequestState::Success {
@@ -240,5 +241,5 @@ struct MinedFigures {
     chain: u64,
     tx: B256,
     block: u64,
-    amount: Amount,
+    amount: String,
 }

@@ -49,29 +49,33 @@ pub struct Wish {
 pub enum ClaimError {
     #[error("no app balances are kept here")]
     NotOffered,
-    #[error("chainId: app balances are paid out on chain {0}")]
+    #[error("app balances are paid out on chain {0}")]
     OtherChain(ChainId),
-    #[error("currency: app balances are paid out in USDC, {0:#x}")]
+    #[error("app balances are paid out in USDC, {0:#x}")]
     OtherCurrency(Address),
-    #[error("recipient: money cannot be sent to this address")]
+    #[error("money cannot be sent to this address")]
     Recipient,
-    #[error("{0}: this address is not served")]
-    Blocked(&'static str),
-    #[error("amount: {0}")]
-    Amount(&'static str),
-    #[error("amount: sending it costs {0}, in smallest units, and it is not more than that")]
+    #[error("the wallet's address is not served")]
+    WalletBlocked,
+    #[error("the recipient's address is not served")]
+    RecipientBlocked,
+    #[error("more than an account can have, or less than a millionth of a USDC apart")]
+    AmountOutOfRange,
+    #[error("nothing is available")]
+    NothingAvailable,
+    #[error("sending it costs {0}, in smallest units, and it is not more than that")]
     TooLittle(Amount),
-    #[error("amount: more than the {available} that are available, in smallest units")]
+    #[error("more than the {available} that are available, in smallest units")]
     BalanceTooLow { available: Amount },
-    #[error("requestId: no claim of this id can be signed for; ask for one")]
+    #[error("no claim of this id can be signed for; ask for one")]
     NotAsked,
-    #[error("requestId: this claim has expired; ask for another")]
+    #[error("this claim has expired; ask for another")]
     Expired,
-    #[error("requestId: this claim was signed for already")]
+    #[error("this claim was signed for already")]
     Used,
-    #[error("signature: not one of the claim's wallet over its id")]
+    #[error("not one of the claim's wallet over its id")]
     NotSigned,
-    #[error("signature: the chain could not be asked whether the wallet's contract signed")]
+    #[error("the chain could not be asked whether the wallet's contract signed")]
     Chain(#[source] ChainError),
     #[error("internal error")]
     Solver(#[from] SolverError),
@@ -161,7 +165,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
         Some(amount) => UsdcMicros::of(amount, currency.decimals)
             .ok()
             .filter(|micros| micros.in_units(currency.decimals) == Ok(amount))
-            .ok_or(ClaimError::Amount("more than an account can have, or less than a millionth of a USDC apart"))?,
+            .ok_or(ClaimError::AmountOutOfRange)?,
     };
     if wish.amount.is_some() && amount > available {
         return Err(ClaimError::BalanceTooLow {
@@ -169,7 +173,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
         });
     }
     if amount <= UsdcMicros::ZERO {
-        return Err(ClaimError::Amount("nothing is available"));
+        return Err(ClaimError::NothingAvailable);
     }
     // It costs its owner nothing, so it must not be good for burning our gas.
     let cost = match context.on(handle.id()) {
@@ -202,12 +206,12 @@ fn whole(micros: UsdcMicros, decimals: u8) -> Result<UsdcMicros, OutOfRange> {
 }
 
 fn is_served(wallet: Address, recipient: Address, context: &PayContext) -> Result<(), ClaimError> {
-    for (field, who) in [("wallet", wallet), ("recipient", recipient)] {
-        if context.screening.blocked.contains(&who) {
-            return Err(ClaimError::Blocked(field));
-        }
+    let blocked = &context.screening.blocked;
+    match (blocked.contains(&wallet), blocked.contains(&recipient)) {
+        (true, _) => Err(ClaimError::WalletBlocked),
+        (false, true) => Err(ClaimError::RecipientBlocked),
+        (false, false) => Ok(()),
     }
-    Ok(())
 }
 
 /// The wallet has signed: what it claims is set aside and its payment decided, or due.

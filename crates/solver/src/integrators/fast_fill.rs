@@ -57,18 +57,43 @@ pub enum FastFillError {
     NotFound,
     #[error("this request is already being processed")]
     InFlight,
-    #[error("requestId: {0}")]
-    NotEligible(&'static str),
-    #[error("solverInputCurrencyAmount: {0}")]
-    Amount(&'static str),
-    #[error("maxFillAmountUsd: the fill is worth {worth} dollars")]
+    #[error("{0}")]
+    NotEligible(Ineligible),
+    #[error("less than was quoted, for a request that another key asked for")]
+    LessThanQuoted,
+    #[error("a deposit of this would not be filled")]
+    NotFillable,
+    #[error("the fill is worth {worth} dollars")]
     OverMost { worth: UsdMicros },
-    #[error("maxFillAmountUsd: more than the {available} dollars that are available")]
+    #[error("more than the {available} dollars that are available")]
     MostAboveAvailable { available: UsdMicros },
     #[error("the balance of the linked wallet is too low: {worth} dollars are needed and {available} are available")]
     BalanceTooLow { worth: UsdMicros, available: UsdMicros },
     #[error("internal error")]
     Solver(#[from] SolverError),
+}
+
+/// Why a request cannot be filled ahead of its deposit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ineligible {
+    #[error("only a transfer between chains can be filled ahead of its deposit")]
+    OneChain,
+    #[error("it has failed")]
+    Failed,
+    #[error("the market no longer gives what its order asks for")]
+    MarketMoved,
+    #[error("it has no order")]
+    NoOrder,
+    #[error("it asks for a refund")]
+    AsksForRefund,
+    #[error("a fill of it has failed on the chain")]
+    FillFailed,
+    #[error("its deposit is not on an EVM chain")]
+    DepositNotEvm,
+    #[error("its order has ended, or is about to")]
+    OrderEnded,
+    #[error("its currency is no longer served")]
+    CurrencyNotServed,
 }
 
 impl From<StoreError> for FastFillError {
@@ -113,14 +138,14 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer,
         return done;
     }
     if found.quote.terms.is_none() || found.parent.is_some() {
-        return Err(FastFillError::NotEligible("only a transfer between chains can be filled ahead of its deposit"));
+        return Err(FastFillError::NotEligible(Ineligible::OneChain));
     }
     let mut request = requests::lock_order(tx, found.order_id)?.ok_or(FastFillError::NotFound)?;
     let settled = settlements::outcome(tx, request.order_id)?.is_some();
     match request.state {
         State::Success | State::Refunded => return done,
         State::Submitted | State::Refunding => return Err(FastFillError::InFlight),
-        State::Failed => return Err(FastFillError::NotEligible("it has failed")),
+        State::Failed => return Err(FastFillError::NotEligible(Ineligible::Failed)),
         State::Waiting | State::Pending if settled => return Err(FastFillError::InFlight),
         State::Pending => return Ok((Answer::DepositIsIn, Vec::new())),
         State::Waiting if ledger::open_hold_of(tx, HoldKind::FastFill, request.id.0)?.is_some() => {
@@ -155,11 +180,15 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer,
         Opened::TooLow(_) => return Err(FastFillError::BalanceTooLow { worth: plan.worth, available }),
     }
     fast_fills::put(tx, &fast, context.now)?;
-    let figures = json!({ "amount": fast.amount, "usd": plan.worth.to_string(), "key": fast.key });
+    let figures = json!({
+        "amount": fast.amount.to_string(),
+        "usd": plan.worth.to_string(),
+        "key": fast.key.to_string(),
+    });
     let paid = advance(tx, &mut request, Event::FastFill { output: plan.output }, &figures, context)?;
     // Where the market no longer allows it, advancing has given the hold back: then nothing of this is committed.
     if fast_fills::of_order(tx, request.order_id)?.is_none() {
-        return Err(FastFillError::NotEligible("the market no longer gives what its order asks for"));
+        return Err(FastFillError::NotEligible(Ineligible::MarketMoved));
     }
     Ok((Answer::Queued, paid))
 }
@@ -174,32 +203,30 @@ struct Plan {
 /// What would be paid for what, by the rules a deposit of that amount would meet.
 fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -> Result<Plan, FastFillError> {
     let quote = &request.quote;
-    let terms = quote.terms.as_ref().ok_or(FastFillError::NotEligible("it has no order"))?;
+    let terms = quote.terms.as_ref().ok_or(FastFillError::NotEligible(Ineligible::NoOrder))?;
     if context.forces_refund(quote) {
-        return Err(FastFillError::NotEligible("it asks for a refund"));
+        return Err(FastFillError::NotEligible(Ineligible::AsksForRefund));
     }
     // A fill that reverted once would revert again; an ordinary one still has its own try.
     if payments::voids(tx, &Subject::Fill(request.order_id))? > 0 {
-        return Err(FastFillError::NotEligible("a fill of it has failed on the chain"));
+        return Err(FastFillError::NotEligible(Ineligible::FillFailed));
     }
     let amount = wish.amount.unwrap_or(quote.figures.deposit);
     if amount < quote.figures.deposit && quote.ask.key != Some(wish.key) {
         // Else anyone could have a stranger's transfer filled at its minimum and keep the rest of the deposit.
-        return Err(FastFillError::Amount("less than was quoted, for a request that another key asked for"));
+        return Err(FastFillError::LessThanQuoted);
     }
     let (Some(currency), Some(user)) = (terms.deposit.address.evm(), quote.ask.user.evm()) else {
-        return Err(FastFillError::NotEligible("its deposit is not on an EVM chain"));
+        return Err(FastFillError::NotEligible(Ineligible::DepositNotEvm));
     };
     let time = context.chain_time(terms.payout.chain);
     if deposit::too_late(quote, time).is_some() {
-        return Err(FastFillError::NotEligible("its order has ended, or is about to"));
+        return Err(FastFillError::NotEligible(Ineligible::OrderEnded));
     }
     let facts = Facts { chain: terms.deposit.chain, currency, amount, payer: user, sender: user, block_time: time };
     match deposit::judge(quote, &facts)? {
         Verdict::Fill { output } => Ok(Plan { amount, worth: worth(quote, terms, amount, context)?, output }),
-        Verdict::Refund { .. } | Verdict::Unrecognized { .. } => {
-            Err(FastFillError::Amount("a deposit of this would not be filled"))
-        }
+        Verdict::Refund { .. } | Verdict::Unrecognized { .. } => Err(FastFillError::NotFillable),
     }
 }
 
@@ -208,7 +235,7 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
 fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, context: &PayContext) -> Result<UsdMicros, FastFillError> {
     let on = context.on(terms.deposit.chain);
     let currency = on.and_then(|(handle, _)| handle.chain.currency(&terms.deposit.address));
-    let currency = currency.ok_or(FastFillError::NotEligible("its currency is no longer served"))?;
+    let currency = currency.ok_or(FastFillError::NotEligible(Ineligible::CurrencyNotServed))?;
     let quoted = quote.figures.prices.deposit.usd_ceil(amount, currency.decimals)?;
     let price = terms.deposit.address.evm().and_then(|of| context.price_now(terms.deposit.chain, of));
     let now = price.map(|(price, decimals)| price.usd_ceil(amount, decimals)).transpose()?;

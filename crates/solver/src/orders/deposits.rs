@@ -245,11 +245,12 @@ struct Figures {
     chain: u64,
     tx: B256,
     block: u64,
-    amount: Amount,
+    amount: String,
 }
 
 impl Figures {
     fn of(deposit: &Deposit) -> Self {
-        Self { chain: deposit.chain.0, tx: deposit.tx, block: deposit.block_number, amount: deposit.amount }
+        let amount = deposit.amount.to_string();
+        Self { chain: deposit.chain.0, tx: deposit.tx, block: deposit.block_number, amount }
     }
 }

@@ -42,7 +42,11 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     }
     let recipient =
         request.quote.refund_recipient().evm().ok_or(SolverError::InvariantViolated("not an EVM account"))?;
-    let figures = json!({ "excess": amount, "deposited": deposit.amount, "recipient": recipient });
+    let figures = json!({
+        "excess": amount.to_string(),
+        "deposited": deposit.amount.to_string(),
+        "recipient": recipient,
+    });
     if context.screening.custodial.contains(&recipient) {
         note(tx, &request, "excess-kept-from-exchange", &figures, context)?;
         return Ok(Vec::new());
@@ -82,5 +86,5 @@ pub fn returned(
     amount: Amount,
     context: &PayContext,
 ) -> Result<(), SolverError> {
-    note(tx, request, "excess-returned", &json!({ "tx": hash, "amount": amount }), context)
+    note(tx, request, "excess-returned", &json!({ "tx": hash, "amount": amount.to_string() }), context)
 }

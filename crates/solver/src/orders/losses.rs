@@ -36,7 +36,11 @@ pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &Pay
         usd: usd.unwrap_or(UsdMicros(i64::MAX)),
         deadline: Timestamp::from_secs(i64::from(terms.deadline)),
     };
-    let figures = json!({ "amount": loss.amount, "usd": loss.usd.to_string(), "deadline": terms.deadline });
+    let figures = json!({
+        "amount": loss.amount.to_string(),
+        "usd": loss.usd.to_string(),
+        "deadline": terms.deadline,
+    });
     note(tx, request, "deposit-missing", &figures, context)?;
     Ok(losses::open(tx, &loss, context.now)?)
 }
@@ -64,7 +68,11 @@ pub fn recover(
     }
     losses::recover(tx, request.order_id, stored.id, context.now)?;
     let rule = if known.state == State::Booked { "loss-reversed" } else { "deposit-adopted" };
-    let figures = json!({ "tx": stored.deposit.tx, "amount": stored.deposit.amount, "missing": known.loss.amount });
+    let figures = json!({
+        "tx": stored.deposit.tx,
+        "amount": stored.deposit.amount.to_string(),
+        "missing": known.loss.amount.to_string(),
+    });
     info!(request.id = %request.id, chain.id = %stored.deposit.chain, "a missing deposit has come: {rule}");
     note(tx, request, rule, &figures, context)
 }
@@ -84,12 +92,18 @@ pub fn book(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(),
         // The integrator has stood for the deposit: all of the transfer is paid for.
         sponsorship::settle(tx, order, context)?;
         info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill never came: its integrator pays for it");
-        return note(tx, &request, "fast-fill-lost", &json!({ "amount": amount, "usd": usd.to_string() }), context);
+        return note(
+            tx,
+            &request,
+            "fast-fill-lost",
+            &json!({ "amount": amount.to_string(), "usd": usd.to_string() }),
+            context,
+        );
     }
     sponsorship::forgo(tx, order, context)?;
     error!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "a deposit was reorged away after its order was paid, and has not come back: a loss");
     counter!("causeway_losses_booked_total", "chain" => chain.to_string()).increment(1);
-    note(tx, &request, "loss-booked", &json!({ "amount": amount, "usd": usd.to_string() }), context)
+    note(tx, &request, "loss-booked", &json!({ "amount": amount.to_string(), "usd": usd.to_string() }), context)
 }
 
 /// Forgets a loss after a void payment: if nothing else was or will be paid for the order, nothing is missing.

@@ -10,8 +10,8 @@ use domain::catalog::{Catalog, Chain};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::order::Order;
-use domain::pricing::{Fresh, Refusal, Side};
-use domain::quote::{Ask, CurrencyKey, Quote};
+use domain::pricing::{Fresh, Refusal, Side, SolverOption};
+use domain::quote::{Ask, CurrencyKey, End, Party, Quote};
 use domain::revert::Revert;
 use domain::time::Timestamp;
 use evm::{ChainError, LocalSigner};
@@ -31,25 +31,23 @@ use crate::solver::Solver;
 
 #[derive(Debug, thiserror::Error)]
 pub enum QuoteError {
-    #[error("{field}: chain {chain} is not supported")]
-    UnsupportedChain { field: &'static str, chain: ChainId },
-    #[error("{field}: {chain} takes no transfers at the moment")]
-    ChainDisabled { field: &'static str, chain: ChainId },
-    #[error("originCurrency: not a currency of chain {chain}")]
-    InvalidInputCurrency { chain: ChainId },
-    #[error("destinationCurrency: not a currency of chain {chain}")]
-    InvalidOutputCurrency { chain: ChainId },
-    #[error("{field}: this address cannot receive")]
-    InvalidRecipient { field: &'static str },
-    #[error("{field}: this address is not served")]
-    Blocked { field: &'static str },
-    #[error("originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that")]
+    #[error("chain {chain} is not supported")]
+    UnsupportedChain { end: End, chain: ChainId },
+    #[error("{chain} takes no transfers at the moment")]
+    ChainDisabled { end: End, chain: ChainId },
+    #[error("not a currency of chain {chain}")]
+    InvalidCurrency { end: End, chain: ChainId },
+    #[error("this address cannot receive")]
+    InvalidRecipient { party: Party },
+    #[error("this address is not served")]
+    Blocked { party: Party },
+    #[error("the currency can only be deposited after a swap, which the caller forbids")]
     OriginSwapsDisabled,
     #[error("chain {chain} has no contract through which tokens could be routed")]
     NoSpendLimiter { chain: ChainId },
-    #[error("txs: the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    #[error("the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
-    #[error("txs: the fill needs {needed} gas or more, which is more than txsGasLimit or we allow")]
+    #[error("the fill needs {needed} gas or more, which is more than the caller or we allow")]
     CallsGas { needed: u64 },
     #[error("the destination chain could not be asked")]
     Node {
@@ -132,9 +130,8 @@ impl Quoter {
 
     /// A quote from memory alone, without any wait. It is neither promised nor stored.
     pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
-        let origin = self.side("originChainId", &ask.origin, |chain| QuoteError::InvalidInputCurrency { chain })?;
-        let destination =
-            self.side("destinationChainId", &ask.destination, |chain| QuoteError::InvalidOutputCurrency { chain })?;
+        let origin = self.side(End::Origin, &ask.origin)?;
+        let destination = self.side(End::Destination, &ask.destination)?;
         self.check_receivers(&ask, origin.chain, destination.chain)?;
         self.screening(&ask)?;
         let here = self.solver.market.current(origin.chain.id)?;
@@ -179,7 +176,7 @@ impl Quoter {
         ask.options.calls_gas = Some(assumed);
         let draft = self.price(ask)?;
         let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
-            return Err(Refusal::NotOnOneChain { what: "txs" }.into());
+            return Err(Refusal::NotOnOneChain(SolverOption::Calls).into());
         };
         let handle = self.solver.chains.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
         let due = Due {
@@ -213,17 +210,12 @@ impl Quoter {
         Ok(needed)
     }
 
-    fn side(
-        &self,
-        field: &'static str,
-        key: &CurrencyKey,
-        unknown: impl Fn(ChainId) -> QuoteError,
-    ) -> Result<Side<'_>, QuoteError> {
-        let chain = self.catalog.chain(key.chain).ok_or(QuoteError::UnsupportedChain { field, chain: key.chain })?;
+    fn side(&self, end: End, key: &CurrencyKey) -> Result<Side<'_>, QuoteError> {
+        let chain = self.catalog.chain(key.chain).ok_or(QuoteError::UnsupportedChain { end, chain: key.chain })?;
         if self.solver.chains.get(&chain.id).is_some_and(|handle| handle.refusing().is_some() || self.lags(handle)) {
-            return Err(QuoteError::ChainDisabled { field, chain: key.chain });
+            return Err(QuoteError::ChainDisabled { end, chain: key.chain });
         }
-        let currency = chain.currency(&key.address).ok_or_else(|| unknown(key.chain))?;
+        let currency = chain.currency(&key.address).ok_or(QuoteError::InvalidCurrency { end, chain: key.chain })?;
         Ok(Side { chain, currency })
     }
 
@@ -236,28 +228,31 @@ impl Quoter {
     }
 
     fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {
-        let refund_to = ask.refund_to.as_ref().map_or(("user", &ask.user), |who| ("refundTo", who));
-        let receivers = [("recipient", &ask.recipient, destination), (refund_to.0, refund_to.1, origin)];
-        for (field, who, chain) in receivers {
+        let refund_to = ask.refund_to.as_ref().map_or((Party::User, &ask.user), |who| (Party::RefundRecipient, who));
+        let receivers = [(Party::Recipient, &ask.recipient, destination), (refund_to.0, refund_to.1, origin)];
+        for (party, who, chain) in receivers {
             let handle = self.solver.chains.get(&chain.id);
             if who.evm().is_some_and(|who| handle.is_some_and(|handle| handle.cannot_receive(who))) {
-                return Err(QuoteError::InvalidRecipient { field });
+                return Err(QuoteError::InvalidRecipient { party });
             }
         }
         Ok(())
     }
 
     fn screening(&self, ask: &Ask) -> Result<(), QuoteError> {
-        let parties =
-            [("user", Some(&ask.user)), ("recipient", Some(&ask.recipient)), ("refundTo", ask.refund_to.as_ref())];
+        let parties = [
+            (Party::User, Some(&ask.user)),
+            (Party::Recipient, Some(&ask.recipient)),
+            (Party::RefundRecipient, ask.refund_to.as_ref()),
+        ];
         let screening = self.solver.screening.load();
         let blocked =
             |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| screening.blocked.contains(&who));
-        if let Some((field, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
-            return Err(QuoteError::Blocked { field });
+        if let Some((party, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
+            return Err(QuoteError::Blocked { party });
         }
         match ask.options.app_fees.iter().any(|fee| screening.blocked.contains(&fee.recipient)) {
-            true => Err(QuoteError::Blocked { field: "appFees.recipient" }),
+            true => Err(QuoteError::Blocked { party: Party::AppFeeRecipient }),
             false => Ok(()),
         }
     }
@@ -289,22 +284,7 @@ pub(crate) fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
     const KEPT_AFTER_DEADLINE: Duration = Duration::from_secs(86_400);
     let deadline = quote.terms.as_ref().map(|terms| Timestamp::from_secs(terms.deadline.into()));
     let deadline = deadline.unwrap_or(quote.created_at);
-    QuoteRow {
-        request_id: quote.id.0,
-        // A quote without an order is found by its own id, under which nothing can be deposited.
-        order_id: Some(order_id.map_or(quote.id.0, |id| id.0)),
-        created_at: quote.created_at.millis(),
-        expires_at: deadline.plus(KEPT_AFTER_DEADLINE).millis(),
-        body: body(quote),
-    }
-}
-
-/// The quote as it is stored.
-fn body(quote: &Quote) -> String {
-    /// More bytes than most quotes take.
-    const ROOM: usize = 3 * 1024;
-    let bytes = domain::json::write(quote, ROOM).expect("a quote has no floats, and no map with other keys than text");
-    String::from_utf8(bytes).expect("JSON is text")
+    QuoteRow::new(quote, order_id, deadline.plus(KEPT_AFTER_DEADLINE))
 }
 
 /// The error for calls that could not be tried or failed. A node out of reach is not the calls' fault.

@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tracing::{error, warn};
 
 use super::measure::wal_bytes;
-use super::thread::spawn;
-use super::{Access, open_sqlite};
 use crate::StoreError;
+use crate::connection::{Access, open_sqlite};
+use crate::thread::spawn;
 
 /// The interval of checkpoints, and of looks at the free disk.
 const INTERVAL: Duration = Duration::from_secs(1);

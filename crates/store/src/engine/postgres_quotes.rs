@@ -6,11 +6,11 @@ use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 
 use super::measure::{Counts, queue_depth};
-use super::postgres_link::Link;
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_chunk, next_chunk};
-use super::thread::spawn;
 use super::watchdog::Waiting;
+use crate::connection::Link;
 use crate::error::Fault;
+use crate::thread::spawn;
 use crate::{StoreError, Tx};
 
 pub fn start(

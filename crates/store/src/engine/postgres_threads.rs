@@ -11,13 +11,13 @@ use postgres::IsolationLevel;
 use tokio::sync::mpsc;
 
 use super::measure::{Counts, queue_depth};
-use super::postgres_link::{Link, Session, jittered};
-use super::postgres_route::Route;
-use super::thread::spawn;
 use super::unit::{ReadUnit, Unit, Verdict};
 use super::watchdog::{Waiting, Watchdog};
 use super::{Inbox, postgres_quotes, read_queue};
+use crate::connection::{Link, Session, jittered};
 use crate::error::Fault;
+use crate::options::Route;
+use crate::thread::spawn;
 use crate::{Options, PostgresFault, PostgresUrl, StoreError, Tx};
 
 /// The attempts at a unit before its caller hears of the failure.

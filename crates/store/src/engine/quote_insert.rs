@@ -7,9 +7,12 @@
 use std::sync::LazyLock;
 
 use alloy_primitives::B256;
+use domain::ids::OrderId;
+use domain::quote::Quote;
+use domain::time::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::{StoreError, Tx, Value};
+use crate::{StoreError, Tx, Value, stored_quote};
 
 /// A quote as it is stored, until something happens to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +25,19 @@ pub struct QuoteRow {
     /// Milliseconds since the Unix epoch; pruned some time after.
     pub expires_at: i64,
     pub body: String,
+}
+
+impl QuoteRow {
+    /// A quote without an order is found by its own id, which nothing can be deposited under.
+    pub fn new(quote: &Quote, order_id: Option<OrderId>, expires_at: Timestamp) -> Self {
+        Self {
+            request_id: quote.id.0,
+            order_id: Some(order_id.map_or(quote.id.0, |id| id.0)),
+            created_at: quote.created_at.millis(),
+            expires_at: expires_at.millis(),
+            body: stored_quote::write(quote),
+        }
+    }
 }
 
 /// Quotes that share one commit at most.

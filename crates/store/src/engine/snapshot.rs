@@ -2,9 +2,10 @@
 
 use postgres::IsolationLevel;
 
-use super::postgres_link::{Link, Session};
-use super::postgres_route::Route;
-use super::{Access, Store, off_runtime, open_sqlite};
+use super::Store;
+use crate::connection::{Access, Link, Session, open_sqlite};
+use crate::options::Route;
+use crate::thread::off_runtime;
 use crate::tx::Texts;
 use crate::{DatabaseUrl, Options, StoreError, Tx, migrate};
 

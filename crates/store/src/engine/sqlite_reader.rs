@@ -9,9 +9,9 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::{mpsc, watch};
 
 use super::read_queue::{self, ReadQueue};
-use super::thread::spawn;
 use super::unit::ReadUnit;
-use super::{Access, open_sqlite};
+use crate::connection::{Access, open_sqlite};
+use crate::thread::spawn;
 use crate::tx::Texts;
 use crate::{StoreError, Tx};
 

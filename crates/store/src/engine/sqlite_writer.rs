@@ -17,9 +17,10 @@ use super::group_commit::GroupCommit;
 use super::measure::{Counts, queue_depth};
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_one};
 use super::sqlite_batch::Batch;
-use super::thread::{recv_within, spawn, waiting_runtime};
 use super::unit::{Unit, Verdict};
-use super::{Access, Inbox, checkpoint, open_sqlite, sqlite_reader};
+use super::{Inbox, checkpoint, sqlite_reader};
+use crate::connection::{Access, open_sqlite};
+use crate::thread::{recv_within, spawn, waiting_runtime};
 use crate::tx::Texts;
 use crate::{Options, StoreError, Tx};
 

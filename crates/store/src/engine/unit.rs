@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::thread::or_abort;
 use crate::error::Fault;
+use crate::thread::or_abort;
 use crate::{StoreError, Tx};
 
 thread_local! {

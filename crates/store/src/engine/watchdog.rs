@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tracing::error;
 
-use super::thread::spawn;
 use crate::StoreError;
+use crate::thread::spawn;
 
 /// The time since which a thread has been waiting for the database, if it is.
 #[derive(Clone, Default)]

@@ -10,8 +10,10 @@ use tokio::sync::watch;
 use tracing::{error, warn};
 
 use super::{Shared, beat};
-use crate::engine::{Link, measure_answering, spawn};
-use crate::leases::Kind;
+use crate::connection::Link;
+use crate::engine::measure_answering;
+use crate::leases::{Beat, Kind};
+use crate::thread::spawn;
 use crate::{Options, Store, StoreError, Tx};
 
 /// The time the thread listens before it checks whether something else is due.
@@ -20,16 +22,6 @@ const SLICE: Duration = Duration::from_millis(200);
 const MAX_HANGING: u32 = 4;
 /// The age at which rows of dead processes are deleted.
 const FORGOTTEN_MILLIS: i64 = 3_600_000;
-
-/// The last heartbeat that the database answered.
-#[derive(Clone, Debug)]
-pub struct Beat {
-    pub number: u64,
-    /// The time from which this process counts as dead.
-    pub good_until: tokio::time::Instant,
-    /// The leases it holds, with their epochs.
-    pub held: Vec<(Kind, i64)>,
-}
 
 #[derive(Clone)]
 struct Heartbeat {

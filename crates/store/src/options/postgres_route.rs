@@ -15,7 +15,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{PostgresUrl, StoreError};
+use super::PostgresUrl;
+use crate::StoreError;
 
 /// A server that does not answer is abandoned after this, unless the URL says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 use tracing::{info, warn};
 
-use super::postgres_route::Route;
 use crate::error::PostgresFault;
+use crate::options::Route;
 use crate::tx::Statements;
 use crate::{Options, StoreError};
 

@@ -57,7 +57,7 @@ pub fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     // A commit must not pay for a checkpoint: a thread does them.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // Space that a long reader made the WAL grow to is given back when the WAL restarts.
+    // The WAL that a long reader made grow is truncated when it restarts.
     connection.pragma_update(None, "journal_size_limit", LOG_KEPT_BYTES)?;
     Ok(connection)
 }

@@ -1,0 +1,145 @@
+//! The messages of refusals, with the names that members of a body have on the wire.
+
+use domain::pricing::{Refusal, SolverOption};
+use domain::quote::{End, Party};
+use solver::QuoteError;
+use solver::integrators::claims::ClaimError;
+use solver::integrators::fast_fill::FastFillError;
+
+pub fn of_quote(error: &QuoteError) -> String {
+    let field = match error {
+        QuoteError::UnsupportedChain { end, .. } | QuoteError::ChainDisabled { end, .. } => match end {
+            End::Origin => "originChainId",
+            End::Destination => "destinationChainId",
+        },
+        QuoteError::InvalidCurrency { end, .. } => match end {
+            End::Origin => "originCurrency",
+            End::Destination => "destinationCurrency",
+        },
+        QuoteError::InvalidRecipient { party } | QuoteError::Blocked { party } => match party {
+            Party::User => "user",
+            Party::Recipient => "recipient",
+            Party::RefundRecipient => "refundTo",
+            Party::AppFeeRecipient => "appFees.recipient",
+        },
+        QuoteError::CallsRevert { .. } => "txs",
+        QuoteError::OriginSwapsDisabled => {
+            return "originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that"
+                .to_owned();
+        }
+        QuoteError::CallsGas { needed } => {
+            return format!("txs: the fill needs {needed} gas or more, which is more than txsGasLimit or we allow");
+        }
+        QuoteError::Refused(refusal) => return of_refusal(refusal),
+        QuoteError::NoSpendLimiter { .. } | QuoteError::Node { .. } | QuoteError::Market(_) | QuoteError::Store(_) => {
+            return error.to_string();
+        }
+    };
+    format!("{field}: {error}")
+}
+
+fn of_refusal(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NotOnOneChain(option) => {
+            let field = match option {
+                SolverOption::Calls => "txs",
+                SolverOption::TopUp => "topupGas",
+                SolverOption::FixedRate => "fixedRate",
+            };
+            format!("{field} needs a solver and is not offered on one chain")
+        }
+        Refusal::ImpactTooHigh => format!("{refusal}; overridePriceImpact lets it through"),
+        Refusal::CallValues => format!("txs: {refusal}"),
+        Refusal::TopUpOfGas => format!("topupGas: {refusal}"),
+        Refusal::AppFees => "appFees: the fees together must stay below the amount".to_owned(),
+        Refusal::FixedRateUnsponsored => "fixedRate: needs subsidizeFees".to_owned(),
+        Refusal::FixedRateDeviates => "fixedRate: more than 500 basis points away from the market".to_owned(),
+        Refusal::FixedRateCurrency => "fixedRate: only between stablecoins that the solver holds".to_owned(),
+        Refusal::AmountTooLow { .. }
+        | Refusal::Dust
+        | Refusal::NoRoute
+        | Refusal::NothingToDo
+        | Refusal::InsufficientLiquidity
+        | Refusal::SponsorBalance
+        | Refusal::OutOfRange => refusal.to_string(),
+    }
+}
+
+pub fn of_fast_fill(error: &FastFillError) -> String {
+    let field = match error {
+        FastFillError::NotEligible(_) => "requestId",
+        FastFillError::LessThanQuoted | FastFillError::NotFillable => "solverInputCurrencyAmount",
+        FastFillError::OverMost { .. } | FastFillError::MostAboveAvailable { .. } => "maxFillAmountUsd",
+        FastFillError::NotFound
+        | FastFillError::InFlight
+        | FastFillError::BalanceTooLow { .. }
+        | FastFillError::Solver(_) => {
+            return error.to_string();
+        }
+    };
+    format!("{field}: {error}")
+}
+
+pub fn of_claim(error: &ClaimError) -> String {
+    let field = match error {
+        ClaimError::OtherChain(_) => "chainId",
+        ClaimError::OtherCurrency(_) => "currency",
+        ClaimError::Recipient => "recipient",
+        ClaimError::WalletBlocked => return "wallet: this address is not served".to_owned(),
+        ClaimError::RecipientBlocked => return "recipient: this address is not served".to_owned(),
+        ClaimError::AmountOutOfRange
+        | ClaimError::NothingAvailable
+        | ClaimError::TooLittle(_)
+        | ClaimError::BalanceTooLow { .. } => "amount",
+        ClaimError::NotAsked | ClaimError::Expired | ClaimError::Used => "requestId",
+        ClaimError::NotSigned | ClaimError::Chain(_) => "signature",
+        ClaimError::NotOffered | ClaimError::Solver(_) => return error.to_string(),
+    };
+    format!("{field}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::ids::ChainId;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_member_it_is_about() {
+        for (error, message) in [
+            (
+                QuoteError::UnsupportedChain { end: End::Origin, chain: ChainId(7) },
+                "originChainId: chain 7 is not supported",
+            ),
+            (
+                QuoteError::ChainDisabled { end: End::Destination, chain: ChainId(7) },
+                "destinationChainId: 7 takes no transfers at the moment",
+            ),
+            (
+                QuoteError::InvalidCurrency { end: End::Destination, chain: ChainId(7) },
+                "destinationCurrency: not a currency of chain 7",
+            ),
+            (QuoteError::InvalidRecipient { party: Party::RefundRecipient }, "refundTo: this address cannot receive"),
+            (QuoteError::Blocked { party: Party::AppFeeRecipient }, "appFees.recipient: this address is not served"),
+            (Refusal::CallValues.into(), "txs: the values of the calls exceed the output"),
+            (Refusal::TopUpOfGas.into(), "topupGas: the output is already the gas currency"),
+            (
+                Refusal::ImpactTooHigh.into(),
+                "the trade would lose too much to the pools; overridePriceImpact lets it through",
+            ),
+            (
+                Refusal::NotOnOneChain(SolverOption::TopUp).into(),
+                "topupGas needs a solver and is not offered on one chain",
+            ),
+            (Refusal::NoRoute.into(), "no route between these currencies"),
+        ] {
+            assert_eq!(of_quote(&error), message);
+        }
+        assert_eq!(
+            of_fast_fill(&FastFillError::LessThanQuoted),
+            "solverInputCurrencyAmount: less than was quoted, for a request that another key asked for"
+        );
+        assert_eq!(of_claim(&ClaimError::Used), "requestId: this claim was signed for already");
+        assert_eq!(of_claim(&ClaimError::NothingAvailable), "amount: nothing is available");
+    }
+}

@@ -1,0 +1,96 @@
+//! The steps of a quote: the transactions its user sends.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use domain::money::{Amount, Signed};
+use serde::Serialize;
+use solver::{Quoted, Step, StepKind};
+use utoipa::ToSchema;
+
+use super::Currencies;
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = StepBody)]
+pub struct StepBody<'a> {
+    id: &'static str,
+    action: &'static str,
+    description: String,
+    kind: &'static str,
+    items: [Item<'a>; 1],
+    #[schema(value_type = String)]
+    request_id: B256,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deposit_address: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Item)]
+pub struct Item<'a> {
+    status: &'static str,
+    data: TransactionData<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<Check>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TransactionData)]
+pub struct TransactionData<'a> {
+    from: &'a str,
+    #[schema(value_type = String)]
+    to: Address,
+    #[schema(value_type = String)]
+    data: &'a Bytes,
+    #[serde(serialize_with = "crate::json::amount")]
+    #[schema(value_type = String)]
+    value: Amount,
+    chain_id: u64,
+    #[serde(serialize_with = "crate::json::amount")]
+    #[schema(value_type = String)]
+    max_fee_per_gas: Amount,
+    #[serde(serialize_with = "crate::json::amount")]
+    #[schema(value_type = String)]
+    max_priority_fee_per_gas: Amount,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Check {
+    endpoint: String,
+    method: &'static str,
+}
+
+pub(super) fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
+    let (quote, origin) = (&quoted.quote, currencies.origin);
+    let id = quote.id;
+    let data = TransactionData {
+        from: quote.ask.user.text(),
+        to: step.to,
+        data: &step.data,
+        value: step.value,
+        chain_id: origin.chain.0,
+        max_fee_per_gas: Amount::new(U256::from(step.max_fee)),
+        max_priority_fee_per_gas: Amount::new(U256::from(step.tip)),
+    };
+    let input = Signed::cost(quote.figures.input).scaled(origin.decimals);
+    let (amount, of) = (input.as_str(), &origin.symbol);
+    let (name, description) = match step.kind {
+        StepKind::Approve => ("approve", format!("Allow the {of} you send to be taken")),
+        StepKind::Deposit if quote.origin_swap.is_some() => {
+            ("deposit", format!("Swap {amount} {of} for {} and deposit it for the transfer", currencies.deposit.symbol))
+        }
+        StepKind::Deposit => ("deposit", format!("Deposit {amount} {of} for the transfer")),
+        StepKind::Swap => ("swap", format!("Exchange {amount} {of} for {}", currencies.destination.symbol)),
+        StepKind::Send => ("send", format!("Send {amount} {of} to {}", quote.ask.recipient.text())),
+    };
+    let acts = step.kind != StepKind::Approve;
+    let check = || Check { endpoint: format!("/intents/status/v3?requestId={id}"), method: "GET" };
+    StepBody {
+        id: name,
+        action: "Confirm transaction in your wallet",
+        description,
+        kind: "transaction",
+        items: [Item { status: "incomplete", data, check: acts.then(check) }],
+        request_id: id.0,
+        deposit_address: acts.then_some(""),
+    }
+}

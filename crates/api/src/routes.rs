@@ -1,0 +1,46 @@
+//! The routes.
+
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::{
+    App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, liquidity, lives, losses,
+    manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
+};
+
+/// Every route, described in this document.
+pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(document)
+        .routes(routes!(quote::quote))
+        .routes(routes!(quote::quote_unversioned))
+        .routes(routes!(quote::price))
+        .routes(routes!(status::status))
+        .routes(routes!(status::status_v2))
+        .routes(routes!(chains::chains))
+        .routes(routes!(health::health))
+        .routes(routes!(liquidity::liquidity))
+        .routes(routes!(currencies::search))
+        .routes(routes!(currencies::trending))
+        .routes(routes!(prices::token_price))
+        .routes(routes!(prices::token_price_v2))
+        .routes(routes!(swap_sources::swap_sources))
+        .routes(routes!(capacity::config))
+        .routes(routes!(transactions::index))
+        .routes(routes!(transactions::single))
+        .routes(routes!(attestation::signature))
+        .routes(routes!(attestation::signature_v2))
+        .routes(routes!(fast_fill::fast_fill))
+        .routes(routes!(wallet_links::link))
+        .routes(routes!(trace::trace))
+        .routes(routes!(app_fees::balances))
+        .routes(routes!(claims::claim))
+        .routes(routes!(claims::permit))
+        .routes(routes!(claims::list))
+        .routes(routes!(operator::risk))
+        .routes(routes!(losses::losses))
+        .routes(routes!(operator::receipts))
+        .routes(routes!(manual_refund::refund))
+        .routes(routes!(topups::top_ups))
+        .routes(routes!(lives::lives))
+}

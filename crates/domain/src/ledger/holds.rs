@@ -1,0 +1,91 @@
+//! Holds: money that is set aside, and which uses of a balance it narrows.
+
+use std::fmt;
+
+use alloy_primitives::{Address, B256};
+
+use super::{Context, UsdcMicros};
+use crate::ids::RequestId;
+
+/// The purpose of a hold. It decides which uses it narrows ([`super::Account::available`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldKind {
+    /// Until the deposit of a fast fill is there. Narrows fast fills and claims, not sponsorship.
+    FastFill,
+    /// Until a withdrawal is paid. Narrows everything: what is on its way out cannot pay for fees too.
+    Claim,
+    /// Until a sponsored or fixed-rate transfer is done. Narrows everything.
+    Sponsorship,
+}
+
+impl HoldKind {
+    pub const ALL: [Self; 3] = [Self::FastFill, Self::Claim, Self::Sponsorship];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FastFill => "fast-fill",
+            Self::Claim => "claim",
+            Self::Sponsorship => "sponsorship",
+        }
+    }
+
+    pub const fn counted(self) -> Counted {
+        match self {
+            Self::FastFill => Counted::Held,
+            Self::Claim | Self::Sponsorship => Counted::Reserved,
+        }
+    }
+
+    pub const fn opened(self) -> Context {
+        match self {
+            Self::FastFill => Context::FastFillReduceBalance,
+            Self::Claim => Context::Claim,
+            Self::Sponsorship => Context::SetPendingAmount,
+        }
+    }
+
+    pub const fn ended(self) -> Context {
+        match self {
+            Self::FastFill => Context::FastFillIncreaseBalance,
+            Self::Claim => Context::Claim,
+            Self::Sponsorship => Context::UnsetPendingAmount,
+        }
+    }
+}
+
+/// The column of an account in which a hold is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counted {
+    Held,
+    Reserved,
+}
+
+/// A hold is named after what it is for: a request or a claim, and the how-manieth time. A fast fill that reverted may be
+/// asked for again, and is then another hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HoldId {
+    pub kind: HoldKind,
+    pub subject: B256,
+    pub attempt: u32,
+}
+
+impl HoldId {
+    pub const fn first(kind: HoldKind, subject: B256) -> Self {
+        Self { kind, subject, attempt: 0 }
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:#x}/{}", self.kind.as_str(), self.subject, self.attempt)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub id: HoldId,
+    pub wallet: Address,
+    /// Never negative. A sponsored transfer that costs its sponsor nothing holds nothing, and is refused in debt.
+    pub amount: UsdcMicros,
+    pub request: Option<RequestId>,
+}

@@ -1,0 +1,46 @@
+//! The service's own terms: who pays out, and the fees, spreads and bounds it quotes with.
+
+use std::time::Duration;
+
+use alloy_primitives::Address;
+
+use crate::catalog::Class;
+use crate::money::UsdMicros;
+
+/// The operator's charges and promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub solver: Address,
+    /// The name of the chain of the solver's identity, hashed into every order.
+    pub solver_chain: String,
+    pub flat_fee: UsdMicros,
+    /// The service's share of the input.
+    pub relay_bps: ByClass,
+    /// The extra charge for exchanging one asset for another out of our inventory.
+    pub spread_bps: ByClass,
+    /// The most that a lopsided inventory adds to the cost of a transfer, or takes off it.
+    pub rebalance_bps: u16,
+    pub slippage_bps: u16,
+    pub stable_slippage_bps: u16,
+    /// A trade that loses more than this to the pools is refused, unless the caller insists.
+    pub most_impact_bps: u16,
+    pub order_lifetime: Duration,
+}
+
+/// A figure for each class of pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByClass {
+    pub stable: u16,
+    pub major: u16,
+    pub minor: u16,
+}
+
+impl ByClass {
+    pub const fn of(self, class: Class) -> u16 {
+        match class {
+            Class::Stable => self.stable,
+            Class::Major => self.major,
+            Class::Minor => self.minor,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Members that are one text: amounts, prices, accounts.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use domain::account::{Account, Vm};
+use domain::money::{Amount, Price, Signed};
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::ser::{Serialize, Serializer};
+
+/// A value in the one text it shows and parses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Text<T>(pub T);
+
+impl Text<Amount> {
+    pub fn is_zero(&self) -> bool {
+        self.0.is_zero()
+    }
+}
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        borrowed(deserializer)?.parse().map(Self).map_err(Error::custom)
+    }
+}
+
+/// The text where it stands, unless it has to be unescaped.
+fn borrowed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    #[derive(serde::Deserialize)]
+    struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+    Borrowed::deserialize(deserializer).map(|Borrowed(text)| text)
+}
+
+/// A cost, or with a sign in front a reward.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SignedText(pub Signed);
+
+impl SignedText {
+    pub fn is_zero(&self) -> bool {
+        self.0 == Signed::ZERO
+    }
+}
+
+impl Serialize for SignedText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.digits().as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for SignedText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = borrowed(deserializer)?;
+        let signed = match text.strip_prefix('-') {
+            Some(size) => size.parse().map(Signed::reward),
+            None => text.parse().map(Signed::cost),
+        };
+        signed.map(Self).map_err(Error::custom)
+    }
+}
+
+/// As `answer:decimals`: every quote holds six of them.
+#[derive(Clone, Copy, Debug)]
+pub struct PriceText(pub Price);
+
+impl Serialize for PriceText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}:{}", self.0.answer(), self.0.decimals()))
+    }
+}
+
+impl<'de> Deserialize<'de> for PriceText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = borrowed(deserializer)?;
+        let parts =
+            text.split_once(':').and_then(|(answer, decimals)| Some((answer.parse().ok()?, decimals.parse().ok()?)));
+        let price = parts.and_then(|(answer, decimals)| Price::new(answer, decimals).ok());
+        price.map(Self).ok_or_else(|| Error::custom("not a price"))
+    }
+}
+
+/// An account as its caller wrote it.
+#[derive(Clone, Debug)]
+pub struct AccountText<'a>(Cow<'a, Account>);
+
+impl<'a> From<&'a Account> for AccountText<'a> {
+    fn from(account: &'a Account) -> Self {
+        Self(Cow::Borrowed(account))
+    }
+}
+
+impl From<AccountText<'_>> for Account {
+    fn from(AccountText(account): AccountText<'_>) -> Self {
+        account.into_owned()
+    }
+}
+
+impl Serialize for AccountText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for AccountText<'_> {
+    /// A stored account was valid when it was stored; its form tells which machine it belongs to.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = borrowed(deserializer)?;
+        let account = [Vm::Evm, Vm::Venue, Vm::Svm].into_iter().find_map(|vm| Account::parse(vm, &text).ok());
+        let account = account.ok_or_else(|| Error::custom("not an account of any known machine"))?;
+        Ok(Self(Cow::Owned(account)))
+    }
+}

@@ -1,0 +1,76 @@
+//! The terms of a stored quote's order.
+
+use std::borrow::Cow;
+
+use alloy_primitives::{Address, B256};
+use domain::quote as rules;
+use serde::{Deserialize, Serialize};
+
+use super::ask::Place;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Terms<'a> {
+    deadline: u32,
+    salt: B256,
+    solver: Address,
+    #[serde(borrow)]
+    solver_chain: Cow<'a, str>,
+    #[serde(borrow)]
+    origin_chain: Cow<'a, str>,
+    #[serde(borrow)]
+    destination_chain: Cow<'a, str>,
+    origin_router: Address,
+    destination_router: Address,
+    deposit: Place<'a>,
+    payout: Place<'a>,
+    exchange: bool,
+}
+
+impl<'a> From<&'a rules::OrderTerms> for Terms<'a> {
+    fn from(terms: &'a rules::OrderTerms) -> Self {
+        let rules::OrderTerms {
+            deadline,
+            salt,
+            solver,
+            solver_chain,
+            origin_chain,
+            destination_chain,
+            origin_router,
+            destination_router,
+            deposit,
+            payout,
+            exchange,
+        } = terms;
+        Self {
+            deadline: *deadline,
+            salt: *salt,
+            solver: *solver,
+            solver_chain: Cow::Borrowed(solver_chain),
+            origin_chain: Cow::Borrowed(origin_chain),
+            destination_chain: Cow::Borrowed(destination_chain),
+            origin_router: *origin_router,
+            destination_router: *destination_router,
+            deposit: deposit.into(),
+            payout: payout.into(),
+            exchange: *exchange,
+        }
+    }
+}
+
+impl From<Terms<'_>> for rules::OrderTerms {
+    fn from(terms: Terms<'_>) -> Self {
+        Self {
+            deadline: terms.deadline,
+            salt: terms.salt,
+            solver: terms.solver,
+            solver_chain: terms.solver_chain.into_owned(),
+            origin_chain: terms.origin_chain.into_owned(),
+            destination_chain: terms.destination_chain.into_owned(),
+            origin_router: terms.origin_router,
+            destination_router: terms.destination_router,
+            deposit: terms.deposit.into(),
+            payout: terms.payout.into(),
+            exchange: terms.exchange,
+        }
+    }
+}
