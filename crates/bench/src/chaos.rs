@@ -137,7 +137,7 @@ impl<'a> Harness<'a> {
         let mut config = local::config(Local {
             devnet,
             folder: folder.path(),
-            port: crate::harness::free_port()?,
+            port: devnet::free_port()?,
             rate_limits: false,
             database: &database,
             orders: &keys.orders,

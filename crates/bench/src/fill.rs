@@ -136,7 +136,7 @@ impl<'a> Harness<'a> {
         let mut config = local::config(Local {
             devnet,
             folder: folder.path(),
-            port: crate::harness::free_port()?,
+            port: devnet::free_port()?,
             rate_limits: false,
             database: &format!("sqlite:{}", folder.path().join("causeway.db").display()),
             orders: &keys.orders,

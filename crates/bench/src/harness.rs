@@ -45,7 +45,7 @@ impl Harness {
         let mut config = local::config(Local {
             devnet,
             folder: folder.path(),
-            port: free_port()?,
+            port: devnet::free_port()?,
             rate_limits: false,
             database: &database,
             orders: &keys.orders,
@@ -106,8 +106,4 @@ async fn eventually(what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     bail!("not in time: {what}")
-}
-
-pub fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

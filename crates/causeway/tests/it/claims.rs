@@ -101,8 +101,9 @@ async fn agrees(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
-async fn paid_to_the_unit(engine: Engine) -> Result<()> {
-    let harness = Harness::new(engine).await?;
+#[tokio::test]
+async fn a_claim_is_paid_to_the_unit() -> Result<()> {
+    let harness = Harness::new(Engine::Postgres).await?;
     let service = harness.serve().await?;
     let by = funded(&harness, 100 * USDC).await?;
     let (wallet, recipient) = (by.address, new_account().address);
@@ -222,16 +223,6 @@ async fn paid_to_the_unit(engine: Engine) -> Result<()> {
     }
     service.stop().await?;
     agrees(&harness).await
-}
-
-#[tokio::test]
-async fn a_claim_is_paid_to_the_unit_sqlite() -> Result<()> {
-    paid_to_the_unit(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn a_claim_is_paid_to_the_unit_postgres() -> Result<()> {
-    paid_to_the_unit(Engine::Postgres).await
 }
 
 /// A contract owns a balance and says for itself that it claims it, on the chain where balances live.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Result, ensure};
-use causeway::crash::POINTS;
 use devnet::Chain;
 use serde_json::Value;
 
@@ -17,6 +16,8 @@ use crate::repayment;
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
+/// Longer than both lives of the service take on a busy machine.
+const POINT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What has to happen for a point to be reached.
 async fn provoke(point: &str, harness: &Harness) -> Result<(Value, Address)> {
@@ -205,13 +206,35 @@ async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn dying_anywhere_pays_exactly_once() -> Result<()> {
-    // Whoever looks into one of them need not wait for the others.
-    let only = std::env::var("CAUSEWAY_TEST_POINT").ok();
-    for point in POINTS.into_iter().filter(|point| only.as_deref().is_none_or(|only| only == *point)) {
-        let outcome = tokio::time::timeout(Duration::from_secs(180), crash_at(point)).await;
-        outcome.map_err(anyhow::Error::from).and_then(|outcome| outcome).map_err(|error| error.context(point))?;
-    }
-    Ok(())
+/// A test for every point, so that they run side by side and a failure names its point.
+macro_rules! dying_at {
+    ($($point:literal => $test:ident;)*) => {
+        /// The points and the tests that die there.
+        pub const TESTED: &[(&str, &str)] = &[$(($point, stringify!($test))),*];
+
+        $(
+            #[tokio::test]
+            async fn $test() -> Result<()> {
+                tokio::time::timeout(POINT_TIMEOUT, crash_at($point)).await?
+            }
+        )*
+    };
+}
+
+dying_at! {
+    "deposit.committed" => dying_with_a_deposit_committed_pays_once;
+    "payment.signed" => dying_with_a_payment_signed_pays_once;
+    "payment.sent_one_node" => dying_with_a_payment_at_one_node_pays_once;
+    "payment.sent" => dying_with_a_payment_sent_pays_once;
+    "bump.committed" => dying_with_a_higher_offer_committed_pays_once;
+    "cancel.committed" => dying_with_a_cancellation_committed_refunds_once;
+    "cancel.mined" => dying_with_a_cancellation_mined_refunds_once;
+    "reorg.undone" => dying_with_a_reorg_undone_pays_once;
+    "cursor.before" => dying_before_the_cursor_moves_pays_once;
+    "payout.intended" => dying_with_a_payout_intended_repays_once;
+    "payout.signed" => dying_with_a_payout_signed_repays_once;
+    "payout.sent" => dying_with_a_payout_sent_repays_once;
+    "hold.committed" => dying_with_a_hold_committed_pays_once;
+    "claim.committed" => dying_with_a_claim_committed_pays_once;
+    "lease.taken" => dying_with_the_lease_taken_pays_once;
 }

@@ -92,14 +92,7 @@ fn came_from_it(trace: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_refund_above_the_limit_goes_out_of_the_depository_on_sqlite() -> Result<()> {
-    let change =
-        |config: &mut Config| config.chains.iter_mut().for_each(|chain| chain.risk.refund_usd = "10".to_owned());
-    goes_out_of_the_depository(Engine::Sqlite, change, "too large").await
-}
-
-#[tokio::test]
-async fn a_refund_above_the_limit_goes_out_of_the_depository_on_postgres() -> Result<()> {
+async fn a_refund_above_the_limit_goes_out_of_the_depository() -> Result<()> {
     let change =
         |config: &mut Config| config.chains.iter_mut().for_each(|chain| chain.risk.refund_usd = "10".to_owned());
     goes_out_of_the_depository(Engine::Postgres, change, "too large").await

@@ -50,15 +50,11 @@ async fn answers(url: &str) -> bool {
     reqwest::Client::new().post(url).json(&body).send().await.is_ok()
 }
 
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
 #[tokio::test]
 async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()> {
     let folder = devnet::scratch("causeway-dev-")?;
     let data_dir = folder.path().join("data");
-    let port = free_port()?;
+    let port = devnet::free_port()?;
     let mut dev = Dev::start(&data_dir, port, &["--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;
     ensure!(facts["baseUrl"] == format!("http://127.0.0.1:{port}"));
@@ -107,7 +103,7 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
 async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
     let folder = devnet::scratch("causeway-dev-")?;
     let data_dir = folder.path().join("data");
-    let port = free_port()?;
+    let port = devnet::free_port()?;
     let mut dev = Dev::start(&data_dir, port, &["--chains-only", "--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;
     let lives = format!("{}/lives", facts["baseUrl"].as_str().unwrap());

@@ -94,8 +94,9 @@ async fn quoted(harness: &Harness, by: &Integrator, user: Address, to: Address, 
     Ok(quote)
 }
 
-async fn paid_before_its_deposit(engine: Engine) -> Result<()> {
-    let harness = Harness::new(engine).await?;
+#[tokio::test]
+async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result<()> {
+    let harness = Harness::new(Engine::Postgres).await?;
     let service = harness.serve().await?;
     let by = integrator(&harness, 1_000).await?;
     let wallet = by.wallet.address;
@@ -171,16 +172,6 @@ async fn paid_before_its_deposit(engine: Engine) -> Result<()> {
     execute(base, &quote, &user).await?;
     eventually("the surplus is booked", || async { Ok(books(&service, wallet).await? == (1_000_200_000, 0)) }).await?;
     service.stop().await
-}
-
-#[tokio::test]
-async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold_sqlite() -> Result<()> {
-    paid_before_its_deposit(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold_postgres() -> Result<()> {
-    paid_before_its_deposit(Engine::Postgres).await
 }
 
 /// Another process has become the worker, and this one has not heard of it: it holds the balance and leaves the payment to

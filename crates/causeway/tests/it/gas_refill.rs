@@ -88,8 +88,9 @@ async fn audited(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
-async fn fills_up(engine: Engine) -> Result<()> {
-    let harness = with_key(Harness::with(engine, with_gas_refill).await?)?;
+#[tokio::test]
+async fn a_low_wallet_is_filled_up_from_the_treasury_once() -> Result<()> {
+    let harness = with_key(Harness::with(Engine::Postgres, with_gas_refill).await?)?;
     let base = harness.chain("base");
     let [low, other] = [harness.fillers[0].address, harness.fillers[1].address];
     base.set_balance(low, ether(5)).await?;
@@ -138,16 +139,6 @@ async fn fills_up(engine: Engine) -> Result<()> {
     ensure!(has(base, elsewhere).await? == ether(2) && count(&service).await? == 2);
     service.stop().await?;
     audited(&harness).await
-}
-
-#[tokio::test]
-async fn a_low_wallet_is_filled_up_from_the_treasury_once_on_sqlite() -> Result<()> {
-    fills_up(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn a_low_wallet_is_filled_up_from_the_treasury_once_on_postgres() -> Result<()> {
-    fills_up(Engine::Postgres).await
 }
 
 /// Asks until that is why it is not sent.
@@ -272,36 +263,42 @@ async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
 }
 
 /// Whoever asked sees the service die, and asks the next one again.
+async fn dying_fills_up_once(point: &str) -> Result<()> {
+    let harness = with_key(Harness::isolated(with_gas_refill).await?)?;
+    let base = harness.chain("base");
+    let low = harness.fillers[0].address;
+    base.set_balance(low, ether(5)).await?;
+    let toml = harness.folder.path().join("dev.toml");
+    let mut first = serve(&toml, Some(point))?;
+    harness.wait_until_served().await?;
+    // It may be dead before it has answered.
+    let _ = run(&harness, &["topup", "--yes"]).await?;
+    ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "{point}: it ended in order");
+    let second = serve(&toml, None)?;
+    harness.wait_until_served().await?;
+    let again = run(&harness, &["topup", "--yes"]).await?;
+    ensure!(again.status.success(), "{point}: {again:?}");
+    filled_up(base, low).await?;
+    blocks_pass(base, 12).await?;
+    ensure!(has(base, low).await? == ether(20), "{point}: filled up twice");
+    ensure!(second.terminate().await?.success());
+    audited(&harness).await
+}
+
 #[tokio::test]
-async fn dying_with_a_top_up_fills_up_once() -> Result<()> {
-    for point in ["payment.signed", "payment.sent"] {
-        let harness = with_key(Harness::isolated(with_gas_refill).await?)?;
-        let base = harness.chain("base");
-        let low = harness.fillers[0].address;
-        base.set_balance(low, ether(5)).await?;
-        let toml = harness.folder.path().join("dev.toml");
-        let mut first = serve(&toml, Some(point))?;
-        harness.wait_until_served().await?;
-        // It may be dead before it has answered.
-        let _ = run(&harness, &["topup", "--yes"]).await?;
-        ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "{point}: it ended in order");
-        let second = serve(&toml, None)?;
-        harness.wait_until_served().await?;
-        let again = run(&harness, &["topup", "--yes"]).await?;
-        ensure!(again.status.success(), "{point}: {again:?}");
-        filled_up(base, low).await?;
-        blocks_pass(base, 12).await?;
-        ensure!(has(base, low).await? == ether(20), "{point}: filled up twice");
-        ensure!(second.terminate().await?.success());
-        audited(&harness).await?;
-    }
-    Ok(())
+async fn dying_with_a_top_up_signed_fills_up_once() -> Result<()> {
+    dying_fills_up_once("payment.signed").await
+}
+
+#[tokio::test]
+async fn dying_with_a_top_up_sent_fills_up_once() -> Result<()> {
+    dying_fills_up_once("payment.sent").await
 }
 
 /// Whoever answers has no key of any wallet, and the worker dies with the top-up decided: the next worker sends it.
 #[tokio::test]
 async fn a_top_up_is_paid_by_whoever_is_the_worker() -> Result<()> {
-    let (harness, _turn) = Harness::unhurried(|config| {
+    let harness = Harness::unhurried(|config| {
         with_gas_refill(config);
         config.instances.lease_millis = LEASE_MILLIS;
     })

@@ -16,7 +16,6 @@ use evm::contracts::SpendLimiter;
 use serde_json::{Value, json};
 use store::Store;
 use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot};
 
 /// How long a condition may take on a busy machine before the test is called stuck.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -42,7 +41,7 @@ pub struct Harness {
     _isolated: Option<IsolatedChains>,
 }
 
-/// Chains nobody else uses. They end with the stand; only their description is left to the end of the process, so that
+/// Chains nobody else uses. They end with the harness; only their description is left to the end of the process, so that
 /// tests may hold on to it.
 pub struct IsolatedChains(&'static Devnet);
 
@@ -65,36 +64,25 @@ impl Harness {
         Self::on(Devnet::shared().await, engine, change).await
     }
 
-    /// On chains nobody else uses: for tests that disturb them, or that mind what others deposit.
+    /// On chains nobody else uses: for tests that disturb them, that trade in their pools, or that mind what others deposit.
     pub async fn isolated(change: impl FnOnce(&mut Config)) -> Result<Self> {
-        let options = devnet::Options { block_time: Duration::from_millis(200), ..devnet::Options::default() };
+        Self::on_isolated(Duration::from_millis(200), Engine::Sqlite, change).await
+    }
+
+    /// On chains of its own with time between their blocks: several services side by side read every block of every chain,
+    /// each for itself.
+    pub async fn unhurried(change: impl FnOnce(&mut Config)) -> Result<Self> {
+        Self::on_isolated(Duration::from_secs(1), Engine::Postgres, change).await
+    }
+
+    async fn on_isolated(block_time: Duration, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
+        let options = devnet::Options { block_time, ..devnet::Options::default() };
         let isolated = IsolatedChains(Box::leak(Box::new(Devnet::start(options).await?)));
         let devnet = isolated.0;
-        let harness = Self { _isolated: Some(isolated), ..Self::on(devnet, Engine::Sqlite, change).await? };
+        let harness = Self { _isolated: Some(isolated), ..Self::on(devnet, engine, change).await? };
         // A reorg takes back the funds that were given in the blocks it removes: these are to lie deeper.
-        for chain in &devnet.chains {
-            blocks_pass(chain, 8).await?;
-        }
+        futures::future::try_join_all(devnet.chains.iter().map(|chain| chain.mine(8))).await?;
         Ok(harness)
-    }
-
-    /// On chains whose pools move by this test's own trades alone, for as long as it keeps the turn.
-    pub async fn trading() -> Result<(Self, MutexGuard<'static, ()>)> {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        static DEVNET: OnceCell<Devnet> = OnceCell::const_new();
-        let turn = TURN.lock().await;
-        let devnet = DEVNET.get_or_try_init(|| start_in_background(Duration::from_millis(200))).await?;
-        Ok((Self::on(devnet, Engine::Sqlite, |_| ()).await?, turn))
-    }
-
-    /// On chains with time between their blocks, for as long as the test keeps the turn: several services side by side
-    /// read every block of every chain, each for itself.
-    pub async fn unhurried(change: impl FnOnce(&mut Config)) -> Result<(Self, MutexGuard<'static, ()>)> {
-        static TURN: Mutex<()> = Mutex::const_new(());
-        static DEVNET: OnceCell<Devnet> = OnceCell::const_new();
-        let turn = TURN.lock().await;
-        let devnet = DEVNET.get_or_try_init(|| start_in_background(Duration::from_secs(1))).await?;
-        Ok((Self::on(devnet, Engine::Postgres, change).await?, turn))
     }
 
     async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
@@ -117,7 +105,7 @@ impl Harness {
         let mut config = local::config(Local {
             devnet,
             folder: folder.path(),
-            port: free_port()?,
+            port: devnet::free_port()?,
             rate_limits: false,
             database: &database,
             orders: &orders,
@@ -344,20 +332,6 @@ pub async fn operator(harness: &Harness, path: &str) -> Result<(u16, Value)> {
     Ok((response.status().as_u16(), response.json().await?))
 }
 
-/// On a runtime that lasts as long as the process: those of tests come and go.
-async fn start_in_background(block_time: Duration) -> Result<Devnet> {
-    let (sender, receiver) = oneshot::channel();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            let options = devnet::Options { block_time, ..devnet::Options::default() };
-            drop(sender.send(Devnet::start(options).await));
-            std::future::pending::<()>().await;
-        });
-    });
-    receiver.await?
-}
-
 async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<()> {
     let ether = |n: u64| U256::from(n) * U256::from(10u64).pow(U256::from(18));
     chain.set_balance(treasury.address, ether(10)).await?;
@@ -373,8 +347,4 @@ async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<
     }
     chain.send_all(treasury.private_key, calls).await?;
     Ok(())
-}
-
-pub fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -8,14 +8,11 @@ use causeway::config::Config;
 use causeway::served::Served;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio::sync::MutexGuard;
 
 use crate::audit::{audit, differences};
 use crate::claims;
 use crate::fast_fill::integrator;
-use crate::harness::{
-    Engine, Harness, amount, ask, blocks_pass, eventually, execute, free_port, new_account, request_id,
-};
+use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 use crate::process::{causeway, serve_as};
 use crate::repayment;
 
@@ -92,25 +89,25 @@ pub fn api(harness: &Harness) -> Result<Part> {
 }
 
 pub fn worker(harness: &Harness, name: &str, crash_at: Option<&str>) -> Result<Part> {
-    let port = free_port()?;
+    let port = devnet::free_port()?;
     let process = serve_as("worker", &file(harness, name, port, only_wallets)?, crash_at)?;
     Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
 }
 
 fn allocator(harness: &Harness) -> Result<Part> {
-    let port = free_port()?;
+    let port = devnet::free_port()?;
     let process = serve_as("allocator", &file(harness, "allocator", port, only_allocator)?, None)?;
     Ok(Part { process, url: format!("http://127.0.0.1:{port}") })
 }
 
-async fn harness() -> Result<(Harness, MutexGuard<'static, ()>)> {
-    let (harness, turn) = Harness::unhurried(|config| {
+async fn harness() -> Result<Harness> {
+    let harness = Harness::unhurried(|config| {
         repayment::repaid(config);
         config.instances.lease_millis = LEASE_MILLIS;
     })
     .await?;
     repayment::name_allocator(&harness).await?;
-    Ok((harness, turn))
+    Ok(harness)
 }
 
 /// The lease as the API sees it: who holds it, and for the how manieth time it was taken. Zero while nobody does.
@@ -172,7 +169,7 @@ async fn ended_once(harness: &Harness, transfers: &[Transfer]) -> Result<()> {
 
 #[tokio::test]
 async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
-    let (harness, _turn) = harness().await?;
+    let harness = harness().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let had = base.balance(Address::ZERO, harness.treasury.address).await?;
     let api = api(&harness)?;
@@ -235,7 +232,7 @@ async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
 /// one.
 #[tokio::test]
 async fn an_api_hands_fast_fills_and_claims_to_the_worker() -> Result<()> {
-    let (harness, _turn) = harness().await?;
+    let harness = harness().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let (api, worker) = (api(&harness)?, worker(&harness, "worker", None)?);
@@ -275,7 +272,7 @@ async fn an_api_hands_fast_fills_and_claims_to_the_worker() -> Result<()> {
 
 #[tokio::test]
 async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
-    let (harness, _turn) = harness().await?;
+    let harness = harness().await?;
     let _api = api(&harness)?;
     // This one dies the moment it becomes the worker, and leaves the lease behind.
     let mut first = worker(&harness, "first", Some("lease.taken"))?;
@@ -304,7 +301,7 @@ async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
 /// It stands still for longer than its lease lasts, with work in its hands, and then goes on as if nothing had been.
 #[tokio::test]
 async fn a_worker_that_slept_through_its_lease_writes_nothing() -> Result<()> {
-    let (harness, _turn) = harness().await?;
+    let harness = harness().await?;
     let _api = api(&harness)?;
     let sleeper = worker(&harness, "sleeper", None)?;
     let epoch = becomes_worker(&harness, &sleeper).await?;

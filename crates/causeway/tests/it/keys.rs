@@ -50,8 +50,9 @@ fn holds(file: &Path, part: &[u8]) -> Result<bool> {
     Ok(std::fs::read(file)?.windows(part.len()).any(|window| window == part))
 }
 
-async fn made_changed_and_ended(engine: Engine) -> Result<()> {
-    let harness = Harness::new(engine).await?;
+#[tokio::test]
+async fn keys_are_made_changed_and_ended_while_the_service_runs() -> Result<()> {
+    let harness = Harness::new(Engine::Sqlite).await?;
     let (client, log) = (&harness.client, harness.folder.path().join("log"));
     let served = serve_logging(&harness.folder.path().join("dev.toml"), &log)?;
     harness.wait_until_served().await?;
@@ -143,16 +144,6 @@ async fn made_changed_and_ended(engine: Engine) -> Result<()> {
         }
     }
     Ok(())
-}
-
-#[tokio::test]
-async fn keys_are_made_changed_and_ended_while_the_service_runs_sqlite() -> Result<()> {
-    made_changed_and_ended(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn keys_are_made_changed_and_ended_while_the_service_runs_postgres() -> Result<()> {
-    made_changed_and_ended(Engine::Postgres).await
 }
 
 fn figure(response: &Response, header: &str) -> Option<u64> {

@@ -25,6 +25,7 @@ mod keys;
 mod operator;
 mod parameters;
 mod process;
+mod proven;
 mod reorg;
 mod repayment;
 mod rescan;

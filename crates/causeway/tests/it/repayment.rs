@@ -95,8 +95,9 @@ async fn all_payouts(service: &Service) -> Result<Vec<payouts::PayoutRow>> {
     Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
 }
 
-async fn repays(engine: Engine) -> Result<()> {
-    let harness = harness(engine, |_| ()).await?;
+#[tokio::test]
+async fn settled_deposits_reach_the_treasury_exactly() -> Result<()> {
+    let harness = harness(Engine::Postgres, |_| ()).await?;
     let service = harness.serve().await?;
     let base = harness.chain("base");
     let usdc = base.token("USDC").address;
@@ -118,16 +119,6 @@ async fn repays(engine: Engine) -> Result<()> {
     })
     .await?;
     service.stop().await
-}
-
-#[tokio::test]
-async fn settled_deposits_reach_the_treasury_exactly_on_sqlite() -> Result<()> {
-    repays(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn settled_deposits_reach_the_treasury_exactly_on_postgres() -> Result<()> {
-    repays(Engine::Postgres).await
 }
 
 /// A refund and a return were paid from our own funds; both deposits come back whole.

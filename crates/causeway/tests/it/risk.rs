@@ -49,14 +49,15 @@ async fn a_large_deposit_waits_longer_than_a_small_one() -> Result<()> {
 }
 
 /// What does not fit under the budget waits until what is out is final, and says so.
-async fn over_budget(engine: Engine) -> Result<()> {
+#[tokio::test]
+async fn what_is_out_against_young_deposits_is_bounded() -> Result<()> {
     let change = |config: &mut Config| {
         for chain in &mut config.chains {
             chain.risk.open_usd = "100".to_owned();
             chain.finality_blocks = 40;
         }
     };
-    let harness = Harness::with(engine, change).await?;
+    let harness = Harness::with(Engine::Postgres, change).await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
@@ -82,16 +83,6 @@ async fn over_budget(engine: Engine) -> Result<()> {
     // The first deposit becomes final, and the second fits.
     harness.wait_for(request_id(&quotes[1]), "success").await?;
     service.stop().await
-}
-
-#[tokio::test]
-async fn what_is_out_against_young_deposits_is_bounded_on_sqlite() -> Result<()> {
-    over_budget(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn what_is_out_against_young_deposits_is_bounded_on_postgres() -> Result<()> {
-    over_budget(Engine::Postgres).await
 }
 
 /// A deposit that a reorg removes before it is filled, and that stays away, fails its request.

@@ -1,8 +1,7 @@
 //! What is quoted is what happens: trades on either side, calls, top-ups and fees, with every balance checked to the
 //! unit.
 //!
-//! Whoever trades moves pools, so these tests trade on chains of their own, one at a time (`Harness::trading`), or on none
-//! of the pools.
+//! Whoever trades moves pools, so these tests trade on chains of their own (`Harness::isolated`), or on none of the pools.
 
 mod calls;
 mod crossing;

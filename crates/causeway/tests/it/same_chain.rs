@@ -16,8 +16,9 @@ fn ether(thousandths: u64) -> U256 {
     U256::from(thousandths) * U256::from(10u64.pow(15))
 }
 
-async fn swap_wrap_and_send(engine: Engine) -> Result<()> {
-    let harness = Harness::new(engine).await?;
+#[tokio::test]
+async fn what_a_user_does_alone_is_found() -> Result<()> {
+    let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let base = harness.chain("base");
     let (usdc, weth) = (base.token("USDC").address, base.token("WETH").address);
@@ -50,16 +51,6 @@ async fn swap_wrap_and_send(engine: Engine) -> Result<()> {
     service.stop().await
 }
 
-#[tokio::test]
-async fn what_a_user_does_alone_is_found_on_sqlite() -> Result<()> {
-    swap_wrap_and_send(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn what_a_user_does_alone_is_found_on_postgres() -> Result<()> {
-    swap_wrap_and_send(Engine::Postgres).await
-}
-
 async fn balance_of(harness: &Harness, app: Address) -> Result<u64> {
     let (code, body) = harness.get(&format!("/app-fees/{app:#x}/balances")).await?;
     ensure!(code == 200, "{body}");
@@ -67,8 +58,9 @@ async fn balance_of(harness: &Harness, app: Address) -> Result<u64> {
 }
 
 /// What users pay to apps goes to the treasury, and is the apps' once it is final: each time, once.
-async fn apps_earn(engine: Engine) -> Result<()> {
-    let harness = Harness::new(engine).await?;
+#[tokio::test]
+async fn apps_earn_by_what_users_do_alone() -> Result<()> {
+    let harness = Harness::new(Engine::Postgres).await?;
     let service = harness.serve().await?;
     let base = harness.chain("base");
     let (usdc, weth, tail) = (base.token("USDC").address, base.token("WETH").address, base.token("TAIL").address);
@@ -109,16 +101,6 @@ async fn apps_earn(engine: Engine) -> Result<()> {
     let booked = checks.iter().find(|check| check["check"].as_str().is_some_and(|what| what.contains("alone")));
     ensure!(booked.is_some_and(|check| check["compared"] == 4), "{findings}");
     Ok(())
-}
-
-#[tokio::test]
-async fn apps_earn_by_what_users_do_alone_on_sqlite() -> Result<()> {
-    apps_earn(Engine::Sqlite).await
-}
-
-#[tokio::test]
-async fn apps_earn_by_what_users_do_alone_on_postgres() -> Result<()> {
-    apps_earn(Engine::Postgres).await
 }
 
 /// What a reorg took away was not paid, and one that comes back was paid once.

@@ -32,7 +32,7 @@ async fn single(harness: &Harness, chain: u64, hash: B256, quote: &Value) -> Res
 
 #[tokio::test]
 async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);

@@ -36,7 +36,7 @@ async fn gas_is_delivered_beside_the_output() -> Result<()> {
 /// Both may come out of native currency: the price of the trade and the top-up must not mix.
 #[tokio::test]
 async fn gas_is_delivered_beside_what_is_bought() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "TAIL"));
     let native = place(&harness, "optimism", "ETH");
@@ -86,7 +86,7 @@ async fn calls_spend_tokens_and_the_rest_is_the_recipients() -> Result<()> {
 /// A wrapped token that is made logs no transfer, and yet the fill must count as one.
 #[tokio::test]
 async fn calls_spend_what_the_fill_has_wrapped() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "ETH"), place(&harness, "optimism", "WETH"));
     let third = new_account().address;
@@ -108,7 +108,7 @@ async fn calls_spend_what_the_fill_has_wrapped() -> Result<()> {
 
 #[tokio::test]
 async fn calls_spend_what_the_fill_has_bought() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, tail) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "TAIL"));
     let third = new_account().address;
@@ -128,7 +128,7 @@ async fn calls_spend_what_the_fill_has_bought() -> Result<()> {
 /// The same where native currency is what is bought.
 #[tokio::test]
 async fn calls_spend_native_currency_that_the_fill_has_bought() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "ETH"));
     for filler in &harness.fillers {
         to.chain.set_balance(filler.address, to.worth(6_000)).await?;

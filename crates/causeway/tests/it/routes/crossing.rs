@@ -11,7 +11,7 @@ use crate::harness::{Engine, Harness, amount, eventually};
 /// The user's trade of what the solver does not hold, in the same transaction as the deposit.
 #[tokio::test]
 async fn what_the_solver_does_not_hold_is_traded_before_the_deposit() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     for (symbol, cents) in [("USDC", 40_000), ("ETH", 150_000), ("WETH", 90_000)] {
         let (from, to) = (place(&harness, "base", "TAIL"), place(&harness, "optimism", symbol));
@@ -27,7 +27,7 @@ async fn what_the_solver_does_not_hold_is_traded_before_the_deposit() -> Result<
 
 #[tokio::test]
 async fn what_the_solver_does_not_hold_is_bought_with_the_fill() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     for (symbol, steps) in [("USDC", &["approve", "deposit"][..]), ("ETH", &["deposit"])] {
         let (from, to) = (place(&harness, "base", symbol), place(&harness, "arbitrum", "TAIL"));
@@ -45,7 +45,7 @@ async fn what_the_solver_does_not_hold_is_bought_with_the_fill() -> Result<()> {
 /// The stand has USDC and native currency, and nothing of what else it could pay out.
 #[tokio::test]
 async fn what_the_solver_is_out_of_is_bought_with_the_fill() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     for (from, to) in [("USDC", "USDT"), ("DAI", "DAI"), ("USDT", "WETH"), ("WETH", "DAI")] {
         let (from, to) = (place(&harness, "arbitrum", from), place(&harness, "base", to));
@@ -61,7 +61,7 @@ async fn what_the_solver_is_out_of_is_bought_with_the_fill() -> Result<()> {
 /// Wallets with enough native currency for gas and for nothing else: tokens pay instead.
 #[tokio::test]
 async fn without_native_currency_tokens_pay() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     for filler in &harness.fillers {
         harness.chain("base").set_balance(filler.address, place(&harness, "base", "ETH").worth(6_000)).await?;
     }
@@ -89,7 +89,7 @@ fn bought(swap: Option<&Swap>) -> (U256, U256) {
 /// What was set aside for a pool to move, and was not needed, goes to the recipient or to us, as was agreed.
 #[tokio::test]
 async fn an_exact_output_arrives_exactly_and_its_headroom_goes_where_it_was_agreed() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (usdc, tail) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "TAIL"));
     for true_exact in [false, true] {
@@ -118,7 +118,7 @@ async fn an_exact_output_arrives_exactly_and_its_headroom_goes_where_it_was_agre
 
 #[tokio::test]
 async fn outputs_are_fixed_through_pools_on_either_side() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (base, arbitrum) = (|symbol| place(&harness, "base", symbol), |symbol| place(&harness, "arbitrum", symbol));
     for (from, to) in [("TAIL", "USDC"), ("TAIL", "ETH"), ("TAIL", "TAIL"), ("USDT", "TAIL")] {

@@ -100,7 +100,7 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
 /// the refund is three times what was quoted; the rest is our loss.
 #[tokio::test]
 async fn what_failed_calls_cost_is_bounded_by_what_was_quoted() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
     let target = new_account().address;
@@ -174,7 +174,7 @@ impl Ahead {
 /// No one sees these coming: what was true when the fill was decided is not when it is mined.
 #[tokio::test]
 async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, usdc, tail) =
         (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"), place(&harness, "optimism", "TAIL"));

@@ -37,7 +37,7 @@ fn app_fee(bps: &str) -> Value {
 
 #[tokio::test]
 async fn a_swap_on_one_chain_is_the_users_own_transaction() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let here = |symbol| place(&harness, "arbitrum", symbol);
     let pairs =

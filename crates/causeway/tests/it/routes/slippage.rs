@@ -44,7 +44,7 @@ async fn send_blindly(place: Place, from: alloy::primitives::Address, quote: &Va
 /// It costs the user gas and nothing else: no deposit is made, so nothing has to come back.
 #[tokio::test]
 async fn the_users_own_trade_reverts_beyond_the_tolerance() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let here = |symbol| place(&harness, "base", symbol);
     let (tail, weth) = (here("TAIL"), here("WETH"));
@@ -85,7 +85,7 @@ async fn the_users_own_trade_reverts_beyond_the_tolerance() -> Result<()> {
 
 #[tokio::test]
 async fn a_fill_whose_pool_moved_too_far_is_refunded_in_the_currency_of_the_deposit() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let there = |symbol| place(&harness, "arbitrum", symbol);
     let (tail, weth) = (there("TAIL"), there("WETH"));
@@ -133,7 +133,7 @@ async fn a_fill_whose_pool_moved_too_far_is_refunded_in_the_currency_of_the_depo
 /// Within the tolerance less arrives than was quoted, and never less than the minimum.
 #[tokio::test]
 async fn a_pool_that_moved_a_little_brings_a_little_less() -> Result<()> {
-    let (harness, _turn) = Harness::trading().await?;
+    let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "TAIL"), place(&harness, "optimism", "TAIL"));
     let user = from.holder(from.worth(100_000)).await?;
