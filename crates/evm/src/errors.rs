@@ -71,6 +71,11 @@ impl ChainError {
     }
 }
 
+/// Logs that a node cannot have read in a block of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Contradiction(pub &'static str);
+
 /// The host and port of an endpoint, without user, path and query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Host(std::sync::Arc<str>);

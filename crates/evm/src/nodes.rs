@@ -24,7 +24,8 @@ use crate::errors::{ChainError, Host, Refusal};
 use crate::heads::{Feed, Following};
 use crate::node::{EndpointHealth, Node};
 use crate::rpc::{Head, Header, HeardTx, Receipt};
-use crate::watcher::{self, Block, Read, Watch};
+use crate::watch::Watch;
+use crate::watcher::{self, Block, Read};
 
 /// The URLs of a node. Printed by host only: paths and queries hold keys.
 #[derive(Clone, PartialEq, Eq)]
