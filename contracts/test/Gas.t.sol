@@ -281,7 +281,10 @@ contract GasTest is DepositoryFixture {
 
     function fill(Call3Value[] memory calls) internal view returns (bytes memory) {
         return abi.encodePacked(
-            abi.encodeCall(spendLimiter.spend, (treasury, address(usdc), 100e6, calls, relayer, address(0), "")), id
+            abi.encodeCall(
+                spendLimiter.spend, (treasury, address(usdc), 100e6, calls, relayer, address(0), "")
+            ),
+            id
         );
     }
 }

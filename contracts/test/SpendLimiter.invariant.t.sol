@@ -133,7 +133,8 @@ contract SpendLimiterHandler is CommonBase, StdUtils {
 
     function spendData(address treasury, uint256 amount) private view returns (bytes memory) {
         Call3Value[] memory calls = Calls.one(address(router), 0, Calls.cleanup(address(token), THIEF, 0));
-        return abi.encodeCall(ISpendLimiter.spend, (treasury, address(token), amount, calls, THIEF, THIEF, ""));
+        return
+            abi.encodeCall(ISpendLimiter.spend, (treasury, address(token), amount, calls, THIEF, THIEF, ""));
     }
 
     function attackData(uint8 attack) private view returns (bytes memory) {
