@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use alloy::primitives::{Address, Bytes};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use domain::api_key::{ApiKeyId, Family, Rate};
 
 use crate::role::Role;
+use crate::telemetry::LogFormat;
 
 /// Causeway moves value between chains: quote, deposit, and the recipient is paid.
 #[derive(Debug, Parser)]
@@ -17,12 +18,6 @@ pub struct Cli {
     /// Format of log lines.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    Text,
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,7 +148,7 @@ pub struct LimitsArgs {
     pub elevated: Option<bool>,
     /// Rate limit for a family of routes, such as quotes=10/s or others=200/min, or quotes=default. Families: quotes,
     /// requests, requests-v3, transaction-status, others.
-    #[arg(long = "rate", value_name = "FAMILY=RATE", value_parser = crate::commands::family_rate)]
+    #[arg(long = "rate", value_name = "FAMILY=RATE", value_parser = family_rate)]
     pub rates: Vec<(Family, Option<Rate>)>,
     #[arg(long, value_name = "BOOL")]
     pub may_force_refund: Option<bool>,
@@ -194,6 +189,18 @@ pub struct DevArgs {
     pub chains_only: bool,
 }
 
+/// Parses `quotes=10/s`, or `quotes=default` to drop the key's own rate.
+fn family_rate(text: &str) -> Result<(Family, Option<Rate>), String> {
+    let names = || Family::ALL.map(Family::as_str).join(", ");
+    let (name, rate) = text.split_once('=').ok_or("must be such as quotes=10/s")?;
+    let family = Family::ALL.into_iter().find(|family| family.as_str() == name);
+    let family = family.ok_or_else(|| format!("{name} is none of {}", names()))?;
+    match rate {
+        "default" => Ok((family, None)),
+        rate => rate.parse().map(|rate| (family, Some(rate))).map_err(|error| format!("{rate}: {error}")),
+    }
+}
+
 #[cfg(feature = "dev")]
 fn seconds(text: &str) -> Result<std::time::Duration, String> {
     let problem = || "must be seconds between 0.05 and 60, such as 1 or 0.2".to_owned();
@@ -214,6 +221,15 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn rates_are_given_by_family() {
+        assert_eq!(family_rate("quotes=10/s"), Ok((Family::Quotes, Some("10/s".parse().unwrap()))));
+        assert_eq!(family_rate("requests-v3=default"), Ok((Family::RequestsV3, None)));
+        for bad in ["quotes", "quote=10/s", "quotes=10", "quotes="] {
+            assert!(family_rate(bad).is_err(), "{bad}");
+        }
     }
 
     #[cfg(feature = "dev")]

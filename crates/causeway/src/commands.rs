@@ -19,7 +19,6 @@ mod topup;
 
 #[cfg(feature = "dev")]
 pub use dev::api_key;
-pub use keys::family_rate;
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;

@@ -3,11 +3,16 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::cli::LogFormat;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
 
 /// Logs go to standard error, so that a command's own output can be piped. `RUST_LOG` sets the filter.
 pub fn start_logging(format: LogFormat, default: &str) {

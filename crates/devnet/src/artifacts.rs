@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, address, b256, keccak256};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::Progress;
+use crate::progress::Progress;
 use crate::tools::{self, Cache};
 
 pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");

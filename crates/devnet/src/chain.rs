@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use url::Url;
 
-use crate::deploy::{self, Contracts, Erc20, Feed, Token, ether, units};
+use crate::deploy::{Contracts, Feed};
 use crate::faults::Faults;
 use crate::keys::Account;
 use crate::mining::Miner;
 use crate::rpc::Rpc;
+use crate::stage;
+use crate::tokens::{Erc20, Token, ether, units};
 
 /// Longer than any pause of a test; a transaction not mined by then never will be.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -69,7 +71,7 @@ impl Chain {
     }
 
     pub async fn read<C: SolCall>(&self, to: Address, call: &C) -> Result<C::Return> {
-        deploy::read(&self.rpc, to, call).await
+        stage::read(&self.rpc, to, call).await
     }
 
     /// The balance of a token, or of the native currency for the zero address.
@@ -203,7 +205,7 @@ impl Chain {
             access_list: Default::default(),
             input: data,
         };
-        self.rpc("eth_sendRawTransaction", [deploy::sign(tx, &from)?]).await
+        self.rpc("eth_sendRawTransaction", [stage::sign(tx, &from)?]).await
     }
 
     /// Signs with a nonce of the caller's choice and sends nothing. The transaction offers enough for any block.
@@ -220,7 +222,7 @@ impl Chain {
             access_list: Default::default(),
             input,
         };
-        deploy::sign(tx, from)
+        stage::sign(tx, from)
     }
 
     /// Hands signed bytes to the node. A node that has them already is no error.

@@ -1,35 +1,24 @@
 //! The deployment of a new chain: contracts, tokens, feeds, pools and funds.
 //!
 //! Every chain gets the same transactions from the same accounts in the same order, so addresses are equal on all of
-//! them. An account's transactions are known before they are mined; a stage is sent at once and mined as one block.
+//! them.
 
-use std::collections::HashMap;
-
-use alloy::consensus::{SignableTransaction, TxEip1559};
-use alloy::eips::eip2718::Encodable2718;
-use alloy::rpc::types::TransactionReceipt;
-use alloy::signers::SignerSync;
 use alloy::sol;
 use alloy::sol_types::{SolCall, SolConstructor, SolValue};
 use alloy_primitives::{Address, Bytes, I256, TxKind, U256};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::artifacts::{self, ThirdParty};
-use crate::keys::{Account, Keys};
+use crate::keys::Keys;
+use crate::networks;
 use crate::rpc::Rpc;
+use crate::stage::Stage;
+use crate::tokens::{Erc20, Token, ether, units};
 use crate::uniswap;
 
 sol! {
-    interface Erc20 {
-        function mint(address to, uint256 value) external;
-        function approve(address spender, uint256 value) external;
-        function balanceOf(address account) external view returns (uint256);
-        function transfer(address to, uint256 value) external;
-        function deposit() external payable;
-    }
-
     interface Guarded {
         function setGuardian(address guardian) external;
     }
@@ -69,16 +58,6 @@ pub struct Contracts {
     pub gas_oracle: Option<Address>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Token {
-    pub symbol: String,
-    pub name: String,
-    pub address: Address,
-    pub decimals: u8,
-    /// Its price in USD with 8 decimals; none for a token that only the DEX prices.
-    pub feed: Option<Address>,
-}
-
 /// The facts of a deployed chain, kept beside its saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
@@ -98,20 +77,6 @@ const STABLE_USD: i64 = 1_0000_0000;
 const MILLION_ETHER: U256 = ether(1_000_000);
 const FILLER_ETHER: U256 = ether(100);
 const USER_ETHER: U256 = ether(10_000);
-
-pub const fn ether(n: u64) -> U256 {
-    U256::from_limbs(widening(n, 1_000_000_000_000_000_000))
-}
-
-const fn widening(a: u64, b: u64) -> [u64; 4] {
-    let product = a as u128 * b as u128;
-    [product as u64, (product >> 64) as u64, 0, 0]
-}
-
-/// `n` whole tokens.
-pub fn units(n: u64, decimals: u8) -> U256 {
-    U256::from(n) * U256::from(10).pow(U256::from(decimals))
-}
 
 pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdParty) -> Result<Deployment> {
     let mut stage = Stage::new(rpc, chain_id);
@@ -172,7 +137,7 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
     let dex = uniswap::deploy(&mut stage, deployer, weth, third_party)?;
     fund(&mut stage, keys, &tokens, spend_limiter)?;
     let gas_oracle = match chain_id {
-        crate::BASE | crate::OPTIMISM => {
+        networks::BASE | networks::OPTIMISM => {
             set_code(artifacts::GAS_ORACLE, &artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?).await?;
             // About the price of the real chains: a few tenths of a cent for a transfer.
             let fees = DataFees::setL1FeeCall {
@@ -259,81 +224,4 @@ fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token], spend_limiter: Add
         }
     }
     Ok(())
-}
-
-/// Transactions that go into one block together.
-#[derive(Debug)]
-pub struct Stage<'a> {
-    pub rpc: &'a Rpc,
-    chain_id: u64,
-    nonces: HashMap<Address, u64>,
-    raw: Vec<(String, Bytes)>,
-}
-
-impl<'a> Stage<'a> {
-    /// A stage for a chain on which the senders have not sent anything yet.
-    pub fn new(rpc: &'a Rpc, chain_id: u64) -> Self {
-        Self { rpc, chain_id, nonces: HashMap::new(), raw: vec![] }
-    }
-
-    /// Returns the address the contract will have.
-    pub fn create(&mut self, from: &Account, code: Bytes, args: Vec<u8>) -> Result<Address> {
-        let nonce = self.nonces.get(&from.address).copied().unwrap_or_default();
-        self.send(from, TxKind::Create, U256::ZERO, [code.as_ref(), &args].concat().into())?;
-        Ok(from.address.create(nonce))
-    }
-
-    pub fn call(&mut self, from: &Account, to: Address, call: &impl SolCall) -> Result<()> {
-        self.send(from, TxKind::Call(to), U256::ZERO, call.abi_encode().into())
-    }
-
-    pub fn send(&mut self, from: &Account, to: TxKind, value: U256, data: Bytes) -> Result<()> {
-        let nonce = self.nonces.entry(from.address).or_default();
-        let what = format!("transaction {nonce} of {} to {to:?}", from.address);
-        let tx = TxEip1559 {
-            chain_id: self.chain_id,
-            nonce: *nonce,
-            // Below the maximum gas of a transaction since Osaka (2^24), and above the need of any of ours.
-            gas_limit: 12_000_000,
-            max_fee_per_gas: 100_000_000_000,
-            max_priority_fee_per_gas: 1_000_000,
-            to,
-            value,
-            access_list: Default::default(),
-            input: data,
-        };
-        *nonce += 1;
-        self.raw.push((what, sign(tx, from)?));
-        Ok(())
-    }
-
-    /// Mines all staged transactions; fails unless all of them succeeded.
-    pub async fn mine(&mut self) -> Result<()> {
-        let sent = std::mem::take(&mut self.raw);
-        let sends = sent.iter().map(|(_, raw)| ("eth_sendRawTransaction", json!([raw])));
-        let hashes = self.rpc.batch(sends).await?;
-        self.rpc.call::<Value>("evm_mine", json!([])).await?;
-        let receipts = self.rpc.batch(hashes.iter().map(|hash| ("eth_getTransactionReceipt", json!([hash])))).await?;
-        for ((what, _), receipt) in sent.iter().zip(receipts) {
-            let receipt: Option<TransactionReceipt> = serde_json::from_value(receipt)?;
-            let receipt = receipt.with_context(|| format!("{what} was not mined"))?;
-            ensure!(receipt.status(), "{what} reverted");
-        }
-        Ok(())
-    }
-
-    pub async fn read<C: SolCall>(&self, to: Address, call: &C) -> Result<C::Return> {
-        read(self.rpc, to, call).await
-    }
-}
-
-pub fn sign(tx: TxEip1559, from: &Account) -> Result<Bytes> {
-    let signature = from.signer().sign_hash_sync(&tx.signature_hash())?;
-    Ok(tx.into_signed(signature).encoded_2718().into())
-}
-
-pub async fn read<C: SolCall>(rpc: &Rpc, to: Address, call: &C) -> Result<C::Return> {
-    let data = Bytes::from(call.abi_encode());
-    let answer: Bytes = rpc.call("eth_call", json!([{"to": to, "data": data}, "latest"])).await?;
-    C::abi_decode_returns(&answer).with_context(|| format!("{} on {to} answered {answer}", C::SIGNATURE))
 }

@@ -5,6 +5,7 @@
 
 mod anvil;
 mod artifacts;
+mod background;
 mod chain;
 mod connection;
 mod deploy;
@@ -12,18 +13,21 @@ mod fault_replies;
 mod faults;
 mod keys;
 mod mining;
+mod networks;
 mod port;
 mod postgres;
 mod process;
+mod progress;
 mod proxy;
 mod rng;
 mod rpc;
 mod scratch;
+mod stage;
 mod state;
+mod tokens;
 mod tools;
 mod uniswap;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,61 +39,24 @@ use tokio::task::JoinHandle;
 use url::Url;
 
 pub use crate::chain::Chain;
-pub use crate::deploy::{Contracts, Token};
+pub use crate::deploy::Contracts;
 pub use crate::faults::{Fault, Faults};
 pub use crate::keys::{Account, Keys};
 pub use crate::port::free_port;
 pub use crate::postgres::Postgres;
+pub use crate::progress::Progress;
 pub use crate::proxy::FaultProxy;
 pub use crate::rng::Rng;
 pub use crate::scratch::scratch;
+pub use crate::tokens::Token;
 
 use crate::anvil::{Anvil, Setup};
+use crate::background::on_background_thread;
 use crate::deploy::Deployment;
 use crate::mining::Miner;
+use crate::networks::{NETWORKS, Network};
 use crate::state::{DataDir, Key, Saved};
 use crate::tools::Cache;
-
-pub(crate) const BASE: u64 = 8453;
-pub(crate) const OPTIMISM: u64 = 10;
-const ARBITRUM: u64 = 42161;
-
-/// A chain to simulate: the name and id of a real one, so that clients find what they expect.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Network {
-    id: u64,
-    name: &'static str,
-}
-
-const NETWORKS: [Network; 3] = [
-    Network { id: BASE, name: "base" },
-    Network { id: OPTIMISM, name: "optimism" },
-    Network { id: ARBITRUM, name: "arbitrum" },
-];
-
-/// A sink for progress messages to a person who waits at a terminal.
-#[derive(Clone)]
-pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
-
-impl Progress {
-    pub fn new(say: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(say))
-    }
-
-    pub fn silent() -> Self {
-        Self::new(|_| ())
-    }
-
-    pub fn say(&self, sentence: &str) {
-        (self.0)(sentence);
-    }
-}
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Progress")
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -254,23 +221,6 @@ impl Devnet {
             })
             .await
     }
-}
-
-/// Runs a future on a runtime that lasts as long as the process.
-async fn on_background_thread<T: Send + 'static>(
-    name: &str,
-    start: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<T> {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let work = move || {
-        runtime.block_on(async {
-            drop(sender.send(start.await));
-            std::future::pending::<()>().await;
-        });
-    };
-    std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
-    receiver.await.with_context(|| format!("the {name} thread ended"))?
 }
 
 /// The parameters that all chains are started with.

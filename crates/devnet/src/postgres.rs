@@ -15,9 +15,11 @@ use nix::unistd::{Gid, Uid, chown, geteuid};
 use tokio::sync::OnceCell;
 use url::Url;
 
+use crate::background::on_background_thread;
 use crate::process::{Process, Program};
+use crate::progress::Progress;
+use crate::scratch::scratch;
 use crate::tools::Cache;
-use crate::{Progress, on_background_thread, scratch};
 
 /// Tests make their databases in this server instead of starting one.
 const SERVER_VARIABLE: &str = "CAUSEWAY_TEST_POSTGRES_URL";

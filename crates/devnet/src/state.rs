@@ -12,13 +12,16 @@ use crate::anvil::{Anvil, Setup};
 use crate::artifacts::{self, ThirdParty};
 use crate::deploy::{Deployment, deploy};
 use crate::keys::Keys;
+use crate::networks::Network;
+use crate::progress::Progress;
 use crate::tools::{ANVIL_VERSION, CONTRACT_PACKAGES, Cache};
-use crate::{Network, Progress};
 
 /// The code that shapes a template is part of its key, so that a change to it is never missed.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 8] = [
     include_str!("artifacts.rs"),
     include_str!("deploy.rs"),
+    include_str!("stage.rs"),
+    include_str!("tokens.rs"),
     include_str!("uniswap.rs"),
     include_str!("keys.rs"),
     include_str!("anvil.rs"),

@@ -12,7 +12,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
-use crate::Progress;
+use crate::progress::Progress;
 
 pub const ANVIL_VERSION: &str = "1.7.1";
 

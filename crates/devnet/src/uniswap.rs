@@ -7,8 +7,9 @@ use alloy_primitives::{Address, U160, U256, Uint};
 use anyhow::{Context, Result};
 
 use crate::artifacts::ThirdParty;
-use crate::deploy::{Erc20, Stage, Token, ether, units};
 use crate::keys::Account;
+use crate::stage::Stage;
+use crate::tokens::{Erc20, Token, ether, units};
 
 sol! {
     interface Factory {

@@ -7,8 +7,8 @@ use alloy::primitives::{Address, B256, Bytes, U256, eip191_hash_message};
 use alloy::sol_types::SolCall;
 use domain::ids::OrderId;
 
+use crate::account_tag::tag;
 use crate::contracts::{Call3Value, Depository, Erc20, Multicall3, Router};
-use crate::funding::tag;
 
 pub fn deposit_native(depositor: Address, order_id: OrderId) -> Bytes {
     Depository::depositNativeCall { depositor, id: order_id.0 }.abi_encode().into()
@@ -53,7 +53,7 @@ pub fn erc20_fill_from_treasury(treasury: Address, recipient: Address, amount: U
     with_id(Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode(), id)
 }
 
-/// The payout of an app balance. It names the account as funding does (`funding.rs`), so that the chain alone says
+/// The payout of an app balance. It names the account by the tag that funding uses too (`account_tag.rs`), so that the chain alone says
 /// whose it was, and ends with the claim's id.
 pub fn claim(treasury: Address, recipient: Address, amount: U256, account: Address, id: B256) -> Bytes {
     let transfer = Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode();

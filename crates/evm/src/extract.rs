@@ -11,9 +11,10 @@ use alloy::rpc::types::Log;
 use alloy::sol_types::SolCall;
 
 use crate::contracts::Erc20;
+use crate::errors::Contradiction;
 use crate::rpc::Tx;
 use crate::topics::TRANSFER;
-use crate::watcher::Watch;
+use crate::watch::Watch;
 
 /// Some chains mirror native transfers as logs of this pseudo-token; the native event already reports them.
 const NATIVE_MIRROR: Address = address!("000000000000000000000000000000000000800a");
@@ -66,11 +67,6 @@ pub struct SeenDeposit {
     /// Known only for transactions of our own wallets, whose receipts are read anyway.
     pub fee: Option<U256>,
 }
-
-/// Logs that a node cannot have read in a block of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Contradiction(pub &'static str);
 
 /// The deposits of a block, in the order they happened. The logs are those of one block, in any order, and may include
 /// others than deposits.

@@ -11,13 +11,12 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::rpc::types::Log;
 use alloy::sol_types::SolCall;
 
+use crate::account_tag::{Tag, account_in, is_tagged};
 use crate::contracts::Erc20;
-use crate::extract::Contradiction;
+use crate::errors::Contradiction;
 use crate::rpc::Tx;
 use crate::topics::TRANSFER;
 
-/// The marker on both sides of the account in a tag.
-const MARK: [u8; 6] = [0x01, 0x23, 0x45, 0xab, 0xcd, 0xef];
 /// The length of a tagged transfer: selector, recipient, amount and tag.
 const TAGGED_TRANSFER: usize = 4 + 32 + 32 + 32;
 /// Unattributed transfers reported per block. Beyond it somebody is wasting our disk.
@@ -273,34 +272,6 @@ impl Funding {
         }
         found.ok_or(Unattributed::Form)
     }
-}
-
-/// The account a tag names; the zero address stands for the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tag(Address);
-
-impl Tag {
-    fn or(self, sender: Address) -> Address {
-        if self.0.is_zero() { sender } else { self.0 }
-    }
-}
-
-fn account_in(tag: &[u8; 32]) -> Option<Tag> {
-    let account = tag.strip_prefix(&MARK)?.strip_suffix(&MARK)?;
-    Some(Tag(Address::from_slice(account)))
-}
-
-/// The tag itself, for those who fund a balance. The zero address stands for the sender.
-pub fn tag(account: Address) -> B256 {
-    let mut tag = [0; 32];
-    tag[..6].copy_from_slice(&MARK);
-    tag[6..26].copy_from_slice(account.as_slice());
-    tag[26..].copy_from_slice(&MARK);
-    B256::from(tag)
-}
-
-fn is_tagged(input: &[u8]) -> bool {
-    input.windows(32).any(|window| window.starts_with(&MARK) && window.ends_with(&MARK))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! One chain is reached through several nodes, none of which is trusted alone to be up, fast or fresh.
 //! There is no database here and no rule about orders: the caller decides what a deposit means.
 
+pub mod account_tag;
 pub mod calldata;
 pub mod contracts;
 pub mod errors;
@@ -26,6 +27,7 @@ mod signer;
 pub mod steps;
 pub mod swap;
 pub mod topics;
+mod watch;
 pub mod watcher;
 
 pub use errors::{ChainError, Refusal};
@@ -41,4 +43,5 @@ pub use sender::{SendOutcome, Sent};
 pub use signed_message::{signed_by_contract, signed_by_key};
 pub use signer::{LocalSigner, SignedTx, TxFields};
 pub use topics::Topics;
-pub use watcher::{Block, NamedTx, SentTx, Watch};
+pub use watch::Watch;
+pub use watcher::{Block, NamedTx, SentTx};

@@ -5,18 +5,17 @@
 //! time.
 
 use std::fmt;
-use std::future::Future;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::ids::ChainId;
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use url::Url;
+
+mod asking;
 
 use crate::calldata;
 use crate::contracts::Multicall3;
@@ -24,7 +23,8 @@ use crate::errors::{ChainError, Host, Refusal};
 use crate::heads::{Feed, Following};
 use crate::node::{EndpointHealth, Node};
 use crate::rpc::{Head, Header, HeardTx, Receipt};
-use crate::watcher::{self, Block, Read, Watch};
+use crate::watch::Watch;
+use crate::watcher::{self, Block};
 
 /// The URLs of a node. Printed by host only: paths and queries hold keys.
 #[derive(Clone, PartialEq, Eq)]
@@ -330,117 +330,6 @@ impl Nodes {
 
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {
         &self.inner.nodes
-    }
-
-    /// Endpoints in the order to ask them: healthy before failing, fresh before lagging, the one whose chain we follow
-    /// before others, then as configured.
-    fn ranked(&self) -> Vec<Arc<Node>> {
-        let newest = self.inner.nodes.iter().filter_map(|node| node.last_head()).map(|head| head.number).max();
-        let behind = |node: &Node| match (newest, node.last_head()) {
-            (Some(newest), Some(head)) => newest - head.number.min(newest),
-            // An endpoint that has not told us its head may be anywhere.
-            (Some(_), None) => 1,
-            (None, _) => 0,
-        };
-        let leader = self.inner.feed.leader();
-        let mut ranked: Vec<_> = self.inner.nodes.iter().enumerate().collect();
-        ranked.sort_by_cached_key(|(index, node)| (node.is_failing(), behind(node), leader != Some(*index)));
-        ranked.into_iter().map(|(_, node)| node.clone()).collect()
-    }
-
-    async fn first<T, F, Fut>(&self, ask: F) -> Result<T, ChainError>
-    where
-        F: Fn(Arc<Node>) -> Fut,
-        Fut: Future<Output = Result<T, ChainError>>,
-    {
-        let answer = self.first_known(|node| {
-            let asked = ask(node);
-            async move { asked.await.map(Some) }
-        });
-        answer.await.map(|known| known.expect("this question has no empty answer"))
-    }
-
-    /// A block that seems to lack logs is used only when no other endpoint shows a better one.
-    async fn first_believed<F, Fut>(&self, read: F) -> Result<Option<Block>, ChainError>
-    where
-        F: Fn(Arc<Node>) -> Fut,
-        Fut: Future<Output = Result<Option<Read>, ChainError>>,
-    {
-        let doubted = &Mutex::new(None);
-        let answer = self.first_known(|node| {
-            let reading = read(node);
-            async move {
-                Ok(reading.await?.and_then(|Read { block, doubtful }| match doubtful {
-                    true => {
-                        *doubted.lock().expect("nothing panics here") = Some(block);
-                        None
-                    }
-                    false => Some(block),
-                }))
-            }
-        });
-        let answer = answer.await;
-        match doubted.lock().expect("nothing panics here").take() {
-            Some(doubted) if !matches!(answer, Ok(Some(_))) => Ok(Some(doubted)),
-            _ => answer,
-        }
-    }
-
-    /// Asks one endpoint after the other until one knows the answer. The next is asked when one fails, does not know,
-    /// or takes too long; the slow one may still win.
-    pub(crate) async fn first_known<T, F, Fut>(&self, ask: F) -> Result<Option<T>, ChainError>
-    where
-        F: Fn(Arc<Node>) -> Fut,
-        Fut: Future<Output = Result<Option<T>, ChainError>>,
-    {
-        let patience = self.inner.nodes[0].patience();
-        let mut left = self.ranked().into_iter();
-        let mut asked = FuturesUnordered::new();
-        let mut unknown = false;
-        let mut worst = ChainError::NoEndpoint(self.inner.chain);
-        loop {
-            if let Some(node) = left.next() {
-                asked.push(ask(node));
-            } else if asked.is_empty() {
-                return if unknown { Ok(None) } else { Err(worst) };
-            }
-            let more = left.len() > 0;
-            tokio::select! {
-                Some(answer) = asked.next() => match answer {
-                    Ok(Some(known)) => return Ok(Some(known)),
-                    Ok(None) => unknown = true,
-                    Err(error) if error.is_conclusive() => return Err(error),
-                    // A node's refusal says more than another node's outage.
-                    Err(error) if worst.refusal().is_none() => worst = error,
-                    Err(_) => {}
-                },
-                () = tokio::time::sleep(patience), if more => {}
-            }
-        }
-    }
-
-    /// Asks every endpoint at once. After the first answer, the others get only a little longer.
-    pub(crate) async fn ask_all<T, F, Fut>(&self, ask: F) -> Result<Vec<T>, ChainError>
-    where
-        F: Fn(Arc<Node>) -> Fut,
-        Fut: Future<Output = Result<T, ChainError>>,
-    {
-        let mut asked: FuturesUnordered<_> = self.inner.nodes.iter().cloned().map(ask).collect();
-        let patience = self.inner.nodes[0].patience();
-        let mut answers = Vec::with_capacity(self.len());
-        let mut worst = ChainError::NoEndpoint(self.inner.chain);
-        loop {
-            let waiting = !answers.is_empty();
-            tokio::select! {
-                answer = asked.next() => match answer {
-                    Some(Ok(answer)) => answers.push(answer),
-                    Some(Err(error)) => worst = error,
-                    None => break,
-                },
-                () = tokio::time::sleep(patience), if waiting => break,
-            }
-        }
-        if answers.is_empty() { Err(worst) } else { Ok(answers) }
     }
 }
 

@@ -17,7 +17,8 @@ use crate::node::Node;
 use crate::nodes::{At, Nodes};
 use crate::rescan;
 use crate::rpc::{Head, Header, Receipt, Tx};
-use crate::watcher::{self, Block, SentTx, Watch};
+use crate::watch::Watch;
+use crate::watcher::{self, Block, SentTx};
 
 /// Blocks per request for logs; fewer where a node finds that too much.
 const MAX_RANGE_BLOCKS: u64 = 1_000;

@@ -16,7 +16,8 @@ use crate::funding::SeenTreasuryTransfer;
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::rpc::Head;
-use crate::watcher::{self, Block, Watch, events_filter, transfers_filter};
+use crate::watch::{Watch, events_filter, transfers_filter};
+use crate::watcher::{self, Block};
 
 /// Blocks per range request; fewer where a node finds that too much.
 const MAX_RANGE_BLOCKS: u64 = 1_000;

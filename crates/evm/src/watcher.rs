@@ -14,46 +14,18 @@ use futures::stream;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::errors::ChainError;
-use crate::extract::{Contradiction, SeenDeposit, extract};
-use crate::funding::{Funding, SeenTreasuryTransfer};
+use crate::errors::{ChainError, Contradiction};
+use crate::extract::{SeenDeposit, extract};
+use crate::funding::SeenTreasuryTransfer;
 use crate::node::{BLOCK_RECEIPTS, Node};
 use crate::rpc::{FullBlock, Head, Receipt, ReceiptName, Tx};
-use crate::steps::Entry;
-use crate::topics::{TRANSFER, Topics};
+use crate::topics::TRANSFER;
+use crate::watch::{Watch, events_filter, transfers_filter};
 
 /// Receipts requested concurrently.
 const RECEIPTS_AT_ONCE: usize = 16;
 /// From this many transactions on, the receipts of a block are fetched in one call.
 const RECEIPTS_OF_BLOCK: usize = 8;
-
-/// The addresses and topics to look for in a block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watch {
-    pub depository: Address,
-    /// Our wallets, whose transactions are followed.
-    pub wallets: BTreeSet<Address>,
-    /// The contracts through which users' own transactions enter, which name a request.
-    pub entry: Option<Entry>,
-    /// The transfers that may fund app balances.
-    pub funding: Option<Funding>,
-    pub topics: Topics,
-}
-
-impl Watch {
-    pub fn new(depository: Address, wallets: impl IntoIterator<Item = Address>) -> Self {
-        let (entry, funding, topics) = (None, None, Topics::default());
-        Self { depository, wallets: wallets.into_iter().collect(), entry, funding, topics }
-    }
-
-    pub fn with_entry(self, entry: Option<Entry>) -> Self {
-        Self { entry, ..self }
-    }
-
-    pub fn with_funding(self, funding: Option<Funding>) -> Self {
-        Self { funding, ..self }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
@@ -172,20 +144,6 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     let named = named(&block, watch);
     let block = Block { head: block.head(), deposits, sent, named, treasury_transfers };
     Ok(Some(Read { block, doubtful }))
-}
-
-/// The depository's own events, in the blocks the filter already names.
-pub(crate) fn events_filter(mut filter: Value, watch: &Watch) -> Value {
-    filter["address"] = json!(watch.depository);
-    filter["topics"] = json!([[watch.topics.native_deposit, watch.topics.erc20_deposit]]);
-    filter
-}
-
-/// Transfers of any token to the depository, or to the treasury.
-pub(crate) fn transfers_filter(mut filter: Value, watch: &Watch) -> Value {
-    let to = std::iter::once(watch.depository).chain(watch.funding.as_ref().map(|funding| funding.solver));
-    filter["topics"] = json!([TRANSFER, null, to.map(|to| to.into_word()).collect::<Vec<_>>()]);
-    filter
 }
 
 async fn logs(node: &Node, hash: B256, filter: &Value) -> Result<Vec<Log>, ChainError> {

@@ -9,7 +9,8 @@ use tracing::{error, warn};
 use crate::check::{self, Mismatch};
 use crate::load::{self, Source};
 use crate::pool::{Pool, PoolKey};
-use crate::pools::{Dex, Pools};
+use crate::pools::Pools;
+use crate::watchlist::Dex;
 
 #[derive(Debug)]
 pub(crate) enum Done {

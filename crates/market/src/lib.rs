@@ -17,6 +17,7 @@ mod spot;
 mod step;
 mod tick;
 mod trail;
+mod watchlist;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,11 +28,12 @@ use domain::ids::ChainId;
 pub use check::{Mismatch, compare, compare_all_ways};
 pub use hedge::hedge;
 pub use pool::{Pool, PoolKey};
-pub use pools::{Dex, MAX_TICKS, Pools};
-pub use refresh::{Feed, Watchlist, refresh};
+pub use pools::Pools;
+pub use refresh::refresh;
 pub use routes::Routes;
 pub use snapshot::{MarketError, Quoted, Snapshot, TokenFunds};
 pub use tick::Tick;
+pub use watchlist::{Dex, Feed, MAX_TICKS, Watchlist};
 
 /// The current snapshot of every chain.
 #[derive(Debug)]

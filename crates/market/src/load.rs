@@ -11,8 +11,8 @@ use evm::pools::{UniswapFactory, UniswapPool};
 use evm::{At, ChainError, Nodes};
 
 use crate::pool::{Pool, PoolKey};
-use crate::pools::Dex;
 use crate::tick::{self, Tick};
+use crate::watchlist::Dex;
 
 /// Calls in one request: about four million gas, a fraction of what nodes allow.
 const CALLS_PER_BATCH: usize = 500;

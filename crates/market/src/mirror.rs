@@ -15,10 +15,10 @@ use tracing::{debug, warn};
 use crate::jobs::{self, Done, Loaded, Read};
 use crate::load::{self, STATE_CALLS, Source};
 use crate::pool::{Pool, PoolKey};
-use crate::pools::{Dex, Pools};
-use crate::refresh::Watchlist;
+use crate::pools::Pools;
 use crate::tick::Tick;
 use crate::trail::{Growth, Trail};
+use crate::watchlist::{Dex, Watchlist};
 
 /// The interval of the search for new pools.
 const DISCOVERY: Duration = Duration::from_secs(600);

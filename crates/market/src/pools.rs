@@ -5,25 +5,7 @@ use std::ops::Range;
 use alloy::primitives::Address;
 
 use crate::pool::Pool;
-use crate::refresh::Watchlist;
-
-/// The contracts and tokens among which pools are looked for.
-#[derive(Clone, Debug)]
-pub struct Dex {
-    pub factory: Address,
-    pub quoter: Address,
-    /// The token that stands for the native currency in pools.
-    pub wrapped: Address,
-    /// Tokens and their decimals, the wrapped one included. Pools are looked for between all of them.
-    pub tokens: Vec<(Address, u8)>,
-    /// In millionths.
-    pub fee_tiers: Vec<u32>,
-    /// A pool with more ticks than this is left out: anyone can make one, and reading it would hold up all others.
-    pub most_ticks: usize,
-}
-
-/// Far above the ticks of pools in use.
-pub const MAX_TICKS: usize = 10_000;
+use crate::watchlist::Watchlist;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolToken {

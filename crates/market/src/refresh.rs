@@ -13,36 +13,9 @@ use tracing::{debug, warn};
 
 use crate::Market;
 use crate::mirror::Mirror;
-use crate::pools::{Dex, Pools};
+use crate::pools::Pools;
 use crate::snapshot::{Quoted, SAMPLE_BYTES, Snapshot, TokenFunds};
-
-#[derive(Clone, Debug)]
-pub struct Feed {
-    /// The currency it prices; zero is the native one.
-    pub currency: Address,
-    pub address: Address,
-    /// An answer older than this, by the chain's own time, is no answer.
-    pub max_age_secs: u64,
-}
-
-/// The contracts and accounts to read on a chain.
-#[derive(Clone, Debug)]
-pub struct Watchlist {
-    pub multicall3: Address,
-    pub feeds: Vec<Feed>,
-    pub treasury: Address,
-    pub wallets: Vec<Address>,
-    pub tokens: Vec<Address>,
-    /// The contract through which wallets spend the treasury's tokens beside their allowances, if there is one.
-    pub spend_limiter: Option<Address>,
-    /// The contract that prices data, if the chain charges for data.
-    pub gas_oracle: Option<Address>,
-    /// Wei per unit of gas, on top of the base fee.
-    pub tip: u128,
-    pub max_age: Duration,
-    /// The DEX whose pools are looked for, if any.
-    pub dex: Option<Dex>,
-}
+use crate::watchlist::{Feed, Watchlist};
 
 /// The time that the rest of a snapshot waits for its pools. Pools that are late come with the next head.
 const POOLS_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,8 +1,8 @@
-//! The audit: everything the database says, held against the chains. It changes nothing, and works on one snapshot of
-//! the database while the service goes on.
+//! The audit: all rows of the database, checked against the chains. It changes nothing, and works on one snapshot of the
+//! database while the service goes on.
 //!
-//! Each chain is looked at as of the last block that the snapshot has taken in. Rows are read in pages, so that the size
-//! of the database does not matter.
+//! Each chain is audited as of the last block that the snapshot has taken in. Rows are read in pages, so that the size of
+//! the database does not matter.
 
 mod books;
 mod claims;
@@ -23,20 +23,20 @@ use tokio::runtime::Handle;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 
-/// Differences that are spelled out for one check; beyond it they are only counted.
+/// Differences that are spelled out for one check; more are only counted.
 const MAX_SHOWN: usize = 1_000;
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// Empty where it is about all of them.
+    /// Empty for a check of all chains.
     pub chain: String,
     pub check: &'static str,
-    /// How many things were compared.
+    /// Number of items compared.
     pub compared: u64,
     pub different: u64,
     pub differences: Vec<String>,
-    /// What a person should know and is no difference.
+    /// Facts that a person should know and that are no differences.
     pub notes: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl Check {
     }
 }
 
-/// Hears how far a check is: its chain, its name, and how much of how much.
+/// Callback with a check's progress: its chain, its name, the part done and the total.
 pub type Progress<'a> = &'a (dyn Fn(&str, &str, u64, u64) + Sync);
 
 struct Audit<'a, 'b> {
@@ -65,7 +65,7 @@ struct Audit<'a, 'b> {
 }
 
 impl Audit<'_, '_> {
-    /// Waits for a node. The snapshot stands meanwhile.
+    /// Waits for a node. The snapshot does not change meanwhile.
     fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
         self.nodes.block_on(answer)
     }
@@ -75,7 +75,7 @@ impl Audit<'_, '_> {
     }
 }
 
-/// Blocks the calling thread, which must not be one that drives the runtime behind `nodes`.
+/// Runs all checks. Blocks the calling thread, which must not be one that drives the runtime behind `nodes`.
 pub fn run(
     options: &store::Options,
     chains: &[Arc<ChainHandle>],
@@ -104,7 +104,7 @@ pub fn run(
 }
 
 impl Audit<'_, '_> {
-    /// The block a chain is looked at: the last that the snapshot has taken in, if the chain still has it.
+    /// The block at which a chain is audited: the last that the snapshot has taken in, if the chain still has it.
     fn stand(&mut self, handle: &ChainHandle) -> Result<Option<Head>, SolverError> {
         let mut check = Check::new(&handle.chain.name, "the last block taken in is on the chain");
         let cursor = blocks::cursor(self.tx, handle.id())?;

@@ -17,7 +17,7 @@ use crate::solver::Solver;
 pub struct Commands(pub Arc<Solver>);
 
 impl Commands {
-    /// Gives up the fill of a request and returns its deposit. Says in which state that leaves it.
+    /// Gives up the fill of a request and refunds its deposit. Returns the request's new state.
     pub async fn refund(
         &self,
         id: RequestId,
@@ -31,7 +31,7 @@ impl Commands {
         gas_refill::report(&self.0).await
     }
 
-    /// Asks the worker to fill up every wallet that lacks gas.
+    /// Asks the worker to refill every wallet that lacks gas.
     pub async fn refill_gas(&self) -> Result<(), SolverError> {
         gas_refill::ask(&self.0).await
     }

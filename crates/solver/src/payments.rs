@@ -1,7 +1,7 @@
-//! Payments: the only room that creates them.
+//! Payments: the only module that creates them.
 //!
 //! [`pay`] turns a due into a payment in five stages, inside the caller's unit: guard, amount, sponsor, call, lane.
-//! [`lane::assign`] alone gives a payment its wallet and nonce, whatever its subject. [`send`] sends what was committed.
+//! [`lane::assign`] alone gives a payment its wallet and nonce, for every subject. [`send`] sends committed payments.
 
 pub mod amount;
 pub mod call;
@@ -29,7 +29,7 @@ pub enum Outcome {
     Settled,
     /// A refund that costs more than it returns.
     Worthless(RefundFailReason),
-    /// The market no longer gives what the order asks for.
+    /// The order cannot be filled any more, and its deposit goes back.
     CannotFill(FailReason),
 }
 
@@ -48,11 +48,11 @@ pub enum Reason {
     Elsewhere,
     /// No lane has the funds.
     Inventory,
-    /// Too much is out against deposits that are not final.
+    /// Too much is paid out against deposits that are not final.
     OverBudget,
-    /// More than a return from our own funds may be.
+    /// The amount is too large for our own funds.
     TooLarge,
-    /// It failed on the chain too often to be tried again without somebody looking.
+    /// The payment failed on the chain too often to be tried again before a person looks at it.
     NeedsPerson,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A recipient that refuses money must not cost us gas for ever.
+/// Void payments after which no other is tried: a recipient that refuses money must not cost us gas for ever.
 pub const fn max_voids(purpose: Purpose) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim => 2,

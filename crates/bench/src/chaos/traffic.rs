@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use devnet::{Account, Chain, Devnet, Rng};
 use domain::api_key::KeyText;
 use domain::ids::OrderId;
+use evm::account_tag::tag;
 use evm::calldata;
-use evm::funding::tag;
 use serde_json::{Value, json};
 
 use super::plan::{Kind, Transfer};

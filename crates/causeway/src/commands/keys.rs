@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, Bytes};
 use anyhow::{Context, Result, bail, ensure};
-use domain::api_key::{ApiKey, ApiKeyId, Family, KeyLimits, KeyText, Rate, check_name};
+use domain::api_key::{ApiKey, ApiKeyId, Family, KeyLimits, KeyText, check_name};
 use solver::integrators::wallet_links;
 use store::keys::{self, StoredText};
 use store::sealing::MasterKey;
@@ -172,18 +172,6 @@ async fn link(config: &Config, store: &Store, id: ApiKeyId, wallet: Address, sig
     Ok(())
 }
 
-/// Parses `quotes=10/s`, or `quotes=default` to drop the key's own rate.
-pub fn family_rate(text: &str) -> Result<(Family, Option<Rate>), String> {
-    let names = || Family::ALL.map(Family::as_str).join(", ");
-    let (name, rate) = text.split_once('=').ok_or("must be such as quotes=10/s")?;
-    let family = Family::ALL.into_iter().find(|family| family.as_str() == name);
-    let family = family.ok_or_else(|| format!("{name} is none of {}", names()))?;
-    match rate {
-        "default" => Ok((family, None)),
-        rate => rate.parse().map(|rate| (family, Some(rate))).map_err(|error| format!("{rate}: {error}")),
-    }
-}
-
 async fn list(store: &Store) -> Result<()> {
     println!("{:<24}  {:<8}  {:<42}  name", "id", "state", "wallet");
     let mut last = None;
@@ -218,19 +206,5 @@ fn describe(key: &ApiKey) {
     for family in Family::ALL {
         let own = if key.limits.own(family).is_some() { "  (its own)" } else { "" };
         println!("  {:<20}  {}{own}", family.as_str(), key.limits.rate(family));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_given_by_family() {
-        assert_eq!(family_rate("quotes=10/s"), Ok((Family::Quotes, Some("10/s".parse().unwrap()))));
-        assert_eq!(family_rate("requests-v3=default"), Ok((Family::RequestsV3, None)));
-        for bad in ["quotes", "quote=10/s", "quotes=10", "quotes="] {
-            assert!(family_rate(bad).is_err(), "{bad}");
-        }
     }
 }

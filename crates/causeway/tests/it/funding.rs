@@ -3,8 +3,8 @@
 use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Context, Result, ensure};
 use causeway::local::OPERATOR_TOKEN;
+use evm::account_tag::tag;
 use evm::calldata::erc20_fill;
-use evm::funding::tag;
 use serde_json::Value;
 
 use crate::harness::{Engine, Harness, blocks_pass, eventually, new_account};

@@ -2,6 +2,7 @@ use alloy::primitives::{LogData, address, hex};
 use serde_json::Value;
 
 use super::*;
+use crate::account_tag::tag;
 use crate::calldata;
 
 const SOLVER: Address = Address::repeat_byte(0x51);

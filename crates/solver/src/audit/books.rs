@@ -1,4 +1,4 @@
-//! Whether the books agree with themselves: each order ended once, and nothing was promised twice.
+//! Consistency of the database with itself: each order ended once, and nothing was promised twice.
 
 use alloy::primitives::{B256, U256};
 use alloy::sol_types::SolCall;
@@ -55,7 +55,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    /// A payout that counts as executed is used up on the chain, and its parts are what it is.
+    /// Checks that the nonce of every executed payout is used on the chain, and that its parts sum to its amount.
     pub(super) fn payouts(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "executed payouts are executed, and each is the sum of its parts");
         let mut after = PayoutId(0);

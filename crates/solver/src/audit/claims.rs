@@ -1,5 +1,5 @@
-//! Claims: each against its payment, what is set aside for it and what was booked. That its payment is on the chain, and
-//! whom it names there, is looked at with all payments.
+//! Claims: each against its payment, its hold and its entries. The payment on the chain, and the addresses it names there,
+//! are checked with all payments.
 
 use domain::claim::State;
 use domain::hold::State as HoldState;
@@ -82,7 +82,7 @@ impl Audit<'_, '_> {
         Ok(wrong)
     }
 
-    /// What its holds were spent on, whichever of them it was.
+    /// The amount booked for a claim, summed over all its holds.
     fn booked(&mut self, stored: &ClaimRow) -> Result<UsdcMicros, SolverError> {
         let (kind, subject) = (HoldKind::Claim, stored.claim.id);
         let mut sum = UsdcMicros::ZERO;

@@ -1,4 +1,4 @@
-//! What went into a depository and what came out of it.
+//! Depositories: deposits that went in, and payouts that came out.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::orders::deposits::counts;
 
-/// Blocks looked at together, and the deposits that may be in them.
+/// Blocks compared together, and the deposits that may be in them.
 const BLOCKS_PER_RANGE: u64 = 500;
 const MAX_DEPOSITS: i64 = 50_000;
-/// How far back to look for deposits nobody knows of, where the configuration names no first block.
+/// Blocks searched for unknown deposits if neither the database nor the configuration names a first block.
 const BACK: u64 = 512;
 
 type Sums = BTreeMap<Address, Amount>;
@@ -110,7 +110,7 @@ impl Audit<'_, '_> {
         *sum = sum.checked_add(Amount::new(amount))?;
         let mut known = payouts::of_request(self.tx, execution.request)?.is_some();
         if !known {
-            // One that was taken over from the chain has no signature here, and its nonce.
+            // A payout that was adopted from the chain has no signature here, but has its nonce.
             let seen = self.wait(handle.nodes.transaction(execution.tx))?;
             let call = seen.and_then(|seen| Depository::executeCall::abi_decode(&seen.sent.input).ok());
             let nonce = call.map(|call| B256::from(call.request.nonce));
@@ -126,7 +126,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    /// What is there is what came in less what went out.
+    /// Checks that the balance is the deposits less the payouts.
     fn balances(&mut self, handle: &ChainHandle, at: Head, came: &Sums, went: &Sums) -> Result<(), SolverError> {
         let mut check =
             Check::new(&handle.chain.name, "the depository holds what was deposited less what was paid out");

@@ -1,4 +1,4 @@
-//! The app ledger: balances against entries, entries against what caused them, and that against the chains.
+//! The app ledger: balances against entries, entries against their causes, and causes against the chains.
 
 use alloy::primitives::U256;
 use domain::ledger::{Cause, Entry, UsdcMicros};
@@ -12,11 +12,11 @@ use super::{Audit, Check};
 use crate::error::SolverError;
 
 const PAGE: i64 = 500;
-/// Accounts that do not add up which are spelled out.
+/// Accounts that do not add up and are spelled out.
 const MAX_ACCOUNTS: u16 = 500;
 
 impl Audit<'_, '_> {
-    /// Whether every balance, and all that is set aside of it, is the sum of what was written.
+    /// Checks that every balance is the sum of its entries, and its held amounts the sums of its holds.
     pub(super) fn app_balances(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "app balances are the sums of their entries and holds");
         check.compared = ledger::accounts(self.tx)?;
@@ -34,7 +34,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    /// Whether what was credited reached the treasury, as the chain shows it, and was credited once.
+    /// Checks that every credited transfer reached the treasury, as the chain shows it, and was credited once.
     pub(super) fn fundings(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "credited funding is on its chain and in the ledger");
         let mut after = TreasuryTransferId(0);
@@ -73,7 +73,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    /// Whether every final fill was booked as it was decided, and nothing else was.
+    /// Checks that every final fill was booked as it was decided, and that nothing else was.
     pub(super) fn outcomes(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "final fills are booked to sponsors and apps as they were decided");
         let (mut after, mut expected) = (PaymentId(0), 0u64);
@@ -99,7 +99,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    /// Whether what apps earn by what users did alone was booked, and nothing else was.
+    /// Checks that the app fees of same-chain transactions were booked, and that nothing else was.
     pub(super) fn same_chain(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "what users did alone is booked to apps as it was worth");
         let mut after = SameChainId(0);

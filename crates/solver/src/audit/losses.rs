@@ -1,4 +1,4 @@
-//! What was paid out and is not covered by a deposit: every such order is known as a loss, and every loss is one.
+//! Losses: every order that was paid out and has no deposit is known as a loss, and every loss is such an order.
 
 use domain::loss::State;
 use store::losses;

@@ -1,4 +1,4 @@
-//! What we sent: every payment against its receipt, and every nonce accounted for.
+//! Payments: each against its receipt, and every nonce accounted for.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl Audit<'_, '_> {
         loop {
             let page = audit::payments(self.tx, after, PAGE)?;
             let Some(last) = page.last().map(|payment| payment.id) else { break };
-            // Many at once: an audit is mostly waiting for nodes.
+            // Many transactions are read at once: an audit mostly waits for nodes.
             let seen = self.read(&page)?;
             for (payment, seen) in page.into_iter().zip(seen) {
                 let (Some(handle), Some(check)) = (self.handle(payment.chain), checks.get_mut(&payment.chain)) else {
@@ -48,7 +48,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    /// The transaction of each payment, where it has one.
+    /// The transaction of each payment, if it has one.
     fn read(&self, page: &[Payment]) -> Result<Vec<Option<AgreedTx>>, SolverError> {
         let asked: Vec<_> = page
             .iter()
@@ -87,7 +87,7 @@ impl Audit<'_, '_> {
             ("mined" | "final" | "reverted" | "void", None) => {
                 differs(check, &format!("its transaction {hash} is not on the chain"));
             }
-            // On its way, as far as the snapshot knows.
+            // The payment is on its way, as far as the snapshot knows.
             (_, None) => {}
             ("mined" | "final", Some(seen)) => {
                 for how in self.wrong(handle, payment, &seen)? {
@@ -109,7 +109,7 @@ impl Audit<'_, '_> {
         Ok(())
     }
 
-    /// All that is wrong with a payment that should have been made.
+    /// Errors of a payment that should have been made.
     fn wrong(&mut self, handle: &ChainHandle, payment: &Payment, seen: &AgreedTx) -> Result<Vec<String>, SolverError> {
         let (sent, mut wrong) = (&seen.sent, Vec::new());
         if !sent.success {
@@ -119,7 +119,7 @@ impl Audit<'_, '_> {
         if (sent.from, sent.nonce) != (payment.wallet, payment.nonce) {
             wrong.push(format!("transaction {} is nonce {} of {}", sent.hash, sent.nonce, sent.from));
         }
-        // A payout ends with its own key.
+        // The calldata of a payout ends with its own key.
         if payment.purpose != Purpose::Payout && sent.id() != Some(payment.order.0) {
             wrong.push(format!("transaction {} names another order", sent.hash));
         }
@@ -133,7 +133,7 @@ impl Audit<'_, '_> {
         if payment.block_hash != Some(seen.head.hash) {
             wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
         }
-        // What the router calls with is not paid to anybody, and a payout is checked against its own figures.
+        // Money that the router makes its calls with is paid to nobody, and a payout is checked against its own figures.
         if payment.purpose == Purpose::Payout || payment.recipient == handle.chain.router {
             return Ok(wrong);
         }
@@ -159,10 +159,10 @@ impl Audit<'_, '_> {
         Ok(wrong)
     }
 
-    /// Every nonce of every wallet belongs to a payment, and the chain has used as many as we know.
+    /// Checks that every nonce of every wallet belongs to a payment, and that the chain has used as many as we know.
     pub(super) fn nonces(&mut self, handle: &ChainHandle, at: Head) -> Result<(), SolverError> {
         let mut check = Check::new(&handle.chain.name, "every nonce of our wallets belongs to a payment");
-        // The treasury's own are used by hand as well.
+        // The treasury's nonces are used by hand as well.
         for lane in lanes::all(self.tx, handle.id())?.into_iter().filter(|lane| !handle.is_treasury_lane(lane.wallet)) {
             check.compared += 1;
             let wallet: Address = lane.wallet;

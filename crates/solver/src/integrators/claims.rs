@@ -1,8 +1,9 @@
-//! Claims: an app balance, or a part of it, is paid out to whom its wallet names, by the wallet's signature over the claim.
+//! Claims: an app balance, or a part of it, is paid out to the recipient that its wallet names, by the wallet's signature
+//! over the claim.
 //!
-//! One commit sets the amount aside and decides the payment. It is spent when the payment is final, and free again when
-//! the payment is void by proof. The payment names the account on the chain, so that a database that was lost does not
-//! have it paid twice (`recover.rs`).
+//! One commit holds the amount and decides the payment. The hold is spent when the payment is final, and voided when the
+//! payment is proven void. The payment names the account on the chain, so that a claim is not paid twice after a database
+//! is lost (`recover.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,17 +32,17 @@ use crate::payments::amount::refund_cost;
 use crate::payments::{Outcome, max_voids, pay};
 use crate::solver::Solver;
 
-/// How long a claim can be signed for.
+/// Time for which a claim can be signed.
 const SIGNABLE_FOR: Duration = Duration::from_secs(600);
 
-/// What is asked for.
+/// A claim as it is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub wallet: Address,
     pub chain: ChainId,
     pub currency: Address,
     pub recipient: Address,
-    /// All that is available unless said.
+    /// The whole available balance by default.
     pub amount: Option<Amount>,
 }
 
@@ -103,7 +104,7 @@ impl Claims {
         self.0.balance_nodes()
     }
 
-    /// Notes what a wallet may sign for. Nothing is set aside yet.
+    /// Notes a claim that its wallet may sign. Nothing is held yet.
     pub async fn ask(&self, wish: Wish) -> Result<Claim, ClaimError> {
         let mut id = [0u8; 32];
         (self.0.env.random)(&mut id);
@@ -111,8 +112,8 @@ impl Claims {
         self.0.store.write(move |tx| ask(tx, id.into(), &wish, &context)).await
     }
 
-    /// Pays what a wallet has signed for. Not to be called in a future that a caller may drop: what it commits has to be
-    /// handed on.
+    /// Pays a claim that its wallet has signed. Not to be called in a future that a caller may drop: a committed payment has
+    /// to be handed to its lane.
     pub async fn accept(self, id: B256, signature: Bytes) -> Result<Claim, ClaimError> {
         let now = self.0.now();
         let stored = self.0.store.read(move |tx| claims::find(tx, id)).await?.ok_or(ClaimError::NotAsked)?;
@@ -128,10 +129,10 @@ impl Claims {
         let paid = self.0.decide(move |tx, context| accept(tx, id, context)).await?;
         self.0.crash("claim.committed");
         if paid.is_none()
-            // Should the word get lost, the worker finds it at the next block.
+            // If the wake-up is lost, the worker finds the claim at the next block.
             && let Err(error) = self.0.store.wake().await
         {
-            warn!(error = %Chained(&error), "the worker was not told of a claim");
+            warn!(error = %Chained(&error), "the worker was not woken for a claim");
         }
         self.0.hand_over(paid.into_iter().collect());
         Ok(stored.claim)
@@ -175,7 +176,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
     if amount <= UsdcMicros::ZERO {
         return Err(ClaimError::NothingAvailable);
     }
-    // It costs its owner nothing, so it must not be good for burning our gas.
+    // A claim costs its owner nothing, so it must not be a way to burn our gas.
     let cost = match context.on(handle.id()) {
         Some((handle, Some(snapshot))) => refund_cost(handle, snapshot, token)?,
         _ => None,
@@ -198,7 +199,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
     Ok(claim)
 }
 
-/// As much of it as the currency can say.
+/// The amount, rounded down to the currency's smallest unit.
 fn whole(micros: UsdcMicros, decimals: u8) -> Result<UsdcMicros, OutOfRange> {
     let grain = 10i64.pow(u32::from(6u8.saturating_sub(decimals)));
     let whole = UsdcMicros(micros.0 - micros.0.rem_euclid(grain));
@@ -214,7 +215,7 @@ fn is_served(wallet: Address, recipient: Address, context: &PayContext) -> Resul
     }
 }
 
-/// The wallet has signed: what it claims is set aside and its payment decided, or due.
+/// Accepts a signed claim: its amount is held, and its payment decided or due.
 fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<PaymentRow>, ClaimError> {
     let stored = claims::lock(tx, id)?.ok_or(ClaimError::NotAsked)?;
     is_open(&stored, context.now)?;
@@ -245,7 +246,7 @@ fn hold(claim: &Claim, attempt: u32) -> Hold {
     Hold { id, wallet: claim.wallet, amount: claim.amount, request: Some(RequestId(claim.id)) }
 }
 
-/// Decides the payment, or leaves it to be decided.
+/// Decides the payment, or keeps it as due.
 fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<PaymentRow>, SolverError> {
     let decimals =
         context.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
@@ -272,7 +273,7 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
     }
 }
 
-/// The block of a claim's payment is final: what was set aside is spent or, where nothing was paid, free again. What we
+/// Ends a claim when the block of its payment is final: the hold is spent or, if nothing was paid, voided. A payment that we
 /// gave up ourselves is sent once more.
 pub fn ended(
     tx: &mut Tx<'_>,
@@ -303,13 +304,14 @@ pub fn ended(
                 app_ledger::void_hold(tx, open.hold.id, context.now)?;
             }
             set_state(tx, &stored, Event::Failed, context)?;
-            warn!(wallet = %claim.wallet, claim = %claim.id, "a claim could not be paid, its balance has it back");
+            warn!(wallet = %claim.wallet, claim = %claim.id, "a claim could not be paid, its amount is back in the balance");
             Ok(Vec::new())
         }
     }
 }
 
-/// The chain shows a payment of a claim that this database does not know to be sent: it stands as if it had decided it.
+/// Imports a claim whose payment the chain shows and this database does not know: the claim stands as if it was decided
+/// here.
 pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &PayContext) -> Result<(), SolverError> {
     let currency =
         ledger::currency(&handle.chain).ok_or(SolverError::InvariantViolated("a claim where no balances are kept"))?;

@@ -1,8 +1,8 @@
-//! What apps earn by what users do alone on one chain. Their share went to the treasury in the user's own transaction; once
-//! that is final they are credited what it is worth then.
+//! App fees of same-chain transactions. The fees went to the treasury in the user's own transaction; once that is final,
+//! the apps are credited with the worth of the fees at that time.
 //!
-//! A balance is money: it is not credited on the word of one node where there are two, nor at a better rate than we exchange
-//! at. Else an app fee would be a way to exchange and to bridge for nothing.
+//! A balance is money: it is not credited on the word of one node if there are two, nor at a better rate than we exchange
+//! at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +25,12 @@ use crate::handle::ChainHandle;
 use crate::solver::Solver;
 use market::hedge;
 
-/// Looked at in one round.
+/// Transactions looked at in one round.
 const MAX_ROWS_PER_ROUND: i64 = 64;
-/// Nodes that have to say the same, where there are as many.
+/// Quorum of nodes, if there are as many.
 const AGREEING: usize = 2;
 
-/// Books what becomes final until told to stop. What cannot be booked yet is looked at again.
+/// Books the fees of final transactions until told to stop. Those that cannot be booked yet are looked at again.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     let pause = (handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
     let mut after = SameChainId(0);
@@ -42,14 +42,15 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
         after = match round(&solver, &handle, after).await {
             Ok(after) => after,
             Err(failure) => {
-                warn!(chain.id = %handle.id(), error = %Chained(&failure), "what apps earn cannot be booked for now");
+                warn!(chain.id = %handle.id(), error = %Chained(&failure), "app fees of same-chain transactions cannot be booked for now");
                 after
             }
         };
     }
 }
 
-/// Looks at those behind one, and says where to go on: from the beginning after the last, because some have to wait.
+/// Looks at the transactions after one, and returns the one to continue after: the first again after the last, because
+/// some have to wait.
 async fn round(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -65,9 +66,9 @@ async fn round(
         match settle(solver, handle, id, hash).await {
             Ok(()) => {}
             Err(failure @ SolverError::Store(_)) => return Err(failure),
-            // One of them does not hold up the others.
+            // One transaction does not hold up the others.
             Err(failure) => {
-                warn!(chain.id = %handle.id(), tx = %hash, error = %Chained(&failure), "what apps earn by it has to wait");
+                warn!(chain.id = %handle.id(), tx = %hash, error = %Chained(&failure), "the app fees of a transaction have to wait");
             }
         }
     }
@@ -98,14 +99,14 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayC
         return Ok(same_chain::book(tx, id, None)?);
     };
     let share = quote.figures.fees.app_total()?;
-    // As long as nobody can say what it is worth, it waits.
+    // The transaction waits as long as the worth of its fees is unknown.
     let Some((price, rate, decimals)) = rate(handle, currency, share, context)? else { return Ok(()) };
     let outcome = Outcome::same_chain(quote, price, rate, decimals)?;
     let mut entries = match &outcome {
         Some(outcome) => outcome.same_chain_entries(id.0, request.id)?,
         None => Vec::new(),
     };
-    // Accounts are taken in the order of their addresses.
+    // Accounts are locked in the order of their addresses.
     entries.sort_by_key(Entry::wallet);
     for entry in &entries {
         app_ledger::post(tx, entry, context.now)?;
@@ -113,8 +114,8 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayC
     Ok(same_chain::book(tx, id, outcome.as_ref())?)
 }
 
-/// What the currency costs, what a unit of it is credited at, and the decimals of what is credited: as if it were exchanged
-/// for USDC where balances are kept.
+/// The currency's price, the rate at which it is credited, and the decimals of the credit: as if it were exchanged for USDC
+/// where balances are kept.
 fn rate(
     handle: &ChainHandle,
     currency: &Currency,

@@ -1,4 +1,4 @@
-//! Filling ahead of the deposit, at an integrator's risk: its balance stands for the deposit until that is there.
+//! Fast fills: fills ahead of the deposit, at an integrator's risk. Its balance stands for the deposit until that is there.
 //!
 //! One commit opens the hold and decides the fill, so that of many calls one does both. The order's input is an empty slot
 //! from then on (`holds/fast_fill.rs`).
@@ -32,22 +32,22 @@ use crate::solver::Solver;
 pub struct Wish {
     pub request: RequestId,
     pub key: ApiKeyId,
-    /// Linked to the key: its balance stands for the deposit.
+    /// The wallet linked to the key: its balance stands for the deposit.
     pub wallet: Address,
-    /// What the deposit will bring, in its own currency; the quoted amount unless said.
+    /// The expected amount of the deposit, in its own currency; the quoted amount by default.
     pub amount: Option<Amount>,
-    /// The most it may be worth.
+    /// The most that the amount may be worth.
     pub most: Option<UsdMicros>,
 }
 
-/// What became of it.
+/// Result of a wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The fill is decided, or waits for nothing but us.
     Queued,
     /// The deposit is there already: the fill needs nobody's balance.
     DepositIsIn,
-    /// Filled or refunded before.
+    /// The request was filled or refunded before.
     Done,
 }
 
@@ -113,17 +113,17 @@ impl From<OutOfRange> for FastFillError {
 pub struct FastFills(pub Arc<Solver>);
 
 impl FastFills {
-    /// Decides a fill ahead of its deposit. Not to be called in a future that a caller may drop: what it commits has to be
-    /// handed on.
+    /// Decides a fill ahead of its deposit. Not to be called in a future that a caller may drop: a committed payment has to
+    /// be handed to its lane.
     pub async fn fill(self, wish: Wish) -> Result<Answer, FastFillError> {
         let (answer, paid) = self.0.decide(move |tx, context| decide(tx, &wish, context)).await?;
         if answer == Answer::Queued {
             self.0.crash("hold.committed");
         }
         if answer == Answer::Queued && paid.is_empty() {
-            // Should the word get lost, the worker finds it at the next block.
+            // If the wake-up is lost, the worker finds the fast fill at the next block.
             if let Err(error) = self.0.store.wake().await {
-                warn!(error = %Chained(&error), "the worker was not told of a fast fill");
+                warn!(error = %Chained(&error), "the worker was not woken for a fast fill");
             }
         }
         self.0.hand_over(paid);
@@ -186,7 +186,7 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer,
         "key": fast.key.to_string(),
     });
     let paid = advance(tx, &mut request, Event::FastFill { output: plan.output }, &figures, context)?;
-    // Where the market no longer allows it, advancing has given the hold back: then nothing of this is committed.
+    // If the market no longer allows the fill, `advance` has voided the hold: then nothing of this is committed.
     if fast_fills::of_order(tx, request.order_id)?.is_none() {
         return Err(FastFillError::NotEligible(Ineligible::MarketMoved));
     }
@@ -196,24 +196,24 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer,
 struct Plan {
     amount: Amount,
     worth: UsdMicros,
-    /// What is paid out for it.
+    /// The amount paid out for it.
     output: Amount,
 }
 
-/// What would be paid for what, by the rules a deposit of that amount would meet.
+/// The fill of an expected deposit, by the rules that a deposit of that amount would meet.
 fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -> Result<Plan, FastFillError> {
     let quote = &request.quote;
     let terms = quote.terms.as_ref().ok_or(FastFillError::NotEligible(Ineligible::NoOrder))?;
     if context.forces_refund(quote) {
         return Err(FastFillError::NotEligible(Ineligible::AsksForRefund));
     }
-    // A fill that reverted once would revert again; an ordinary one still has its own try.
+    // A fill that reverted once would revert again; an ordinary fill still has its own try.
     if payments::voids(tx, &Subject::Fill(request.order_id))? > 0 {
         return Err(FastFillError::NotEligible(Ineligible::FillFailed));
     }
     let amount = wish.amount.unwrap_or(quote.figures.deposit);
     if amount < quote.figures.deposit && quote.ask.key != Some(wish.key) {
-        // Else anyone could have a stranger's transfer filled at its minimum and keep the rest of the deposit.
+        // Otherwise anyone could have another's transfer filled at its minimum and keep the rest of the deposit.
         return Err(FastFillError::LessThanQuoted);
     }
     let (Some(currency), Some(user)) = (terms.deposit.address.evm(), quote.ask.user.evm()) else {
@@ -230,8 +230,8 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     }
 }
 
-/// What an amount of the deposit's currency is worth: as quoted or, where that is more, now. The deposit's own chain may
-/// stand still, so that nobody knows.
+/// The worth of an amount of the deposit's currency: at the quoted price or, if that is more, at today's. Today's price may
+/// be unknown, because the deposit's own chain may stand still.
 fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, context: &PayContext) -> Result<UsdMicros, FastFillError> {
     let on = context.on(terms.deposit.chain);
     let currency = on.and_then(|(handle, _)| handle.chain.currency(&terms.deposit.address));

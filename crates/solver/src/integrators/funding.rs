@@ -1,7 +1,7 @@
-//! Funding of app balances: what reaches the treasury is noted as it is seen, and credited once it is final.
+//! Funding of app balances: a treasury transfer is noted when it is seen, and credited once it is final.
 //!
-//! Until then nothing was credited, so a reorg has nothing to take back. What is credited to nobody stays as a row that the
-//! operator is shown.
+//! Nothing is credited before, so a reorg has nothing to take back. A transfer that is credited to nobody stays as a row
+//! that the operator is shown.
 
 use alloy::primitives::Address;
 use domain::ledger::{self, Cause, Entry, MAX_AMOUNT, UsdcMicros};
@@ -17,7 +17,7 @@ use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 
-/// Notes what a block shows. Reading the same block again changes nothing.
+/// Notes a treasury transfer of a block. Reading the same block again changes nothing.
 pub fn apply(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
@@ -40,7 +40,7 @@ pub fn apply(
     Ok(treasury_transfers::put(tx, &transfer, context.now)?)
 }
 
-/// The block of a transfer is final: it is credited, or it is for a person to look at. Without a price it waits.
+/// Credits a transfer whose block is final, or sets it aside for a person. Without a price it waits.
 pub fn credit(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
@@ -52,7 +52,7 @@ pub fn credit(
     };
     let transfer = &stored.transfer;
     let set_aside = |tx: &mut Tx<'_>, reason: &str| {
-        warn!(chain.id = %transfer.chain, tx = %transfer.tx, reason, "money reached the treasury that is nobody's");
+        warn!(chain.id = %transfer.chain, tx = %transfer.tx, reason, "a treasury transfer is credited to nobody");
         counter!("causeway_unattributed_receipts_total", "chain" => transfer.chain.to_string()).increment(1);
         treasury_transfers::set_aside(tx, id, reason, context.now)
     };
@@ -77,15 +77,15 @@ pub fn credit(
 }
 
 enum Worth {
-    /// At the price of a block.
+    /// The worth, and the block of its price.
     Micros(UsdcMicros, u64),
-    /// Nobody knows at the moment.
+    /// Prices are not known at the moment.
     Unknown,
-    /// Nothing, or more than an account can take.
+    /// Zero, or more than an account can take.
     OutOfRange,
 }
 
-/// USDC is what it is. Native currency is converted at the feeds' prices, rounded down.
+/// The worth of a transfer. USDC counts as itself; native currency is converted at the feeds' prices, rounded down.
 fn worth(handle: &ChainHandle, transfer: &TreasuryTransfer, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
     let Some(currency) = ledger::currency(&handle.chain) else { return Ok(Worth::OutOfRange) };
     let (usdc, priced_at) = if transfer.currency.is_zero() {

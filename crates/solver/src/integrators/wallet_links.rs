@@ -1,7 +1,7 @@
-//! Linking a wallet to an API key: whoever holds both says so, by a signature that costs nothing.
+//! Links between wallets and API keys: the holder of both proves it by a signature that costs nothing.
 //!
-//! What is signed names the service, the key, the wallet and an end, and is good once. A contract is asked on the chain
-//! where app balances live and nowhere else: on another one its address may be somebody else's.
+//! The signed message names the service, the key, the wallet and an expiry, and is good once. A contract wallet is asked on
+//! the chain where app balances live and nowhere else: on another chain its address may be somebody else's.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use evm::{ChainError, Nodes};
 use store::wallet_links::WalletLink;
 use store::{Store, StoreError, wallet_links};
 
-/// How long a message can be signed.
+/// Time for which a message can be signed.
 const SIGNABLE_FOR: Duration = Duration::from_secs(600);
-/// More than any contract wallet needs.
+/// Bytes of the longest signature: more than any contract wallet needs.
 pub const MAX_SIGNATURE: usize = 4 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum LinkError {
     Store(#[from] StoreError),
 }
 
-/// What the wallet is to sign.
+/// The message that the wallet signs.
 pub fn message(service: &str, link: &WalletLink) -> String {
     format!(
         "{service} asks to link this wallet to an API key.\n\n\
@@ -47,7 +47,7 @@ pub fn message(service: &str, link: &WalletLink) -> String {
     )
 }
 
-/// Begins: what was asked before for this key is void.
+/// Begins a link: an earlier message for this key is void.
 pub async fn ask(
     store: &Store,
     key: ApiKeyId,
@@ -62,7 +62,7 @@ pub async fn ask(
     Ok(link)
 }
 
-/// Ends: the wallet signed, and is linked. `nodes` are of the chain where app balances live.
+/// Completes a link, if the wallet has signed. `nodes` are those of the chain where app balances live.
 pub async fn accept(
     store: &Store,
     service: &str,

@@ -1,8 +1,8 @@
-//! The fillers' float of native currency: watched all the time, and filled up from the treasury when a person says so.
+//! Gas refills: the fillers' native currency is watched all the time, and refilled from the treasury when a person says so.
 //!
-//! Whoever is asked writes down a wish. The worker alone pays it, under its lease: the nonce comes from the database, and
-//! the payment is sent, bumped and followed like every other. A wallet to which one is on its way, or not yet final, gets
-//! no second one.
+//! Any process stores a wish when it is asked. The worker alone pays it, under its lease: the nonce comes from the
+//! database, and the payment is sent, bumped and followed like every other. A wallet whose refill is on its way, or not yet
+//! final, gets no second one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(5);
 /// Wallets of a chain that are looked at. There are a handful.
 const MAX_WALLETS: i64 = 256;
 
-/// A wish is for now. What could not be paid by then is forgotten, and may be asked for again.
+/// Age at which an unpaid wish is forgotten: it was for then, and may be asked for again.
 const FORGOTTEN_AFTER_MILLIS: i64 = 600_000;
 
-/// What a chain's wallets have, and what is being done about it.
+/// Native balances of a chain's wallets, and their refills.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub chain: ChainId,
@@ -48,15 +48,15 @@ pub struct Report {
 pub struct Holding {
     pub wallet: Address,
     pub has: Amount,
-    /// What it takes to fill it up, where that is worth a transaction.
+    /// The amount of a refill, if it is worth a transaction.
     pub lacks: Option<Amount>,
-    /// Asked for, and not paid yet.
+    /// A refill that was asked for and is not paid yet.
     pub wish: Option<RefillWish>,
-    /// Paid, and not final yet.
+    /// A refill that is paid and not final yet.
     pub under_way: Option<UnderWay>,
 }
 
-/// What the wallets of every chain have that says what they should have.
+/// A report on every chain with configured gas levels.
 pub async fn report(solver: &Solver) -> Result<Vec<Report>, SolverError> {
     let mut reports = Vec::new();
     for handle in solver.chains.values() {
@@ -89,7 +89,7 @@ async fn report_on(solver: &Solver, handle: &ChainHandle, levels: GasLevels) -> 
     Ok(Report { chain, treasury, wallets })
 }
 
-/// Asks the worker to fill up every wallet that lacks something. Asking twice is asking once.
+/// Asks the worker to refill every wallet that lacks gas. Asking twice is asking once.
 pub async fn ask(solver: &Solver) -> Result<(), SolverError> {
     let lacking: Vec<(ChainId, Address)> = report(solver)
         .await?
@@ -106,14 +106,14 @@ pub async fn ask(solver: &Solver) -> Result<(), SolverError> {
         lacking.iter().try_for_each(|(chain, wallet)| gas_refills::ask(tx, *chain, *wallet, now))
     };
     solver.store.write(unit).await?;
-    // Should the word get lost, the worker looks by itself soon.
+    // If the wake-up is lost, the worker looks by itself soon.
     if let Err(error) = solver.store.wake().await {
-        warn!(error = %Chained(&error), "the worker was not told of a top-up");
+        warn!(error = %Chained(&error), "the worker was not woken for a gas refill");
     }
     Ok(())
 }
 
-/// The worker's part: says by metrics which wallets run low, and pays what was asked for.
+/// The worker's task: reports wallets that run low, and pays the refills that were asked for.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     let Some(levels) = handle.settings.gas_levels else { return };
     let mut woken = solver.store.woken();
@@ -121,7 +121,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
     loop {
         tell(&solver, &handle, levels, &mut low);
         if let Err(error) = serve(&solver, &handle, levels).await {
-            warn!(chain.id = %handle.id(), error = %Chained(&error), "wallets could not be filled up and will be later");
+            warn!(chain.id = %handle.id(), error = %Chained(&error), "wallets could not be refilled, trying again later");
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -131,7 +131,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
     }
 }
 
-/// The log says it once for each wallet, the metric for as long as it lasts.
+/// Reports wallets that run low: the log says it once for each, the metric for as long as it lasts.
 fn tell(solver: &Solver, handle: &ChainHandle, levels: GasLevels, told: &mut BTreeSet<Address>) {
     let Some(snapshot) = solver.market.latest(handle.id()) else { return };
     for wallet in handle.refilled_wallets() {
@@ -143,17 +143,17 @@ fn tell(solver: &Solver, handle: &ChainHandle, levels: GasLevels, told: &mut BTr
             told.remove(&wallet);
         } else if told.insert(wallet) {
             let has = has.formatted(handle.chain.native.decimals);
-            warn!(chain.id = %handle.id(), %wallet, %has, "a wallet runs low on native currency: `causeway topup` fills it up");
+            warn!(chain.id = %handle.id(), %wallet, %has, "a wallet runs low on native currency: `causeway topup` refills it");
         }
     }
 }
 
-/// What the chain says before a unit of work begins.
+/// Balances and nonces on the chain, read before a unit of work begins.
 #[derive(Clone, Debug)]
 struct Seen {
     wallets: Vec<(Address, Amount)>,
     treasury: Amount,
-    /// Nonces of the treasury that are used in blocks, and with what waits in the nodes' pools.
+    /// Nonces of the treasury that are used in blocks, and those used with the nodes' mempools.
     used: u64,
     pending: u64,
 }
@@ -178,13 +178,13 @@ async fn serve(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, levels: GasLevel
     let paid = solver.store.write(unit).await?;
     for stored in &paid {
         let Payment { recipient, amount, .. } = &stored.payment;
-        info!(chain.id = %chain, wallet = %recipient, %amount, "a wallet is filled up from the treasury");
+        info!(chain.id = %chain, wallet = %recipient, %amount, "a wallet is refilled from the treasury");
     }
     solver.hand_over(paid);
     Ok(())
 }
 
-/// Everything is looked at again in the unit that pays: of any number who ask, one is served.
+/// Pays the refills. Everything is checked again in the unit that pays: of any number who ask, one is served.
 fn fill_up(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -203,11 +203,11 @@ fn fill_up(
         match has.filter(|has| !served && levels.lacks(*has).is_some()) {
             Some(_) if context.now.millis().saturating_sub(wish.since.millis()) > FORGOTTEN_AFTER_MILLIS => {
                 let why = wish.reason.as_deref().unwrap_or("nobody looked");
-                warn!(chain.id = %chain, wallet = %wish.wallet, why, "a wallet was not filled up in time; ask again");
+                warn!(chain.id = %chain, wallet = %wish.wallet, why, "a wallet was not refilled in time; ask again");
                 gas_refills::remove(tx, chain, wish.wallet)?;
             }
             Some(has) => wanted.push((wish.wallet, has)),
-            // It is on its way, or not needed any more.
+            // The refill is on its way, or not needed any more.
             None => gas_refills::remove(tx, chain, wish.wallet)?,
         }
     }
@@ -231,14 +231,15 @@ fn fill_up(
             false => gas_refills::explain(tx, chain, *wallet, "the treasury does not have enough native currency")?,
         }
     }
-    // By hand, the treasury may have been used since.
+    // The treasury may have been used by hand since.
     lanes::raise_nonce(tx, chain, handle.treasury, seen.used)?;
     let first = lane.next_nonce.max(seen.used);
     let paid = (first..).zip(&refills).map(|(nonce, refill)| pay(tx, handle, *refill, nonce, fees, context));
     paid.collect()
 }
 
-/// Why the treasury sends nothing now. Its key may also be used by hand, in its own time: nobody's nonce is taken.
+/// The reason why the treasury sends nothing now, if there is one. Its key may also be used by hand: nobody's nonce is
+/// taken.
 fn obstacle(handle: &ChainHandle, lane: &Lane, seen: &Seen) -> Option<&'static str> {
     let free = lane.next_nonce > seen.pending.max(seen.used) && lane.unmined == 0;
     if handle.refusing().is_some() {
@@ -256,9 +257,9 @@ fn obstacle(handle: &ChainHandle, lane: &Lane, seen: &Seen) -> Option<&'static s
     }
 }
 
-/// What the treasury has beyond what is on its way and the gas of so many top-ups.
+/// The treasury's balance beyond its unmined payments and the gas of `count` refills.
 fn spare(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &Seen, fees: Fees, count: usize) -> Result<Amount, SolverError> {
-    // An offer may be raised a few times before it is taken.
+    // A payment may be bumped a few times before it is mined.
     let most = U256::from(fees.max_fee).saturating_mul(U256::from(4)).min(U256::from(handle.settings.max_fee_cap));
     let gas = |limit: u64, fee: U256| U256::from(limit).saturating_mul(fee);
     let own = gas(handle.chain.fill_gas.native_limit, most).saturating_mul(U256::from(count));
@@ -297,7 +298,7 @@ fn pay(
     Ok(row)
 }
 
-/// A nonce is used once, so this names one top-up.
+/// The id of a refill. A nonce is used once, so it names one refill.
 fn name(chain: ChainId, treasury: Address, nonce: u64) -> B256 {
     let parts = [b"topup".as_slice(), &chain.0.to_be_bytes(), treasury.as_slice(), &nonce.to_be_bytes()];
     keccak256(parts.concat())

@@ -1,4 +1,5 @@
-//! What a person decides: that a request which waits for its fill is refunded instead. Who, and why, stays with it.
+//! Manual refunds: a person decides that a request which waits for its fill is refunded instead. Person and reason are kept
+//! with the request.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use crate::solver::Solver;
 
 pub use crate::lifecycle::OPERATOR_REFUND as RULE;
 
-/// Who decided, and why: kept with the event.
+/// The person who decided, and the reason, kept with the event.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decision {
     pub by: String,
     pub reason: String,
 }
 
-/// Why a request is not refunded by hand.
+/// The reason why a request is not refunded by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRefunded {
     #[error("there is no such request")]
@@ -30,14 +31,14 @@ pub enum NotRefunded {
     Because(&'static str),
 }
 
-/// Gives up the fill of a request and returns its deposit. Says in which state that leaves it.
+/// Gives up the fill of a request and refunds its deposit. Returns the request's new state.
 pub async fn refund(
     solver: &Arc<Solver>,
     id: RequestId,
     decision: Decision,
 ) -> Result<Result<State, NotRefunded>, SolverError> {
     warn!(request.id = %id, by = %decision.by, reason = %decision.reason, "a person asks for a refund");
-    // This is not the worker, even in its process: what is to be paid is written down for it.
+    // This code is not the worker, even in the worker's process: payments are noted as due for the worker.
     let context = solver.context().for_the_worker();
     let unit = move |tx: &mut Tx<'_>| {
         let Some(mut request) = requests::lock(tx, id)? else {
@@ -52,16 +53,16 @@ pub async fn refund(
         Ok::<_, SolverError>(Ok(request.state))
     };
     let decided = solver.store.write(unit).await?;
-    // Should the word get lost, the worker finds it at the next block.
+    // If the wake-up is lost, the worker finds the refund at the next block.
     if let (Ok(_), Err(error)) = (&decided, solver.store.wake().await) {
-        warn!(error = %Chained(&error), "the worker was not told of a refund");
+        warn!(error = %Chained(&error), "the worker was not woken for a refund");
     }
     Ok(decided)
 }
 
 const NOTHING: &str = "nothing that counts has been deposited for it";
 
-/// A payment that is decided is given up only by proof that it will not pay.
+/// The reason against a refund, if there is one. A decided payment is given up only by proof that it will not pay.
 const fn why_not(state: State, decided: bool) -> Option<&'static str> {
     match state {
         State::Waiting => Some(NOTHING),
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_waits_for_its_fill_is_refunded_by_hand() {
+    fn only_a_request_that_waits_for_its_fill_is_refunded_by_hand() {
         for state in State::ALL {
             assert_eq!(why_not(state, false).is_none(), state == State::Pending, "{state:?}");
             assert!(why_not(state, true).is_some(), "{state:?}");

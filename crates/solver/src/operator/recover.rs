@@ -1,4 +1,4 @@
-//! Bringing an old database up to what the chain already shows.
+//! Recovery of a restored database: the payments that the chain already shows are imported.
 //!
 //! A restored backup does not know of payments made after it was taken. They are on the chain: sent by our wallets,
 //! with the order's id as the last bytes of their calldata. Each becomes a settled payment, and only then does the
@@ -31,7 +31,7 @@ use crate::payments::gas::is_routed;
 use crate::payments::mined::{is_attempt, mined_in};
 use crate::solver::Solver;
 
-/// What one chain's recovery found.
+/// Result of one chain's recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub blocks: u64,
@@ -40,8 +40,8 @@ pub struct Report {
     pub unknown: u64,
 }
 
-/// Walks a chain from the database's cursor to its head and imports what our wallets sent. `progress` hears of every
-/// block. Nothing else may be running on this database.
+/// Walks a chain from the database's cursor to its head and imports the payments of our wallets. `progress` is called for
+/// every block. Nothing else may be running on this database.
 pub async fn recover(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -61,11 +61,11 @@ pub async fn recover(
         let block = handle.nodes.block_by_number(number, &handle.watch).await?;
         let block = block.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?;
         report.blocks += 1;
-        // What the treasury sends owes nobody anything.
+        // Transactions of the treasury lane settle nothing.
         for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from)) {
             let (context, head, handle) = (solver.context(), block.head, handle.clone());
             let payout = payout(handle.chain.depository, &sent);
-            // What failed may have failed because somebody else had executed it.
+            // A payout may have failed because somebody else had executed it before.
             let paid = match payout {
                 Some((nonce, Some(_))) if !sent.success => is_used(&handle, nonce).await?,
                 Some(_) | None => sent.success,
@@ -88,14 +88,14 @@ pub async fn recover(
     Ok(report)
 }
 
-/// Only now that everything sent is known may the nonce stand where the chain has it.
+/// Raises the nonces to the chain's. That is safe only now that every sent transaction is known.
 async fn raise_nonces(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
     let chain = handle.id();
     for wallet in handle.addresses() {
         let used = handle.nodes.nonce(wallet, NonceTag::Latest).await?;
         let unit = move |tx: &mut Tx<'_>| {
             lanes::raise_nonce(tx, chain, wallet, used)?;
-            // Whatever used its nonces is accounted for now.
+            // All transactions that used the wallet's nonces are accounted for now.
             lanes::quarantine(tx, chain, wallet, None)
         };
         solver.store.write(unit).await?;
@@ -153,7 +153,7 @@ fn import(
     Ok(Import::Settled)
 }
 
-/// Keeps a payment as the chain shows it, and settles by it what it names. None where it is known.
+/// Imports a payment as the chain shows it, and settles the order or claim that it names. None if it is known already.
 fn settle_import(
     tx: &mut Tx<'_>,
     payment: &Payment,
@@ -164,7 +164,7 @@ fn settle_import(
     let (purpose, order) = (payment.purpose(), payment.order());
     let fee = u64::try_from(sent.effective_gas_price).unwrap_or(u64::MAX >> 1);
     let fees = Fees { max_fee: fee, max_tip: 0 };
-    // An earlier payment for the same that the chain went past without paying: only then was there a second one.
+    // An earlier payment of the same subject did not pay on the chain: only then was there a second one.
     if let (true, Some(earlier)) = (sent.success, payments::live(tx, &payment.subject)?) {
         payments::set_state(tx, earlier, State::Void, context.now)?;
     }
@@ -176,14 +176,14 @@ fn settle_import(
     if sent.success {
         settlements::impose(tx, order, purpose, stored.id)?;
     } else {
-        // It settles nothing unless it is all there is: then the order waits until it is void.
+        // A failed payment takes the settlement row only if it is free: then the order waits until the payment is void.
         settlements::take(tx, order, purpose, stored.id)?;
     }
     Ok(Some(stored.id))
 }
 
-/// A transaction whose nonce this database has given to a payment. If the chain shows another payment there, two
-/// databases have paid from one wallet: this one cannot hold both, and must not go on as if it knew of neither.
+/// Compares a transaction with the payment that has its nonce in this database. If the chain shows another payment there,
+/// two databases have paid from one wallet: this one cannot hold both, and must not go on as if it knew of neither.
 fn beside(stored: &PaymentRow, sent: &SentTx) -> Result<Import, SolverError> {
     if is_attempt(stored, sent) {
         return Ok(Import::Known);
@@ -191,11 +191,11 @@ fn beside(stored: &PaymentRow, sent: &SentTx) -> Result<Import, SolverError> {
     if sent.success && calldata::trailing_id(&sent.input).is_some() {
         return Err(SolverError::TwoDatabases { chain: stored.payment.chain, tx: sent.hash });
     }
-    // It paid for nothing of ours. The walker voids our payment by it.
+    // The transaction paid for nothing of ours. The walk voids our payment by it.
     Ok(Import::Unknown)
 }
 
-/// The nonce of the payout that a transaction of ours brought to the depository, and the order it refunded, if it did.
+/// The nonce of the payout that a transaction of ours brought to the depository, and the order it refunded, if any.
 fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)> {
     let call = Depository::executeCall::abi_decode(&sent.input).ok().filter(|_| sent.to == Some(depository))?;
     let nonce = B256::from(call.request.nonce);
@@ -210,7 +210,7 @@ fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)>
     Some((nonce, order))
 }
 
-/// Whether the depository has paid out under this nonce, whoever asked it to.
+/// True if the depository has paid out under this nonce, no matter who sent the transaction.
 async fn is_used(handle: &ChainHandle, nonce: B256) -> Result<bool, SolverError> {
     let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
     let answer = handle.nodes.call(handle.chain.depository, call.into(), At::Latest).await?;
@@ -218,8 +218,8 @@ async fn is_used(handle: &ChainHandle, nonce: B256) -> Result<bool, SolverError>
         .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
 }
 
-/// Which deposits a payout was for, the allocator's book reads from the depository itself. The order that one refunded
-/// is settled at once: nobody may fill it meanwhile.
+/// Imports a payout. The allocator reads the deposits that it was for into its depository ledger by itself. An order that
+/// it refunded is settled at once: nobody may fill it meanwhile.
 fn import_payout(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -235,7 +235,7 @@ fn import_payout(
         Some(order) => requests::lock_order(tx, order)?,
         None => None,
     };
-    // One that failed will be void, which must not free the order if that was paid by somebody else's.
+    // A payout that failed will be void, which must not free the order if somebody else's transaction paid it.
     let settles = match order {
         Some(order) if sent.success => order,
         Some(_) => OrderId(nonce),
@@ -256,7 +256,7 @@ fn import_payout(
         currency: Address::ZERO,
         amount: Amount::ZERO,
     };
-    // The nonce lets only one of several succeed, so an earlier one that is still open here is the one that did not.
+    // The nonce lets only one of several transactions succeed, so an earlier one that is still open here did not.
     if let (true, Some(earlier)) = (sent.success, payments::live(tx, &subject)?) {
         payments::set_state(tx, earlier, State::Void, context.now)?;
     }
@@ -275,14 +275,14 @@ fn import_payout(
     Ok(Import::Settled)
 }
 
-/// What a transaction of ours paid out of an app balance, if it did.
+/// The claim of an app balance that a transaction of ours paid, if any.
 fn claimed(handle: &ChainHandle, sent: &SentTx) -> Option<Claimed> {
     let token = domain::ledger::currency(&handle.chain)?.address.evm();
     calldata::claimed(&sent.input).filter(|_| sent.to.is_some() && sent.to == token)
 }
 
-/// A claim is told by its transaction alone. What it takes is set aside at once, before anything else can be claimed, and
-/// booked when it is final like any other.
+/// Imports a claim from its transaction alone. Its amount is held at once, before anything else can be claimed, and booked
+/// when it is final like any other.
 fn import_claim(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
@@ -313,13 +313,13 @@ fn import_claim(
     Ok(settle_import(tx, &payment, head, sent, context)?.map_or(Import::Known, |_| Import::Settled))
 }
 
-/// What a fill spends and whom it pays, as its order has it: a routed one does not show that in its call.
+/// Currency, recipient and amount of a routed fill, as its order has them: its call does not show them.
 fn quoted(quote: &Quote) -> Option<(Address, Address, Amount)> {
     let terms = quote.terms.as_ref().filter(|_| is_routed(quote))?;
     Some((terms.payout.address.evm()?, quote.payee(terms).evm()?, quote.figures.paid))
 }
 
-/// What a transaction of ours paid, and to whom: its value, or what the token call says.
+/// Currency, recipient and amount of a transaction of ours: its value, or the arguments of its token call.
 fn paid(target: Address, router: Address, sent: &SentTx) -> (Address, Address, Amount) {
     if !sent.value.is_zero() && !sent.input.starts_with(&SpendLimiter::spendCall::SELECTOR) {
         let through = (target == router).then(|| native_paid(router, sent)).flatten();
@@ -328,7 +328,7 @@ fn paid(target: Address, router: Address, sent: &SentTx) -> (Address, Address, A
     }
     let arguments = sent.input.get(4..).unwrap_or_default();
     if sent.input.starts_with(&SpendLimiter::spendCall::SELECTOR) {
-        // Whom it paid is between its calls and its order, which is not here any more.
+        // The recipient follows from its calls and its order, and the order is not here any more.
         let spent = SpendLimiter::spendCall::abi_decode_raw(arguments);
         return spent.map_or((target, Address::ZERO, Amount::ZERO), |call| {
             (call.token, call.refundTo, Amount::new(call.amount))
@@ -338,7 +338,7 @@ fn paid(target: Address, router: Address, sent: &SentTx) -> (Address, Address, A
     call.map_or((target, Address::ZERO, Amount::ZERO), |call| (target, call.to, Amount::new(call.amount)))
 }
 
-/// Whom the router paid, by its own log; what it received itself is not a payment.
+/// The recipient and amount that the router paid, by its own log; a transfer to itself is not a payment.
 fn native_paid(router: Address, sent: &SentTx) -> Option<(Address, U256)> {
     let logs = sent.logs.iter().filter(|log| log.address() == router && log.topic0() == Some(&NATIVE_PAID));
     let payments = logs.filter_map(|log| <(Address, U256)>::abi_decode(&log.data().data).ok());
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(beside(&row, &sent(ours, true)).unwrap(), Import::Known);
         let paid = beside(&row, &sent(other.clone(), true));
         assert!(matches!(paid, Err(SolverError::TwoDatabases { chain: ChainId(1), .. })), "{paid:?}");
-        // What failed has paid nobody, and what names no order has paid for none of ours.
+        // A failed transaction has paid nobody, and one that names no order has paid for none of ours.
         assert_eq!(beside(&row, &sent(other, false)).unwrap(), Import::Unknown);
         assert_eq!(beside(&row, &sent(Bytes::new(), true)).unwrap(), Import::Unknown);
     }

@@ -1,4 +1,4 @@
-//! The amount of a payment: a fill's and a claim's is fixed when it is due, and whatever goes back pays for its own gas.
+//! The amount of a payment: fixed when it is due for fills and claims; refunds, returns and excess pay for their own gas.
 
 use alloy::primitives::{Address, U256};
 use domain::fail::RefundFailReason;
@@ -17,11 +17,11 @@ use crate::payments::decide::{PayingChain, Stop};
 use crate::payments::gas::{self, Shape};
 use crate::payments::{Outcome, Reason};
 
-/// How many times the quoted gas of a fill is taken off a refund at the most, for fills that failed.
+/// The most that failed fills take off a refund, as a multiple of the quoted gas of a fill.
 const MAX_WASTED_GAS_TIMES: u64 = 3;
 
-/// The largest share of what we can pay that one return may take: more than that is for the depository to pay, or
-/// anyone could move our inventory into it.
+/// The largest share of our payable funds that one return may take: a larger return is left to the depository, or anyone
+/// could move our inventory into it.
 const MAX_RETURN_BPS: u16 = 1_000;
 
 /// The amount that leaves our funds, before a fill is priced again.
@@ -37,7 +37,7 @@ pub(super) fn of(
             Err(SolverError::InvariantViolated("a payment of nothing").into())
         }
         Purpose::Fill | Purpose::Claim => Ok(due.amount),
-        // The allocator gives its own to the lanes, and so does the gas refill.
+        // The allocator hands its payouts to the lanes by itself, and so does the gas refill.
         Purpose::Payout | Purpose::Refill => {
             Err(SolverError::InvariantViolated("a payout or a gas refill is never due").into())
         }
@@ -62,7 +62,7 @@ pub(super) fn of(
     }
 }
 
-/// A large refund is left to the depository, where that pays it.
+/// Leaves a large refund to the depository, if the depository can pay it.
 fn within_own_funds(due: &Due, worth: Option<domain::money::UsdMicros>, chain: &PayingChain<'_>) -> Result<(), Stop> {
     let large = worth.is_some_and(|worth| worth > chain.handle.settings.most_refund);
     if large && chain.handle.depository_pays(due.currency, due.amount) {
@@ -114,8 +114,8 @@ pub fn refund_cost(
     Ok(Some(wei.mul_ceil(rate)?))
 }
 
-/// Gas of an order's failed fills, which comes off its refund, in the currency that goes back: never more than so many times
-/// the gas that was quoted, because more than that is not the caller's doing. None when prices are not known.
+/// Gas of an order's failed fills, which comes off its refund, in the refunded currency: at most `MAX_WASTED_GAS_TIMES` the
+/// quoted gas, because more than that is not the caller's doing. None when prices are not known.
 pub fn wasted(
     tx: &mut Tx<'_>,
     order: OrderId,
@@ -124,8 +124,8 @@ pub fn wasted(
     quote: &Quote,
     context: &PayContext,
 ) -> Result<Option<Amount>, SolverError> {
-    // Calls are the caller's own: only they can make them pass when they are tried and fail when they are paid, so what
-    // that burns is theirs. Any other fill that fails is our loss.
+    // Calls are the caller's own: only the caller can make them pass when they are tried and fail when they are paid, so
+    // the caller pays for the gas they burn. Any other fill that fails is our loss.
     if quote.ask.options.calls.is_empty() {
         return Ok(Some(Amount::ZERO));
     }

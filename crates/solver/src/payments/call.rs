@@ -1,4 +1,4 @@
-//! The transaction a payment takes the form of: whose funds move, and by which call.
+//! The transaction of a payment: the funds that move, and the call that moves them.
 
 use alloy::primitives::{Address, Bytes};
 use domain::account::Account;
@@ -19,11 +19,11 @@ use crate::payments::gas;
 #[derive(Clone, Debug)]
 pub struct PaymentCall {
     pub target: Address,
-    /// Native currency that goes along.
+    /// Native currency sent with the call.
     pub value: Amount,
     pub data: Bytes,
     pub gas: u64,
-    /// What leaves our inventory.
+    /// Currency and amount that leave our inventory.
     pub currency: Address,
     pub amount: Amount,
     /// The tokens are spent through the spend limiter, by the wallet's limit there.
@@ -31,7 +31,7 @@ pub struct PaymentCall {
 }
 
 impl PaymentCall {
-    /// None where the chain lacks a contract that the payment needs.
+    /// The call of a due payment. None if the chain lacks a contract that the payment needs.
     pub fn of(
         due: &Due,
         amount: Amount,
@@ -117,7 +117,7 @@ impl PaymentCall {
             recipient,
             top_up: top_up.units(),
             calls: &calls,
-            // What was set aside for a pool to move and was not needed is the recipient's, unless they left it to us.
+            // Input kept in case the pool moves, and not needed, goes to the recipient, unless they left it to us.
             rest_to: if exact && !options.true_exact_output { recipient } else { handle.treasury },
         };
         let Message { to, value, data } = fill.message(due.order());
@@ -134,7 +134,7 @@ impl PaymentCall {
     }
 }
 
-/// A trade of the quote's path as it is made when so much is there for it.
+/// The trade along a quote's path with these funds.
 pub fn trade<'a>(chain: &Chain, swap: &'a Swap, funds: Amount, native_in: bool, native_out: bool) -> Option<Trade<'a>> {
     let dex = chain.dex?;
     let bound = match swap.bound {
@@ -147,7 +147,7 @@ pub fn trade<'a>(chain: &Chain, swap: &'a Swap, funds: Amount, native_in: bool, 
     Some(Trade { path: &swap.path, native_in, native_out, bound, dex: dex.swap_router, wrapped: dex.wrapped })
 }
 
-/// The least that selling this much may bring: the quoted bound, and more where more is sold.
+/// The minimum output of a sale: the quoted bound, and more if more is sold.
 pub fn least_output(swap: &Swap, sold: Amount) -> Result<Amount, OutOfRange> {
     match swap.bound {
         Bound::LeastOutput(least) if sold > swap.input => {

@@ -21,7 +21,7 @@ use crate::payments::lane::{self, Unassigned};
 use crate::payments::reprice::{Repriced, at_market, reprice};
 use crate::payments::{Outcome, Reason, amount, max_voids};
 
-/// Turns a due into a payment, or says why not now. Runs inside the caller's unit; the settlement row taken with the
+/// Turns a due into a payment, or gives the reason why not. Runs inside the caller's unit; the settlement row taken with the
 /// payment excludes every other outcome of the order.
 ///
 /// A fill is paid by its quote; other payments need none.
@@ -52,7 +52,7 @@ fn decide(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContex
     Ok(payment)
 }
 
-/// Why a stage ends the decision.
+/// The reason why a stage ends the decision.
 #[derive(Debug)]
 pub(super) enum Stop {
     Because(Outcome),
@@ -71,7 +71,7 @@ impl<E: Into<SolverError>> From<E> for Stop {
     }
 }
 
-/// First stage: whether a payment may be made at all, and whether one that failed is made again.
+/// First stage: stops if no payment may be made. True if a payment that failed is repeated.
 fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, Stop> {
     if let Some(why) = context.refusing(due.chain, quote) {
         return Err(Stop::not_now(Reason::Refusing(why.to_string())));
@@ -86,8 +86,8 @@ fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext
     if voids >= max_voids(due.purpose()) {
         return Err(Stop::not_now(Reason::NeedsPerson));
     }
-    // A fast fill that came to nothing decided nothing for the fill after it. A reservation for a fill that failed may
-    // have been given back meanwhile: then all is decided anew.
+    // A voided fast fill decided nothing for the fill after it. The reservation of a failed fill may have been released
+    // meanwhile: then the fill is decided again.
     let repeats = voids > 0 && !fast_fills::was_voided(tx, due.order())? && {
         let live = quote.map_or(Ok(false), is_live)?;
         !live || sponsorship::is_reserved(tx, due)?
@@ -117,8 +117,8 @@ impl<'a> PayingChain<'a> {
     }
 }
 
-/// Whether the recipient is a contract. Only native currency asks the database, for a recipient that was quoted by another
-/// process or before a restart.
+/// True if the recipient is a contract. The database is asked for native currency only, if the recipient was quoted by
+/// another process or before a restart.
 fn is_to_contract(tx: &mut Tx<'_>, due: &Due, context: &PayContext) -> Result<bool, StoreError> {
     match context.recipient_code.known(due.chain, due.recipient) {
         Some(is_contract) => Ok(is_contract),
@@ -135,7 +135,7 @@ struct Fill<'a> {
     repeats: bool,
 }
 
-/// A fill as it is made: amount, trade, and what it comes to for sponsor and apps.
+/// A fill as it is made: amount, trade, and outcome for sponsor and apps.
 #[derive(Debug)]
 struct Promise<'a> {
     quote: &'a Quote,
@@ -144,7 +144,7 @@ struct Promise<'a> {
     outcome: Option<Box<FillOutcome>>,
 }
 
-/// Third stage: a fill is priced again, and its sponsor's share reserved. A decision that is paid again is not made again.
+/// Third stage: a fill is priced again, and its sponsor's share reserved. A repeated fill keeps its decision.
 fn sponsor<'a>(
     tx: &mut Tx<'_>,
     due: &Due,
@@ -223,8 +223,8 @@ fn into_lane(
     Ok(payment)
 }
 
-/// Counts a payment against a deposit that a reorg could still take away. A return or an excess comes after finality
-/// anyway.
+/// Counts a payment against the risk budget while a reorg could still take its deposit away; false if the budget is used
+/// up. Returns and excess come after finality anyway.
 fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, SolverError> {
     let against = matches!(due.purpose(), Purpose::Fill | Purpose::Refund);
     let (Some(quote), true) = (quote, against) else { return Ok(true) };
@@ -238,8 +238,8 @@ fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayC
     Ok(risk::take(tx, deposit.chain, due.order(), usd, handle.settings.risk, context.now)?)
 }
 
-/// Keeps a due that cannot be paid now, with the reason. A refund that our own funds are not for is left to the depository,
-/// which pays it once the deposit is final.
+/// Keeps a due that cannot be paid now, with the reason. A refund that our own funds cannot or must not pay is left to the
+/// depository, which pays it once the deposit is final.
 pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<(), SolverError> {
     if !is_for_the_depository(tx, due, reason, context)? {
         return Ok(dues::put(tx, due, &reason.to_string(), context.now)?);
@@ -260,7 +260,7 @@ fn is_for_the_depository(
     }
     Ok(match reason {
         Reason::OverBudget | Reason::TooLarge | Reason::NeedsPerson => true,
-        // Until then there may be funds again.
+        // Until the deposit is final there may be funds again.
         Reason::Inventory => {
             deposits::of_order(tx, due.order())?.is_some_and(|stored| stored.state == deposit::State::Final)
         }

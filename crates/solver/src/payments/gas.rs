@@ -31,7 +31,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Gas a fill usually uses, which is what is charged: units, and bytes of calldata beyond those of a transfer.
+/// Gas that a fill usually uses, and that is charged: units, and bytes of calldata beyond those of a transfer.
 pub fn typical(gas: FillGas, shape: Shape<'_>) -> (u64, usize) {
     match shape {
         Shape::NativeToWallet => (gas.native_typical, 0),
@@ -40,16 +40,16 @@ pub fn typical(gas: FillGas, shape: Shape<'_>) -> (u64, usize) {
     }
 }
 
-/// More than one transfer: a trade, native currency beside the output, or calls.
+/// True for a fill of more than one transfer: a trade, native currency beside the output, or calls.
 pub fn is_routed(quote: &Quote) -> bool {
     quote.destination_swap.is_some() || quote.figures.top_up.is_some() || !quote.ask.options.calls.is_empty()
 }
 
 /// Gas of a routed fill. More pools and calls take more.
 fn routed(gas: FillGas, options: &QuoteOptions, pools: usize) -> (u64, usize) {
-    /// Of the spending, the trade, the top-up and the sweeping up, as they are encoded.
+    /// Encoded bytes of the spending, the trade, the gas top-up and the sweep.
     const AROUND: usize = 2_900;
-    /// Of one call beside its data: its place in the list and what stands before it.
+    /// Encoded bytes of one call beside its data: its place in the list and its other fields.
     const CALL: usize = 224;
     let traded = POOL_GAS.saturating_mul(u64::try_from(pools).unwrap_or(u64::MAX));
     let units = options.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(traded));
@@ -65,10 +65,10 @@ pub fn pools(swap: Option<&Swap>) -> usize {
 /// Gas of a trade on one pool.
 const POOL_GAS: u64 = 150_000;
 
-/// No chain takes a transaction that asks for more; one that asked would stand in its lane for ever.
+/// Largest gas limit of a fill. No chain takes a transaction with a larger one, which would block its lane for ever.
 const MAX_FILL_GAS: u64 = 12_000_000;
 
-/// The limit of a routed fill. It is generous: unused gas is free. Gas of the caller's calls was measured, and may change a
+/// Gas limit of a routed fill. It is generous: unused gas is free. Gas of the caller's calls was measured, and may change a
 /// little.
 pub fn routed_limit(chain: &Chain, quote: &Quote) -> u64 {
     let calls = quote.ask.options.calls_gas.unwrap_or_default();
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything a fill can be, with calls of every size: what is charged for is never less than what is sent.
+    /// Every shape of a fill, with calls of every size: never fewer bytes are charged for than are sent.
     #[test]
     fn the_calldata_of_a_fill_is_not_underestimated() {
         let address = Address::repeat_byte;

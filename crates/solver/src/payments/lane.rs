@@ -21,14 +21,14 @@ use crate::payments::call::PaymentCall;
 #[derive(Clone, Debug)]
 pub struct Unassigned {
     pub subject: Subject,
-    /// Zero where no request is concerned.
+    /// Zero if the payment has no request.
     pub request: RequestId,
     pub recipient: Address,
     pub call: PaymentCall,
     pub fees: Fees,
 }
 
-/// A wallet that can pay, its lane held until the unit ends.
+/// A wallet that can pay, its lane locked until the unit ends.
 #[derive(Debug)]
 pub struct Chosen {
     wallet: Address,
@@ -67,7 +67,7 @@ pub fn choose(
 }
 
 impl Chosen {
-    /// The treasury's own lane, which fills up our wallets and pays nobody else.
+    /// The treasury lane, which refills our wallets and pays nobody else.
     pub fn treasury(handle: &ChainHandle) -> Self {
         Self { wallet: handle.treasury, payers: None }
     }
@@ -80,8 +80,8 @@ impl Chosen {
     }
 }
 
-/// Fixes a payment: wallet, nonce, contents and, where it decides how something ends, the settlement row that excludes
-/// every other outcome. Nothing else creates payments.
+/// Fixes a payment: wallet, nonce, contents and, if it settles its subject, the settlement row that excludes every other
+/// outcome. Nothing else creates payments.
 pub fn assign(
     tx: &mut Tx<'_>,
     chosen: Chosen,
@@ -95,7 +95,7 @@ pub fn assign(
         request,
         chain: handle.id(),
         wallet: chosen.wallet,
-        // The store takes the next one.
+        // The store takes the lane's next nonce.
         nonce: 0,
         target: call.target,
         value: call.value,
@@ -109,7 +109,7 @@ pub fn assign(
     let row = row.ok_or(SolverError::InvariantViolated("a live payment without its settlement"))?;
     let settles = match subject.purpose() {
         Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim => true,
-        // A refill ends nothing, and a payout's row was taken when it was intended.
+        // A refill settles nothing, and a payout's settlement row was taken when the payout was intended.
         Purpose::Refill | Purpose::Payout => false,
     };
     if settles && !settlements::take(tx, subject.settles(), subject.purpose(), row.id)? {
@@ -139,7 +139,7 @@ const fn reserve(purpose: Purpose, handle: &ChainHandle) -> u64 {
     }
 }
 
-/// The fees of a first attempt. None where gas costs more than the configured cap.
+/// The fees of a first attempt. None if gas costs more than the configured cap.
 pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Option<Fees> {
     let max_fee = snapshot.max_fee();
     if max_fee > handle.settings.max_fee_cap {
@@ -148,7 +148,7 @@ pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Option<F
     Some(Fees { max_fee: u64::try_from(max_fee).ok()?, max_tip: u64::try_from(snapshot.tip).ok()? })
 }
 
-/// By currency, and the wallets it goes out of.
+/// Amounts by currency, and the wallets that pay them.
 type Committed = (BTreeMap<Address, Amount>, BTreeSet<Address>);
 
 /// Amounts that quotes may not promise again: payments that a block does not know of, and those still due.
@@ -170,7 +170,7 @@ pub fn committed(tx: &mut Tx<'_>, handle: &ChainHandle, block: u64) -> Result<Co
     Ok((sums, wallets))
 }
 
-/// Whether a wallet can pay: its balance at the snapshot's block, less all payments that block does not know of.
+/// True if a wallet can pay, from its balance at the snapshot's block less all payments that the block does not know of.
 fn can_pay(
     wallet: Address,
     call: &PaymentCall,
@@ -196,7 +196,7 @@ fn can_pay(
     let Some(funds) = snapshot.tokens.get(&call.currency) else { return false };
     let same = |payment: &&Outstanding| payment.currency == call.currency;
     let treasury_out = sum(&mut outstanding.iter().filter(same).map(|payment| payment.amount.units()));
-    // A wallet's allowance and its limit at the spend limiter are two limits: what one has out does not burden the other.
+    // A wallet's allowance and its limit at the spend limiter are two limits: payments by one do not burden the other.
     let same_way =
         |payment: &&Outstanding| same(payment) && (payment.target != payment.currency) == call.through_spend_limiter;
     let wallet_out = sum(&mut of_wallet().filter(same_way).map(|payment| payment.amount.units()));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_native_payment_needs_its_value_its_gas_and_what_is_already_out() {
+    fn a_native_payment_needs_its_value_its_gas_and_the_outstanding_payments() {
         // 100 and gas of 5 units at 10 each.
         let native = call(Address::ZERO, 100);
         assert!(can_pay(WALLET, &native, FEES, 0, &snapshot(150, 0, 0), &[]));
@@ -281,7 +281,7 @@ mod tests {
         assert!(!can_pay(WALLET, &native, FEES, 0, &snapshot(219, 0, 0), &before));
         assert!(can_pay(WALLET, &native, FEES, 0, &snapshot(220, 0, 0), &before));
         assert!(!can_pay(WALLET, &native, FEES, 1, &snapshot(150, 0, 0), &[]), "the reserve stays");
-        // What another wallet has out does not touch this one's balance.
+        // Outstanding payments of another wallet do not touch this one's balance.
         assert!(can_pay(WALLET, &native, FEES, 0, &snapshot(150, 0, 0), &[out(OTHER, Address::ZERO, 1_000)]));
     }
 

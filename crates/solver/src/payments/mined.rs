@@ -9,7 +9,8 @@ use store::records::{Direction, Record};
 
 use crate::handle::ChainHandle;
 
-/// Where a nonce of ours was used. A stranger's fee is not kept: it would come off the refund of whoever was to be paid.
+/// The block in which a nonce of ours was used. The fee of a transaction that is not ours is not kept: it would come off
+/// the refund of the user who was to be paid.
 pub fn mined_in(head: Head, sent: &SentTx, ours: bool) -> Mined {
     let fee = ours.then(|| Amount::new(sent.fee));
     Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee }
@@ -36,14 +37,14 @@ pub fn sent_record(handle: &ChainHandle, head: Head, sent: &SentTx, request: Req
     }
 }
 
-/// Same nonce and same contents: one of our attempts, whatever fees it was mined with.
+/// True for one of our attempts: same nonce and same contents, with any fees.
 pub fn is_attempt(stored: &PaymentRow, sent: &SentTx) -> bool {
     let PaymentRow { payment, .. } = stored;
     let contents = (Some(payment.target), payment.value.units(), &payment.data);
     contents == (sent.to, sent.value, &sent.input) as (Option<Address>, U256, &Bytes) || is_cancel(stored, sent)
 }
 
-/// The transfer of nothing to itself that uses up the nonce of a payment that was given up.
+/// True for a cancellation: the transfer of zero to itself that uses up the nonce of a payment that was given up.
 pub fn is_cancel(stored: &PaymentRow, sent: &SentTx) -> bool {
     stored.cancelled && uses_up_nonce(sent)
 }

@@ -1,8 +1,9 @@
-//! A fill is priced again when it is made: the market may have moved since the quote, and whoever deposits chooses when.
+//! Repricing: a fill is priced again when it is made, because the market may have moved since the quote, and the depositor
+//! chooses when to deposit.
 //!
-//! The quoted amount is paid out or, where the market has moved against it by more than was charged for the exchange, the
-//! market's amount of now; below the order's minimum the deposit goes back. So a quote is no option on the
-//! market, and a fill that a pool would revert is not sent.
+//! The quoted amount is paid out or, if the market has moved against it by more than was charged for the exchange, the
+//! market's current amount; below the order's minimum the deposit goes back. So a quote is no option on the market, and a
+//! fill that a pool would revert is not sent.
 
 use alloy::primitives::Address;
 use domain::deposit::reaches_minimum;
@@ -20,7 +21,7 @@ use crate::payments::gas::{self, Shape};
 
 #[derive(Debug)]
 pub enum Repriced {
-    /// So much is paid out, traded this way where it is traded.
+    /// The amount to pay out, and the swap it goes through, if any.
     Pay {
         amount: Amount,
         swap: Option<Swap>,
@@ -30,10 +31,10 @@ pub enum Repriced {
     Unknown,
 }
 
-/// A move that is no move: pools round.
+/// A market move up to this size is ignored: pools round.
 const LEAST_MOVE_BPS: u16 = 2;
 
-/// Gas may cost so many times what was quoted, and a dollar more, before a fill is not worth making.
+/// A fill is not worth making when its gas costs more than this many times the quoted gas and a dollar.
 const MAX_GAS_TIMES: i64 = 3;
 const GAS_SLACK: UsdMicros = UsdMicros(1_000_000);
 
@@ -64,7 +65,7 @@ pub fn reprice(
     let (from, to) = (terms.payout.address.evm(), quote.ask.destination.address.evm());
     let market = from.zip(to).and_then(|(from, to)| there.exchange(from, to));
     let Some(market) = market.filter(|_| there.check_pools().is_ok()) else {
-        // Not all pools are known at this block: the quoted way is tried, and the chain keeps its bound.
+        // Not all pools are known at this block: the quoted path is tried, and its bound is enforced on the chain.
         return Ok(Repriced::Pay { amount, swap: Some(swap.clone()) });
     };
     let offer = match swap.bound {
@@ -80,7 +81,7 @@ pub fn reprice(
     })
 }
 
-/// What was charged for the exchange pays for small moves: only below it is the market's price taken instead.
+/// The market amount below which the market's price is taken: the fee charged for the exchange pays for smaller moves.
 fn least_at_market(
     quote: &Quote,
     quoted: Amount,
@@ -97,7 +98,7 @@ fn least_at_market(
     quoted.mul_floor(Ratio::bps(10_000u16.saturating_sub(charged.max(LEAST_MOVE_BPS))))
 }
 
-/// What the market gives now for what this payment was quoted for.
+/// The amount that the market gives now for the exchange behind a quoted payment. None if a price is stale or unknown.
 pub(crate) fn at_market(
     quote: &Quote,
     quoted: Amount,
@@ -125,7 +126,7 @@ pub(crate) fn at_market(
     Ok(Some(exchanged.mul_floor(rate)?))
 }
 
-/// Whether the gas of a fill costs about what its quote said.
+/// True if the gas of a fill costs about as much as quoted.
 fn affordable(quote: &Quote, handle: &ChainHandle, there: &Snapshot, context: &PayContext) -> Result<bool, OutOfRange> {
     let figures = &quote.figures;
     let deposit = quote.terms.as_ref().and_then(|terms| {

@@ -1,6 +1,6 @@
-//! Lanes: each wallet's task signs and sends what was committed for it, and keeps sending until it is mined.
+//! Lane tasks: each signs and sends the payments committed for its wallet, and keeps sending until they are mined.
 //!
-//! "Accepted" by a node means nothing. Only a block does, and that is the walker's to report.
+//! A node's "accepted" proves nothing. Only a block does, and the walk reports it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,16 +29,16 @@ use crate::solver::Solver;
 const MAX_PAYMENTS_PER_PASS: i64 = 256;
 /// Payments sent again at once.
 const MAX_CONCURRENT_SENDS: usize = 16;
-/// Offers a payment may get; each is an eighth above the last, so this is plenty.
+/// Attempts that a payment may get; each offers an eighth more than the last, so this is plenty.
 const MAX_ATTEMPTS: u32 = 24;
 
-/// How long a payment may stand that no node takes.
+/// Time after which a payment that no node takes is given up.
 const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(300);
-/// A fill that is not mined this long before its order ends is given up.
+/// Time before its order ends at which an unmined fill is given up.
 const LAST_MINUTES_SECS: i64 = 300;
 
-/// Sends what arrives in the inbox at once, and at every block looks again at what is still unmined. Neither waits for
-/// the other: a slow node must not hold up the next payment.
+/// Sends payments from the inbox at once, and looks after unmined ones at every block. Neither waits for the other: a slow
+/// node must not hold up the next payment.
 pub async fn run(
     solver: Arc<Solver>,
     handle: Arc<ChainHandle>,
@@ -63,7 +63,7 @@ pub async fn run(
                 if changed.is_err() {
                     return;
                 }
-                // One look at a time, and blocks of the past that are caught up with count as one.
+                // One pass at a time, and old blocks that are being caught up with count as one.
                 let recent = looked.is_some_and(|at| at.elapsed() < handle.block_time() / 2);
                 if looking.is_empty() && !recent {
                     looked = Some(Instant::now());
@@ -84,7 +84,7 @@ async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, p
     if let Err(error) = send(solver, handle, lane, &payment).await {
         warn!(
             request.id = %payment.payment.request, chain.id = %handle.id(), error = %Chained(&error),
-            "a payment could not be sent and will be again"
+            "a payment could not be sent, trying again later"
         );
     }
 }
@@ -101,7 +101,7 @@ async fn send(
     let sent = handle.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
     solver.crash("payment.sent");
     if !sent.is_held() {
-        // A used nonce is no verdict: the walker will find what used it.
+        // A used nonce is no verdict: the walk will find the transaction that used it.
         counter!("causeway_sends_refused_total", "chain" => handle.id().to_string()).increment(1);
         warn!(
             request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce,
@@ -180,8 +180,8 @@ fn sign(handle: &ChainHandle, lane: usize, stored: &PaymentRow) -> Result<Signed
     }))
 }
 
-/// Whether a payment takes native currency to one of our own wallets, and no more than that should have. Whatever else
-/// stands in the database, the treasury's key signs nothing but this.
+/// True if a payment sends native currency to one of our own wallets, and no more than the wallet should have. The
+/// treasury's key signs nothing else, whatever the database holds.
 fn is_refill(handle: &ChainHandle, payment: &Payment) -> bool {
     let most = handle.settings.gas_levels.map_or(Amount::ZERO, |levels| levels.target);
     payment.purpose() == Purpose::Refill
@@ -189,8 +189,8 @@ fn is_refill(handle: &ChainHandle, payment: &Payment) -> bool {
         && payment.value <= most
 }
 
-/// At every block: whatever should have been mined and was not goes out again, in order; the head is offered more when
-/// it has waited too long.
+/// Runs at every block: payments that should have been mined and were not are sent again, in order; the head is bumped
+/// when it has waited too long.
 async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> Result<(), SolverError> {
     let wallet = handle.lanes.wallet(lane).ok_or(SolverError::InvariantViolated("a lane without a wallet"))?.address;
     if !handle.health.has_unmined(wallet) {
@@ -202,7 +202,7 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     let waited = |stored: &PaymentRow| solver.now().millis().saturating_sub(stored.attempted_at.millis());
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     if waited(head) < millis(handle.block_time() * 2) {
-        // Nothing should have been mined yet. What no node has taken goes out again, unless it is only just on its way.
+        // No payment should have been mined yet. One that no node has taken is sent again, unless it was sent just now.
         let untaken =
             |stored: &&PaymentRow| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
         let untaken: Vec<PaymentRow> = unmined.iter().filter(untaken).cloned().collect();
@@ -212,7 +212,7 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     let mut queue = unmined.clone();
     let cancels = head.cancelled || is_hopeless(solver, handle, head).await?;
     let due = waited(head) >= bump_after || (cancels && !head.cancelled);
-    // Giving up needs room of its own: whatever is to be given up has used up its offers.
+    // A cancellation has attempts of its own: the payment that is given up has used up its own.
     let most = if cancels { 2 * MAX_ATTEMPTS } else { MAX_ATTEMPTS };
     if due
         && head.attempts < most
@@ -223,7 +223,7 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     send_again(solver, handle, lane, &queue).await
 }
 
-/// In the order of their nonces, a few at a time.
+/// Sends payments again in the order of their nonces, a few at a time.
 async fn send_again(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -234,14 +234,14 @@ async fn send_again(
         return Ok(());
     }
     let chain = handle.id();
-    debug!(chain.id = %chain, lane, count = queue.len(), "sending again what is not mined");
+    debug!(chain.id = %chain, lane, count = queue.len(), "sending unmined payments again");
     counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
     let sends: Vec<_> = queue.iter().map(|stored| send(solver, handle, lane, stored)).collect();
     stream::iter(sends).buffered(MAX_CONCURRENT_SENDS).try_collect().await
 }
 
-/// Whether a payment should be given up: a fill whose order is about to end, or one that no node has taken for so long
-/// that it stands in the way of all behind it. What is mined in the end decides.
+/// True if a payment should be given up: a fill whose order is about to end, or a payment that no node has taken for so
+/// long that it blocks its lane. The transaction that is mined in the end decides.
 async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &PaymentRow) -> Result<bool, SolverError> {
     let age = solver.now().millis().saturating_sub(head.created_at.millis());
     if head.state == State::Decided && age > i64::try_from(UNTAKEN_TIMEOUT.as_millis()).unwrap_or(i64::MAX) {
@@ -258,7 +258,7 @@ async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &Pay
     Ok(open && time > deadline.saturating_sub(LAST_MINUTES_SECS))
 }
 
-/// Nodes take a replacement only if both fees are an eighth above what they hold.
+/// Bumps a payment, or cancels it. Nodes take a replacement only if both fees are an eighth above those they hold.
 async fn bump(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -277,7 +277,7 @@ async fn bump(
     let written = solver
         .store
         .write(move |tx| {
-            // Mined meanwhile, or bumped by a run before this one: then there is nothing to offer.
+            // A payment that was mined meanwhile, or bumped by an earlier run, gets no new offer.
             let current = payments::find(tx, id)?;
             let open = current.is_some_and(|stored| {
                 matches!(stored.state, State::Decided | State::Sent) && stored.attempts + 1 == ordinal
@@ -298,7 +298,7 @@ async fn bump(
     Ok(written.then(|| PaymentRow { fees, attempts: ordinal, attempted_at: now, cancelled: cancels, ..stored.clone() }))
 }
 
-/// How long a lane waits before it offers more, unless configured: a handful of blocks, and never less than a while.
+/// Default time before a bump: six blocks, and at least twelve seconds.
 pub fn default_bump_after(block_time: Duration) -> Duration {
     (block_time * 6).max(Duration::from_secs(12))
 }

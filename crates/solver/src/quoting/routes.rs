@@ -276,7 +276,7 @@ fn deposits<'a>(ask: &Ask, inputs: RouteInputs<'a>) -> Result<Vec<Leg<'a>>, Quot
     Ok(most(legs, |leg| worth(leg.currency, leg.ask(input?)?, here)))
 }
 
-/// The ways that bring the most. What has no price yet comes last, and what has no market not at all.
+/// The legs that bring the most. A leg without a price yet comes last; currencies without a market have no leg.
 fn most<'a, R: Ord + Copy>(
     legs: impl Iterator<Item = Leg<'a>>,
     rank: impl Fn(&mut Leg<'a>) -> Option<R>,
@@ -288,12 +288,12 @@ fn most<'a, R: Ord + Copy>(
         leg.asked = twin.and_then(|(_, twin)| twin.asked.clone());
         ranked.push((rank(&mut leg), leg));
     }
-    // Of equals the first: the native currency is first in the list.
+    // The first of equals wins: the native currency is first in the list.
     ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     ranked.into_iter().take(MAX_LEGS).map(|(_, leg)| leg).collect()
 }
 
-/// The transfer's worth in this currency, to compare ways by.
+/// The transfer's worth in this currency, to compare legs by.
 fn about(ask: &Ask, inputs: RouteInputs<'_>, currency: &Currency, market: &Snapshot) -> Option<Amount> {
     let (fixed, price) = match ask.trade {
         Trade::ExactInput => (inputs.origin.currency, inputs.here.price(inputs.origin.currency.evm_address()).ok()?),

@@ -1,0 +1,91 @@
+//! The shape of the source: no circles between modules, short files, short functions, plain openings of comments, and
+//! one caller of the statement that creates payments.
+//!
+//! The rules read text and nothing else. They need no compiler, hold in every crate, and name the offending place.
+
+mod callers;
+mod circles;
+mod comments;
+mod functions;
+mod imports;
+mod lexer;
+mod limits;
+mod modules;
+mod product;
+mod tree;
+
+use std::io::Write;
+
+use crate::callers::Rule;
+use crate::functions::{Function, functions};
+use crate::limits::{Measured, measure};
+use crate::tree::{File, Tree};
+
+/// The longest file, tests included.
+const MAX_FILE_LINES: usize = 450;
+/// The longest Rust function, from its signature to its closing brace.
+const MAX_FUNCTION_LINES: usize = 80;
+
+/// The store's functions that insert a payment. Creating takes a nonce; importing records what a chain already holds.
+const PAYMENT_WRITERS: [Rule; 2] = [
+    Rule { function: "payments::assign", caller: "crates/solver/src/payments/lane.rs" },
+    Rule { function: "payments::import", caller: "crates/solver/src/operator/recover.rs" },
+];
+
+/// Writes past the capture of test output, so that the figures show on success too.
+fn print(line: &str) {
+    writeln!(std::io::stderr(), "structure: {line}").expect("standard error is open");
+}
+
+fn fail_on(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
+
+#[test]
+fn modules_of_a_crate_do_not_import_each_other_in_a_circle() {
+    let mut problems = Vec::new();
+    for (name, files) in Tree::read().crates() {
+        let graph = modules::graph(&files);
+        print(&format!("{name} has {} modules", graph.len()));
+        problems.extend(circles::circles(&graph).into_iter().map(|circle| format!("{name}: {circle}")));
+    }
+    fail_on(&problems);
+}
+
+#[test]
+fn files_are_short() {
+    let tree = Tree::read();
+    let file = |file: &File| Measured { lines: file.text.lines().count(), place: file.path.clone() };
+    let (figure, long) = measure("file", tree.files.iter().map(file).collect(), MAX_FILE_LINES);
+    print(&figure);
+    fail_on(&long);
+}
+
+#[test]
+fn functions_are_short() {
+    let tree = Tree::read();
+    let functions = tree.rust().flat_map(|file| {
+        let place = |it: &Function| format!("{} in {}:{}", it.name, file.path, it.line);
+        functions(&file.text).into_iter().map(move |it| Measured { lines: it.lines, place: place(&it) })
+    });
+    let (figure, long) = measure("function", functions.collect(), MAX_FUNCTION_LINES);
+    print(&figure);
+    fail_on(&long);
+}
+
+#[test]
+fn comments_open_with_their_noun() {
+    let tree = Tree::read();
+    let what = tree.rust().flat_map(|file| {
+        let lines = comments::opening_with_what(&file.text);
+        lines.into_iter().map(|line| format!("{}:{line}: the comment opens with \"What\"", file.path))
+    });
+    fail_on(&what.collect::<Vec<_>>());
+}
+
+#[test]
+fn payments_are_inserted_by_one_caller_each() {
+    let tree = Tree::read();
+    let files: Vec<_> = tree.rust().collect();
+    fail_on(&PAYMENT_WRITERS.iter().flat_map(|rule| rule.broken_by(&files)).collect::<Vec<_>>());
+}
