@@ -1,8 +1,8 @@
-//! The audit: all rows of the database, checked against the chains. It changes nothing, and works on one snapshot of the
-//! database while the service goes on.
+//! The audit: all rows of the database, checked against the chains. It changes nothing, and works on one snapshot of
+//! the database while the service goes on.
 //!
-//! Each chain is audited as of the last block that the snapshot has taken in. Rows are read in pages, so that the size of
-//! the database does not matter.
+//! Each chain is audited as of the last block that the snapshot has taken in. Rows are read in pages, so that the size
+//! of the database does not matter.
 
 mod books;
 mod claims;

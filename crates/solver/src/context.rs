@@ -1,4 +1,4 @@
-//! Facts that a payment decision reads, taken before its unit of work begins: a unit reaches the database and nothing else.
+//! Facts that a payment decision reads, taken before its unit of work begins: a unit reaches only the database.
 
 mod cache;
 pub mod recipient_code;
@@ -64,8 +64,8 @@ impl PayContext {
         asked || quote.ask.options.force_refund
     }
 
-    /// The reason why nothing may be paid for an order, if there is one: a chain of the order may hold payments that this
-    /// database does not know of, and one of them may be the order's. Without a quote it may be any chain.
+    /// The reason why nothing may be paid for an order, if there is one: a chain of the order may hold payments that
+    /// this database does not know of, and one of them may be the order's. Without a quote it may be any chain.
     pub fn refusing(&self, chain: ChainId, quote: Option<&Quote>) -> Option<Arc<String>> {
         let chains = quote.map(|quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
         let concerned = |chain: &ChainId| chains.is_none_or(|chains| chains.contains(chain));

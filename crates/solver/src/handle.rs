@@ -68,8 +68,8 @@ pub fn entry(chain: &Chain) -> Entry {
 }
 
 impl ChainHandle {
-    /// `sources` are the wallets from which the operator funds the treasury; with `treasury_lane` the treasury refills the
-    /// fillers' gas.
+    /// `sources` are the wallets from which the operator funds the treasury; with `treasury_lane` the treasury refills
+    /// the fillers' gas.
     pub fn new(
         chain: Chain,
         nodes: Nodes,
@@ -99,8 +99,8 @@ impl ChainHandle {
         self.lanes.fillers()
     }
 
-    /// True for the treasury lane. People use the treasury by hand as well, so a transaction of it that is not ours is no
-    /// fault.
+    /// True for the treasury lane. People use the treasury by hand as well, so a transaction of it that is not ours is
+    /// no fault.
     pub fn is_treasury_lane(&self, who: Address) -> bool {
         who == self.treasury && !self.addresses().contains(&who)
     }
@@ -121,8 +121,8 @@ impl ChainHandle {
         self.health.refusing()
     }
 
-    /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or comes
-    /// back unexplained.
+    /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or
+    /// comes back unexplained.
     pub fn cannot_receive(&self, who: Address) -> bool {
         let chain = &self.chain;
         let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
@@ -139,8 +139,8 @@ impl ChainHandle {
         self.settings.depository_caps.get(&currency).is_some_and(|most| amount <= *most)
     }
 
-    /// The most that one more payment can pay out: the snapshot's balance, less gas for a full window and payments already
-    /// on their way. Routed tokens are spent through the spend limiter.
+    /// The most that one more payment can pay out: the snapshot's balance, less gas for a full window and payments
+    /// already on their way. Routed tokens are spent through the spend limiter.
     pub fn payable(&self, currency: Address, snapshot: &Snapshot, routed: bool) -> Amount {
         let reserve = self.chain.fill_gas.native_limit.saturating_mul(self.settings.window);
         let payable = snapshot.payable(currency, reserve);

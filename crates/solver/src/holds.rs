@@ -1,4 +1,4 @@
-//! Holds on integrators' balances around a fill: sponsored fees and app fees, and fast fills that wait for their deposit.
+//! Holds on integrators' balances around a fill: sponsored fees, app fees, and fast fills that wait for their deposit.
 
 pub mod fast_fill;
 pub mod sponsorship;

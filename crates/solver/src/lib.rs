@@ -1,10 +1,10 @@
 //! The solver: it quotes, takes in deposits, fills, refunds and keeps integrators' balances.
 //!
-//! Modules import each other one way only, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
+//! Modules import each other one way, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
 //! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (holds on integrators'
 //! balances), `lifecycle` (a request's next state), [`payments`] (the only module that creates payments), [`quoting`],
-//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby` and [`tasks`],
-//! which starts and stops all of it.
+//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby` and
+//! [`tasks`], which starts and stops all of it.
 
 pub mod allocator;
 pub mod audit;

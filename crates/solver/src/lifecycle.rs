@@ -12,8 +12,8 @@ use crate::holds::{fast_fill, sponsorship};
 /// Rule name of an operator's refund in its event row. Its figures are for the operator only.
 pub const OPERATOR_REFUND: &str = "operator-refund";
 
-/// Applies an event to a request that the unit has locked: state, event row, and holds that end with it. None if the event
-/// changes nothing. `figures` are the inputs of the rule, for the request's trace.
+/// Applies an event to a request that the unit has locked: state, event row, and holds that end with it. None if the
+/// event changes nothing. `figures` are the inputs of the rule, for the request's trace.
 pub(crate) fn transition(
     tx: &mut Tx<'_>,
     request: &mut Request,

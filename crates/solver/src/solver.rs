@@ -45,8 +45,8 @@ impl Solver {
         (self.env.crash)(point);
     }
 
-    /// Facts for a payment decision as they stand now. They are taken before a unit of work begins, because a unit reaches
-    /// the database and nothing else.
+    /// Facts for a payment decision as they stand now. They are taken before a unit of work begins, because a unit
+    /// reaches the database and nothing else.
     pub fn context(&self) -> PayContext {
         let of = |handle: &Arc<ChainHandle>| (handle.clone(), self.market.latest(handle.id()));
         let chains = self.chains.iter().map(|(&chain, handle)| (chain, of(handle))).collect();
@@ -85,8 +85,8 @@ impl Solver {
         self.chains.values().for_each(|handle| handle.lanes.close_inboxes());
     }
 
-    /// Runs a unit that may pay on behalf of a caller, under the worker's lease if this process holds it. If it does not,
-    /// or another process has taken the lease meanwhile, the payment is checked here and left to the worker.
+    /// Runs a unit that may pay on behalf of a caller, under the worker's lease if this process holds it. If it does
+    /// not, or another process has taken the lease meanwhile, the payment is checked here and left to the worker.
     pub(crate) async fn decide<T, E>(
         &self,
         unit: impl Fn(&mut Tx<'_>, &PayContext) -> Result<T, E> + Send + Sync + 'static,

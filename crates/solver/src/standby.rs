@@ -1,5 +1,5 @@
-//! A standby process's view of the chains: the worker's position, the chains where it makes no payments, and the amounts
-//! already promised. It is read from the database twice a second.
+//! A standby process's view of the chains: the worker's position, the chains where it makes no payments, and the
+//! amounts already promised. It is read from the database twice a second.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn look(solver: &Solver) -> Result<(), SolverError> {
     Ok(())
 }
 
-/// The reason why nothing may be signed on a chain, as the database has it now: only the current worker's report counts.
+/// The reason why nothing may be signed on a chain, as the database has it: only the current worker's report counts.
 pub fn refusing(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<String>, SolverError> {
     let worker = leases::all(tx)?.into_iter().find(|lease| lease.kind == Kind::Worker);
     let state = chain_states::all(tx)?.into_iter().find(|state| state.chain == chain);

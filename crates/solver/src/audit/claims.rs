@@ -1,4 +1,4 @@
-//! Claims: each against its payment, its hold and its entries. The payment on the chain, and the addresses it names there,
+//! Claims: each against its payment, its hold and its entries. The payment on the chain, and the addresses it names,
 //! are checked with all payments.
 
 use domain::claim::State;

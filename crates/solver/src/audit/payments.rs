@@ -133,7 +133,7 @@ impl Audit<'_, '_> {
         if payment.block_hash != Some(seen.head.hash) {
             wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
         }
-        // Money that the router makes its calls with is paid to nobody, and a payout is checked against its own figures.
+        // Money that the router calls with is paid to nobody, and a payout is checked against its own figures.
         if payment.purpose == Purpose::Payout || payment.recipient == handle.chain.router {
             return Ok(wrong);
         }

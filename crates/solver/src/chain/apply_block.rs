@@ -101,8 +101,8 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
     Ok(())
 }
 
-/// Applies deposits that the walk was not shown. Their block is final by now, and their further events follow at the next
-/// block, as for every other deposit.
+/// Applies deposits that the walk was not shown. Their block is final by now, and their further events follow at the
+/// next block, as for every other deposit.
 pub async fn apply_late(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -129,7 +129,7 @@ pub async fn retry_due(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: He
     apply_all(solver, handle, head, due.into_iter().map(BlockEvent::Due).collect()).await
 }
 
-/// Due rows that may find a lane. If all lanes are full only a few rows are tried, in turn: some may end without a payment.
+/// Due rows that may find a lane. If all lanes are full, only a few are tried, in turn: some may end without a payment.
 fn payable(tx: &mut Tx<'_>, chain: ChainId, window: u64) -> Result<Vec<Due>, SolverError> {
     let room = i64::try_from(lanes::room(tx, chain, window)?).unwrap_or(MAX_ROWS_PER_BLOCK);
     Ok(dues::on(tx, chain, room.saturating_add(MAX_RETRIES_WITHOUT_ROOM).min(MAX_ROWS_PER_BLOCK))?)

@@ -39,7 +39,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
             Err(deep @ SolverError::DeepFork { .. }) => {
                 error!(chain.id = %chain, "{deep}");
                 if let Err(failure) = refuse(&solver, &handle, Some(deep.to_string())).await {
-                    warn!(chain.id = %chain, error = %Chained(&failure), "the stop of chain {chain} could not be stored for other processes");
+                    warn!(chain.id = %chain, error = %Chained(&failure), "other processes were not told of the stop");
                 }
                 return;
             }
@@ -199,7 +199,7 @@ async fn catch_up(
     if head.number <= at.number {
         if !forks::is_known(solver, handle, head).await? {
             match forks::undo(solver, handle, *at).await {
-                // Other nodes still have our blocks: no reason to undo them.
+                // The nodes disagree: no reason to undo our blocks.
                 Err(SolverError::Disputed { .. }) => {}
                 fork => *at = fork?,
             }

@@ -62,7 +62,7 @@ pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -
     Ok(fork)
 }
 
-/// The error for a fork at or below the last final block: if one node still has our blocks, or does not answer, the nodes
+/// The error for a fork that takes back final blocks: if one node still has ours, or does not answer, the nodes
 /// disagree; else the fork is deep.
 async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError {
     let (chain, finality) = (handle.id(), handle.settings.finality);

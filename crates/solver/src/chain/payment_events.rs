@@ -61,8 +61,8 @@ pub(crate) fn mined(
     // payment that arrived short is for a person to look at, never a reason to pay again.
     let (currency, owed) = owed(&stored, request.as_ref());
     let arrived = sent.paid(currency, stored.payment.recipient, handle.chain.router);
-    // Only a bare transfer of a token can succeed without paying: every other payment reverts unless all of it happened.
-    // Such a payment was made even if it left no trace, and must not be made again.
+    // Only a bare transfer of a token can succeed without paying: every other payment reverts unless all of it
+    // happened. One that succeeded has paid even if it left no trace, and must not be paid again.
     let bare = stored.payment.target == stored.payment.currency;
     let cancelled = is_cancel(&stored, sent);
     let paid = ours && !cancelled && sent.success && (!bare || !arrived.is_zero());
@@ -176,8 +176,8 @@ pub(crate) fn finalise(
     Ok(paid)
 }
 
-/// True if the fill was made ahead of a deposit that is still to come. False once the request was a success: a recipient
-/// that was paid once is owed it again, whatever became of the deposit.
+/// True if the fill was made ahead of a deposit that is still to come. False once the request was a success: a
+/// recipient that was paid once is owed it again, whatever became of the deposit.
 fn was_ahead(tx: &mut Tx<'_>, request: Option<&Request>) -> Result<bool, SolverError> {
     let Some(request) = request.filter(|request| request.state != RequestState::Success) else { return Ok(false) };
     let empty = deposits::of_order(tx, request.order_id)?.is_none();

@@ -1,9 +1,9 @@
-//! The rescan: blocks that the walk read one by one, each from one node, are read again once they are final, by range and
-//! from every node.
+//! The rescan: blocks that the walk read one by one, each from one node, are read again once they are final, by range
+//! and from every node.
 //!
-//! A deposit that a node did not show the first time is found here and taken in like every other, once two nodes show it
-//! where there are two. That should never happen, so it is counted. A deposit that only one node shows is rescanned for a
-//! while, and then left to a person.
+//! A deposit that a node did not show the first time is found here and taken in like every other, once two nodes show
+//! it, if there are two. That should never happen, so it is counted. A deposit that only one node shows is rescanned
+//! for a while, and then left to a person.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use crate::solver::Solver;
 
 /// Blocks rescanned together.
 const BLOCKS_PER_RANGE: u64 = 500;
-/// Rounds for which a doubtful block is rescanned. A round takes about four blocks, so these rounds stay within a range,
-/// and the rescan keeps up with the chain even if every block is doubtful.
+/// Rounds for which a doubtful block is rescanned. A round takes about four blocks, so these rounds stay within a
+/// range, and the rescan keeps up with the chain even if every block is doubtful.
 const MAX_DOUBTFUL_ROUNDS: u32 = 64;
 
 /// Doubtful blocks, with a deposit that only one node shows, and the number of rounds for which each has been.
@@ -51,7 +51,7 @@ impl Doubts {
         }
     }
 
-    /// The last block of a rescanned range up to which nothing has to be rescanned again. Doubts up to it are forgotten.
+    /// The last block of a range up to which nothing has to be rescanned again. Doubts up to it are forgotten.
     fn settled(&mut self, open: &BTreeSet<u64>, end: u64) -> u64 {
         let settled = open.first().map_or(end, |first| end.min(first.saturating_sub(1)));
         self.0.retain(|block, _| *block > settled);

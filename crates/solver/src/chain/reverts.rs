@@ -1,8 +1,8 @@
 //! Reasons why transactions failed, for requests and their traces: read off the path from deposit to fill, a few at a
 //! time.
 //!
-//! Nothing waits for a reason. The deposit of a void fill goes back to its user with the reason that is known by then; a
-//! reason that becomes known later is written beside it.
+//! Nothing waits for a reason. The deposit of a void fill goes back to its user with the reason that is known by then;
+//! a reason that becomes known later is written beside it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(5);
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     loop {
         if let Err(failure) = round(&solver, &handle).await {
-            debug!(chain.id = %handle.id(), error = %Chained(&failure), "reasons of failed transactions cannot be read yet");
+            debug!(chain.id = %handle.id(), error = %Chained(&failure), "revert reasons cannot be read yet");
         }
         tokio::select! {
             () = stop.cancelled() => return,

@@ -1,7 +1,7 @@
 //! Tx hints: transactions that clients say they have sent, looked up off the hot path, a few at a time.
 //!
-//! A hint decides nothing. Only the walk along the chain takes in money, with or without a hint; the hint is written into
-//! the trace of the request it names, and the walk is told to look for new blocks now.
+//! A hint decides nothing. Only the walk along the chain takes in money, with or without a hint; the hint is written
+//! into the trace of the request it names, and the walk is told to look for new blocks now.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -79,8 +79,8 @@ enum Name {
     Order(OrderId),
 }
 
-/// Ids in a transaction. A deposit carries the order id as the last 32 bytes of its calldata, in a call of the depository
-/// or appended to a transfer; transactions through our other contracts carry the request id.
+/// Ids in a transaction. A deposit carries the order id as the last 32 bytes of its calldata, in a call of the
+/// depository or appended to a transfer; transactions through our other contracts carry the request id.
 fn names(handle: &ChainHandle, heard: &HeardTx) -> Vec<Name> {
     let Some(to) = heard.to else { return Vec::new() };
     let named = handle.watch.entry.and_then(|entry| entry.request_in(to, &heard.input)).map(Name::Request);

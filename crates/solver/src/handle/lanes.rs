@@ -36,8 +36,8 @@ impl From<&Payer> for Wallet {
 #[derive(Debug)]
 pub struct Lanes {
     pub wallets: Vec<Wallet>,
-    /// The treasury lane, if its key is here and the treasury is no filler itself: it refills the fillers and pays nobody
-    /// else.
+    /// The treasury lane, if its key is here and the treasury is no filler itself: it refills the fillers and pays
+    /// nobody else.
     treasury: Option<Wallet>,
 }
 
@@ -89,7 +89,7 @@ impl Lanes {
         self.wallets.iter().any(|wallet| wallet.inbox.load().is_some())
     }
 
-    /// Hands a committed payment to its lane. If the inbox is full, the lane finds it in the database at the next block.
+    /// Hands a committed payment to its lane. If the inbox is full, it is found in the database at the next block.
     pub fn hand_over(&self, payment: PaymentRow) {
         let wallet = self.all().find(|wallet| wallet.address == payment.payment.wallet);
         if let Some(inbox) = wallet.and_then(|wallet| wallet.inbox.load_full()) {

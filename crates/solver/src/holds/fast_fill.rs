@@ -1,8 +1,8 @@
 //! A fast fill's hold: an integrator's balance stands for a deposit until the deposit is there.
 //!
 //! A fast fill touches a request at five moments, all of them in [`touch`]. The order's input is an empty slot from the
-//! fill on (`orders/losses.rs`): the deposit that takes it ends the hold, and if none has by the order's deadline the hold
-//! is spent. The integrator bears the difference between the deposit and the amount that was counted on.
+//! fill on (`orders/losses.rs`): the deposit that takes it ends the hold, and if none has by the order's deadline the
+//! hold is spent. The integrator bears the difference between the deposit and the amount that was counted on.
 
 use alloy::primitives::U256;
 use domain::fail::FailReason;
@@ -36,7 +36,7 @@ pub enum Moment<'a> {
     Lost,
 }
 
-/// Updates an order's fast fill at a moment. `false` if there is none, or if its hold has ended before a loss.
+/// Updates an order's fast fill at a moment. `false` if there is none, or if no hold was left to spend.
 pub fn touch(tx: &mut Tx<'_>, order: OrderId, moment: Moment<'_>, context: &PayContext) -> Result<bool, SolverError> {
     let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(false) };
     match moment {
@@ -168,9 +168,9 @@ fn book_difference(
     Ok(())
 }
 
-/// The difference at the price when the fill was asked for or at today's, whichever is worse for the integrator: otherwise
-/// a depositor, who chooses the time and the amount, could sell us a currency at an outdated price. If today's price is
-/// unknown, no more is credited than was held.
+/// The difference at the price when the fill was asked for or at today's, whichever is worse for the integrator:
+/// otherwise a depositor, who chooses the time and the amount, could sell us a currency at an outdated price. If
+/// today's price is unknown, no more is credited than was held.
 fn difference(fast: &FastFill, deposited: Amount, now: Option<(Price, u8)>) -> Result<UsdcMicros, OutOfRange> {
     let held = Amount::new(U256::from(fast.held.0.unsigned_abs()));
     let micros = |amount: Amount| i64::try_from(amount.units()).map_err(|_| OutOfRange);

@@ -65,8 +65,9 @@ fn quoted(
     Ok(Outcome::of(quote, deposited, amount, &costs, currencies)?)
 }
 
-/// Reserves the fees of a fill that was found on the chain and that this database did not decide. Its outcome is lost with
-/// the database that did; the quoted one is taken, and reserved even if the sponsor cannot cover it: the user was paid.
+/// Reserves the fees of a fill that was found on the chain and that this database did not decide. Its outcome is lost
+/// with the database that did; the quoted one is taken, and reserved even if the sponsor cannot cover it: the user was
+/// paid.
 pub fn found(
     tx: &mut Tx<'_>,
     quote: &Quote,
@@ -191,8 +192,8 @@ pub fn release(tx: &mut Tx<'_>, request: &Request, context: &PayContext) -> Resu
     Ok(())
 }
 
-/// Books a fill's outcome once the fill and its deposit, or the fast fill's hold in place of the deposit, are final. Until
-/// then a reorg may take either away and bring it back, and nothing has to be undone.
+/// Books a fill's outcome once the fill and its deposit, or the fast fill's hold in place of the deposit, are final.
+/// Until then a reorg may take either away and bring it back, and nothing has to be undone.
 pub fn settle(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     let Some(fill) = payments::live(tx, &Subject::Fill(order))? else { return Ok(()) };
     let paid = payments::find(tx, fill)?.filter(|paid| paid.state == PaymentState::Final);

@@ -1,9 +1,9 @@
-//! Claims: an app balance, or a part of it, is paid out to the recipient that its wallet names, by the wallet's signature
-//! over the claim.
+//! Claims: an app balance, or a part of it, is paid out to the recipient that its wallet names, by the wallet's
+//! signature over the claim.
 //!
-//! One commit holds the amount and decides the payment. The hold is spent when the payment is final, and voided when the
-//! payment is proven void. The payment names the account on the chain, so that a claim is not paid twice after a database
-//! is lost (`recover.rs`).
+//! One commit holds the amount and decides the payment. The hold is spent when the payment is final, and voided when
+//! the payment is proven void. The payment names the account on the chain, so that a claim is not paid twice after a
+//! database is lost (`recover.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,8 +112,8 @@ impl Claims {
         self.0.store.write(move |tx| ask(tx, id.into(), &wish, &context)).await
     }
 
-    /// Pays a claim that its wallet has signed. Not to be called in a future that a caller may drop: a committed payment has
-    /// to be handed to its lane.
+    /// Pays a claim that its wallet has signed. Not to be called in a future that a caller may drop: a committed
+    /// payment has to be handed to its lane.
     pub async fn accept(self, id: B256, signature: Bytes) -> Result<Claim, ClaimError> {
         let now = self.0.now();
         let stored = self.0.store.read(move |tx| claims::find(tx, id)).await?.ok_or(ClaimError::NotAsked)?;
@@ -273,8 +273,8 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
     }
 }
 
-/// Ends a claim when the block of its payment is final: the hold is spent or, if nothing was paid, voided. A payment that we
-/// gave up ourselves is sent once more.
+/// Ends a claim when the block of its payment is final: the hold is spent or, if nothing was paid, voided. A payment
+/// that we gave up ourselves is sent once more.
 pub fn ended(
     tx: &mut Tx<'_>,
     paid: &PaymentRow,
@@ -304,7 +304,7 @@ pub fn ended(
                 app_ledger::void_hold(tx, open.hold.id, context.now)?;
             }
             set_state(tx, &stored, Event::Failed, context)?;
-            warn!(wallet = %claim.wallet, claim = %claim.id, "a claim could not be paid, its amount is back in the balance");
+            warn!(wallet = %claim.wallet, claim = %claim.id, "a claim could not be paid, its hold is voided");
             Ok(Vec::new())
         }
     }

@@ -1,8 +1,8 @@
-//! App fees of same-chain transactions. The fees went to the treasury in the user's own transaction; once that is final,
-//! the apps are credited with the worth of the fees at that time.
+//! App fees of same-chain transactions. The fees went to the treasury in the user's own transaction; once that is
+//! final, the apps are credited with the worth of the fees at that time.
 //!
-//! A balance is money: it is not credited on the word of one node if there are two, nor at a better rate than we exchange
-//! at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
+//! A balance is money: it is not credited on the word of one node if there are two, nor at a better rate than we
+//! exchange at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
         after = match round(&solver, &handle, after).await {
             Ok(after) => after,
             Err(failure) => {
-                warn!(chain.id = %handle.id(), error = %Chained(&failure), "app fees of same-chain transactions cannot be booked for now");
+                warn!(chain.id = %handle.id(), error = %Chained(&failure), "same-chain app fees cannot be booked for now");
                 after
             }
         };
@@ -68,7 +68,7 @@ async fn round(
             Err(failure @ SolverError::Store(_)) => return Err(failure),
             // One transaction does not hold up the others.
             Err(failure) => {
-                warn!(chain.id = %handle.id(), tx = %hash, error = %Chained(&failure), "the app fees of a transaction have to wait");
+                warn!(chain.id = %handle.id(), tx = %hash, error = %Chained(&failure), "same-chain app fees have to wait");
             }
         }
     }
@@ -114,8 +114,8 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayC
     Ok(same_chain::book(tx, id, outcome.as_ref())?)
 }
 
-/// The currency's price, the rate at which it is credited, and the decimals of the credit: as if it were exchanged for USDC
-/// where balances are kept.
+/// The currency's price, the rate at which it is credited, and the decimals of the credit: as if it were exchanged for
+/// USDC where balances are kept.
 fn rate(
     handle: &ChainHandle,
     currency: &Currency,

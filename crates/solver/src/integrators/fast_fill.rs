@@ -1,7 +1,7 @@
-//! Fast fills: fills ahead of the deposit, at an integrator's risk. Its balance stands for the deposit until that is there.
+//! Fast fills, ahead of the deposit and at an integrator's risk: its balance stands for the deposit until it is there.
 //!
-//! One commit opens the hold and decides the fill, so that of many calls one does both. The order's input is an empty slot
-//! from then on (`holds/fast_fill.rs`).
+//! One commit opens the hold and decides the fill, so that of many calls one does both. The order's input is an empty
+//! slot from then on (`holds/fast_fill.rs`).
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub enum FastFillError {
     Solver(#[from] SolverError),
 }
 
-/// Why a request cannot be filled ahead of its deposit.
+/// The reason why a request cannot be filled ahead of its deposit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ineligible {
     #[error("only a transfer between chains can be filled ahead of its deposit")]
@@ -113,8 +113,8 @@ impl From<OutOfRange> for FastFillError {
 pub struct FastFills(pub Arc<Solver>);
 
 impl FastFills {
-    /// Decides a fill ahead of its deposit. Not to be called in a future that a caller may drop: a committed payment has to
-    /// be handed to its lane.
+    /// Decides a fill ahead of its deposit. Not to be called in a future that a caller may drop: a committed payment
+    /// has to be handed to its lane.
     pub async fn fill(self, wish: Wish) -> Result<Answer, FastFillError> {
         let (answer, paid) = self.0.decide(move |tx, context| decide(tx, &wish, context)).await?;
         if answer == Answer::Queued {
@@ -230,8 +230,8 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     }
 }
 
-/// The worth of an amount of the deposit's currency: at the quoted price or, if that is more, at today's. Today's price may
-/// be unknown, because the deposit's own chain may stand still.
+/// The worth of an amount of the deposit's currency: at the quoted price or, if that is more, at today's. Today's price
+/// may be unknown, because the deposit's own chain may stand still.
 fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, context: &PayContext) -> Result<UsdMicros, FastFillError> {
     let on = context.on(terms.deposit.chain);
     let currency = on.and_then(|(handle, _)| handle.chain.currency(&terms.deposit.address));

@@ -1,7 +1,7 @@
 //! Funding of app balances: a treasury transfer is noted when it is seen, and credited once it is final.
 //!
-//! Nothing is credited before, so a reorg has nothing to take back. A transfer that is credited to nobody stays as a row
-//! that the operator is shown.
+//! Nothing is credited before, so a reorg has nothing to take back. A transfer that is credited to nobody stays as a
+//! row that the operator is shown.
 
 use alloy::primitives::Address;
 use domain::ledger::{self, Cause, Entry, MAX_AMOUNT, UsdcMicros};

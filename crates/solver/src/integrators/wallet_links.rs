@@ -1,7 +1,7 @@
 //! Links between wallets and API keys: the holder of both proves it by a signature that costs nothing.
 //!
-//! The signed message names the service, the key, the wallet and an expiry, and is good once. A contract wallet is asked on
-//! the chain where app balances live and nowhere else: on another chain its address may be somebody else's.
+//! The signed message names the service, the key, the wallet and an expiry, and is good once. A contract wallet is
+//! asked on the chain where app balances live and nowhere else: on another chain its address may be somebody else's.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Gas refills: the fillers' native currency is watched all the time, and refilled from the treasury when a person says so.
+//! Gas refills: the fillers' native currency is always watched, and refilled from the treasury when a person asks.
 //!
 //! Any process stores a wish when it is asked. The worker alone pays it, under its lease: the nonce comes from the
-//! database, and the payment is sent, bumped and followed like every other. A wallet whose refill is on its way, or not yet
-//! final, gets no second one.
+//! database, and the payment is sent, bumped and followed like every other. A wallet whose refill is on its way, or not
+//! yet final, gets no second one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(5);
 /// Wallets of a chain that are looked at. There are a handful.
 const MAX_WALLETS: i64 = 256;
 
-/// Age at which an unpaid wish is forgotten: it was for then, and may be asked for again.
+/// Age at which an unpaid wish is forgotten: a wish is for now, and may be repeated.
 const FORGOTTEN_AFTER_MILLIS: i64 = 600_000;
 
 /// Native balances of a chain's wallets, and their refills.
@@ -121,7 +121,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
     loop {
         tell(&solver, &handle, levels, &mut low);
         if let Err(error) = serve(&solver, &handle, levels).await {
-            warn!(chain.id = %handle.id(), error = %Chained(&error), "wallets could not be refilled, trying again later");
+            warn!(chain.id = %handle.id(), error = %Chained(&error), "wallets could not be refilled, trying again");
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -153,7 +153,7 @@ fn tell(solver: &Solver, handle: &ChainHandle, levels: GasLevels, told: &mut BTr
 struct Seen {
     wallets: Vec<(Address, Amount)>,
     treasury: Amount,
-    /// Nonces of the treasury that are used in blocks, and those used with the nodes' mempools.
+    /// Nonces of the treasury that are used in blocks, and in blocks and the nodes' mempools together.
     used: u64,
     pending: u64,
 }

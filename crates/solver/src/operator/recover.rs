@@ -40,8 +40,8 @@ pub struct Report {
     pub unknown: u64,
 }
 
-/// Walks a chain from the database's cursor to its head and imports the payments of our wallets. `progress` is called for
-/// every block. Nothing else may be running on this database.
+/// Walks a chain from the database's cursor to its head and imports the payments of our wallets. `progress` is called
+/// for every block. Nothing else may be running on this database.
 pub async fn recover(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -182,8 +182,8 @@ fn settle_import(
     Ok(Some(stored.id))
 }
 
-/// Compares a transaction with the payment that has its nonce in this database. If the chain shows another payment there,
-/// two databases have paid from one wallet: this one cannot hold both, and must not go on as if it knew of neither.
+/// Compares a transaction with the payment that has its nonce in this database. If the chain shows another payment, two
+/// databases have paid from one wallet: this one cannot hold both, and must not go on as if it knew of neither.
 fn beside(stored: &PaymentRow, sent: &SentTx) -> Result<Import, SolverError> {
     if is_attempt(stored, sent) {
         return Ok(Import::Known);
@@ -218,8 +218,8 @@ async fn is_used(handle: &ChainHandle, nonce: B256) -> Result<bool, SolverError>
         .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
 }
 
-/// Imports a payout. The allocator reads the deposits that it was for into its depository ledger by itself. An order that
-/// it refunded is settled at once: nobody may fill it meanwhile.
+/// Imports a payout. The allocator reads the deposits that it was for into its depository ledger by itself. An order
+/// that it refunded is settled at once: nobody may fill it meanwhile.
 fn import_payout(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -281,8 +281,8 @@ fn claimed(handle: &ChainHandle, sent: &SentTx) -> Option<Claimed> {
     calldata::claimed(&sent.input).filter(|_| sent.to.is_some() && sent.to == token)
 }
 
-/// Imports a claim from its transaction alone. Its amount is held at once, before anything else can be claimed, and booked
-/// when it is final like any other.
+/// Imports a claim from its transaction alone. Its amount is held at once, before anything else can be claimed, and
+/// booked when it is final like any other.
 fn import_claim(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,

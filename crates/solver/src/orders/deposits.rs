@@ -73,8 +73,8 @@ pub fn apply(
     confirm(tx, &stored, request.as_mut(), context)
 }
 
-/// True for a deposit that is noted. Anyone can make a token that claims transfers to us: an unlisted token counts only if
-/// our own contract saw the deposit, and a transfer of zero is not a deposit.
+/// True for a deposit that is noted. Anyone can make a token that claims transfers to us: an unlisted token counts only
+/// if our own contract saw the deposit, and a transfer of zero is not a deposit.
 pub(crate) fn counts(handle: &ChainHandle, seen: &SeenDeposit) -> bool {
     let listed = handle.chain.token(seen.currency).is_some();
     !seen.amount.is_zero() && (listed || matches!(seen.id, Id::Event(_)))
@@ -125,7 +125,7 @@ pub fn confirm(
     };
     let ahead = fast_fill::is_ahead(tx, request)?;
     let event = match deposit::judge(&request.quote, &facts)? {
-        // The order is filled already: the deposit is never refunded, and takes the slot or not, as decided below.
+        // The order is filled already: the deposit is never refunded. The slot is decided below.
         Verdict::Fill { .. } | Verdict::Refund { .. } if ahead => {
             Event::DepositAccepted { output: request.quote.figures.paid }
         }
@@ -166,7 +166,7 @@ fn ended(quote: &Quote, context: &PayContext) -> Option<FailReason> {
     deposit::fill_too_late(quote, context.chain_time(quote.terms.as_ref()?.payout.chain))
 }
 
-/// Refuses a deposit that pays for no order: it is returned once it is final. If it names an order, it is a child request.
+/// Refuses a deposit that pays for no order: it is returned once it is final. If it names one, it is a child request.
 fn refuse(
     tx: &mut Tx<'_>,
     stored: &DepositRow,

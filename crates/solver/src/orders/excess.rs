@@ -1,5 +1,5 @@
-//! Excess: the part of a deposit beyond an order that does not grow with it. It goes back to the order's refund recipient,
-//! from our own funds, once deposit and fill are both final. The whole deposit is ours by then.
+//! Excess: the part of a deposit beyond an order that does not grow with it. It goes back to the order's refund
+//! recipient, from our own funds, once deposit and fill are both final. The whole deposit is ours by then.
 
 use alloy::primitives::B256;
 use domain::deposit::{self, State};

@@ -1,7 +1,8 @@
 //! Same-chain transactions, found on the chain by the request that they name.
 //!
-//! Anyone can name any request, so a transaction counts only if it is, to the byte, the one that was quoted. If a sender
-//! other than the user sends it, its success completes the request, at the sender's cost; its failure is ignored.
+//! Anyone can name any request, so a transaction counts only if it is, to the byte, the one that was quoted. If
+//! another sender than the user sends it, its success completes the request, at the sender's cost; its failure is
+//! ignored.
 
 use std::sync::Arc;
 
@@ -61,8 +62,8 @@ pub async fn find(
     Ok(found)
 }
 
-/// True if a transaction is the quoted one. Both forms are tried: a recipient that was known to be a contract when it was
-/// quoted is sent native currency in another way.
+/// True if a transaction is the quoted one. Both forms are tried: a recipient that was known to be a contract when it
+/// was quoted is sent native currency in another way.
 fn is_quoted(quote: &Quote, handle: &ChainHandle, named: &NamedTx) -> bool {
     let here = quote.terms.is_none() && quote.ask.origin.chain == handle.id();
     let is = |to_contract| {

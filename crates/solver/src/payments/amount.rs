@@ -1,4 +1,4 @@
-//! The amount of a payment: fixed when it is due for fills and claims; refunds, returns and excess pay for their own gas.
+//! The amount of a payment: fixed when due for fills and claims; refunds, returns and excess pay for their own gas.
 
 use alloy::primitives::{Address, U256};
 use domain::fail::RefundFailReason;
@@ -20,8 +20,8 @@ use crate::payments::{Outcome, Reason};
 /// The most that failed fills take off a refund, as a multiple of the quoted gas of a fill.
 const MAX_WASTED_GAS_TIMES: u64 = 3;
 
-/// The largest share of our payable funds that one return may take: a larger return is left to the depository, or anyone
-/// could move our inventory into it.
+/// The largest share of our payable funds that one return may take: a larger return is left to the depository, or
+/// anyone could move our inventory into it.
 const MAX_RETURN_BPS: u16 = 1_000;
 
 /// The amount that leaves our funds, before a fill is priced again.
@@ -114,8 +114,8 @@ pub fn refund_cost(
     Ok(Some(wei.mul_ceil(rate)?))
 }
 
-/// Gas of an order's failed fills, which comes off its refund, in the refunded currency: at most `MAX_WASTED_GAS_TIMES` the
-/// quoted gas, because more than that is not the caller's doing. None when prices are not known.
+/// Gas of an order's failed fills, which comes off its refund, in the refunded currency: at most `MAX_WASTED_GAS_TIMES`
+/// the quoted gas, because more than that is not the caller's doing. None when prices are not known.
 pub fn wasted(
     tx: &mut Tx<'_>,
     order: OrderId,
@@ -124,8 +124,8 @@ pub fn wasted(
     quote: &Quote,
     context: &PayContext,
 ) -> Result<Option<Amount>, SolverError> {
-    // Calls are the caller's own: only the caller can make them pass when they are tried and fail when they are paid, so
-    // the caller pays for the gas they burn. Any other fill that fails is our loss.
+    // Calls are the caller's own: only the caller can make them pass when they are tried and fail when they are paid,
+    // so the caller pays for the gas they burn. Any other fill that fails is our loss.
     if quote.ask.options.calls.is_empty() {
         return Ok(Some(Amount::ZERO));
     }

@@ -21,8 +21,8 @@ use crate::payments::lane::{self, Unassigned};
 use crate::payments::reprice::{Repriced, at_market, reprice};
 use crate::payments::{Outcome, Reason, amount, max_voids};
 
-/// Turns a due into a payment, or gives the reason why not. Runs inside the caller's unit; the settlement row taken with the
-/// payment excludes every other outcome of the order.
+/// Turns a due into a payment, or gives the reason why not. Runs inside the caller's unit; the settlement row taken
+/// with the payment excludes every other outcome of the order.
 ///
 /// A fill is paid by its quote; other payments need none.
 pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<Outcome, SolverError> {
@@ -223,8 +223,8 @@ fn into_lane(
     Ok(payment)
 }
 
-/// Counts a payment against the risk budget while a reorg could still take its deposit away; false if the budget is used
-/// up. Returns and excess come after finality anyway.
+/// Counts a payment against the risk budget while a reorg could still take its deposit away; false if the budget is
+/// used up. Returns and excess come after finality anyway.
 fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, SolverError> {
     let against = matches!(due.purpose(), Purpose::Fill | Purpose::Refund);
     let (Some(quote), true) = (quote, against) else { return Ok(true) };
@@ -238,8 +238,8 @@ fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayC
     Ok(risk::take(tx, deposit.chain, due.order(), usd, handle.settings.risk, context.now)?)
 }
 
-/// Keeps a due that cannot be paid now, with the reason. A refund that our own funds cannot or must not pay is left to the
-/// depository, which pays it once the deposit is final.
+/// Keeps a due that cannot be paid now, with the reason. A refund that our own funds cannot or must not pay is left to
+/// the depository, which pays it once the deposit is final.
 pub fn keep(tx: &mut Tx<'_>, due: &Due, reason: &Reason, context: &PayContext) -> Result<(), SolverError> {
     if !is_for_the_depository(tx, due, reason, context)? {
         return Ok(dues::put(tx, due, &reason.to_string(), context.now)?);

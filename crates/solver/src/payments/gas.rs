@@ -68,8 +68,8 @@ const POOL_GAS: u64 = 150_000;
 /// Largest gas limit of a fill. No chain takes a transaction with a larger one, which would block its lane for ever.
 const MAX_FILL_GAS: u64 = 12_000_000;
 
-/// Gas limit of a routed fill. It is generous: unused gas is free. Gas of the caller's calls was measured, and may change a
-/// little.
+/// Gas limit of a routed fill. It is generous: unused gas is free. Gas of the caller's calls was measured, and may
+/// change a little.
 pub fn routed_limit(chain: &Chain, quote: &Quote) -> u64 {
     let calls = quote.ask.options.calls_gas.unwrap_or_default();
     chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4)).min(MAX_FILL_GAS)

@@ -80,8 +80,8 @@ impl Chosen {
     }
 }
 
-/// Fixes a payment: wallet, nonce, contents and, if it settles its subject, the settlement row that excludes every other
-/// outcome. Nothing else creates payments.
+/// Fixes a payment: wallet, nonce, contents and, if it settles its subject, the settlement row that excludes every
+/// other outcome. Nothing else creates payments.
 pub fn assign(
     tx: &mut Tx<'_>,
     chosen: Chosen,
@@ -170,7 +170,7 @@ pub fn committed(tx: &mut Tx<'_>, handle: &ChainHandle, block: u64) -> Result<Co
     Ok((sums, wallets))
 }
 
-/// True if a wallet can pay, from its balance at the snapshot's block less all payments that the block does not know of.
+/// True if a wallet can pay, from its balance at the snapshot's block less all payments unknown to that block.
 fn can_pay(
     wallet: Address,
     call: &PaymentCall,

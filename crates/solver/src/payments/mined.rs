@@ -9,8 +9,8 @@ use store::records::{Direction, Record};
 
 use crate::handle::ChainHandle;
 
-/// The block in which a nonce of ours was used. The fee of a transaction that is not ours is not kept: it would come off
-/// the refund of the user who was to be paid.
+/// The block in which a nonce of ours was used. The fee of a transaction that is not ours is not kept: it would come
+/// off the refund of the user who was to be paid.
 pub fn mined_in(head: Head, sent: &SentTx, ours: bool) -> Mined {
     let fee = ours.then(|| Amount::new(sent.fee));
     Mined { tx: sent.hash, block_number: head.number, block_hash: head.hash, fee }

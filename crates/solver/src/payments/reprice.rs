@@ -1,9 +1,9 @@
-//! Repricing: a fill is priced again when it is made, because the market may have moved since the quote, and the depositor
-//! chooses when to deposit.
+//! Repricing: a fill is priced again when it is made, because the market may have moved since the quote, and the
+//! depositor chooses when to deposit.
 //!
 //! The quoted amount is paid out or, if the market has moved against it by more than was charged for the exchange, the
-//! market's current amount; below the order's minimum the deposit goes back. So a quote is no option on the market, and a
-//! fill that a pool would revert is not sent.
+//! market's current amount; below the order's minimum the deposit goes back. So a quote is no option on the market, and
+//! a fill that a pool would revert is not sent.
 
 use alloy::primitives::Address;
 use domain::deposit::reaches_minimum;

@@ -37,8 +37,8 @@ const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time before its order ends at which an unmined fill is given up.
 const LAST_MINUTES_SECS: i64 = 300;
 
-/// Sends payments from the inbox at once, and looks after unmined ones at every block. Neither waits for the other: a slow
-/// node must not hold up the next payment.
+/// Sends payments from the inbox at once, and looks after unmined ones at every block. Neither waits for the other: a
+/// slow node must not hold up the next payment.
 pub async fn run(
     solver: Arc<Solver>,
     handle: Arc<ChainHandle>,

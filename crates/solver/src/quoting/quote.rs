@@ -113,15 +113,15 @@ impl Quoter {
         Ok(())
     }
 
-    /// Prices an ask and begins to save it. The promise is given only once it is [durable](Saving::durable); the answer may
-    /// be written meanwhile.
+    /// Prices an ask and begins to save it. The promise is given only once it is [durable](Saving::durable); the answer
+    /// may be written meanwhile.
     pub fn promise(&self, ask: Ask) -> Result<(Quoted, Saving), QuoteError> {
         let quoted = self.price(ask)?;
         let saving = self.solver.store.begin_quote(row(&quoted.quote, quoted.order_id))?;
         Ok((quoted, saving))
     }
 
-    /// The amount that the caller's sponsor can spend. It cannot pay for a same-chain transfer: no payment of ours is in it.
+    /// The amount that the caller's sponsor can spend. It cannot pay for a same-chain transfer, which has no fill.
     fn spendable(&self, ask: &Ask, stays: bool) -> UsdMicros {
         let sponsor = ask.options.sponsor.as_ref().filter(|_| !stays);
         let account = sponsor.map(|sponsor| self.sponsor_accounts.known(sponsor.wallet).unwrap_or_default());
@@ -167,8 +167,8 @@ impl Quoter {
         }
     }
 
-    /// Tries the calls on the destination before they are promised: the one time a quote waits for a node. Returns the gas
-    /// that they need.
+    /// Tries the calls on the destination before they are promised: the one time a quote waits for a node. Returns the
+    /// gas that they need.
     async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
         let (limit, mut ask) = (ask.options.calls_gas, ask.clone());
         let most = limit.unwrap_or(MAX_CALLS_GAS).min(MAX_CALLS_GAS);

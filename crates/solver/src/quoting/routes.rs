@@ -1,8 +1,8 @@
 //! Routes of a transfer: the currency that the user deposits, the one that the solver pays out, and the pools on either
 //! side.
 //!
-//! Currencies that the solver holds are deposited and paid out as they are. All others are traded: by the user before the
-//! deposit, by the solver as part of the fill.
+//! Currencies that the solver holds are deposited and paid out as they are. All others are traded: by the user before
+//! the deposit, by the solver as part of the fill.
 
 use alloy::primitives::Address;
 use domain::catalog::Currency;
