@@ -57,7 +57,7 @@ fn a_bridge_means_what_it_did() {
     assert_eq!(quote.created_at.secs(), 1_790_000_000);
     // The order is hashed from the row after a restart.
     let id = quote.order().unwrap().id().to_string();
-    assert_eq!(id, "ORDERID");
+    assert_eq!(id, "0x8491b34cf327deb4f7f8b684bcc71b9e9ce1debfb31a3c9bd46b03bad8bf524d");
 }
 
 #[test]
