@@ -11,6 +11,7 @@ mod connection;
 mod deploy;
 mod fault_replies;
 mod faults;
+pub mod http;
 mod keys;
 mod mining;
 mod networks;

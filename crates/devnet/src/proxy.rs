@@ -56,7 +56,7 @@ impl FaultProxy {
             .with_context(|| format!("cannot listen on port {port}; choose another"))?;
         let port = listener.local_addr()?.port();
         let faults = Faults::new();
-        let client = reqwest::Client::builder().no_proxy().build()?;
+        let client = crate::http::client().build()?;
         let node = Arc::new(Node { client, http: upstream_http, ws: upstream_ws, faults: faults.clone() });
         let app =
             Router::new().route("/", get(websocket).post(http)).layer(DefaultBodyLimit::disable()).with_state(node);

@@ -19,7 +19,7 @@ pub struct Rpc {
 
 impl Rpc {
     pub fn new(url: Url) -> Result<Self> {
-        let client = reqwest::Client::builder().pool_max_idle_per_host(0).no_proxy().timeout(Duration::from_secs(60));
+        let client = crate::http::client().pool_max_idle_per_host(0).timeout(Duration::from_secs(60));
         Ok(Self { client: client.build().context("cannot build an HTTP client")?, url })
     }
 

@@ -12,6 +12,7 @@ pub mod extract;
 pub mod fills;
 pub mod funding;
 mod heads;
+pub mod http;
 mod node;
 pub mod nodes;
 pub mod pools;

@@ -102,9 +102,8 @@ impl Nodes {
             return Err(ChainError::NoEndpoint(chain));
         }
         // No redirects and no proxy from the environment: signed transactions go where the configuration says.
-        let client = reqwest::Client::builder()
+        let client = crate::http::client()
             .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
             .tcp_nodelay(true)
             .connect_timeout(timeout)
             .pool_idle_timeout(Duration::from_secs(60))

@@ -96,7 +96,7 @@ pub struct Traffic<'a> {
 
 impl<'a> Traffic<'a> {
     pub fn new(devnet: &'a Devnet, base_url: String, integrator: &'a Integrator, users: usize) -> Result<Self> {
-        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build()?;
+        let client = devnet::http::client().timeout(Duration::from_secs(10)).build()?;
         Ok(Self { devnet, base_url, integrator, users, client, done: Mutex::default() })
     }
 

@@ -79,7 +79,7 @@ impl Bare {
         let origin = harness.origin();
         let url = if far { &origin.second_ws_url } else { &origin.ws_url };
         let heads = Subscription::to(url, "newHeads").await?;
-        let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+        let client = devnet::http::client().tcp_nodelay(true).build()?;
         Ok(Self { heads, signer, nonce: 0, client })
     }
 

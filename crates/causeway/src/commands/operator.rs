@@ -13,7 +13,7 @@ pub async fn post(config: &Config, path: &str, body: &Value) -> Result<Value> {
     let token = token.read(&config.folder).context("operator.token")?;
     let url = format!("http://{}{path}", reachable(config.listen));
     // No proxy: the token must not reach a proxy taken from the environment.
-    let client = reqwest::Client::builder().no_proxy().build()?;
+    let client = evm::http::client().build()?;
     let answer = client.post(&url).bearer_auth(token.expose().trim()).json(body).send().await;
     let answer = answer.with_context(|| format!("no service answers at {}; is it running?", config.listen))?;
     let status = answer.status();

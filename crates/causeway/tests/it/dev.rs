@@ -47,7 +47,7 @@ impl Drop for Dev {
 
 async fn answers(url: &str) -> bool {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": [] });
-    reqwest::Client::new().post(url).json(&body).send().await.is_ok()
+    devnet::http::client().build().unwrap().post(url).json(&body).send().await.is_ok()
 }
 
 #[tokio::test]
@@ -59,8 +59,9 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     let facts = dev.facts(&data_dir).await?;
     ensure!(facts["baseUrl"] == format!("http://127.0.0.1:{port}"));
     let api_key = facts["apiKey"].as_str().context("apiKey")?.to_owned();
-    let keyed =
-        |key: String| reqwest::Client::new().get(format!("http://127.0.0.1:{port}/chains")).bearer_auth(key).send();
+    let keyed = |key: String| {
+        devnet::http::client().build().unwrap().get(format!("http://127.0.0.1:{port}/chains")).bearer_auth(key).send()
+    };
     ensure!(keyed(api_key.clone()).await?.status() == 200 && keyed(api_key.clone() + "0").await?.status() == 401);
     let chains = facts["chains"].as_array().context("chains")?;
     ensure!(chains.iter().map(|chain| chain["name"].as_str().unwrap()).eq(["base", "optimism", "arbitrum"]));
@@ -72,7 +73,7 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     }
     ensure!(facts["accounts"][1]["privateKey"].is_string() && facts["solver"].is_string());
     eventually("all is well", || async {
-        let lives: Value = reqwest::get(format!("http://127.0.0.1:{port}/lives")).await?.json().await?;
+        let lives: Value = devnet::http::get(format!("http://127.0.0.1:{port}/lives")).await?.json().await?;
         Ok(lives["status"] == "ok")
     })
     .await?;
@@ -81,7 +82,7 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     let wallet = facts["accounts"][1]["address"].as_str().context("address")?.to_lowercase();
     let balances = format!("http://127.0.0.1:{port}/app-fees/{wallet}/balances");
     eventually("the key's wallet is funded", || async {
-        Ok(reqwest::get(&balances).await?.json::<Value>().await?["amount"] == "1000000000")
+        Ok(devnet::http::get(&balances).await?.json::<Value>().await?["amount"] == "1000000000")
     })
     .await?;
 
@@ -107,13 +108,13 @@ async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
     let mut dev = Dev::start(&data_dir, port, &["--chains-only", "--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;
     let lives = format!("{}/lives", facts["baseUrl"].as_str().unwrap());
-    ensure!(reqwest::get(&lives).await.is_err(), "the service is running");
+    ensure!(devnet::http::get(&lives).await.is_err(), "the service is running");
     let toml = data_dir.join("dev.toml");
     let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
     ensure!(doctor.status.success(), "{}", String::from_utf8_lossy(&doctor.stdout));
     let served = crate::process::serve(&toml, None)?;
     eventually("it serves", || async {
-        let Ok(response) = reqwest::get(&lives).await else { return Ok(false) };
+        let Ok(response) = devnet::http::get(&lives).await else { return Ok(false) };
         Ok(response.json::<Value>().await?["status"] == "ok")
     })
     .await?;

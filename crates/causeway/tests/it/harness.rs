@@ -130,7 +130,7 @@ impl Harness {
             treasury,
             depository,
             folder,
-            client: reqwest::Client::new(),
+            client: devnet::http::client().build()?,
             _isolated: None,
         })
     }

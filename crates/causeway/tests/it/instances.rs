@@ -29,7 +29,7 @@ pub struct Part {
 
 impl Part {
     async fn get(&self, path: &str) -> Result<(u16, String)> {
-        let response = reqwest::get(format!("{}{path}", self.url)).await?;
+        let response = devnet::http::get(format!("{}{path}", self.url)).await?;
         Ok((response.status().as_u16(), response.text().await?))
     }
 

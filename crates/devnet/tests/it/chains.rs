@@ -298,7 +298,7 @@ async fn a_burst_is_mined() {
     let chain = Devnet::shared().await.chain("arbitrum");
     let to = Address::repeat_byte(0x56);
     let per_sender = 50;
-    let client = reqwest::Client::new();
+    let client = devnet::http::client().build().unwrap();
     let burst = async || {
         let user = chain.fresh_user().await.unwrap();
         let calls: Vec<_> = (0..per_sender)

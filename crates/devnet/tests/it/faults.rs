@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use alloy::consensus::{SignableTransaction, TxEip1559};
 use alloy::eips::eip2718::Encodable2718;
-use alloy::providers::{Provider, ProviderBuilder, WsConnect};
+use alloy::pubsub::RawSubscription;
+use alloy::rpc::client::RpcClient;
 use alloy::signers::SignerSync;
-use alloy_primitives::{Address, Bytes, U64, U256, keccak256};
+use alloy::transports::ws::WsConnect;
+use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use devnet::{Chain, Devnet, FaultProxy};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -15,13 +17,32 @@ use tokio::time::timeout;
 /// The wait for something that must not happen; long enough that it would have.
 const A_WHILE: Duration = Duration::from_millis(700);
 
+async fn websocket(proxy: &FaultProxy) -> RpcClient {
+    RpcClient::connect_pubsub(WsConnect::new(proxy.ws_url.as_str())).await.unwrap()
+}
+
+async fn ask_number(client: &RpcClient, method: &'static str) -> u64 {
+    client.request_noparams::<U64>(method).await.unwrap().to()
+}
+
+async fn heads(client: &RpcClient) -> RawSubscription {
+    let mut call = client.request::<_, B256>("eth_subscribe", ("newHeads",));
+    call.set_is_subscription();
+    let id = call.await.unwrap();
+    client.expect_pubsub_frontend().get_subscription(id).await.unwrap()
+}
+
+async fn next(heads: &mut RawSubscription) -> Value {
+    serde_json::from_str(heads.recv().await.unwrap().get()).unwrap()
+}
+
 async fn proxy() -> (&'static Chain, FaultProxy) {
     let chain = Devnet::shared().await.chain("arbitrum");
     (chain, FaultProxy::start(chain.rpc_url.clone(), chain.ws_url.clone()).await.unwrap())
 }
 
 async fn post(proxy: &FaultProxy, body: &Value) -> reqwest::Result<Value> {
-    reqwest::Client::new().post(proxy.rpc_url.clone()).json(body).send().await?.json().await
+    devnet::http::client().build()?.post(proxy.rpc_url.clone()).json(body).send().await?.json().await
 }
 
 async fn ask(proxy: &FaultProxy, method: &str, params: Value) -> Value {
@@ -54,12 +75,11 @@ async fn without_faults_it_is_the_node() {
     let call = |id, method| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": []});
     let answers = post(&proxy, &json!([call(1, "eth_chainId"), call(2, "eth_blockNumber")])).await.unwrap();
     assert_eq!(answers.as_array().unwrap().len(), 2);
-    let provider = ProviderBuilder::new().connect_ws(WsConnect::new(proxy.ws_url.as_str())).await.unwrap();
-    assert_eq!(provider.get_chain_id().await.unwrap(), chain.id);
-    let mut heads = provider.subscribe_blocks().await.unwrap().into_stream();
-    let first = heads.next().await.unwrap();
-    let second = heads.next().await.unwrap();
-    assert_eq!(second.parent_hash, first.hash);
+    let provider = websocket(&proxy).await;
+    assert_eq!(ask_number(&provider, "eth_chainId").await, chain.id);
+    let mut heads = heads(&provider).await;
+    let first = next(&mut heads).await;
+    assert_eq!(next(&mut heads).await["parentHash"], first["hash"]);
 }
 
 #[tokio::test]
@@ -90,13 +110,13 @@ async fn a_delay_is_added() {
 #[tokio::test]
 async fn a_stalled_node_never_answers() {
     let (_, proxy) = proxy().await;
-    let provider = ProviderBuilder::new().connect_ws(WsConnect::new(proxy.ws_url.as_str())).await.unwrap();
+    let provider = websocket(&proxy).await;
     proxy.faults.update(|f| f.stall = true);
     assert!(timeout(A_WHILE, ask(&proxy, "eth_chainId", json!([]))).await.is_err());
-    assert!(timeout(A_WHILE, provider.get_block_number()).await.is_err());
+    assert!(timeout(A_WHILE, ask_number(&provider, "eth_blockNumber")).await.is_err());
     proxy.faults.clear();
     ask(&proxy, "eth_chainId", json!([])).await;
-    provider.get_block_number().await.unwrap();
+    ask_number(&provider, "eth_blockNumber").await;
 }
 
 #[tokio::test]
@@ -125,11 +145,12 @@ async fn a_stale_head_lags() {
     let real = chain.rpc::<Value>("eth_getBlockByNumber", json!(["latest", false])).await.unwrap();
     assert_eq!(ask(&proxy, "eth_getBlockByHash", json!([real["hash"], false])).await["result"], Value::Null);
 
-    let provider = ProviderBuilder::new().connect_ws(WsConnect::new(proxy.ws_url.as_str())).await.unwrap();
-    let mut heads = provider.subscribe_blocks().await.unwrap().into_stream();
-    let first = heads.next().await.unwrap();
-    assert!(first.number <= chain.block_number().await.unwrap() - 5);
-    assert_eq!(heads.next().await.unwrap().parent_hash, first.hash);
+    let provider = websocket(&proxy).await;
+    let mut heads = heads(&provider).await;
+    let first = next(&mut heads).await;
+    let told: U64 = serde_json::from_value(first["number"].clone()).unwrap();
+    assert!(told.to::<u64>() <= chain.block_number().await.unwrap() - 5);
+    assert_eq!(next(&mut heads).await["parentHash"], first["hash"]);
 }
 
 #[tokio::test]
@@ -185,7 +206,10 @@ async fn logs_are_hidden() {
 async fn every_chain_has_a_second_endpoint() {
     let devnet = Devnet::shared().await;
     for chain in &devnet.chains {
-        let provider = ProviderBuilder::new().connect_http(chain.second_rpc_url.clone());
-        assert_eq!(provider.get_chain_id().await.unwrap(), chain.id);
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []});
+        let client = devnet::http::client().build().unwrap();
+        let answer = client.post(chain.second_rpc_url.clone()).json(&body).send().await.unwrap();
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(serde_json::from_value::<U64>(answer["result"].clone()).unwrap().to::<u64>(), chain.id);
     }
 }
