@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::artifacts::{self, ThirdParty};
-use crate::keys::Keys;
+use crate::keys::{Account, Keys};
 use crate::networks;
 use crate::rpc::Rpc;
 use crate::stage::Stage;
@@ -84,11 +84,54 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
     for (account, balance) in funds(keys) {
         rpc.call::<Value>("anvil_setBalance", (account, balance)).await?;
     }
-    let set_code = async |address: Address, code: &Bytes| rpc.call::<Value>("anvil_setCode", (address, code)).await;
-    set_code(artifacts::MULTICALL3, &third_party.multicall3).await?;
-    set_code(artifacts::PERMIT2, &third_party.permit2).await?;
+    set_code(rpc, artifacts::MULTICALL3, &third_party.multicall3).await?;
+    set_code(rpc, artifacts::PERMIT2, &third_party.permit2).await?;
 
     // Our contracts come first: their addresses stay put when anything else in the deployment changes.
+    let ours = deploy_ours(&mut stage, keys)?;
+    let native_feed = deploy_feed(&mut stage, deployer, "ETH / USD", ETH_USD)?;
+    let weth = stage.create(deployer, third_party.weth.clone(), vec![])?;
+    let tokens = deploy_tokens(&mut stage, deployer, weth, native_feed)?;
+    let dex = uniswap::deploy(&mut stage, deployer, weth, third_party)?;
+    fund(&mut stage, keys, &tokens, ours.spend_limiter)?;
+    let gas_oracle = deploy_gas_oracle(&mut stage, chain_id, deployer).await?;
+    stage.mine().await.context("deploying the contracts")?;
+    uniswap::open_pools(&mut stage, deployer, &dex, &tokens).await.context("opening the pools")?;
+
+    let start_block: U256 = rpc.call("eth_blockNumber", json!([])).await?;
+    let contracts = Contracts {
+        depository: ours.depository,
+        router: ours.router,
+        approval_proxy: ours.approval_proxy,
+        spend_limiter: ours.spend_limiter,
+        multicall3: artifacts::MULTICALL3,
+        permit2: artifacts::PERMIT2,
+        weth,
+        uniswap_factory: dex.factory,
+        position_manager: dex.position_manager,
+        swap_router: dex.swap_router,
+        quoter: dex.quoter,
+        tick_lens: dex.tick_lens,
+        gas_oracle,
+    };
+    Ok(Deployment { contracts, tokens, native_feed, start_block: start_block.to() })
+}
+
+async fn set_code(rpc: &Rpc, address: Address, code: &Bytes) -> Result<()> {
+    rpc.call::<Value>("anvil_setCode", (address, code)).await?;
+    Ok(())
+}
+
+/// The addresses of the contracts in `contracts/src`.
+struct OurContracts {
+    depository: Address,
+    router: Address,
+    approval_proxy: Address,
+    spend_limiter: Address,
+}
+
+fn deploy_ours(stage: &mut Stage<'_>, keys: &Keys) -> Result<OurContracts> {
+    let deployer = &keys.deployer;
     let depository = stage.create(
         deployer,
         artifacts::creation(artifacts::DEPOSITORY)?,
@@ -102,18 +145,21 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
     )?;
     let spend_limiter = stage.create(deployer, artifacts::creation(artifacts::SPEND_LIMITER)?, router.abi_encode())?;
     stage.call(&keys.owner, depository, &Guarded::setGuardianCall { guardian: keys.guardian.address })?;
+    Ok(OurContracts { depository, router, approval_proxy, spend_limiter })
+}
 
-    let feed = |stage: &mut Stage<'_>, description: &str, answer: i64| -> Result<Address> {
-        let args = Feed::constructorCall {
-            owner: deployer.address,
-            decimals: 8,
-            description: description.to_owned(),
-            answer: I256::try_from(answer)?,
-        };
-        stage.create(deployer, artifacts::creation(artifacts::PRICE_FEED)?, args.abi_encode())
+fn deploy_feed(stage: &mut Stage<'_>, deployer: &Account, description: &str, answer: i64) -> Result<Address> {
+    let args = Feed::constructorCall {
+        owner: deployer.address,
+        decimals: 8,
+        description: description.to_owned(),
+        answer: I256::try_from(answer)?,
     };
-    let native_feed = feed(&mut stage, "ETH / USD", ETH_USD)?;
-    let weth = stage.create(deployer, third_party.weth.clone(), vec![])?;
+    stage.create(deployer, artifacts::creation(artifacts::PRICE_FEED)?, args.abi_encode())
+}
+
+/// The wrapped native currency, which is deployed already, and every other token with its feed.
+fn deploy_tokens(stage: &mut Stage<'_>, deployer: &Account, weth: Address, native_feed: Address) -> Result<Vec<Token>> {
     let mut tokens = vec![Token {
         symbol: "WETH".into(),
         name: "Wrapped Ether".into(),
@@ -130,15 +176,19 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
         let address = stage.create(deployer, artifacts::creation(artifact)?, deployer.address.abi_encode())?;
         let feed = match symbol {
             "TAIL" => None,
-            _ => Some(feed(&mut stage, &format!("{symbol} / USD"), STABLE_USD)?),
+            _ => Some(deploy_feed(stage, deployer, &format!("{symbol} / USD"), STABLE_USD)?),
         };
         tokens.push(Token { symbol: symbol.into(), name: name.into(), address, decimals, feed });
     }
-    let dex = uniswap::deploy(&mut stage, deployer, weth, third_party)?;
-    fund(&mut stage, keys, &tokens, spend_limiter)?;
-    let gas_oracle = match chain_id {
+    Ok(tokens)
+}
+
+/// The oracle of the fee for publishing data, on the chains that charge one.
+async fn deploy_gas_oracle(stage: &mut Stage<'_>, chain_id: u64, deployer: &Account) -> Result<Option<Address>> {
+    match chain_id {
         networks::BASE | networks::OPTIMISM => {
-            set_code(artifacts::GAS_ORACLE, &artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?).await?;
+            let code = artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?;
+            set_code(stage.rpc, artifacts::GAS_ORACLE, &code).await?;
             // About the price of the real chains: a few tenths of a cent for a transfer.
             let fees = DataFees::setL1FeeCall {
                 l1BaseFee: U256::from(2_000_000_000_u64),
@@ -147,34 +197,14 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
                 blobBaseFeeScalar: 1_014_213,
             };
             stage.call(deployer, artifacts::GAS_ORACLE, &fees)?;
-            Some(artifacts::GAS_ORACLE)
+            Ok(Some(artifacts::GAS_ORACLE))
         }
         // Chains without the oracle send the same number of transactions, which keeps later addresses equal.
         _ => {
             stage.send(deployer, TxKind::Call(deployer.address), U256::ZERO, Bytes::new())?;
-            None
+            Ok(None)
         }
-    };
-    stage.mine().await.context("deploying the contracts")?;
-    uniswap::open_pools(&mut stage, deployer, &dex, &tokens).await.context("opening the pools")?;
-
-    let start_block: U256 = rpc.call("eth_blockNumber", json!([])).await?;
-    let contracts = Contracts {
-        depository,
-        router,
-        approval_proxy,
-        spend_limiter,
-        multicall3: artifacts::MULTICALL3,
-        permit2: artifacts::PERMIT2,
-        weth,
-        uniswap_factory: dex.factory,
-        position_manager: dex.position_manager,
-        swap_router: dex.swap_router,
-        quoter: dex.quoter,
-        tick_lens: dex.tick_lens,
-        gas_oracle,
-    };
-    Ok(Deployment { contracts, tokens, native_feed, start_block: start_block.to() })
+    }
 }
 
 fn funds(keys: &Keys) -> impl Iterator<Item = (Address, U256)> {

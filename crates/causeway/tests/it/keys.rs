@@ -14,7 +14,7 @@ use crate::process::{causeway, serve_logging};
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
-/// Runs `causeway keys` and gives what it printed.
+/// Runs `causeway keys` and returns its output.
 fn keys(harness: &Harness, args: &[&str]) -> Result<String> {
     let config = harness.folder.path().join("dev.toml");
     let output = causeway().arg("keys").args(args).arg("--config").arg(config).output()?;
@@ -22,7 +22,7 @@ fn keys(harness: &Harness, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Makes a key and gives its id and its text.
+/// Makes a key and returns its id and its text.
 pub fn create(harness: &Harness, more: &[&str]) -> Result<(String, String)> {
     let printed = keys(harness, &[&["create", "--name", "an app"], more].concat())?;
     id_and_text(&printed)
@@ -45,96 +45,134 @@ async fn answer(call: RequestBuilder) -> Result<(u16, Value)> {
     Ok((response.status().as_u16(), response.json().await?))
 }
 
-/// Whether `part` is in a file, byte by byte.
+/// Searches a file for the bytes of `part`.
 fn holds(file: &Path, part: &[u8]) -> Result<bool> {
     Ok(std::fs::read(file)?.windows(part.len()).any(|window| window == part))
+}
+
+fn get(harness: &Harness, path: &str) -> RequestBuilder {
+    harness.client.get(harness.url(path))
+}
+
+fn post_quote(harness: &Harness, body: &Value) -> RequestBuilder {
+    harness.client.post(harness.url("/quote/v2")).json(body)
+}
+
+/// The status of a call with a key in its own header.
+async fn status_with(harness: &Harness, text: &str) -> Result<u16> {
+    Ok(answer(get(harness, "/chains").header("x-api-key", text)).await?.0)
 }
 
 #[tokio::test]
 async fn keys_are_made_changed_and_ended_while_the_service_runs() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
-    let (client, log) = (&harness.client, harness.folder.path().join("log"));
+    let log = harness.folder.path().join("log");
     let served = serve_logging(&harness.folder.path().join("dev.toml"), &log)?;
     harness.wait_until_served().await?;
-    let get = |path: &str| client.get(harness.url(path));
-    let post = |body: &Value| client.post(harness.url("/quote/v2")).json(body);
 
-    // Good at once, in either header, and remembered by what is quoted with it.
     let (id, text) = create(&harness, &[])?;
-    ensure!(answer(get("/chains").header("x-api-key", &text)).await?.0 == 200);
-    ensure!(answer(get("/chains").bearer_auth(&text)).await?.0 == 200);
-    let (code, quoted) = answer(post(&a_quote()).header("x-api-key", &text)).await?;
+    a_new_key_is_good_at_once(&harness, &id, &text).await?;
+    a_wrong_key_is_refused_on_every_route(&harness, &text).await?;
+    sponsoring_takes_a_key_and_a_wallet(&harness, &text).await?;
+    api_keys_and_the_operators_token_are_apart(&harness, &text).await?;
+    a_key_is_renamed_limited_and_listed(&harness, &id)?;
+    let [second, third] = a_rotated_or_revoked_text_ends(&harness, &id, &text).await?;
+
+    let metrics = get(&harness, "/metrics").send().await?.text().await?;
+    ensure!(metrics.contains("causeway_wrong_keys_total"), "no metrics");
+    ensure!(served.terminate().await?.success());
+    ensure!(holds(&log, b"listening on")?, "nothing was logged");
+    no_key_is_in_clear(&harness, &metrics, &[text, second, third])
+}
+
+/// A new key is good in either header, and kept with the quotes made with it.
+async fn a_new_key_is_good_at_once(harness: &Harness, id: &str, text: &str) -> Result<()> {
+    ensure!(status_with(harness, text).await? == 200);
+    ensure!(answer(get(harness, "/chains").bearer_auth(text)).await?.0 == 200);
+    let (code, quoted) = answer(post_quote(harness, &a_quote()).header("x-api-key", text)).await?;
     ensure!(code == 200, "{quoted}");
     let request = request_id(&quoted).parse()?;
     let store = store::Store::open(&causeway::assemble::database(&harness.config)?)?;
     let stored = store.read(move |tx| store::requests::find(tx, request)).await?.context("the quote")?;
-    ensure!(stored.quote.ask.key.map(|key| key.to_string()) == Some(id.clone()));
+    ensure!(stored.quote.ask.key.map(|key| key.to_string()).as_deref() == Some(id));
     store.close().await;
+    Ok(())
+}
 
-    // A wrong key is never "no key", whatever the route, and the right header wins.
+/// A wrong key is never "no key", on any route, and of two headers the key's own wins.
+async fn a_wrong_key_is_refused_on_every_route(harness: &Harness, text: &str) -> Result<()> {
+    let get = |path: &str| get(harness, path);
     let wrong = format!("cwk_{}", "0".repeat(64));
     for shown in [wrong.as_str(), "", "nonsense", &text[..67], &text.to_uppercase()] {
-        for call in [get("/chains"), get("/lives"), post(&a_quote()), get("/nowhere"), get("/intents/status/v3")] {
+        let quote = post_quote(harness, &a_quote());
+        for call in [get("/chains"), get("/lives"), quote, get("/nowhere"), get("/intents/status/v3")] {
             let (code, body) = answer(call.header("x-api-key", shown)).await?;
             ensure!(code == 401 && body["errorCode"] == "UNAUTHORIZED" && body["statusCode"] == 401, "{body}");
             ensure!(!body.to_string().contains(&text[4..20]), "{body}");
         }
         ensure!(answer(get("/chains").bearer_auth(shown)).await?.0 == 401);
-        ensure!(answer(get("/chains").bearer_auth(&text).header("x-api-key", shown)).await?.0 == 401);
-        ensure!(answer(get("/chains").bearer_auth(shown).header("x-api-key", &text)).await?.0 == 200);
+        ensure!(answer(get("/chains").bearer_auth(text).header("x-api-key", shown)).await?.0 == 401);
+        ensure!(answer(get("/chains").bearer_auth(shown).header("x-api-key", text)).await?.0 == 200);
     }
     ensure!(answer(get("/chains").basic_auth("user", Some("password"))).await?.0 == 200);
+    Ok(())
+}
 
-    // Sponsoring takes a key, and then a wallet behind it.
+async fn sponsoring_takes_a_key_and_a_wallet(harness: &Harness, text: &str) -> Result<()> {
     let mut sponsored = a_quote();
     sponsored["subsidizeFees"] = json!(true);
-    ensure!(answer(post(&sponsored)).await?.0 == 401);
-    let (code, body) = answer(post(&sponsored).header("x-api-key", &text)).await?;
+    ensure!(answer(post_quote(harness, &sponsored)).await?.0 == 401);
+    let (code, body) = answer(post_quote(harness, &sponsored).header("x-api-key", text)).await?;
     ensure!(code == 403 && body["errorCode"] == "FORBIDDEN", "{body}");
+    Ok(())
+}
 
-    // The operator's token is no API key, and an API key is not the operator's.
-    let operator = |token: &str| get("/operator/risk").bearer_auth(token);
+/// The operator's token is no API key, and an API key is not the operator's.
+async fn api_keys_and_the_operators_token_are_apart(harness: &Harness, text: &str) -> Result<()> {
+    let operator = |token: &str| get(harness, "/operator/risk").bearer_auth(token);
     ensure!(answer(operator(causeway::local::OPERATOR_TOKEN)).await?.0 == 200);
-    ensure!(answer(operator(&text)).await?.0 == 401);
-    ensure!(answer(get("/chains").bearer_auth(causeway::local::OPERATOR_TOKEN)).await?.0 == 200);
-    ensure!(answer(get("/chains").header("x-api-key", causeway::local::OPERATOR_TOKEN)).await?.0 == 401);
+    ensure!(answer(operator(text)).await?.0 == 401);
+    ensure!(answer(get(harness, "/chains").bearer_auth(causeway::local::OPERATOR_TOKEN)).await?.0 == 200);
+    ensure!(status_with(harness, causeway::local::OPERATOR_TOKEN).await? == 401);
+    Ok(())
+}
 
-    // Renamed, limited and listed.
-    let shown = keys(&harness, &["rename", &id, "another name"])?;
+fn a_key_is_renamed_limited_and_listed(harness: &Harness, id: &str) -> Result<()> {
+    let shown = keys(harness, &["rename", id, "another name"])?;
     ensure!(shown.contains("another name"), "{shown}");
-    let shown = keys(&harness, &["limits", &id, "--elevated", "true", "--rate", "quotes=3/min"])?;
+    let shown = keys(harness, &["limits", id, "--elevated", "true", "--rate", "quotes=3/min"])?;
     ensure!(shown.contains("3/min  (its own)") && shown.contains("20/s"), "{shown}");
-    ensure!(keys(&harness, &["list"])?.contains(&id) && keys(&harness, &["show", &id])?.contains("another name"));
-    ensure!(keys(&harness, &["show", "key_00000000000000000000"]).is_err());
+    ensure!(keys(harness, &["list"])?.contains(id) && keys(harness, &["show", id])?.contains("another name"));
+    ensure!(keys(harness, &["show", "key_00000000000000000000"]).is_err());
+    Ok(())
+}
 
-    // With an overlap both texts are good; without one the old ends within seconds, and so does a revoked key.
+/// With an overlap both texts are good; without one the old text ends within seconds, and so does a revoked key. Returns
+/// the two newer texts.
+async fn a_rotated_or_revoked_text_ends(harness: &Harness, id: &str, text: &str) -> Result<[String; 2]> {
     let refused = async |text: &str| {
-        eventually("the key is refused", || async {
-            Ok(answer(get("/chains").header("x-api-key", text)).await?.0 == 401)
-        })
-        .await
+        eventually("the key is refused", || async { Ok(status_with(harness, text).await? == 401) }).await
     };
-    let (_, second) = id_and_text(&keys(&harness, &["rotate", &id, "--overlap-secs", "3600"])?)?;
+    let (_, second) = id_and_text(&keys(harness, &["rotate", id, "--overlap-secs", "3600"])?)?;
     ensure!(second != text);
-    for text in [&text, &second] {
-        ensure!(answer(get("/chains").header("x-api-key", text)).await?.0 == 200);
+    for text in [text, &second] {
+        ensure!(status_with(harness, text).await? == 200);
     }
-    let (_, third) = id_and_text(&keys(&harness, &["rotate", &id])?)?;
-    ensure!(answer(get("/chains").header("x-api-key", &third)).await?.0 == 200);
-    refused(&text).await?;
+    let (_, third) = id_and_text(&keys(harness, &["rotate", id])?)?;
+    ensure!(status_with(harness, &third).await? == 200);
+    refused(text).await?;
     refused(&second).await?;
-    ensure!(answer(get("/chains").header("x-api-key", &third)).await?.0 == 200);
-    keys(&harness, &["revoke", &id])?;
+    ensure!(status_with(harness, &third).await? == 200);
+    keys(harness, &["revoke", id])?;
     refused(&third).await?;
-    ensure!(keys(&harness, &["rotate", &id]).is_err());
+    ensure!(keys(harness, &["rotate", id]).is_err());
+    Ok([second, third])
+}
 
-    // Nowhere in clear: not in what the service said and measured, and not in its files.
-    let metrics = get("/metrics").send().await?.text().await?;
-    ensure!(metrics.contains("causeway_wrong_keys_total"), "no metrics");
-    ensure!(served.terminate().await?.success());
+/// No key is in clear in the metrics or in the files of the service, its log and its database among them.
+fn no_key_is_in_clear(harness: &Harness, metrics: &str, texts: &[String]) -> Result<()> {
     let files: Vec<_> = std::fs::read_dir(harness.folder.path())?.collect::<std::io::Result<_>>()?;
-    ensure!(holds(&log, b"listening on")?, "nothing was logged");
-    for text in [&text, &second, &third] {
+    for text in texts {
         let secret = &text[4..];
         ensure!(!metrics.contains(secret), "a key is in the metrics");
         let raw = alloy::primitives::hex::decode(secret)?;
@@ -241,7 +279,7 @@ async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
     ensure!(code == 200 && linked["linked"] == true && linked["keyId"] == id, "{linked}");
     ensure!(link(&text, signed(&newer)).await?.0 == 400, "a signature was taken twice");
     ensure!(keys(&harness, &["show", &id])?.contains(&wallet.to_string()));
-    // Known at once where it was linked.
+    // The link is known at once to the process that made it.
     let mut sponsored = a_quote();
     sponsored["subsidizeFees"] = json!(true);
     let quoted = answer(client.post(harness.url("/quote/v2")).header("x-api-key", &text).json(&sponsored)).await?;
@@ -253,7 +291,7 @@ async fn a_wallet_is_linked_by_its_own_signature_and_no_other() -> Result<()> {
     keys(&harness, &["link", &id, "--wallet", &stranger.address.to_string(), "--signature", &signature])?;
     ensure!(keys(&harness, &["show", &id])?.contains(&stranger.address.to_string()));
 
-    // A contract says for itself: one that agrees to everything, and one that answers something else.
+    // A contract checks its signature itself: one accepts every signature, and one answers something else.
     let base = harness.chain("base");
     for (code, linked) in [("631626ba7e60e01b60005260206000f3", 200), ("63deadbeef60e01b60005260206000f3", 400)] {
         let contract = new_account().address;

@@ -6,95 +6,150 @@ use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use causeway::env::system_env;
 use causeway::service::Service;
-use serde_json::json;
+use devnet::{Account, Chain};
+use serde_json::{Value, json};
 
 use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 use crate::process::{causeway, serve};
 
-/// What ether costs on new chains, with eight decimals.
+/// The price of ether on new chains, with eight decimals.
 const ETHER_USD: i64 = 300_000_000_000;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
+/// The native input of a transfer.
+const VALUE: u64 = 30_000_000_000_000_000;
+
+/// The parties of the transfers that a backup will not know of, and the tokens they use.
+struct Parties<'a> {
+    base: &'a Chain,
+    optimism: &'a Chain,
+    user: Account,
+    /// The recipient of tokens bought in a pool and of a gas top-up.
+    buyer: Address,
+    /// A recipient with code.
+    contract: Address,
+    base_usdc: Address,
+    optimism_usdc: Address,
+    tail: Address,
+}
+
+impl<'a> Parties<'a> {
+    async fn new(harness: &'a Harness) -> Result<Self> {
+        let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+        Ok(Self {
+            base,
+            optimism,
+            user: base.fresh_user().await?,
+            buyer: new_account().address,
+            contract: new_account().address,
+            base_usdc: base.token("USDC").address,
+            optimism_usdc: optimism.token("USDC").address,
+            tail: optimism.token("TAIL").address,
+        })
+    }
+
+    /// A native transfer.
+    fn native(&self, recipient: Address) -> Value {
+        ask(self.user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(VALUE))
+    }
+
+    /// A fill that is bought in a pool.
+    fn swapped(&self) -> Value {
+        ask(self.user.address, self.buyer, (BASE, Address::ZERO), (OPTIMISM, self.tail), U256::from(VALUE))
+    }
+
+    fn usdc(&self, recipient: Address, units: u64) -> Value {
+        let (from, to) = ((BASE, self.base_usdc), (OPTIMISM, self.optimism_usdc));
+        ask(self.user.address, recipient, from, to, U256::from(units))
+    }
+
+    /// A fill with gas beside the tokens.
+    fn topped(&self) -> Value {
+        let mut topped = self.usdc(self.buyer, 40_000_000);
+        topped["topupGas"] = json!(true);
+        topped
+    }
+
+    async fn transfer(&self, harness: &Harness, quote: &Value) -> Result<()> {
+        execute(self.base, quote, &self.user).await?;
+        harness.wait_for(request_id(quote), "success").await
+    }
+
+    /// Two transfers to a contract: through the router, and by plain transfer.
+    async fn pay_a_contract(&self, harness: &Harness, service: &Service) -> Result<()> {
+        self.optimism.set_code(self.contract, vec![0x00].into()).await?;
+        let routed = self.native(self.contract);
+        harness.quote(&routed).await?;
+        let known = || service.solver.recipient_code.is_contract(domain::ids::ChainId(OPTIMISM), self.contract);
+        eventually("the recipient is known to be a contract", || async { Ok(known()) }).await?;
+        let routed = harness.quote(&routed).await?;
+        execute(self.base, &routed, &self.user).await?;
+        let mut plain = self.usdc(self.contract, 50_000_000);
+        plain["explicitDeposit"] = json!(false);
+        let plain = harness.quote(&plain).await?;
+        execute(self.base, &plain, &self.user).await?;
+        for quote in [&routed, &plain] {
+            harness.wait_for(request_id(quote), "success").await?;
+        }
+        Ok(())
+    }
+
+    /// The balances of the recipients and then of the user.
+    async fn balances(&self) -> Result<Vec<U256>> {
+        let mut balances = Vec::new();
+        for owner in [self.contract, self.buyer] {
+            for currency in [Address::ZERO, self.optimism_usdc, self.tail] {
+                balances.push(self.optimism.balance(currency, owner).await?);
+            }
+        }
+        for currency in [Address::ZERO, self.base_usdc] {
+            balances.push(self.base.balance(currency, self.user.address).await?);
+        }
+        Ok(balances)
+    }
+}
 
 #[tokio::test]
 async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
-    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let parties = Parties::new(&harness).await?;
+    let (base, optimism) = (parties.base, parties.optimism);
     let toml = harness.folder.path().join("dev.toml");
-    let database = harness.folder.path().join("causeway.db");
     let backup = harness.folder.path().join("backup.db");
-    let (user, recipient) = (base.fresh_user().await?, new_account().address);
-    let value = U256::from(30_000_000_000_000_000u64);
-    let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    let recipient = new_account().address;
+    let body = parties.native(recipient);
 
-    // Fills that are more than a transfer: bought in a pool, and with gas beside the tokens.
-    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
-    let tail = optimism.token("TAIL").address;
-    let buyer = new_account().address;
-    let swapped = ask(user.address, buyer, (BASE, Address::ZERO), (OPTIMISM, tail), value);
-    let mut topped = ask(user.address, buyer, (BASE, here), (OPTIMISM, there), U256::from(40_000_000u64));
-    topped["topupGas"] = json!(true);
-
-    // The backup holds the quotes and nothing of what follows.
+    // The backup holds the first three quotes, and none of their transfers.
     let service = harness.serve().await?;
     let quote = harness.quote(&body).await?;
-    let mut more = vec![harness.quote(&swapped).await?, harness.quote(&topped).await?];
+    let mut more = vec![harness.quote(&parties.swapped()).await?, harness.quote(&parties.topped()).await?];
     service.stop().await?;
-    std::fs::copy(&database, &backup)?;
+    std::fs::copy(harness.folder.path().join("causeway.db"), &backup)?;
     let service = harness.serve().await?;
-    execute(base, &quote, &user).await?;
-    harness.wait_for(request_id(&quote), "success").await?;
-    // And the same of which the backup will not even know the quotes.
-    more.push(harness.quote(&swapped).await?);
-    more.push(harness.quote(&topped).await?);
+    parties.transfer(&harness, &quote).await?;
+    // The other four transfers are not even known to the backup as quotes.
+    more.push(harness.quote(&parties.swapped()).await?);
+    more.push(harness.quote(&parties.topped()).await?);
     for quote in &more {
-        execute(base, quote, &user).await?;
-        harness.wait_for(request_id(quote), "success").await?;
+        parties.transfer(&harness, quote).await?;
     }
-    // Two more of which the backup will not even know the quotes: to a contract through the router, and by plain transfer.
-    let contract = new_account().address;
-    optimism.set_code(contract, vec![0x00].into()).await?;
-    let lost = ask(user.address, contract, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
-    harness.quote(&lost).await?;
-    let known = || service.solver.recipient_code.is_contract(domain::ids::ChainId(OPTIMISM), contract);
-    eventually("the recipient is known to be a contract", || async { Ok(known()) }).await?;
-    let routed = harness.quote(&lost).await?;
-    execute(base, &routed, &user).await?;
-    let mut plain = ask(user.address, contract, (BASE, here), (OPTIMISM, there), U256::from(50_000_000u64));
-    plain["explicitDeposit"] = json!(false);
-    let plain = harness.quote(&plain).await?;
-    execute(base, &plain, &user).await?;
-    for quote in [&routed, &plain] {
-        harness.wait_for(request_id(quote), "success").await?;
-    }
+    parties.pay_a_contract(&harness, &service).await?;
     service.stop().await?;
-    let arrived = || async {
-        let mut balances = Vec::new();
-        for who in [contract, buyer] {
-            for currency in [Address::ZERO, there, tail] {
-                balances.push(optimism.balance(currency, who).await?);
-            }
-        }
-        anyhow::Ok(balances)
-    };
-    let left = || async {
-        anyhow::Ok((base.balance(Address::ZERO, user.address).await?, base.balance(here, user.address).await?))
-    };
-    let (paid, spent) = (arrived().await?, left().await?);
+    let balances = parties.balances().await?;
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised);
 
     restore(&harness, &backup)?;
     let served = serve(&toml, None)?;
     is_refused(&harness, OPTIMISM).await?;
-    // It sees the old deposit again, and pays nothing for it.
+    // The service sees the old deposit again, and pays nothing for it.
     harness.wait_for(request_id(&quote), "pending").await?;
     let (code, refused) = harness.post("/quote/v2", &body).await?;
     ensure!((code, &refused["errorCode"]) == (400, &json!("CHAIN_DISABLED")), "{code} {refused}");
     // Long enough for everything to become final, and for deposits nobody knows to be returned if that were done.
     blocks_pass(base, 20).await?;
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice from an old database");
-    ensure!(arrived().await? == paid && left().await? == spent, "returned what was filled, from an old database");
+    ensure!(parties.balances().await? == balances, "returned what was filled, from an old database");
     let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
     ensure!(!doctor.status.success(), "the doctor finds nothing wrong");
     ensure!(String::from_utf8_lossy(&doctor.stdout).contains("causeway recover"));
@@ -109,27 +164,24 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     blocks_pass(base, 20).await?;
     blocks_pass(optimism, 6).await?;
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice after recovery");
-    ensure!(arrived().await? == paid && left().await? == spent, "paid or returned again after recovery");
+    ensure!(parties.balances().await? == balances, "paid or returned again after recovery");
     // And it works again.
-    let another = new_account().address;
-    let quote =
-        harness.quote(&ask(user.address, another, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
-    execute(base, &quote, &user).await?;
-    harness.wait_for(request_id(&quote), "success").await?;
+    let quote = harness.quote(&parties.native(new_account().address)).await?;
+    parties.transfer(&harness, &quote).await?;
     ensure!(served.terminate().await?.success());
     Ok(())
 }
 
-/// The chain that refuses is not the one that would pay: what was refunded there is not filled here.
+/// The chain that refuses is not the one that would pay: an order refunded there is not filled here.
 #[tokio::test]
-async fn a_restored_backup_does_not_fill_what_was_refunded_on_the_other_chain() -> Result<()> {
+async fn a_restored_backup_does_not_fill_an_order_refunded_on_the_other_chain() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let toml = harness.folder.path().join("dev.toml");
     let backup = harness.folder.path().join("backup.db");
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let usdc = optimism.token("USDC").address;
-    let value = U256::from(30_000_000_000_000_000u64);
+    let value = U256::from(VALUE);
     let service = harness.serve().await?;
     let quote = harness.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, usdc), value)).await?;
     service.stop().await?;
@@ -146,7 +198,7 @@ async fn a_restored_backup_does_not_fill_what_was_refunded_on_the_other_chain() 
     service.stop().await?;
     std::fs::copy(harness.folder.path().join("causeway.db"), &backup)?;
 
-    // By then the price is another one, and the deposit goes back.
+    // The price has changed meanwhile, and the deposit goes back.
     base.set_price("ETH", ETHER_USD / 2).await?;
     let service = harness.serve().await?;
     harness.wait_for(request_id(&quote), "refund").await?;
@@ -179,7 +231,7 @@ async fn a_restored_backup_does_not_fill_what_was_refunded_on_the_other_chain() 
 }
 
 /// Puts a backup in the place of the database. Nothing may be running on it.
-fn restore(harness: &Harness, backup: &Path) -> Result<()> {
+pub fn restore(harness: &Harness, backup: &Path) -> Result<()> {
     for suffix in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(harness.folder.path().join(format!("causeway.db{suffix}")));
     }

@@ -17,13 +17,13 @@ pub struct StoredHold {
     changes: i64,
 }
 
-/// What became of asking for a hold.
+/// The outcome of opening a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
     Now,
-    /// It was opened before, and stands like this.
+    /// The hold was opened before, and is in this state.
     Already(State),
-    /// There is not enough for it.
+    /// The account does not cover the hold.
     TooLow(Account),
 }
 
@@ -63,11 +63,11 @@ pub fn next_attempt(tx: &mut Tx<'_>, kind: HoldKind, subject: B256) -> Result<u3
     row.map_or(Ok(0), |row| row.u32(0))
 }
 
-/// Sets money aside, if there is enough of it for this use.
+/// Sets money aside, if the account covers it for this use.
 pub fn open_hold(tx: &mut Tx<'_>, hold: &Hold, now: Timestamp) -> Result<Opened, StoreError> {
     let account = lock(tx, hold.wallet)?;
     if let Some(known) = find_hold(tx, hold.id)? {
-        // Its amount may have been changed since; the entry that opened it says what it was.
+        // The amount may have been changed since; the entry that opened the hold has the first one.
         write(tx, &line(hold, "hold", hold.id.kind.opened(), hold.amount), account.balance, now)?;
         return Ok(Opened::Already(known.state));
     }
@@ -78,11 +78,11 @@ pub fn open_hold(tx: &mut Tx<'_>, hold: &Hold, now: Timestamp) -> Result<Opened,
     Ok(Opened::Now)
 }
 
-/// Sets aside what the chain shows to be spent, whether or not there is as much.
+/// Sets aside money that the chain shows to be spent, even if the account does not cover it.
 pub fn impose_hold(tx: &mut Tx<'_>, hold: &Hold, now: Timestamp) -> Result<(), StoreError> {
     let account = lock(tx, hold.wallet)?;
     if find_hold(tx, hold.id)?.is_none() {
-        // No limit is looked at.
+        // No limit is checked.
         give_back(tx, hold.id.kind, hold.wallet, hold.amount.negated())?;
         insert(tx, hold, account, now)?;
     }
@@ -108,8 +108,8 @@ fn insert(tx: &mut Tx<'_>, hold: &Hold, account: Account, now: Timestamp) -> Res
     Ok(())
 }
 
-/// Sets aside another amount than before. `false` means that there is not enough for the difference, and the hold stands
-/// as it stood.
+/// Sets aside another amount than before. `false` means that the account does not cover the difference, and the hold is
+/// unchanged.
 pub fn change_hold(tx: &mut Tx<'_>, id: HoldId, amount: UsdcMicros, now: Timestamp) -> Result<bool, StoreError> {
     let (stored, account) = locked(tx, id)?;
     if stored.hold.amount == amount {
@@ -134,8 +134,8 @@ pub fn change_hold(tx: &mut Tx<'_>, id: HoldId, amount: UsdcMicros, now: Timesta
     Ok(true)
 }
 
-/// Ends a hold by spending it: the entries move, no more leaves than was set aside, and the rest is free again. `false`
-/// means that it had been spent before, on the same.
+/// Ends a hold by spending it: the entries are posted, no more leaves than was set aside, and the rest is free again.
+/// `false` means that it had been spent before, on the same entries.
 pub fn post_hold(tx: &mut Tx<'_>, id: HoldId, entries: &[Entry], now: Timestamp) -> Result<bool, StoreError> {
     let (stored, account) = locked(tx, id)?;
     if !fits(stored.hold.amount, stored.hold.wallet, entries) {
@@ -177,7 +177,7 @@ fn end(
     Ok(true)
 }
 
-/// A hold and its account, both held until the unit ends.
+/// A hold and its account, both locked until the unit of work ends.
 fn locked(tx: &mut Tx<'_>, id: HoldId) -> Result<(StoredHold, Account), StoreError> {
     let missing = || StoreError::NoHold(id.to_string());
     let wallet = find_hold(tx, id)?.ok_or_else(missing)?.hold.wallet;
@@ -202,8 +202,8 @@ fn line(hold: &Hold, what: &str, context: Context, change: UsdcMicros) -> Writte
     }
 }
 
-/// The limits. What is available for which use is `domain::ledger::Account::available`; nothing new for those who owe too
-/// much, even where it costs nothing.
+/// Takes from the limit of a use, which is `domain::ledger::Account::available`. A wallet that owes too much gets no new
+/// hold, even one of zero.
 fn take(tx: &mut Tx<'_>, kind: HoldKind, wallet: Address, amount: UsdcMicros) -> Result<bool, StoreError> {
     let sql = match kind {
         HoldKind::FastFill => {

@@ -1,4 +1,4 @@
-//! Reading the ledger back: an account's story, and whether everything adds up.
+//! Reading the ledger back: the history of an account, and the check that everything adds up.
 
 use alloy_primitives::Address;
 use domain::ids::RequestId;
@@ -15,9 +15,9 @@ pub struct Line {
     pub sequence: i64,
     pub id: String,
     pub context: Context,
-    /// What it did to the balance.
+    /// The change of the balance.
     pub delta: UsdcMicros,
-    /// What it did to the money set aside.
+    /// The changes of the money set aside: by fast fills here, by claims and sponsorship in `reserved`.
     pub held: UsdcMicros,
     pub reserved: UsdcMicros,
     pub balance_after: UsdcMicros,
@@ -51,13 +51,13 @@ pub fn entries(tx: &mut Tx<'_>, wallet: Address, before: Option<i64>, most: u16)
     .collect()
 }
 
-/// An account that is not what its entries, or its open holds, say.
+/// An account that differs from its entries or from its open holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     pub wallet: Address,
     pub stands: Account,
     pub by_entries: Account,
-    /// What is set aside by the holds that are open. The balance is of no account here.
+    /// The money set aside by the open holds. The balance is of no account here.
     pub by_holds: Account,
 }
 
@@ -109,9 +109,9 @@ pub fn mismatches(tx: &mut Tx<'_>, most: u16) -> Result<Vec<Mismatch>, StoreErro
 /// The two sides of the books.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What all wallets have, by their accounts.
+    /// The balances of all wallets together, by their accounts.
     pub wallets: UsdcMicros,
-    /// What went from the house to wallets less what came back, by the entries.
+    /// The sum that went from the house to wallets, less the sum that came back, by the entries.
     pub to_wallets: UsdcMicros,
 }
 
@@ -126,12 +126,12 @@ pub fn totals(tx: &mut Tx<'_>) -> Result<Totals, StoreError> {
     Ok(Totals { wallets: sum(wallets)?, to_wallets: sum(to_wallets)? })
 }
 
-/// How many wallets have an account.
+/// The number of wallets with an account.
 pub fn accounts(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.row("select count(*) from ledger_account", &[])?.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// What an entry did to a wallet's balance.
+/// The change of a wallet's balance by an entry.
 pub fn delta_of(tx: &mut Tx<'_>, entry: &str, wallet: Address) -> Result<Option<UsdcMicros>, StoreError> {
     let row = tx.row(
         "select case when debit = $3 then -amount else amount end from ledger_entry where entry_id = $1 and wallet = $2",

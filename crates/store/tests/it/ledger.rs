@@ -19,7 +19,7 @@ crate::on_both_engines! {
     other_content_under_the_same_cause_is_an_error
     a_hold_ends_once
     a_hold_pays_for_no_more_than_it_holds
-    holds_narrow_what_they_should
+    holds_narrow_their_own_limits
     many_writers_never_cross_a_limit
     random_histories_add_up
     an_account_that_was_tampered_with_is_found
@@ -143,7 +143,7 @@ async fn a_hold_pays_for_no_more_than_it_holds(database: Database) -> anyhow::Re
     Ok(())
 }
 
-async fn holds_narrow_what_they_should(database: Database) -> anyhow::Result<()> {
+async fn holds_narrow_their_own_limits(database: Database) -> anyhow::Result<()> {
     let store = database.open().await?;
     fund(&store, 1, 100).await?;
     let (fast, claim, sponsor) = (HoldKind::FastFill, HoldKind::Claim, HoldKind::Sponsorship);
@@ -255,83 +255,113 @@ impl Model {
         let column = if hold.id.kind == HoldKind::FastFill { &mut account.held } else { &mut account.reserved };
         *column = column.plus(UsdcMicros(change));
     }
+
+    /// The index of the hold that a number stands for, once there is one.
+    fn place(&self, number: usize) -> Option<usize> {
+        number.checked_rem(self.holds.len())
+    }
 }
 
 /// Performs one act on both and asserts that they agree on the outcome.
 async fn perform(store: &Store, model: &mut Model, number: usize, act: Act) -> anyhow::Result<()> {
     let cause = i64::try_from(number)?;
-    let post = |entry: Entry| write(store, move |tx| ledger::post(tx, &entry, NOW));
-    let moved = match act {
-        Act::Fund { wallet, amount } => Some((Cause::Funding { transfer: cause }, wallet, amount)),
-        Act::AppFee { wallet, amount } => Some((Cause::AppFee { payment: cause, place: 0 }, wallet, amount)),
-        Act::Shortage { wallet, amount } => Some((Cause::FastFillShortage { deposit: cause }, wallet, -amount)),
-        Act::Open { .. } | Act::Change { .. } | Act::Post { .. } | Act::Void { .. } | Act::Again { .. } => None,
-    };
-    if let Some((cause, wallet, delta)) = moved {
-        let entry = entry(cause, Address::repeat_byte(wallet), delta);
-        assert_eq!(post(entry).await?, !model.entries.contains_key(&cause.id()));
-        model.post(entry);
-        return Ok(());
-    }
-    if let Act::Open { kind, wallet, amount } = act {
-        let id = HoldId::first(HoldKind::ALL[kind], B256::from(alloy_primitives::U256::from(number)));
-        let hold = Hold { id, wallet: Address::repeat_byte(wallet), amount: UsdcMicros(amount), request: None };
-        let before = model.accounts.get(&hold.wallet).copied().unwrap_or_default();
-        let known = model.holds.iter().find(|(known, _)| known.id == id).map(|(_, state)| *state);
-        let fits = before.covers(id.kind, hold.amount) && before.balance >= DEBT_LIMIT;
-        let expected = known.map_or(if fits { Opened::Now } else { Opened::TooLow(before) }, Opened::Already);
-        assert_eq!(open(store, hold).await?, expected);
-        if expected == Opened::Now {
-            model.aside(&hold, amount);
-            model.holds.push((hold, State::Open));
+    match act {
+        Act::Fund { wallet, amount } => book(store, model, Cause::Funding { transfer: cause }, wallet, amount).await,
+        Act::AppFee { wallet, amount } => {
+            book(store, model, Cause::AppFee { payment: cause, place: 0 }, wallet, amount).await
         }
-        return Ok(());
+        Act::Shortage { wallet, amount } => {
+            book(store, model, Cause::FastFillShortage { deposit: cause }, wallet, -amount).await
+        }
+        Act::Open { kind, wallet, amount } => {
+            let id = HoldId::first(HoldKind::ALL[kind], B256::from(alloy_primitives::U256::from(number)));
+            let wallet = Address::repeat_byte(wallet);
+            open_in_both(store, model, Hold { id, wallet, amount: UsdcMicros(amount), request: None }).await
+        }
+        Act::Change { hold, amount } => match model.place(hold) {
+            Some(at) => change_in_both(store, model, at, amount).await,
+            None => Ok(()),
+        },
+        Act::Post { hold, percent, drift } => match model.place(hold) {
+            Some(at) => end_in_both(store, model, at, Some((percent, drift))).await,
+            None => Ok(()),
+        },
+        Act::Void { hold } => match model.place(hold) {
+            Some(at) => end_in_both(store, model, at, None).await,
+            None => Ok(()),
+        },
+        Act::Again { .. } => Ok(()),
     }
-    let (Act::Change { hold: at, .. } | Act::Post { hold: at, .. } | Act::Void { hold: at }) = act else {
-        return Ok(());
-    };
-    if model.holds.is_empty() {
-        return Ok(());
+}
+
+async fn book(store: &Store, model: &mut Model, cause: Cause, wallet: u8, delta: i64) -> anyhow::Result<()> {
+    let entry = entry(cause, Address::repeat_byte(wallet), delta);
+    let new = write(store, move |tx| ledger::post(tx, &entry, NOW)).await?;
+    assert_eq!(new, !model.entries.contains_key(&cause.id()));
+    model.post(entry);
+    Ok(())
+}
+
+async fn open_in_both(store: &Store, model: &mut Model, hold: Hold) -> anyhow::Result<()> {
+    let before = model.accounts.get(&hold.wallet).copied().unwrap_or_default();
+    let known = model.holds.iter().find(|(known, _)| known.id == hold.id).map(|(_, state)| *state);
+    let fits = before.covers(hold.id.kind, hold.amount) && before.balance >= DEBT_LIMIT;
+    let expected = known.map_or(if fits { Opened::Now } else { Opened::TooLow(before) }, Opened::Already);
+    assert_eq!(open(store, hold).await?, expected);
+    if expected == Opened::Now {
+        model.aside(&hold, hold.amount.0);
+        model.holds.push((hold, State::Open));
     }
-    let at = at % model.holds.len();
+    Ok(())
+}
+
+async fn change_in_both(store: &Store, model: &mut Model, at: usize, amount: i64) -> anyhow::Result<()> {
     let (hold, state) = model.holds[at];
     let before = model.accounts[&hold.wallet];
-    if let Act::Change { amount, .. } = act {
-        let changed = write(store, move |tx| ledger::change_hold(tx, hold.id, UsdcMicros(amount), NOW)).await;
-        let more = amount - hold.amount.0;
-        if more == 0 {
-            assert!(changed?);
-        } else if state != State::Open {
-            assert!(changed.is_err());
-        } else {
-            let fits = more < 0 || (before.covers(hold.id.kind, UsdcMicros(more)) && before.balance >= DEBT_LIMIT);
-            assert_eq!(changed?, fits);
-            if fits {
-                model.aside(&hold, more);
-                model.holds[at].0.amount = UsdcMicros(amount);
-            }
+    let changed = write(store, move |tx| ledger::change_hold(tx, hold.id, UsdcMicros(amount), NOW)).await;
+    let more = amount - hold.amount.0;
+    if more == 0 {
+        assert!(changed?);
+    } else if state != State::Open {
+        assert!(changed.is_err());
+    } else {
+        let fits = more < 0 || (before.covers(hold.id.kind, UsdcMicros(more)) && before.balance >= DEBT_LIMIT);
+        assert_eq!(changed?, fits);
+        if fits {
+            model.aside(&hold, more);
+            model.holds[at].0.amount = UsdcMicros(amount);
         }
-        return Ok(());
     }
+    Ok(())
+}
+
+/// The entries that a hold is spent on: a percentage of it for fees, and the drift of a fixed rate where it fits.
+fn spent_on(hold: &Hold, payment: i64, percent: i64, drift: i64) -> Vec<Entry> {
     let mut entries = Vec::new();
-    if let Act::Post { percent, drift, .. } = act {
-        let fees = hold.amount.0 * percent / 100;
-        let payment = i64::try_from(at)?;
-        if fees > 0 {
-            entries.push(entry(Cause::Sponsorship { payment }, hold.wallet, -fees));
-        }
-        // A loss is part of the amount set aside; a gain needs nothing.
-        if drift > 0 || (drift < 0 && fees - drift <= hold.amount.0) {
-            entries.push(entry(Cause::FixedRate { payment }, hold.wallet, drift));
-        }
+    let fees = hold.amount.0 * percent / 100;
+    if fees > 0 {
+        entries.push(entry(Cause::Sponsorship { payment }, hold.wallet, -fees));
     }
-    let spends = matches!(act, Act::Post { .. });
+    // A loss is part of the amount set aside; a gain needs nothing.
+    if drift > 0 || (drift < 0 && fees - drift <= hold.amount.0) {
+        entries.push(entry(Cause::FixedRate { payment }, hold.wallet, drift));
+    }
+    entries
+}
+
+/// Ends a hold by spending it, with the percentage and the drift, or by giving it back.
+async fn end_in_both(store: &Store, model: &mut Model, at: usize, spending: Option<(i64, i64)>) -> anyhow::Result<()> {
+    let (hold, state) = model.holds[at];
+    let payment = i64::try_from(at)?;
+    let entries = spending.map(|(percent, drift)| spent_on(&hold, payment, percent, drift));
     let given = entries.clone();
-    let ended = write(store, move |tx| {
-        if spends { ledger::post_hold(tx, hold.id, &given, NOW) } else { ledger::void_hold(tx, hold.id, NOW) }
+    let ended = write(store, move |tx| match &given {
+        Some(entries) => ledger::post_hold(tx, hold.id, entries, NOW),
+        None => ledger::void_hold(tx, hold.id, NOW),
     })
     .await;
-    let to = if spends { State::Posted } else { State::Voided };
+    let to = if spending.is_some() { State::Posted } else { State::Voided };
+    let entries = entries.unwrap_or_default();
     if state == State::Open {
         assert!(ended?);
         model.aside(&hold, -hold.amount.0);

@@ -1,10 +1,16 @@
+use super::Refusal::*;
 use super::*;
 
+#[track_caller]
+fn assert_understood(table: &[(i64, &str, Refusal)]) {
+    for (code, message, meaning) in table {
+        assert_eq!(&understand(*code, message, None), meaning, "{message}");
+    }
+}
+
 #[test]
-fn nodes_are_understood_whatever_their_wording() {
-    use Refusal::*;
-    let table: &[(i64, &str, Refusal)] = &[
-        // geth and its derivatives
+fn geth_and_its_derivatives_are_understood() {
+    assert_understood(&[
         (-32000, "already known", AlreadyKnown),
         (-32000, "nonce too low: next nonce 5, tx nonce 3", NonceTooLow),
         (-32000, "nonce too high: address 0xab, tx: 9 state: 3", NonceTooHigh),
@@ -28,7 +34,12 @@ fn nodes_are_understood_whatever_their_wording() {
         (-32000, "out of gas", OutOfGas),
         (-32000, "gas required exceeds allowance (30000)", OutOfGas),
         (-32601, "the method eth_foo does not exist/is not available", NotSupported),
-        // anvil
+    ]);
+}
+
+#[test]
+fn anvil_is_understood() {
+    assert_understood(&[
         (-32003, "transaction already imported", AlreadyKnown),
         (-32003, "Out of gas: gas required exceeds allowance: 30000", OutOfGas),
         (-32603, "EVM error OutOfGas", OutOfGas),
@@ -39,6 +50,12 @@ fn nodes_are_understood_whatever_their_wording() {
         (-32003, "replacement transaction underpriced", ReplacementUnderpriced),
         (-32602, "BlockOutOfRangeError: block height is 3 but requested was 9", UnknownBlock),
         (-32001, "Resource not found", UnknownBlock),
+    ]);
+}
+
+#[test]
+fn other_clients_are_understood() {
+    assert_understood(&[
         // erigon
         (-32000, "existing tx with same hash", AlreadyKnown),
         (-32000, "ALREADY_EXISTS: already known", AlreadyKnown),
@@ -70,17 +87,19 @@ fn nodes_are_understood_whatever_their_wording() {
             "There is another transaction with same nonce in the queue. Try increasing the fee",
             ReplacementUnderpriced,
         ),
-        // providers
+    ]);
+}
+
+#[test]
+fn providers_are_understood() {
+    assert_understood(&[
         (-32005, "daily request count exceeded, request rate limited", RateLimited),
         (429, "Your app has exceeded its compute units per second capacity", RateLimited),
         (-32005, "query returned more than 10000 results", TooMuch),
         (-32602, "Log response size exceeded", TooMuch),
         (-32600, "Too Many Requests", RateLimited),
         (-32603, "internal error", Other("internal error".into())),
-    ];
-    for (code, message, meaning) in table {
-        assert_eq!(&understand(*code, message, None), meaning, "{message}");
-    }
+    ]);
 }
 
 #[test]
