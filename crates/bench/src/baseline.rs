@@ -11,14 +11,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// A server that stops when it is dropped.
-pub struct Baseline {
+pub(crate) struct Baseline {
     pub address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 impl Baseline {
     /// Reads each body, as the service has to, and answers with `body`.
-    pub async fn start(body: Vec<u8>) -> Result<Self> {
+    pub(crate) async fn start(body: Vec<u8>) -> Result<Self> {
         let body = Bytes::from(body);
         let answer = move |_: Bytes| async move { ([(header::CONTENT_TYPE, "application/json")], body) };
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use self::faults::Counts;
-pub use self::faults::Program;
+pub(crate) use self::faults::Program;
 use self::report::Report;
 use self::traffic::{Integrator, Traffic};
 use self::verdict::{Books, Tally};
@@ -44,7 +44,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 const SERVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug, Args)]
-pub struct ChaosArgs {
+pub(crate) struct ChaosArgs {
     /// Seed of the run; random by default.
     #[arg(long)]
     pub seed: Option<u64>,
@@ -65,7 +65,7 @@ pub struct ChaosArgs {
 }
 
 /// Runs it and returns the report, which lists everything that went wrong.
-pub async fn run(args: &ChaosArgs) -> Result<Report> {
+pub(crate) async fn run(args: &ChaosArgs) -> Result<Report> {
     let seed = match args.seed {
         Some(seed) => seed,
         None => u64::from(std::process::id()) ^ std::time::UNIX_EPOCH.elapsed()?.as_nanos() as u64 & 0xffff_ffff,

@@ -15,12 +15,12 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A request as bytes on the wire.
-pub fn post(path: &str, body: &str) -> Vec<u8> {
+pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
     post_with(path, "", body)
 }
 
 /// The same with an API key.
-pub fn post_as(key: &KeyText, path: &str, body: &str) -> Vec<u8> {
+pub(crate) fn post_as(key: &KeyText, path: &str, body: &str) -> Vec<u8> {
     post_with(path, &format!("x-api-key: {}\r\n", key.expose()), body)
 }
 
@@ -34,20 +34,20 @@ fn post_with(path: &str, header: &str, body: &str) -> Vec<u8> {
 }
 
 /// A kept-alive connection.
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     answer: Vec<u8>,
 }
 
 impl Client {
-    pub async fn connect(address: SocketAddr) -> Result<Self> {
+    pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, answer: Vec::with_capacity(16 * 1024) })
     }
 
     /// Sends a request and returns the body of the answer, which must be a 200.
-    pub async fn send(&mut self, request: &[u8]) -> Result<&[u8]> {
+    pub(crate) async fn send(&mut self, request: &[u8]) -> Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.answer.clear();
         let body = loop {

@@ -7,12 +7,12 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(10);
 
 /// CPU time of all our threads since the start, including the load's; none if the system does not report it.
-pub fn used() -> Option<Duration> {
+pub(crate) fn used() -> Option<Duration> {
     used_by(std::process::id())
 }
 
 /// CPU time of another process.
-pub fn used_by(process: u32) -> Option<Duration> {
+pub(crate) fn used_by(process: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     parse(&stat)
 }

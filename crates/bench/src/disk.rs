@@ -12,7 +12,7 @@ const APPENDS: usize = 300;
 /// About as much as the WAL of a database grows with one quote.
 const APPEND: [u8; 4096] = [7; 4096];
 
-pub fn synced_appends(folder: &Path) -> Result<Latency> {
+pub(crate) fn synced_appends(folder: &Path) -> Result<Latency> {
     let mut file = tempfile::tempfile_in(folder)?;
     let append = |_| -> Result<u64> {
         let began = Instant::now();

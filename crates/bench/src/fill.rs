@@ -22,7 +22,7 @@ use evm::calldata;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use self::report::Report;
+pub(crate) use self::report::Report;
 use crate::chaos::Program;
 use crate::client::{Client, post};
 use crate::processes::Watched;
@@ -38,7 +38,7 @@ const VALUE: u64 = 1_000_000_000_000_000;
 const USERS: usize = 16;
 
 #[derive(Clone, Debug, Args)]
-pub struct FillArgs {
+pub(crate) struct FillArgs {
     /// Number of transfers measured, one per block.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub samples: u64,
@@ -66,12 +66,12 @@ pub struct FillArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Half {
+pub(crate) enum Half {
     Near,
     Far,
 }
 
-pub async fn measure(args: &FillArgs) -> Result<Report> {
+pub(crate) async fn measure(args: &FillArgs) -> Result<Report> {
     let progress = Progress::new(|text| eprintln!("{text}"));
     let mut report = Report {
         cores: std::thread::available_parallelism()?.get(),

@@ -22,7 +22,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Blocks after which a transfer on the local chains is final, with a margin.
 const FINALITY: u64 = 16;
 
-pub struct Harness {
+pub(crate) struct Harness {
     pub service: Service,
     /// API key whose wallet has a balance.
     pub sponsor: KeyText,
@@ -33,7 +33,12 @@ pub struct Harness {
 impl Harness {
     /// Serves without rate limits. Its nodes are reached through the fault proxies alone, so that a delay there delays
     /// every call.
-    pub async fn start(devnet: &Devnet, engine: Engine, postgres: Option<&Postgres>, parent: &Path) -> Result<Self> {
+    pub(crate) async fn start(
+        devnet: &Devnet,
+        engine: Engine,
+        postgres: Option<&Postgres>,
+        parent: &Path,
+    ) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(parent)?;
         let database = match engine {
             Engine::Sqlite => format!("sqlite:{}", folder.path().join("causeway.db").display()),
@@ -70,7 +75,7 @@ impl Harness {
         Ok(Self { service, sponsor, _folder: folder })
     }
 
-    pub async fn stop(self) -> Result<()> {
+    pub(crate) async fn stop(self) -> Result<()> {
         self.service.stop().await
     }
 }

@@ -21,13 +21,13 @@ const WARM_UP: usize = 200;
 const TURN: Duration = Duration::from_millis(170);
 
 #[derive(Clone, Copy, Debug)]
-pub struct Effort {
+pub(crate) struct Effort {
     pub time: Duration,
     pub connections: usize,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub one_connection: Latency,
     pub load: Latency,
     pub load_per_second: u64,
@@ -47,14 +47,14 @@ struct Series {
 }
 
 /// Runs both kinds of load against one server.
-pub async fn measure(address: SocketAddr, request: Vec<u8>, effort: Effort) -> Result<Outcome> {
+pub(crate) async fn measure(address: SocketAddr, request: Vec<u8>, effort: Effort) -> Result<Outcome> {
     apart(async move || ask(address, &request, effort).await).await
 }
 
 /// CPU time of one request of each kind under load, in nanoseconds, measured in alternating turns: on a shared machine
 /// the cost of a request drifts from second to second, and alternating spreads the drift over both. The result is the
 /// pair of turns with the median ratio, because an event in the middle of a turn affects one kind only.
-pub async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort) -> Result<Option<[u64; 2]>> {
+pub(crate) async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort) -> Result<Option<[u64; 2]>> {
     apart(async move || {
         let until = Instant::now() + effort.time * 4;
         let mut pairs = Vec::new();

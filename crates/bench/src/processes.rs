@@ -8,32 +8,32 @@ use crate::cpu;
 
 /// A process and its name.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     pub name: String,
     pub id: u32,
 }
 
 /// CPU time used by each process up to one moment.
 #[derive(Clone, Debug)]
-pub struct Harness {
+pub(crate) struct Harness {
     at: Instant,
     used: Vec<(String, Duration)>,
 }
 
 /// The share of one core that a process took, in thousandths.
 #[derive(Clone, Debug, Serialize)]
-pub struct Share {
+pub(crate) struct Share {
     pub name: String,
     pub core_permille: u64,
 }
 
-pub fn now(watched: &[Watched]) -> Harness {
+pub(crate) fn now(watched: &[Watched]) -> Harness {
     let used = watched.iter().map(|it| (it.name.clone(), cpu::used_by(it.id).unwrap_or_default()));
     Harness { at: Instant::now(), used: used.collect() }
 }
 
 /// The share of each process since then, the largest first.
-pub fn since(before: &Harness, watched: &[Watched]) -> Vec<Share> {
+pub(crate) fn since(before: &Harness, watched: &[Watched]) -> Vec<Share> {
     let after = now(watched);
     let time = after.at.duration_since(before.at).as_millis().max(1);
     let share = |((name, then), (_, now)): (&(String, Duration), &(String, Duration))| {
@@ -46,7 +46,7 @@ pub fn since(before: &Harness, watched: &[Watched]) -> Vec<Share> {
 }
 
 /// Resident memory, in KiB.
-pub fn resident_kib(id: u32) -> Option<u64> {
+pub(crate) fn resident_kib(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()

@@ -22,7 +22,7 @@ const EXCHANGE: &str = "USDC to USDT";
 /// The delay added to every node call in the second half.
 const FAR: Duration = Duration::from_millis(30);
 
-pub async fn measure(args: &QuoteArgs) -> Result<Report> {
+pub(crate) async fn measure(args: &QuoteArgs) -> Result<Report> {
     let progress = Progress::new(|text| eprintln!("{text}"));
     let devnet = Devnet::start(devnet::Options { progress: progress.clone(), ..devnet::Options::default() }).await?;
     let engines = [Engine::Sqlite, Engine::Postgres].into_iter().filter(|e| args.engine.is_none_or(|only| only == *e));

@@ -10,7 +10,7 @@ use crate::load::Outcome;
 use crate::stats::Latency;
 
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     pub cores: usize,
     pub connections: usize,
     /// Duration of each load.
@@ -22,7 +22,7 @@ pub struct Report {
 
 /// One database at one distance from its nodes. The first row is the baseline.
 #[derive(Debug, Serialize)]
-pub struct Group {
+pub(crate) struct Group {
     pub engine: Engine,
     pub node_delay_millis: u128,
     pub answer_bytes: usize,
@@ -30,7 +30,7 @@ pub struct Group {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     pub name: &'static str,
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -40,14 +40,14 @@ pub struct Row {
 
 /// The kind of quote that differs in one thing, and the CPU time of each, measured in alternating turns.
 #[derive(Debug, Serialize)]
-pub struct Beside {
+pub(crate) struct Beside {
     pub name: &'static str,
     pub cpu_nanos: Option<u64>,
     pub other_cpu_nanos: Option<u64>,
 }
 
 impl Report {
-    pub fn errors(&self) -> u64 {
+    pub(crate) fn errors(&self) -> u64 {
         self.rows().map(|row| row.outcome.errors).sum()
     }
 
@@ -55,7 +55,7 @@ impl Report {
         self.groups.iter().flat_map(|group| &group.rows)
     }
 
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         println!(
             "{} cores, the load among them. A synced append of 4 KiB: p50 {} ms, p99 {} ms.",
             self.cores,

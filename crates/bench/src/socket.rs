@@ -13,11 +13,11 @@ use url::Url;
 /// Longer than any block takes.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub struct Subscription(WebSocketStream<MaybeTlsStream<TcpStream>>);
+pub(crate) struct Subscription(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Subscription {
     /// Subscribes to `newHeads` or `newPendingTransactions`.
-    pub async fn to(url: &Url, what: &str) -> Result<Self> {
+    pub(crate) async fn to(url: &Url, what: &str) -> Result<Self> {
         let (mut socket, _) = tokio_tungstenite::connect_async(url.as_str()).await?;
         if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
             stream.set_nodelay(true)?;
@@ -28,7 +28,7 @@ impl Subscription {
     }
 
     /// The next notification, and its arrival time.
-    pub async fn next(&mut self) -> Result<(Instant, Value)> {
+    pub(crate) async fn next(&mut self) -> Result<(Instant, Value)> {
         let next = async {
             loop {
                 let message = self.0.next().await.context("the node has closed the socket")??;
@@ -44,7 +44,7 @@ impl Subscription {
     }
 
     /// Discards everything received so far.
-    pub async fn forget(&mut self) {
+    pub(crate) async fn forget(&mut self) {
         while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(1), self.0.next()).await {}
     }
 }

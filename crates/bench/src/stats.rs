@@ -6,14 +6,14 @@ use serde::Serialize;
 
 /// Median and 99th percentile of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Latency {
+pub(crate) struct Latency {
     pub count: usize,
     pub p50_nanos: u64,
     pub p99_nanos: u64,
 }
 
 impl Latency {
-    pub fn of(mut nanos: Vec<u64>) -> Self {
+    pub(crate) fn of(mut nanos: Vec<u64>) -> Self {
         nanos.sort_unstable();
         Self { count: nanos.len(), p50_nanos: percentile(&nanos, 50), p99_nanos: percentile(&nanos, 99) }
     }
@@ -26,12 +26,12 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
 }
 
 /// Whole nanoseconds; 64 bits last for centuries.
-pub fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Events per second, rounded down.
-pub fn per_second(count: usize, time: Duration) -> u64 {
+pub(crate) fn per_second(count: usize, time: Duration) -> u64 {
     let per = (count as u128 * 1_000_000_000).checked_div(time.as_nanos()).unwrap_or(0);
     u64::try_from(per).unwrap_or(u64::MAX)
 }

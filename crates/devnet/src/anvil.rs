@@ -23,14 +23,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub struct Anvil {
+pub(crate) struct Anvil {
     process: Process,
     pub rpc: Rpc,
     pub port: u16,
 }
 
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     pub binary: &'a Path,
     pub name: &'a str,
     pub chain_id: u64,
@@ -46,7 +46,7 @@ pub struct Setup<'a> {
 }
 
 impl Anvil {
-    pub async fn start(setup: Setup<'_>) -> Result<Self> {
+    pub(crate) async fn start(setup: Setup<'_>) -> Result<Self> {
         let mut args: Vec<OsString> =
             ["--host", "127.0.0.1", "--no-mining", "--no-request-size-limit"].map(OsString::from).into();
         args.extend(["--port".into(), setup.port.to_string().into()]);
@@ -74,12 +74,12 @@ impl Anvil {
         Ok(Self { process, rpc, port })
     }
 
-    pub fn id(&self) -> Option<u32> {
+    pub(crate) fn id(&self) -> Option<u32> {
         self.process.id()
     }
 
     /// Ends anvil in order, which writes the state file if one was asked for.
-    pub async fn stop(self) -> Result<()> {
+    pub(crate) async fn stop(self) -> Result<()> {
         self.process.stop(Signal::SIGINT, STOP_TIMEOUT).await?;
         Ok(())
     }

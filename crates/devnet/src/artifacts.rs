@@ -10,17 +10,17 @@ use serde::Deserialize;
 use crate::progress::Progress;
 use crate::tools::{self, Cache};
 
-pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
-pub const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
+pub(crate) const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
+pub(crate) const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
 /// The address where an OP-style chain prices the publishing of data.
-pub const GAS_ORACLE: Address = address!("420000000000000000000000000000000000000F");
+pub(crate) const GAS_ORACLE: Address = address!("420000000000000000000000000000000000000F");
 
 macro_rules! ours {
     ($($name:ident = $file:literal),* $(,)?) => {
-        $(pub const $name: &str =
+        $(pub(crate) const $name: &str =
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contracts/artifacts/", $file, ".json"));)*
         /// All of our artifacts, for the key of a saved template.
-        pub const ALL: &[&str] = &[$($name),*];
+        pub(crate) const ALL: &[&str] = &[$($name),*];
     };
 }
 
@@ -46,18 +46,18 @@ struct Artifact {
 }
 
 /// Code to deploy, from the text of an artifact.
-pub fn creation(artifact: &str) -> Result<Bytes> {
+pub(crate) fn creation(artifact: &str) -> Result<Bytes> {
     Ok(serde_json::from_str::<Artifact>(artifact).context("an artifact without bytecode")?.bytecode)
 }
 
 /// Code as it stands on chain, from the text of an artifact.
-pub fn runtime(artifact: &str) -> Result<Bytes> {
+pub(crate) fn runtime(artifact: &str) -> Result<Bytes> {
     Ok(serde_json::from_str::<Artifact>(artifact).context("an artifact without bytecode")?.deployed_bytecode)
 }
 
 /// The bytecode that comes from packages.
 #[derive(Clone, Debug)]
-pub struct ThirdParty {
+pub(crate) struct ThirdParty {
     pub weth: Bytes,
     pub factory: Bytes,
     pub position_manager: Bytes,
@@ -71,7 +71,7 @@ pub struct ThirdParty {
 
 impl ThirdParty {
     /// Blocks on the first use of a package.
-    pub fn load(cache: &Cache, progress: &Progress) -> Result<Self> {
+    pub(crate) fn load(cache: &Cache, progress: &Progress) -> Result<Self> {
         let [core, periphery, router, weth, viem, permit2] = cache.fetch_all(tools::CONTRACT_PACKAGES, progress)?;
         let read = |dir: &Path, file: &str| -> Result<Bytes> {
             let path = dir.join(file);

@@ -16,7 +16,7 @@ use crate::faults::Fault;
 
 /// Accepts connections that are reset once the fault says so, or once the proxy is gone.
 #[derive(Debug)]
-pub struct Cutting {
+pub(crate) struct Cutting {
     pub listener: TcpListener,
     pub faults: watch::Receiver<Fault>,
     /// Its sender lives as long as the proxy.
@@ -55,7 +55,7 @@ impl Listener for Cutting {
     }
 }
 
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_cut: bool,

@@ -60,7 +60,7 @@ pub struct Contracts {
 
 /// The facts of a deployed chain, kept beside its saved state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deployment {
+pub(crate) struct Deployment {
     pub contracts: Contracts,
     pub tokens: Vec<Token>,
     pub native_feed: Address,
@@ -69,7 +69,7 @@ pub struct Deployment {
 }
 
 /// Answers of the feeds, with 8 decimals.
-pub const ETH_USD: i64 = 3000_0000_0000;
+pub(crate) const ETH_USD: i64 = 3000_0000_0000;
 const STABLE_USD: i64 = 1_0000_0000;
 
 /// The native balance of the deployer and the treasury: the WETH of the DEX and of users comes from it, and so do
@@ -78,7 +78,7 @@ const MILLION_ETHER: U256 = ether(1_000_000);
 const FILLER_ETHER: U256 = ether(100);
 const USER_ETHER: U256 = ether(10_000);
 
-pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdParty) -> Result<Deployment> {
+pub(crate) async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdParty) -> Result<Deployment> {
     let mut stage = Stage::new(rpc, chain_id);
     let deployer = &keys.deployer;
     for (account, balance) in funds(keys) {
@@ -88,13 +88,12 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
     set_code(rpc, artifacts::PERMIT2, &third_party.permit2).await?;
 
     // Our contracts come first: their addresses stay put when anything else in the deployment changes.
-    let ours = deploy_ours(&mut stage, keys)?;
-    let native_feed = deploy_feed(&mut stage, deployer, "ETH / USD", ETH_USD)?;
-    let weth = stage.create(deployer, third_party.weth.clone(), vec![])?;
-    let tokens = deploy_tokens(&mut stage, deployer, weth, native_feed)?;
+    let ours = stage_ours(&mut stage, keys)?;
+    let (native_feed, tokens) = stage_tokens(&mut stage, deployer, third_party)?;
+    let weth = tokens[0].address;
     let dex = uniswap::deploy(&mut stage, deployer, weth, third_party)?;
     fund(&mut stage, keys, &tokens, ours.spend_limiter)?;
-    let gas_oracle = deploy_gas_oracle(&mut stage, chain_id, deployer).await?;
+    let gas_oracle = stage_gas_oracle(&mut stage, deployer, chain_id).await?;
     stage.mine().await.context("deploying the contracts")?;
     uniswap::open_pools(&mut stage, deployer, &dex, &tokens).await.context("opening the pools")?;
 
@@ -117,20 +116,19 @@ pub async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &ThirdPa
     Ok(Deployment { contracts, tokens, native_feed, start_block: start_block.to() })
 }
 
-async fn set_code(rpc: &Rpc, address: Address, code: &Bytes) -> Result<()> {
-    rpc.call::<Value>("anvil_setCode", (address, code)).await?;
-    Ok(())
+async fn set_code(rpc: &Rpc, address: Address, code: &Bytes) -> Result<Value> {
+    rpc.call("anvil_setCode", (address, code)).await
 }
 
-/// The addresses of the contracts in `contracts/src`.
-struct OurContracts {
+/// The contracts of this repository.
+struct Ours {
     depository: Address,
     router: Address,
     approval_proxy: Address,
     spend_limiter: Address,
 }
 
-fn deploy_ours(stage: &mut Stage<'_>, keys: &Keys) -> Result<OurContracts> {
+fn stage_ours(stage: &mut Stage<'_>, keys: &Keys) -> Result<Ours> {
     let deployer = &keys.deployer;
     let depository = stage.create(
         deployer,
@@ -145,21 +143,13 @@ fn deploy_ours(stage: &mut Stage<'_>, keys: &Keys) -> Result<OurContracts> {
     )?;
     let spend_limiter = stage.create(deployer, artifacts::creation(artifacts::SPEND_LIMITER)?, router.abi_encode())?;
     stage.call(&keys.owner, depository, &Guarded::setGuardianCall { guardian: keys.guardian.address })?;
-    Ok(OurContracts { depository, router, approval_proxy, spend_limiter })
+    Ok(Ours { depository, router, approval_proxy, spend_limiter })
 }
 
-fn deploy_feed(stage: &mut Stage<'_>, deployer: &Account, description: &str, answer: i64) -> Result<Address> {
-    let args = Feed::constructorCall {
-        owner: deployer.address,
-        decimals: 8,
-        description: description.to_owned(),
-        answer: I256::try_from(answer)?,
-    };
-    stage.create(deployer, artifacts::creation(artifacts::PRICE_FEED)?, args.abi_encode())
-}
-
-/// The wrapped native currency, which is deployed already, and every other token with its feed.
-fn deploy_tokens(stage: &mut Stage<'_>, deployer: &Account, weth: Address, native_feed: Address) -> Result<Vec<Token>> {
+/// The feed of the native currency and the tokens with theirs, WETH first.
+fn stage_tokens(stage: &mut Stage<'_>, deployer: &Account, third_party: &ThirdParty) -> Result<(Address, Vec<Token>)> {
+    let native_feed = stage_feed(stage, deployer, "ETH / USD", ETH_USD)?;
+    let weth = stage.create(deployer, third_party.weth.clone(), vec![])?;
     let mut tokens = vec![Token {
         symbol: "WETH".into(),
         name: "Wrapped Ether".into(),
@@ -176,35 +166,40 @@ fn deploy_tokens(stage: &mut Stage<'_>, deployer: &Account, weth: Address, nativ
         let address = stage.create(deployer, artifacts::creation(artifact)?, deployer.address.abi_encode())?;
         let feed = match symbol {
             "TAIL" => None,
-            _ => Some(deploy_feed(stage, deployer, &format!("{symbol} / USD"), STABLE_USD)?),
+            _ => Some(stage_feed(stage, deployer, &format!("{symbol} / USD"), STABLE_USD)?),
         };
         tokens.push(Token { symbol: symbol.into(), name: name.into(), address, decimals, feed });
     }
-    Ok(tokens)
+    Ok((native_feed, tokens))
 }
 
-/// The oracle of the fee for publishing data, on the chains that charge one.
-async fn deploy_gas_oracle(stage: &mut Stage<'_>, chain_id: u64, deployer: &Account) -> Result<Option<Address>> {
-    match chain_id {
-        networks::BASE | networks::OPTIMISM => {
-            let code = artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?;
-            set_code(stage.rpc, artifacts::GAS_ORACLE, &code).await?;
-            // About the price of the real chains: a few tenths of a cent for a transfer.
-            let fees = DataFees::setL1FeeCall {
-                l1BaseFee: U256::from(2_000_000_000_u64),
-                blobBaseFee: U256::from(1_000_000_000_u64),
-                baseFeeScalar: 5227,
-                blobBaseFeeScalar: 1_014_213,
-            };
-            stage.call(deployer, artifacts::GAS_ORACLE, &fees)?;
-            Ok(Some(artifacts::GAS_ORACLE))
-        }
+fn stage_feed(stage: &mut Stage<'_>, deployer: &Account, description: &str, answer: i64) -> Result<Address> {
+    let args = Feed::constructorCall {
+        owner: deployer.address,
+        decimals: 8,
+        description: description.to_owned(),
+        answer: I256::try_from(answer)?,
+    };
+    stage.create(deployer, artifacts::creation(artifacts::PRICE_FEED)?, args.abi_encode())
+}
+
+/// The oracle for the price of data, on chains that charge for it.
+async fn stage_gas_oracle(stage: &mut Stage<'_>, deployer: &Account, chain_id: u64) -> Result<Option<Address>> {
+    if !matches!(chain_id, networks::BASE | networks::OPTIMISM) {
         // Chains without the oracle send the same number of transactions, which keeps later addresses equal.
-        _ => {
-            stage.send(deployer, TxKind::Call(deployer.address), U256::ZERO, Bytes::new())?;
-            Ok(None)
-        }
+        stage.send(deployer, TxKind::Call(deployer.address), U256::ZERO, Bytes::new())?;
+        return Ok(None);
     }
+    set_code(stage.rpc, artifacts::GAS_ORACLE, &artifacts::runtime(artifacts::GAS_PRICE_ORACLE)?).await?;
+    // About the price of the real chains: a few tenths of a cent for a transfer.
+    let fees = DataFees::setL1FeeCall {
+        l1BaseFee: U256::from(2_000_000_000_u64),
+        blobBaseFee: U256::from(1_000_000_000_u64),
+        baseFeeScalar: 5227,
+        blobBaseFeeScalar: 1_014_213,
+    };
+    stage.call(deployer, artifacts::GAS_ORACLE, &fees)?;
+    Ok(Some(artifacts::GAS_ORACLE))
 }
 
 fn funds(keys: &Keys) -> impl Iterator<Item = (Address, U256)> {

@@ -7,7 +7,7 @@ use crate::faults::Fault;
 
 /// The treatment of a call.
 #[derive(Debug, PartialEq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// Asks the node, perhaps something else than the caller asked.
     Forward(Value),
     /// Answers without asking.
@@ -16,7 +16,7 @@ pub enum Plan {
 }
 
 /// Decides on one call. `head` is the highest block the caller may see, when the fault hides some.
-pub fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
+pub(crate) fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
     let method = method(&call).to_owned();
     match method.as_str() {
         "eth_sendRawTransaction" | "eth_sendRawTransactionSync" | "eth_sendTransaction" if fault.reject_sends => {
@@ -50,7 +50,7 @@ pub fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
 }
 
 /// Rewrites the node's answer to a call of `method`.
-pub fn bend(method: &str, result: &mut Value, fault: &Fault, head: Option<u64>) {
+pub(crate) fn bend(method: &str, result: &mut Value, fault: &Fault, head: Option<u64>) {
     if let Some(head) = head {
         let beyond = |value: &Value, key: &str| number(&value[key]).is_some_and(|n| n > head);
         match method {
@@ -75,11 +75,11 @@ pub fn bend(method: &str, result: &mut Value, fault: &Fault, head: Option<u64>) 
     }
 }
 
-pub fn method(call: &Value) -> &str {
+pub(crate) fn method(call: &Value) -> &str {
     call["method"].as_str().unwrap_or_default()
 }
 
-pub fn number(value: &Value) -> Option<u64> {
+pub(crate) fn number(value: &Value) -> Option<u64> {
     serde_json::from_value::<U64>(value.clone()).ok().map(|n| n.to())
 }
 

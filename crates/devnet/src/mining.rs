@@ -15,10 +15,10 @@ use crate::rpc::Rpc;
 
 /// 0.01 gwei, about the base fee of the real chains. Left alone it would fall to a few wei in empty blocks, and every
 /// fee in a quote with it.
-pub const BASE_FEE: u64 = 10_000_000;
+pub(crate) const BASE_FEE: u64 = 10_000_000;
 
 #[derive(Clone, Debug)]
-pub struct Miner(Arc<Inner>);
+pub(crate) struct Miner(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -29,12 +29,12 @@ struct Inner {
 }
 
 impl Miner {
-    pub fn new(rpc: Rpc) -> Self {
+    pub(crate) fn new(rpc: Rpc) -> Self {
         Self(Arc::new(Inner { rpc, paused: Mutex::new(false), base_fee: AtomicU64::new(BASE_FEE) }))
     }
 
     /// Mines once per `block_time` until the returned task is aborted.
-    pub fn run(&self, chain: String, block_time: Duration) -> JoinHandle<()> {
+    pub(crate) fn run(&self, chain: String, block_time: Duration) -> JoinHandle<()> {
         let miner = self.clone();
         tokio::spawn(async move {
             let mut beat = tokio::time::interval(block_time);
@@ -55,21 +55,21 @@ impl Miner {
         })
     }
 
-    pub async fn mine(&self, n: u64) -> Result<()> {
+    pub(crate) async fn mine(&self, n: u64) -> Result<()> {
         let _still = self.0.paused.lock().await;
         self.blocks(n).await
     }
 
-    pub async fn pause(&self, paused: bool) {
+    pub(crate) async fn pause(&self, paused: bool) {
         *self.0.paused.lock().await = paused;
     }
 
-    pub fn set_base_fee(&self, wei: u64) {
+    pub(crate) fn set_base_fee(&self, wei: u64) {
         self.0.base_fee.store(wei, Ordering::Relaxed);
     }
 
     /// Replaces the last `depth` blocks; each pair puts a signed transaction into the block of that position.
-    pub async fn reorg(&self, depth: u64, transactions: Value) -> Result<()> {
+    pub(crate) async fn reorg(&self, depth: u64, transactions: Value) -> Result<()> {
         let _still = self.0.paused.lock().await;
         self.0.rpc.call::<Value>("anvil_reorg", json!([depth, transactions])).await?;
         Ok(())

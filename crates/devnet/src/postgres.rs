@@ -85,6 +85,7 @@ impl Postgres {
         self.create_database(Some(database.path().trim_start_matches('/'))).await
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the time makes the name of a database unique")]
     async fn create_database(&self, template: Option<&str>) -> Result<Url> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_millis();
@@ -140,6 +141,7 @@ impl Postgres {
 }
 
 /// The server named by the environment.
+#[expect(clippy::disallowed_methods, reason = "the server is the choice of whoever runs the tests")]
 fn given() -> Result<Option<Postgres>> {
     match std::env::var(SERVER_VARIABLE) {
         Ok(url) if !url.is_empty() => {

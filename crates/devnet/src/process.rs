@@ -45,7 +45,7 @@ exit "$code"
 
 /// The program to run.
 #[derive(Debug)]
-pub struct Program<'a> {
+pub(crate) struct Program<'a> {
     pub name: String,
     pub path: &'a Path,
     pub args: Vec<OsString>,
@@ -58,7 +58,7 @@ pub struct Program<'a> {
 }
 
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     name: String,
     shell: Child,
     /// Held open for as long as the child may live.
@@ -67,7 +67,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(program: Program<'_>) -> Result<Self> {
+    pub(crate) fn start(program: Program<'_>) -> Result<Self> {
         let Program { name, path, args, dir, dir_is_temporary, last_signal } = program;
         let log = dir.join(format!("{}.log", name.replace(' ', "-")));
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -83,7 +83,7 @@ impl Process {
 
     /// The id of the program itself, which the shell has started; none where the system does not say, or when it is
     /// gone.
-    pub fn id(&self) -> Option<u32> {
+    pub(crate) fn id(&self) -> Option<u32> {
         let shell = self.shell.id();
         let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).ok()?;
         let name = |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
@@ -92,21 +92,21 @@ impl Process {
     }
 
     /// Fails with the end of the child's output once it has ended.
-    pub fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         match self.shell.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("{} ended early ({status}):\n{}", self.name, self.output()),
         }
     }
 
-    pub fn output(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
     /// Asks the child to end and waits for it; kills it if it does not within `patience`.
-    pub async fn stop(mut self, signal: Signal, patience: Duration) -> Result<ExitStatus> {
+    pub(crate) async fn stop(mut self, signal: Signal, patience: Duration) -> Result<ExitStatus> {
         if let Some(pipe) = &mut self.pipe {
             // A failed write means the shell is gone already: waiting tells how.
             drop(writeln!(pipe, "{}", plain(signal)));

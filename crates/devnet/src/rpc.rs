@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 use url::Url;
 
 #[derive(Clone, Debug)]
-pub struct Rpc {
+pub(crate) struct Rpc {
     client: reqwest::Client,
     url: Url,
 }
 
 impl Rpc {
-    pub fn new(url: Url) -> Result<Self> {
+    pub(crate) fn new(url: Url) -> Result<Self> {
         let client = crate::http::client().pool_max_idle_per_host(0).timeout(Duration::from_secs(60));
         Ok(Self { client: client.build().context("cannot build an HTTP client")?, url })
     }
 
-    pub async fn call<T: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<T> {
+    pub(crate) async fn call<T: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<T> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let answer: Value = self.post(&body).await.with_context(|| format!("{method} on {}", self.url))?;
         result(answer).and_then(|value| Ok(serde_json::from_value(value)?)).with_context(|| method.to_owned())
     }
 
     /// Several calls in one request; all are run, the first error is returned.
-    pub async fn batch(&self, calls: impl IntoIterator<Item = (&str, Value)>) -> Result<Vec<Value>> {
+    pub(crate) async fn batch(&self, calls: impl IntoIterator<Item = (&str, Value)>) -> Result<Vec<Value>> {
         let body: Vec<Value> = calls
             .into_iter()
             .enumerate()

@@ -13,6 +13,7 @@ const ENOUGH_BYTES: u64 = 4 << 30;
 
 /// A folder that is removed when it is dropped. It lies in memory where there is room for it and `$TMPDIR` does not say
 /// otherwise: the result of a test is not to depend on how full or how slow a disk is.
+#[expect(clippy::disallowed_methods, reason = "the folder for temporary files is the user's choice")]
 pub fn scratch(prefix: &str) -> io::Result<TempDir> {
     let mut builder = Builder::new();
     let builder = builder.prefix(prefix);

@@ -17,7 +17,7 @@ use crate::rpc::Rpc;
 
 /// Transactions that go into one block together.
 #[derive(Debug)]
-pub struct Stage<'a> {
+pub(crate) struct Stage<'a> {
     pub rpc: &'a Rpc,
     chain_id: u64,
     nonces: HashMap<Address, u64>,
@@ -26,22 +26,22 @@ pub struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// A stage for a chain on which the senders have not sent anything yet.
-    pub fn new(rpc: &'a Rpc, chain_id: u64) -> Self {
+    pub(crate) fn new(rpc: &'a Rpc, chain_id: u64) -> Self {
         Self { rpc, chain_id, nonces: HashMap::new(), raw: vec![] }
     }
 
     /// Returns the address the contract will have.
-    pub fn create(&mut self, from: &Account, code: Bytes, args: Vec<u8>) -> Result<Address> {
+    pub(crate) fn create(&mut self, from: &Account, code: Bytes, args: Vec<u8>) -> Result<Address> {
         let nonce = self.nonces.get(&from.address).copied().unwrap_or_default();
         self.send(from, TxKind::Create, U256::ZERO, [code.as_ref(), &args].concat().into())?;
         Ok(from.address.create(nonce))
     }
 
-    pub fn call(&mut self, from: &Account, to: Address, call: &impl SolCall) -> Result<()> {
+    pub(crate) fn call(&mut self, from: &Account, to: Address, call: &impl SolCall) -> Result<()> {
         self.send(from, TxKind::Call(to), U256::ZERO, call.abi_encode().into())
     }
 
-    pub fn send(&mut self, from: &Account, to: TxKind, value: U256, data: Bytes) -> Result<()> {
+    pub(crate) fn send(&mut self, from: &Account, to: TxKind, value: U256, data: Bytes) -> Result<()> {
         let nonce = self.nonces.entry(from.address).or_default();
         let what = format!("transaction {nonce} of {} to {to:?}", from.address);
         let tx = TxEip1559 {
@@ -62,7 +62,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Mines all staged transactions; fails unless all of them succeeded.
-    pub async fn mine(&mut self) -> Result<()> {
+    pub(crate) async fn mine(&mut self) -> Result<()> {
         let sent = std::mem::take(&mut self.raw);
         let sends = sent.iter().map(|(_, raw)| ("eth_sendRawTransaction", json!([raw])));
         let hashes = self.rpc.batch(sends).await?;
@@ -76,17 +76,17 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    pub async fn read<C: SolCall>(&self, to: Address, call: &C) -> Result<C::Return> {
+    pub(crate) async fn read<C: SolCall>(&self, to: Address, call: &C) -> Result<C::Return> {
         read(self.rpc, to, call).await
     }
 }
 
-pub fn sign(tx: TxEip1559, from: &Account) -> Result<Bytes> {
+pub(crate) fn sign(tx: TxEip1559, from: &Account) -> Result<Bytes> {
     let signature = from.signer().sign_hash_sync(&tx.signature_hash())?;
     Ok(tx.into_signed(signature).encoded_2718().into())
 }
 
-pub async fn read<C: SolCall>(rpc: &Rpc, to: Address, call: &C) -> Result<C::Return> {
+pub(crate) async fn read<C: SolCall>(rpc: &Rpc, to: Address, call: &C) -> Result<C::Return> {
     let data = Bytes::from(call.abi_encode());
     let answer: Bytes = rpc.call("eth_call", json!([{"to": to, "data": data}, "latest"])).await?;
     C::abi_decode_returns(&answer).with_context(|| format!("{} on {to} answered {answer}", C::SIGNATURE))

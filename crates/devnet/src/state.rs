@@ -30,10 +30,10 @@ const SOURCES: [&str; 8] = [
 
 /// A hash of everything a template is made from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Key(String);
+pub(crate) struct Key(String);
 
 impl Key {
-    pub fn new(fillers: usize) -> Self {
+    pub(crate) fn new(fillers: usize) -> Self {
         let mut parts = vec![ANVIL_VERSION.to_owned(), fillers.to_string()];
         parts.extend(CONTRACT_PACKAGES.map(|p| format!("{}@{}", p.name, p.version)));
         parts.extend(artifacts::ALL.iter().chain(&SOURCES).map(|text| keccak256(text).to_string()));
@@ -44,13 +44,13 @@ impl Key {
 
 /// A chain at rest.
 #[derive(Clone, Debug)]
-pub struct Saved {
+pub(crate) struct Saved {
     pub state: PathBuf,
     pub deployment: Deployment,
 }
 
 /// The saved template of each network, deployed now if there is none yet. The flag is true when all were there.
-pub async fn templates(
+pub(crate) async fn templates(
     cache: &Cache,
     anvil: &Path,
     key: &Key,
@@ -147,7 +147,7 @@ fn forget_old(cache: &Cache, current: &Path) {
 
 /// A folder in which a devnet continues where it was stopped.
 #[derive(Debug)]
-pub struct DataDir {
+pub(crate) struct DataDir {
     dir: PathBuf,
     _lock: File,
 }
@@ -165,7 +165,7 @@ enum Marker {
 }
 
 impl DataDir {
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = dir.canonicalize()?;
         let lock =
@@ -179,16 +179,16 @@ impl DataDir {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.dir
     }
 
-    pub fn state_file(&self, network: &Network) -> PathBuf {
+    pub(crate) fn state_file(&self, network: &Network) -> PathBuf {
         state_file(&self.dir, network)
     }
 
     /// The chains that an earlier run left, if it ended in order and was made from the same contracts.
-    pub fn resume(&self, key: &Key, networks: &[Network], progress: &Progress) -> Option<Vec<Saved>> {
+    pub(crate) fn resume(&self, key: &Key, networks: &[Network], progress: &Progress) -> Option<Vec<Saved>> {
         let marker = fs::read(self.marker_file()).ok()?;
         let reason = match serde_json::from_slice(&marker) {
             Ok(Marker::Stopped { key: found, deployments }) if found == *key && deployments.len() == networks.len() => {
@@ -205,7 +205,7 @@ impl DataDir {
     }
 
     /// Call once the chains run: the state files they were loaded from are of no use any more.
-    pub fn begin(&self, networks: &[Network]) -> Result<()> {
+    pub(crate) fn begin(&self, networks: &[Network]) -> Result<()> {
         self.mark(&Marker::Running)?;
         for network in networks {
             match fs::remove_file(self.state_file(network)) {
@@ -217,7 +217,7 @@ impl DataDir {
     }
 
     /// Call once the chains have stopped.
-    pub fn finish(&self, key: &Key, networks: &[Network], deployments: Vec<Deployment>) -> Result<()> {
+    pub(crate) fn finish(&self, key: &Key, networks: &[Network], deployments: Vec<Deployment>) -> Result<()> {
         for network in networks {
             let file = self.state_file(network);
             ensure!(file.is_file(), "{} was not saved to {}; is the disk full?", network.name, file.display());

@@ -24,7 +24,7 @@ pub struct Token {
     pub feed: Option<Address>,
 }
 
-pub const fn ether(n: u64) -> U256 {
+pub(crate) const fn ether(n: u64) -> U256 {
     U256::from_limbs(widening(n, 1_000_000_000_000_000_000))
 }
 
@@ -34,6 +34,6 @@ const fn widening(a: u64, b: u64) -> [u64; 4] {
 }
 
 /// `n` whole tokens.
-pub fn units(n: u64, decimals: u8) -> U256 {
+pub(crate) fn units(n: u64, decimals: u8) -> U256 {
     U256::from(n) * U256::from(10).pow(U256::from(decimals))
 }

@@ -14,12 +14,12 @@ use serde_json::Value;
 
 use crate::progress::Progress;
 
-pub const ANVIL_VERSION: &str = "1.7.1";
+pub(crate) const ANVIL_VERSION: &str = "1.7.1";
 
 /// One exact release. The integrity is npm's own for the tarball; where we have none pinned, npm's check against its
 /// registry is all there is.
 #[derive(Clone, Copy, Debug)]
-pub struct Package {
+pub(crate) struct Package {
     pub name: &'static str,
     pub version: &'static str,
     pub integrity: Option<&'static str>,
@@ -33,41 +33,41 @@ const fn unpinned(name: &'static str, version: &'static str) -> Package {
     Package { name, version, integrity: None }
 }
 
-pub const V3_CORE: Package = package(
+pub(crate) const V3_CORE: Package = package(
     "@uniswap/v3-core",
     "1.0.1",
     "sha512-7pVk4hEm00j9tc71Y9+ssYpO6ytkeI0y7WE9P6UcmNzhxPePwyAxImuhVsTqWK9YFvzgtvzJHi64pBl4jUzKMQ==",
 );
-pub const V3_PERIPHERY: Package = package(
+pub(crate) const V3_PERIPHERY: Package = package(
     "@uniswap/v3-periphery",
     "1.4.4",
     "sha512-S4+m+wh8HbWSO3DKk4LwUCPZJTpCugIsHrWR86m/OrUyvSqGDTXKFfc2sMuGXCZrD1ZqO3rhQsKgdWg3Hbb2Kw==",
 );
-pub const SWAP_ROUTER: Package = package(
+pub(crate) const SWAP_ROUTER: Package = package(
     "@uniswap/swap-router-contracts",
     "1.3.1",
     "sha512-mh/YNbwKb7Mut96VuEtL+Z5bRe0xVIbjjiryn+iMMrK2sFKhR4duk/86mEz0UO5gSx4pQIw9G5276P5heY/7Rg==",
 );
-pub const WETH: Package = package(
+pub(crate) const WETH: Package = package(
     "canonical-weth",
     "1.4.0",
     "sha512-9rkLfAFndWALLhxd5lpyTX4RkV36WmVBZ92NYtYr1kWdAUmclRp7I5KkK4wvogzDcCI++yw53TLwx/GCPcocMg==",
 );
 /// Only for the Multicall3 bytecode among its constants.
-pub const VIEM: Package = package(
+pub(crate) const VIEM: Package = package(
     "viem",
     "2.57.1",
     "sha512-eOV3fHnaMzkIFRefZg1icWztAKvBHg7RMKEH89ywY7hnyq1VxI4s/osXnTBViOsEZ7/LbbxU3w+JaIrbeIXRPQ==",
 );
 /// Only for the Permit2 runtime code its tests use.
-pub const PERMIT2: Package = package(
+pub(crate) const PERMIT2: Package = package(
     "@1inch/solidity-utils",
     "6.9.16",
     "sha512-SnOB37v1BC5rGT60d7gUi0cEhwpUczoHdIfilKeehbmX7o3CDENgvbMpOv2jmSADh/iq+zhs+RDum+nJ+uUwTQ==",
 );
 
 /// The packages that the contracts on our chains are made from; part of the key of a saved template.
-pub const CONTRACT_PACKAGES: [Package; 6] = [V3_CORE, V3_PERIPHERY, SWAP_ROUTER, WETH, VIEM, PERMIT2];
+pub(crate) const CONTRACT_PACKAGES: [Package; 6] = [V3_CORE, V3_PERIPHERY, SWAP_ROUTER, WETH, VIEM, PERMIT2];
 
 fn anvil_package() -> Result<Package> {
     Ok(match (std::env::consts::OS, std::env::consts::ARCH) {
@@ -114,13 +114,14 @@ fn postgres_package() -> Result<Package> {
 
 /// A folder of unpacked packages and of saved chain states, shared by every process of the machine's user.
 #[derive(Clone, Debug)]
-pub struct Cache {
+pub(crate) struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
     /// `$CAUSEWAY_CACHE_DIR`, else the user's cache folder, else the folder for temporary files.
-    pub fn open() -> Result<Self> {
+    #[expect(clippy::disallowed_methods, reason = "the cache folder is the user's choice")]
+    pub(crate) fn open() -> Result<Self> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let root = variable("CAUSEWAY_CACHE_DIR")
             .or_else(|| variable("XDG_CACHE_HOME").map(|dir| dir.join("causeway")))
@@ -132,7 +133,7 @@ impl Cache {
     }
 
     /// A cache beside everyone's temporary files. We run its programs, so nobody else may write to it.
-    pub fn temporary() -> Result<Self> {
+    pub(crate) fn temporary() -> Result<Self> {
         let root = std::env::temp_dir().join("causeway-cache");
         let cache = Self::at(root)?;
         let facts = fs::symlink_metadata(&cache.root)?;
@@ -152,12 +153,12 @@ impl Cache {
         Ok(Self { root })
     }
 
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// A lock on a path in the cache, held while filling it.
-    pub fn lock(&self, name: &str) -> Result<File> {
+    pub(crate) fn lock(&self, name: &str) -> Result<File> {
         let path = self.root.join(format!("{name}.lock"));
         let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
@@ -165,7 +166,7 @@ impl Cache {
     }
 
     /// The folder of an unpacked package, fetched if this is its first use. Blocks; several processes may ask at once.
-    pub fn fetch(&self, package: Package, progress: &Progress) -> Result<PathBuf> {
+    pub(crate) fn fetch(&self, package: Package, progress: &Progress) -> Result<PathBuf> {
         let id = format!("{}@{}", package.name, package.version);
         let folder = id.trim_start_matches('@').replace('/', "-");
         let home = self.root.join(&folder);
@@ -199,7 +200,11 @@ impl Cache {
     }
 
     /// Fetches several packages at once: most of it is waiting for npm.
-    pub fn fetch_all<const N: usize>(&self, packages: [Package; N], progress: &Progress) -> Result<[PathBuf; N]> {
+    pub(crate) fn fetch_all<const N: usize>(
+        &self,
+        packages: [Package; N],
+        progress: &Progress,
+    ) -> Result<[PathBuf; N]> {
         let homes: Vec<PathBuf> = thread::scope(|scope| {
             let fetches = packages.map(|package| scope.spawn(move || self.fetch(package, progress)));
             fetches
@@ -211,7 +216,7 @@ impl Cache {
     }
 
     /// An installed anvil of exactly our version, else the packaged one.
-    pub fn anvil(&self, progress: &Progress) -> Result<PathBuf> {
+    pub(crate) fn anvil(&self, progress: &Progress) -> Result<PathBuf> {
         if is_our_anvil(Path::new("anvil")) {
             return Ok(PathBuf::from("anvil"));
         }
@@ -225,7 +230,7 @@ impl Cache {
     }
 
     /// The folder with `bin/postgres` and `bin/initdb`.
-    pub fn postgres(&self, progress: &Progress) -> Result<PathBuf> {
+    pub(crate) fn postgres(&self, progress: &Progress) -> Result<PathBuf> {
         Ok(self.fetch(postgres_package()?, progress)?.join("native"))
     }
 }

@@ -59,7 +59,7 @@ sol! {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Dex {
+pub(crate) struct Dex {
     pub factory: Address,
     pub position_manager: Address,
     pub swap_router: Address,
@@ -90,7 +90,7 @@ const REACHES: [(i32, i32); 4] = [(20, 20), (5, 60), (60, 7), (200, 200)];
 const MAX_TICK: i32 = 887_272;
 
 /// Stages the deployment; the contracts exist once the stage is mined.
-pub fn deploy(stage: &mut Stage<'_>, deployer: &Account, weth: Address, code: &ThirdParty) -> Result<Dex> {
+pub(crate) fn deploy(stage: &mut Stage<'_>, deployer: &Account, weth: Address, code: &ThirdParty) -> Result<Dex> {
     let factory = stage.create(deployer, code.factory.clone(), vec![])?;
     // The descriptor only draws pictures of positions.
     let args = (factory, weth, Address::ZERO).abi_encode();
@@ -106,7 +106,7 @@ pub fn deploy(stage: &mut Stage<'_>, deployer: &Account, weth: Address, code: &T
 }
 
 /// Creates the pools at the prices of the feeds and fills them from freshly minted tokens.
-pub async fn open_pools(stage: &mut Stage<'_>, deployer: &Account, dex: &Dex, tokens: &[Token]) -> Result<()> {
+pub(crate) async fn open_pools(stage: &mut Stage<'_>, deployer: &Account, dex: &Dex, tokens: &[Token]) -> Result<()> {
     for token in tokens {
         if token.symbol == "WETH" {
             let deposit = alloy::sol_types::SolCall::abi_encode(&Erc20::depositCall {});

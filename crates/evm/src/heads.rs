@@ -55,21 +55,21 @@ struct History {
 }
 
 impl Feed {
-    pub fn new(chain: ChainId) -> Self {
+    pub(crate) fn new(chain: ChainId) -> Self {
         Self { chain, newest: watch::Sender::new(None), history: Mutex::default() }
     }
 
-    pub fn subscribe(&self) -> watch::Receiver<Option<Head>> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Head>> {
         self.newest.subscribe()
     }
 
     /// The endpoint whose chain we follow.
-    pub fn leader(&self) -> Option<usize> {
+    pub(crate) fn leader(&self) -> Option<usize> {
         self.history().leader
     }
 
     /// Takes a head that an endpoint was polled for out of turn.
-    pub fn asked(&self, endpoint: usize, head: Head) {
+    pub(crate) fn asked(&self, endpoint: usize, head: Head) {
         self.offer(endpoint, head, How::Asked);
     }
 
@@ -143,7 +143,7 @@ impl History {
 pub(crate) struct Following(Vec<JoinHandle<()>>);
 
 impl Following {
-    pub fn start(nodes: &[Arc<Node>], feed: &Arc<Feed>, poll: Duration) -> Self {
+    pub(crate) fn start(nodes: &[Arc<Node>], feed: &Arc<Feed>, poll: Duration) -> Self {
         let follow = |(index, node): (usize, &Arc<Node>)| {
             let follower = Follower {
                 index,

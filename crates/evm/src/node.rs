@@ -70,18 +70,18 @@ fn is_extra(method: &str) -> bool {
 }
 
 impl Node {
-    pub fn new(chain: ChainId, http: Url, ws: Option<Url>, client: reqwest::Client, timeout: Duration) -> Self {
+    pub(crate) fn new(chain: ChainId, http: Url, ws: Option<Url>, client: reqwest::Client, timeout: Duration) -> Self {
         let host = Host::of(&http);
         Self { chain, host, ws, timeout, http, client, chain_label: chain.to_string(), state: Mutex::default() }
     }
 
     /// The time it may hold up a question before another endpoint is asked beside it.
-    pub fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.timeout / 4
     }
 
     /// One request, bounded by the endpoint's timeout; counted, timed and remembered.
-    pub async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: &'static str,
         params: impl Serialize,
@@ -110,7 +110,7 @@ impl Node {
             .increment(1);
     }
 
-    pub async fn latest(&self) -> Result<Head, ChainError> {
+    pub(crate) async fn latest(&self) -> Result<Head, ChainError> {
         let header: Header = self.ask("eth_getBlockByNumber", ("latest", false)).await?;
         let head = header.head();
         self.saw(head);
@@ -159,28 +159,28 @@ impl Node {
         ChainError::Unreadable { host: self.host.clone(), method, reason: shown(&reason.to_string()) }
     }
 
-    pub fn saw(&self, head: Head) {
+    pub(crate) fn saw(&self, head: Head) {
         self.state().head = Some(head);
     }
 
     /// A node has every block it can show, even one it was not the first to announce.
-    pub fn saw_at_least(&self, head: Head) {
+    pub(crate) fn saw_at_least(&self, head: Head) {
         let mut state = self.state();
         if state.head.is_none_or(|known| known.number < head.number) {
             state.head = Some(head);
         }
     }
 
-    pub fn set_subscribed(&self, subscribed: bool) {
+    pub(crate) fn set_subscribed(&self, subscribed: bool) {
         self.state().subscribed = subscribed;
     }
 
-    pub fn is_subscribed(&self) -> bool {
+    pub(crate) fn is_subscribed(&self) -> bool {
         self.state().subscribed
     }
 
     /// Records a failure found only after the answer was read, such as logs of another block.
-    pub fn failed(&self, method: &'static str, error: &ChainError) {
+    pub(crate) fn failed(&self, method: &'static str, error: &ChainError) {
         let mut state = self.state();
         state.failed_method = Some(method);
         state.failures_in_a_row = state.failures_in_a_row.saturating_add(1);
@@ -198,18 +198,18 @@ impl Node {
         state.latency = Some(latency);
     }
 
-    pub fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         let state = self.state();
         let Some(doublings) = state.failures_in_a_row.checked_sub(1) else { return false };
         let cool_down = COOL_DOWN.saturating_mul(1 << doublings.min(8)).min(MAX_COOL_DOWN);
         state.last_failure.is_some_and(|at| at.elapsed() < cool_down)
     }
 
-    pub fn last_head(&self) -> Option<Head> {
+    pub(crate) fn last_head(&self) -> Option<Head> {
         self.state().head
     }
 
-    pub fn health(&self) -> EndpointHealth {
+    pub(crate) fn health(&self) -> EndpointHealth {
         let state = self.state();
         EndpointHealth {
             chain: self.chain,

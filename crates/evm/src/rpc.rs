@@ -51,7 +51,7 @@ pub(crate) type Header = RawBlock<IgnoredAny>;
 pub(crate) type FullBlock = RawBlock<Tx>;
 
 impl<T> RawBlock<T> {
-    pub fn head(&self) -> Head {
+    pub(crate) fn head(&self) -> Head {
         Head {
             number: self.number,
             hash: self.hash,
@@ -158,7 +158,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     /// Revert data comes as a hex string, or one level down in an object.
-    pub fn bytes(&self) -> Option<Bytes> {
+    pub(crate) fn bytes(&self) -> Option<Bytes> {
         let data = self.data.as_ref()?;
         let text = data.as_str().or_else(|| data.get("data")?.as_str())?;
         text.parse().ok()

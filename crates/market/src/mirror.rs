@@ -61,7 +61,7 @@ struct Entry {
 
 impl Mirror {
     /// None where there is no DEX.
-    pub fn new(nodes: &Nodes, watchlist: &Watchlist) -> Option<Self> {
+    pub(crate) fn new(nodes: &Nodes, watchlist: &Watchlist) -> Option<Self> {
         let dex = watchlist.dex.clone()?;
         Some(Self {
             nodes: nodes.clone(),
@@ -82,20 +82,20 @@ impl Mirror {
     }
 
     /// The calls for the next head, sent in the same request as everything else.
-    pub fn calls(&self) -> Vec<(Address, Bytes)> {
+    pub(crate) fn calls(&self) -> Vec<(Address, Bytes)> {
         let known = self.entries.iter().filter(|(_, entry)| entry.known.is_some());
         known.flat_map(|(&address, _)| load::state_calls(address)).collect()
     }
 
     /// Pools that are still being read are watched too, so that their ticks can be brought forward.
-    pub async fn towards(&self, head: Head) -> Result<Growth, ChainError> {
+    pub(crate) async fn towards(&self, head: Head) -> Result<Growth, ChainError> {
         let watched: Vec<_> = self.entries.keys().copied().collect();
         self.trail.towards(&self.nodes, &watched, head).await
     }
 
     /// The pools for a head at which nothing is known for sure: as they were last read, as long as that is not longer
     /// ago than a snapshot may be old. Every trade has its own bound, so a little late costs nobody anything.
-    pub fn former(&self, max_age: Duration) -> Arc<Pools> {
+    pub(crate) fn former(&self, max_age: Duration) -> Arc<Pools> {
         let fresh = self.read_at.is_some_and(|at| at.elapsed() <= max_age);
         let stays = |pool: &&Pool| fresh && !self.dropped.contains(&pool.key().address);
         let pools = self.pools.all().iter().filter(stays).cloned().collect();
@@ -103,7 +103,7 @@ impl Mirror {
     }
 
     /// The pools at a head, from the answers to [`Self::calls`]. May be dropped while it waits.
-    pub async fn at(&mut self, head: Head, answers: &[Bytes], growth: Growth) -> Arc<Pools> {
+    pub(crate) async fn at(&mut self, head: Head, answers: &[Bytes], growth: Growth) -> Arc<Pools> {
         self.trail.grow(growth);
         let known = self.entries.values_mut().filter(|entry| entry.known.is_some());
         let mut states = BTreeMap::new();
@@ -165,7 +165,7 @@ impl Mirror {
     }
 
     /// Starts the jobs that are due. The head is the one that [`Self::at`] was last called for.
-    pub fn work(&mut self, head: Head) {
+    pub(crate) fn work(&mut self, head: Head) {
         let now = Instant::now();
         if !self.reading && now >= self.discover_after {
             self.reading = true;
@@ -187,7 +187,7 @@ impl Mirror {
     }
 
     /// Waits until a background read changes the pools, or a failed one is due again.
-    pub async fn learn(&mut self) {
+    pub(crate) async fn learn(&mut self) {
         loop {
             let missing = self.entries.values().any(|entry| entry.known.is_none()) || self.entries.is_empty();
             match self.jobs.join_next().await {

@@ -29,7 +29,7 @@ pub(crate) struct Growth {
 
 impl Trail {
     /// Reads the blocks between the trail and a head.
-    pub async fn towards(&self, nodes: &Nodes, pools: &[Address], head: Head) -> Result<Growth, ChainError> {
+    pub(crate) async fn towards(&self, nodes: &Nodes, pools: &[Address], head: Head) -> Result<Growth, ChainError> {
         let mut missing = Vec::new();
         let mut at = head.hash;
         while !self.holds(at) {
@@ -46,7 +46,7 @@ impl Trail {
         Ok(Growth { head, follows: Some((at, missing)) })
     }
 
-    pub fn grow(&mut self, growth: Growth) {
+    pub(crate) fn grow(&mut self, growth: Growth) {
         match growth.follows {
             Some((last, blocks)) => {
                 let stays = self.blocks.iter().position(|block| block.head.hash == last);
@@ -69,7 +69,7 @@ impl Trail {
 
     /// The ticks of a pool that may have changed since a block. None when that cannot be told: the block is gone, or a
     /// node hinted at changes that it did not show.
-    pub fn since(&self, hash: B256, pool: Address) -> Option<BTreeSet<i32>> {
+    pub(crate) fn since(&self, hash: B256, pool: Address) -> Option<BTreeSet<i32>> {
         let mut blocks = self.blocks.iter().skip_while(|block| block.head.hash != hash);
         blocks.next()?;
         let mut ticks = BTreeSet::new();

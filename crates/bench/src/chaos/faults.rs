@@ -32,7 +32,7 @@ const RESTARTS: u32 = 40;
 
 /// The way to run the binary: another build of it, or this program, which contains the whole service.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     pub binary: Option<PathBuf>,
     pub config: PathBuf,
     /// File for its output.
@@ -40,7 +40,7 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn command(&self) -> Result<Command> {
+    pub(crate) fn command(&self) -> Result<Command> {
         match &self.binary {
             Some(path) => Ok(Command::new(path)),
             None => {
@@ -51,7 +51,8 @@ impl Program {
         }
     }
 
-    pub fn serve(&self, crash_at: Option<&str>) -> Result<Served> {
+    #[expect(clippy::disallowed_methods, reason = "the log filter is the choice of whoever runs the benchmark")]
+    pub(crate) fn serve(&self, crash_at: Option<&str>) -> Result<Served> {
         let mut command = self.command()?;
         command.stdout(Stdio::null()).stderr(File::options().create(true).append(true).open(&self.log)?);
         if std::env::var_os("RUST_LOG").is_none() {
@@ -61,7 +62,7 @@ impl Program {
     }
 
     /// Runs a subcommand to its end; returns its success and its output.
-    pub async fn run(&self, args: &[&str]) -> Result<(bool, String, String)> {
+    pub(crate) async fn run(&self, args: &[&str]) -> Result<(bool, String, String)> {
         let mut command = self.command()?;
         command.args(args).arg("--config").arg(&self.config);
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
@@ -72,7 +73,7 @@ impl Program {
 
 /// Counts of faults, updated during the run.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub kills: AtomicU64,
     /// Aborts at a crash point.
     pub crashes: AtomicU64,
@@ -85,17 +86,17 @@ pub struct Counts {
     pub faults: AtomicU64,
 }
 
-pub fn add(count: &AtomicU64, more: u64) {
+pub(crate) fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Ordering::Relaxed);
 }
 
-pub fn get(count: &AtomicU64) -> u64 {
+pub(crate) fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
 /// Kills the service at least this many times, at random moments, for as long as users have something to do, and leaves
 /// one instance running.
-pub async fn kill_often(
+pub(crate) async fn kill_often(
     program: &Program,
     kills: u64,
     traffic: &Traffic<'_>,
@@ -152,7 +153,7 @@ pub async fn kill_often(
 }
 
 /// Makes one node of a chain misbehave after the other, sometimes both; clears all faults at the end.
-pub async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: watch::Receiver<bool>, mut rng: Rng) {
+pub(crate) async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: watch::Receiver<bool>, mut rng: Rng) {
     while !*calm.borrow() {
         let first = usize::from(rng.once_in(2));
         let (fault, lies) = fault(&mut rng);
@@ -191,7 +192,7 @@ async fn wait(calm: &mut watch::Receiver<bool>, time: Duration) {
 }
 
 /// Replaces the last blocks of a chain every now and then.
-pub async fn reorganise(
+pub(crate) async fn reorganise(
     traffic: &Traffic<'_>,
     chain: usize,
     counts: &Counts,
@@ -273,14 +274,14 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256
 }
 
 /// True if the service serves every chain.
-pub async fn serves(traffic: &Traffic<'_>) -> bool {
+pub(crate) async fn serves(traffic: &Traffic<'_>) -> bool {
     let Ok((200, lives)) = traffic.get("/lives").await else { return false };
     let chains = lives["report"]["chains"].as_array();
     chains.is_some_and(|chains| !chains.is_empty() && chains.iter().all(|chain| !chain["block"].is_null()))
 }
 
 /// The last lines of a log, for an error message.
-pub fn tail(log: &Path, lines: usize) -> String {
+pub(crate) fn tail(log: &Path, lines: usize) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")

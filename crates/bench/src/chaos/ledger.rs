@@ -16,7 +16,7 @@ const MAX_CONCURRENT_READS: usize = 8;
 
 /// A transaction of one of our wallets.
 #[derive(Clone, Debug)]
-pub struct Payment {
+pub(crate) struct Payment {
     pub hash: B256,
     pub from: Address,
     pub nonce: u64,
@@ -30,7 +30,7 @@ pub struct Payment {
 
 /// A token transfer.
 #[derive(Clone, Copy, Debug)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     pub token: Address,
     pub from: Address,
     pub to: Address,
@@ -39,12 +39,12 @@ pub struct Transfer {
 
 impl Payment {
     /// The id of the order or deposit it pays for: its last 32 bytes.
-    pub fn id(&self) -> Option<B256> {
+    pub(crate) fn id(&self) -> Option<B256> {
         self.input.last_chunk::<32>().map(B256::from)
     }
 
     /// The amount an account received in a currency. A native payment is a plain transfer here.
-    pub fn paid(&self, currency: Address, who: Address) -> U256 {
+    pub(crate) fn paid(&self, currency: Address, who: Address) -> U256 {
         if !self.success {
             return U256::ZERO;
         }
@@ -58,7 +58,7 @@ impl Payment {
 
 /// The transactions of some wallets on one chain, up to a block.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     pub up_to: u64,
     pub payments: Vec<Payment>,
 }
@@ -91,12 +91,12 @@ struct Log {
 }
 
 impl Ledger {
-    pub fn new(from: u64) -> Self {
+    pub(crate) fn new(from: u64) -> Self {
         Self { up_to: from, payments: Vec::new() }
     }
 
     /// Reads on to the head. The chain must not reorganise any more.
-    pub async fn read_on(&mut self, chain: &Chain, wallets: &[Address]) -> Result<()> {
+    pub(crate) async fn read_on(&mut self, chain: &Chain, wallets: &[Address]) -> Result<()> {
         let head = chain.block_number().await?;
         let blocks = (self.up_to + 1..=head).map(|number| block(chain, number, wallets));
         let blocks: Vec<_> = stream::iter(blocks).buffered(MAX_CONCURRENT_READS).collect().await;
@@ -108,7 +108,7 @@ impl Ledger {
     }
 
     /// Successful payments by id.
-    pub fn by_id(&self) -> BTreeMap<B256, Vec<&Payment>> {
+    pub(crate) fn by_id(&self) -> BTreeMap<B256, Vec<&Payment>> {
         let mut all: BTreeMap<B256, Vec<&Payment>> = BTreeMap::new();
         for payment in self.payments.iter().filter(|payment| payment.success) {
             if let Some(id) = payment.id() {

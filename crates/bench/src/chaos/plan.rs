@@ -8,7 +8,7 @@ use devnet::{Account, Rng};
 /// A user's behaviour with an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Pays for it, as the steps say.
     Fill,
     /// The same, with fees or even the rate paid for by an integrator.
@@ -47,11 +47,11 @@ const MIX: [Kind; 14] = [
     Kind::Dust,
 ];
 
-pub const SYMBOLS: [&str; 4] = ["ETH", "USDC", "USDT", "DAI"];
+pub(crate) const SYMBOLS: [&str; 4] = ["ETH", "USDC", "USDT", "DAI"];
 
 /// One order and everything sent under its id.
 #[derive(Clone, Debug)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     pub index: usize,
     pub kind: Kind,
     /// Indexes in the list of chains.
@@ -77,7 +77,7 @@ pub struct Transfer {
 }
 
 /// Transfers over the chains, spread over a time.
-pub fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) -> Vec<Transfer> {
+pub(crate) fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) -> Vec<Transfer> {
     let mut rng = rng.apart("transfers");
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let one = |index: usize| {

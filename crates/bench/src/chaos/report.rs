@@ -14,7 +14,7 @@ use super::verdict::Tally;
 use crate::Engine;
 
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     pub seed: u64,
     pub transfers: u64,
     pub database: Engine,
@@ -38,7 +38,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(counts: &Counts, transfers: &[Transfer], tally: Tally, wrong: Vec<String>) -> Self {
+    pub(crate) fn new(counts: &Counts, transfers: &[Transfer], tally: Tally, wrong: Vec<String>) -> Self {
         let mut kinds = BTreeMap::new();
         for transfer in transfers {
             *kinds.entry(transfer.kind).or_default() += 1;
@@ -67,7 +67,7 @@ impl Report {
         self.kinds.get(&kind).copied().unwrap_or_default()
     }
 
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         let Tally { deposits, fills, refunds, returns, kept, abandoned, losses } = self.tally;
         println!("seed {} on {}, {} s", self.seed, self.database.name(), self.seconds);
         println!(
@@ -106,7 +106,7 @@ impl Report {
 }
 
 /// Prints progress every few seconds until the last fault.
-pub async fn speak(
+pub(crate) async fn speak(
     counts: &Counts,
     traffic: &Traffic<'_>,
     args: &ChaosArgs,

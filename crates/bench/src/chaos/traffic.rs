@@ -28,14 +28,14 @@ const BALANCE: u64 = 1_000_000;
 
 /// The integrator that sponsors and fast-fills: an API key, and the wallet linked to it.
 #[derive(Debug)]
-pub struct Integrator {
+pub(crate) struct Integrator {
     pub key: KeyText,
     pub wallet: Account,
 }
 
 /// A quoted order.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub(crate) struct Order {
     pub request: String,
     pub id: B256,
     /// The recipient's minimum, and the quoted amount.
@@ -45,7 +45,7 @@ pub struct Order {
 
 /// A deposit into a depository.
 #[derive(Clone, Debug)]
-pub struct Deposit {
+pub(crate) struct Deposit {
     pub transfer: usize,
     pub chain: usize,
     pub tx: B256,
@@ -61,7 +61,7 @@ pub struct Deposit {
 
 /// A signed transaction of a user.
 #[derive(Clone, Debug)]
-pub struct Signed {
+pub(crate) struct Signed {
     pub chain: usize,
     pub from: Address,
     pub nonce: u64,
@@ -85,7 +85,7 @@ struct Done {
 
 /// The users' activity so far.
 #[derive(Debug)]
-pub struct Traffic<'a> {
+pub(crate) struct Traffic<'a> {
     pub devnet: &'a Devnet,
     pub base_url: String,
     integrator: &'a Integrator,
@@ -95,7 +95,7 @@ pub struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    pub fn new(devnet: &'a Devnet, base_url: String, integrator: &'a Integrator, users: usize) -> Result<Self> {
+    pub(crate) fn new(devnet: &'a Devnet, base_url: String, integrator: &'a Integrator, users: usize) -> Result<Self> {
         let client = devnet::http::client().timeout(Duration::from_secs(10)).build()?;
         Ok(Self { devnet, base_url, integrator, users, client, done: Mutex::default() })
     }
@@ -104,39 +104,39 @@ impl<'a> Traffic<'a> {
         self.done.lock().expect("nothing panics while holding it")
     }
 
-    pub fn order(&self, transfer: usize) -> Option<Order> {
+    pub(crate) fn order(&self, transfer: usize) -> Option<Order> {
         self.done().orders.get(&transfer).cloned()
     }
 
-    pub fn deposits(&self) -> Vec<Deposit> {
+    pub(crate) fn deposits(&self) -> Vec<Deposit> {
         self.done().deposits.clone()
     }
 
-    pub fn signed(&self) -> Vec<(B256, Signed)> {
+    pub(crate) fn signed(&self) -> Vec<(B256, Signed)> {
         self.done().signed.iter().map(|(hash, signed)| (*hash, signed.clone())).collect()
     }
 
-    pub fn is_abandoned(&self, tx: B256) -> bool {
+    pub(crate) fn is_abandoned(&self, tx: B256) -> bool {
         self.done().abandoned.contains(&tx)
     }
 
     /// The number of accepted fast fills.
-    pub fn ahead(&self) -> usize {
+    pub(crate) fn ahead(&self) -> usize {
         self.done().ahead
     }
 
     /// True if every user has sent everything.
-    pub fn is_through(&self) -> bool {
+    pub(crate) fn is_through(&self) -> bool {
         self.done().through >= self.users
     }
 
-    pub async fn get(&self, path: &str) -> Result<(u16, Value)> {
+    pub(crate) async fn get(&self, path: &str) -> Result<(u16, Value)> {
         let response = self.client.get(format!("{}{path}", self.base_url)).send().await?;
         Ok((response.status().as_u16(), response.json().await?))
     }
 
     /// Funds the users. It runs before any reorg, which would remove the funds.
-    pub async fn fund(&self, transfers: &[Transfer]) -> Result<()> {
+    pub(crate) async fn fund(&self, transfers: &[Transfer]) -> Result<()> {
         for transfer in transfers {
             let chain = &self.devnet.chains[transfer.origin];
             for who in [transfer.user.address, transfer.stranger.address] {
@@ -158,13 +158,13 @@ impl<'a> Traffic<'a> {
     }
 
     /// True if the integrator's balance is credited.
-    pub async fn is_funded(&self) -> bool {
+    pub(crate) async fn is_funded(&self) -> bool {
         let answer = self.get(&format!("/app-fees/{:#x}/balances", self.integrator.wallet.address)).await;
         answer.is_ok_and(|(_, body)| body["amount"].as_str().is_some_and(|amount| amount != "0"))
     }
 
     /// Requests a quote before the first fault: half of the users do.
-    pub async fn ask_early(&self, transfer: &Transfer) -> Result<()> {
+    pub(crate) async fn ask_early(&self, transfer: &Transfer) -> Result<()> {
         if transfer.early && transfer.kind != Kind::Orphan {
             let quote = self.quote(transfer, self.amount(transfer)).await?;
             self.done().quotes.insert(transfer.index, quote);
@@ -173,7 +173,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// One transfer from the quote to the last transaction of its user.
-    pub async fn run(&self, transfer: &Transfer) -> Result<()> {
+    pub(crate) async fn run(&self, transfer: &Transfer) -> Result<()> {
         tokio::time::sleep(transfer.at).await;
         let done = self.transfer(transfer).await;
         self.done().through += 1;
@@ -360,7 +360,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// Handles transactions dropped by a reorg: their users resend them after a while, or abandon them.
-    pub async fn dropped(&self, hashes: &[B256], rng: &mut Rng) {
+    pub(crate) async fn dropped(&self, hashes: &[B256], rng: &mut Rng) {
         tokio::time::sleep(rng.millis(0, 2_500)).await;
         let mut again: Vec<_> = self.signed().into_iter().filter(|(hash, _)| hashes.contains(hash)).collect();
         again.sort_by_key(|(_, signed)| (signed.from, signed.nonce));
@@ -375,7 +375,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// Sends every transaction that is not on its chain, and returns their number.
-    pub async fn send_again(&self) -> Result<usize> {
+    pub(crate) async fn send_again(&self) -> Result<usize> {
         let mut missing = 0;
         let mut all = self.signed();
         all.sort_by_key(|(_, signed)| (signed.from, signed.nonce));
@@ -394,7 +394,7 @@ impl<'a> Traffic<'a> {
 }
 
 /// The token address; zero for the native currency.
-pub fn currency(chain: &Chain, symbol: &str) -> Address {
+pub(crate) fn currency(chain: &Chain, symbol: &str) -> Address {
     if symbol == "ETH" { Address::ZERO } else { chain.token(symbol).address }
 }
 

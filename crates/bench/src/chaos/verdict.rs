@@ -16,7 +16,7 @@ use super::traffic::{Deposit, Traffic, currency};
 
 /// The number of deposits by their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub deposits: usize,
     pub fills: usize,
     pub refunds: usize,
@@ -31,7 +31,7 @@ pub struct Tally {
 
 /// All chains, and our initial balances there.
 #[derive(Debug)]
-pub struct Books {
+pub(crate) struct Books {
     pub wallets: Vec<Address>,
     pub treasury: Address,
     pub ledgers: Vec<Ledger>,
@@ -43,7 +43,7 @@ type Holdings = BTreeMap<Address, U256>;
 
 impl Books {
     /// Starts at the current heads.
-    pub async fn open(chains: &[Chain], wallets: Vec<Address>, treasury: Address) -> Result<Self> {
+    pub(crate) async fn open(chains: &[Chain], wallets: Vec<Address>, treasury: Address) -> Result<Self> {
         let (mut ledgers, mut before, mut nonces) = (Vec::new(), Vec::new(), Vec::new());
         for chain in chains {
             let head = chain.block_number().await?;
@@ -58,7 +58,7 @@ impl Books {
         Ok(Self { wallets, treasury, ledgers, before, nonces })
     }
 
-    pub async fn read_on(&mut self, chains: &[Chain]) -> Result<()> {
+    pub(crate) async fn read_on(&mut self, chains: &[Chain]) -> Result<()> {
         for (chain, ledger) in chains.iter().zip(&mut self.ledgers) {
             ledger.read_on(chain, &self.wallets).await?;
         }
@@ -66,7 +66,7 @@ impl Books {
     }
 
     /// Everything that is not as it should be, and the tally.
-    pub async fn judge(&self, traffic: &Traffic<'_>, transfers: &[Transfer]) -> Result<(Vec<String>, Tally)> {
+    pub(crate) async fn judge(&self, traffic: &Traffic<'_>, transfers: &[Transfer]) -> Result<(Vec<String>, Tally)> {
         let chains = &traffic.devnet.chains;
         let (mut wrong, mut tally) = (Vec::new(), Tally::default());
         let mut present: Vec<Vec<Deposit>> = vec![Vec::new(); transfers.len()];

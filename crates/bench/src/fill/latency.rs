@@ -18,7 +18,7 @@ const FILL_GAS: u64 = 60_000;
 const MAX_BLOCKS: u32 = 60;
 
 /// Measures fill and baseline in turn, so that both see the same load on the machine.
-pub async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
+pub(crate) async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
     let (origin, destination) = (harness.origin(), harness.destination());
     let orders = harness.orders(usize::try_from(samples)?).await?;
     let deposits = harness.deposits(&orders).await?;

@@ -9,7 +9,7 @@ use crate::processes::Share;
 use crate::stats::Latency;
 
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     pub cores: usize,
     pub lanes: u16,
     pub rate: u64,
@@ -17,7 +17,7 @@ pub struct Report {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Distance {
+pub(crate) struct Distance {
     pub node_delay_millis: u64,
     pub latency: LatencyStats,
     pub throughput: Throughput,
@@ -26,7 +26,7 @@ pub struct Distance {
 }
 
 #[derive(Debug, Serialize)]
-pub struct LatencyStats {
+pub(crate) struct LatencyStats {
     /// Receive a block's announcement, sign one transaction, send it.
     pub baseline: Latency,
     /// From the announcement of the deposit's block to the fill in the destination's mempool.
@@ -35,7 +35,7 @@ pub struct LatencyStats {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Throughput {
+pub(crate) struct Throughput {
     pub transfers: usize,
     pub deposits_per_second: u64,
     /// From the first deposit sent to the last fill mined.
@@ -67,7 +67,7 @@ impl Throughput {
 }
 
 impl Report {
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         println!("{} cores, shared by chains, service and load; {} filler wallets", self.cores, self.lanes);
         println!(
             "\n{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>12}{:>10}{:>10}",

@@ -16,7 +16,7 @@ const TXS_PER_BATCH: usize = 50;
 /// The longest time without a fill in any block before the run counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
-pub async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughput> {
+pub(crate) async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughput> {
     let count = usize::try_from(args.rate * args.seconds)?;
     let orders = harness.orders(count).await?;
     let deposits = harness.deposits(&orders).await?;

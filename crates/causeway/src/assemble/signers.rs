@@ -8,18 +8,18 @@ use solver::Payer;
 use crate::config::{Config, Source};
 use crate::role::Role;
 
-pub fn key(config: &Config, source: &Source) -> Result<LocalSigner> {
+pub(crate) fn key(config: &Config, source: &Source) -> Result<LocalSigner> {
     Ok(LocalSigner::from_hex(source.read(&config.folder)?.expose())?)
 }
 
 /// The solver's identity in every order. Processes that quote have the key.
-pub fn orders(config: &Config, role: Role) -> Result<Payer> {
+pub(crate) fn orders(config: &Config, role: Role) -> Result<Payer> {
     let (source, address) = (config.solver.order_key.as_ref(), config.solver.order_address);
     signer(config, "solver.order_key", "solver.order_address", role.answers(), source, address, role)
 }
 
 /// The filler wallets. The worker has their keys.
-pub fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
+pub(crate) fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
     let (keys, addresses) = (&config.solver.filler_keys, &config.solver.filler_addresses);
     let count = keys.len().max(addresses.len());
     let filler = |n: usize| {
@@ -31,7 +31,7 @@ pub fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
 }
 
 /// The treasury's key for gas refills. The worker has it.
-pub fn treasury_lane(config: &Config, role: Role) -> Result<Option<LocalSigner>> {
+pub(crate) fn treasury_lane(config: &Config, role: Role) -> Result<Option<LocalSigner>> {
     let Some(source) = config.solver.treasury_key.as_ref().filter(|_| role.pays()) else { return Ok(None) };
     let treasury_lane = key(config, source).context("solver.treasury_key")?;
     let right = treasury_lane.address() == config.solver.treasury;

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::env::system_env;
 use crate::role::Role;
 
-pub async fn run(config: &Config, role: Role, as_json: bool) -> Result<()> {
+pub(crate) async fn run(config: &Config, role: Role, as_json: bool) -> Result<()> {
     let database = assemble::database(config)?;
     let parts = assemble::parts(config, role, Store::open(&database)?, system_env())?;
     let chains: Vec<_> = parts.solver.chains.values().cloned().collect();

@@ -20,7 +20,7 @@ use crate::service::{Service, signal};
 /// Every run has the same number of fillers: a saved chain knows that many wallets.
 const FILLERS: usize = 4;
 
-pub async fn run(args: &DevArgs) -> Result<()> {
+pub(crate) async fn run(args: &DevArgs) -> Result<()> {
     std::fs::create_dir_all(&args.data_dir)
         .with_context(|| format!("cannot make the folder {}", args.data_dir.display()))?;
     let folder = args.data_dir.canonicalize()?;

@@ -41,7 +41,7 @@ impl Findings {
     }
 }
 
-pub async fn run(path: &Path, role: Role) -> Result<()> {
+pub(crate) async fn run(path: &Path, role: Role) -> Result<()> {
     let mut findings = Findings::default();
     println!("configuration");
     let config = Config::load(path)?;

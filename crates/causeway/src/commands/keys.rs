@@ -23,7 +23,7 @@ const PAGE: u32 = 200;
 /// The longest a replaced text may stay valid.
 const MAX_OVERLAP: Duration = Duration::from_secs(7 * 24 * 3600);
 
-pub async fn run(config: &Config, command: KeysCommand) -> Result<()> {
+pub(crate) async fn run(config: &Config, command: KeysCommand) -> Result<()> {
     let store = open(config)?;
     let done = answer(config, &store, command).await;
     store.close().await;
@@ -31,7 +31,7 @@ pub async fn run(config: &Config, command: KeysCommand) -> Result<()> {
 }
 
 /// Opens the database without the worker's lock.
-pub fn open(config: &Config) -> Result<Store> {
+pub(crate) fn open(config: &Config) -> Result<Store> {
     let mut options = assemble::database(config)?;
     (options.reader_threads, options.postgres_threads) = (1, 1);
     Store::open(&options).with_context(|| format!("database {}", options.url))
@@ -68,14 +68,14 @@ async fn answer(config: &Config, store: &Store, command: KeysCommand) -> Result<
 
 /// The input for a new key.
 #[derive(Debug)]
-pub struct New {
+pub(crate) struct New {
     pub name: String,
     pub limits: KeyLimits,
     pub may_force_refund: bool,
 }
 
 /// Creates a key. Its text exists in clear only in the returned value.
-pub async fn create(config: &Config, store: &Store, new: New) -> Result<(ApiKey, KeyText)> {
+pub(crate) async fn create(config: &Config, store: &Store, new: New) -> Result<(ApiKey, KeyText)> {
     check_name(&new.name)?;
     let master = master(config)?;
     let env = system_env();

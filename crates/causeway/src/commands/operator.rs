@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::config::Config;
 
 /// Posts to a route and returns its answer; a refusal is an error with the service's message.
-pub async fn post(config: &Config, path: &str, body: &Value) -> Result<Value> {
+pub(crate) async fn post(config: &Config, path: &str, body: &Value) -> Result<Value> {
     let token = config.operator.token.as_ref().context("operator.token: needed, and not configured")?;
     let token = token.read(&config.folder).context("operator.token")?;
     let url = format!("http://{}{path}", reachable(config.listen));

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::env::{about, system_env};
 use crate::role::Role;
 
-pub async fn run(config: &Config, role: Role) -> Result<()> {
+pub(crate) async fn run(config: &Config, role: Role) -> Result<()> {
     let database = assemble::database(config)?;
     let _lock = store::lock(&database)?;
     let store = Store::open(&database)?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::operator;
 use crate::config::Config;
 
-pub async fn run(config: &Config, request: &str, by: &str, reason: &str) -> Result<()> {
+pub(crate) async fn run(config: &Config, request: &str, by: &str, reason: &str) -> Result<()> {
     let body = json!({ "requestId": request, "by": by, "reason": reason });
     let answer = operator::post(config, "/operator/refunds", &body).await?;
     println!("request {request} is {}", answer["state"].as_str().unwrap_or_default());

@@ -12,7 +12,7 @@ use crate::config::Config;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_POLLS: usize = 60;
 
-pub async fn run(config: &Config, yes: bool) -> Result<()> {
+pub(crate) async fn run(config: &Config, yes: bool) -> Result<()> {
     let mut chains = post(config, yes).await?;
     let mut looks = 0;
     while yes && any(&chains, |wallet| wallet["asked"] == true) && looks < MAX_POLLS {

@@ -17,6 +17,7 @@ pub struct Source {
 }
 
 impl Source {
+    #[expect(clippy::disallowed_methods, reason = "secrets come from the environment")]
     pub fn read(&self, folder: &Path) -> Result<Secret> {
         let text = match (&self.env, &self.file) {
             (Some(name), None) => {

@@ -4,6 +4,8 @@
 //! by side; those that disturb a chain have chains of their own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
+#![expect(clippy::disallowed_methods, reason = "tests read the clock and the seeds that a person sets")]
+#![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
 mod app_balance;
 mod audit;

@@ -46,11 +46,11 @@ sol! {
     }
 }
 
-pub const NATIVE: Address = Address::ZERO;
+pub(crate) const NATIVE: Address = Address::ZERO;
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
-pub struct Desk {
+pub(crate) struct Desk {
     pub chain: &'static Chain,
     /// A user, or a filler.
     pub sender: Account,
@@ -61,14 +61,14 @@ pub struct Desk {
 }
 
 /// A path and what goes in and out of it: symbols with the fee between each two, ETH for the native currency.
-pub struct Route {
+pub(crate) struct Route {
     path: Path,
     native_in: bool,
     native_out: bool,
 }
 
 impl Desk {
-    pub async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let turn = TURN.lock().await;
         let chain = chain("optimism").await;
         let contracts = &chain.contracts;
@@ -86,11 +86,11 @@ impl Desk {
         }
     }
 
-    pub fn token(&self, symbol: &str) -> Address {
+    pub(crate) fn token(&self, symbol: &str) -> Address {
         self.chain.token(symbol).address
     }
 
-    pub fn route(&self, symbols: &[&str], fees: &[u32]) -> Route {
+    pub(crate) fn route(&self, symbols: &[&str], fees: &[u32]) -> Route {
         let token = |symbol: &&str| self.token(if *symbol == "ETH" { "WETH" } else { symbol });
         let path = match fees {
             [] => Path::wrapping(self.chain.contracts.weth),
@@ -99,14 +99,14 @@ impl Desk {
         Route { path, native_in: symbols[0] == "ETH", native_out: symbols[symbols.len() - 1] == "ETH" }
     }
 
-    pub fn trade<'a>(&self, route: &'a Route, bound: Bound) -> Trade<'a> {
+    pub(crate) fn trade<'a>(&self, route: &'a Route, bound: Bound) -> Trade<'a> {
         let Route { path, native_in, native_out } = route;
         let (dex, wrapped) = (self.chain.contracts.swap_router, self.chain.contracts.weth);
         Trade { path, native_in: *native_in, native_out: *native_out, bound, dex, wrapped }
     }
 
     /// A trade of all that input, and its output to the unit.
-    pub async fn sell<'a>(&self, route: &'a Route, input: U256) -> (Trade<'a>, U256) {
+    pub(crate) async fn sell<'a>(&self, route: &'a Route, input: U256) -> (Trade<'a>, U256) {
         let call = Quoter::quoteExactInputCall { path: packed(&route.path, false), amountIn: input };
         let output = match route.path.is_wrapping() {
             true => input,
@@ -116,7 +116,7 @@ impl Desk {
     }
 
     /// A trade for all that output which may cost a fiftieth more than it does, and its cost to the unit.
-    pub async fn buy<'a>(&self, route: &'a Route, output: U256) -> (Trade<'a>, U256) {
+    pub(crate) async fn buy<'a>(&self, route: &'a Route, output: U256) -> (Trade<'a>, U256) {
         let call = Quoter::quoteExactOutputCall { path: packed(&route.path, true), amountOut: output };
         let input = match route.path.is_wrapping() {
             true => output,
@@ -127,7 +127,7 @@ impl Desk {
     }
 
     /// A pool of the highest tier at a price of one, with that much of each token close to the price and none beyond.
-    pub async fn open_shallow_pool(&self, one: Address, other: Address, amount: U256) -> Address {
+    pub(crate) async fn open_shallow_pool(&self, one: Address, other: Address, amount: U256) -> Address {
         let (key, positions) = (self.sender.private_key, self.chain.contracts.position_manager);
         let (token0, token1) = (one.min(other), one.max(other));
         let fee = U24::from(10_000);
@@ -160,28 +160,28 @@ impl Desk {
         self.chain.read(positions, &create).await.unwrap()
     }
 
-    pub async fn approve_proxy(&self, symbol: &str, amount: U256) {
+    pub(crate) async fn approve_proxy(&self, symbol: &str, amount: U256) {
         let data = calldata::approve(self.entry.approval_proxy, amount);
         self.chain.send(self.sender.private_key, self.token(symbol), U256::ZERO, data).await.unwrap();
     }
 
-    pub async fn send(&self, message: &Message) -> TransactionReceipt {
+    pub(crate) async fn send(&self, message: &Message) -> TransactionReceipt {
         self.try_send(message).await.unwrap()
     }
 
     /// Fails if the transaction would revert.
-    pub async fn try_send(&self, message: &Message) -> Result<TransactionReceipt, String> {
+    pub(crate) async fn try_send(&self, message: &Message) -> Result<TransactionReceipt, String> {
         let Message { to, value, data } = message.clone();
         let sent = self.chain.send(self.sender.private_key, to, value, data).await;
         sent.map_err(|error| format!("{error:#}"))
     }
 
-    pub async fn balance(&self, currency: Address, who: Address) -> U256 {
+    pub(crate) async fn balance(&self, currency: Address, who: Address) -> U256 {
         self.chain.balance(currency, who).await.unwrap()
     }
 
     /// The sender's native balance as if gas were free.
-    pub async fn native_before_gas(&self, receipts: &[&TransactionReceipt]) -> U256 {
+    pub(crate) async fn native_before_gas(&self, receipts: &[&TransactionReceipt]) -> U256 {
         let gas =
             |receipt: &&TransactionReceipt| U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price);
         self.balance(NATIVE, self.sender.address).await + receipts.iter().map(gas).sum::<U256>()
@@ -193,20 +193,20 @@ impl Desk {
         nodes.block_by_hash(receipt.block_hash.unwrap(), &watch).await.unwrap().expect("the block is there")
     }
 
-    pub async fn only_deposit(&self, receipt: &TransactionReceipt) -> SeenDeposit {
+    pub(crate) async fn only_deposit(&self, receipt: &TransactionReceipt) -> SeenDeposit {
         let mut deposits = self.block(receipt).await.deposits;
         deposits.retain(|deposit| deposit.tx == receipt.transaction_hash);
         let [deposit] = deposits.try_into().expect("one deposit");
         deposit
     }
 
-    pub async fn evidence(&self, receipt: &TransactionReceipt) -> SentTx {
+    pub(crate) async fn evidence(&self, receipt: &TransactionReceipt) -> SentTx {
         let sent = self.block(receipt).await.sent;
         sent.into_iter().find(|sent| sent.hash == receipt.transaction_hash).expect("our transaction is among ours")
     }
 
     /// Funds left in a contract on the way belong to the next caller.
-    pub async fn assert_nothing_is_left(&self) {
+    pub(crate) async fn assert_nothing_is_left(&self) {
         let contracts = &self.chain.contracts;
         for place in [contracts.router, contracts.approval_proxy, contracts.spend_limiter, contracts.swap_router] {
             for currency in self.chain.tokens.iter().map(|token| token.address).chain([NATIVE]) {
@@ -216,12 +216,12 @@ impl Desk {
     }
 
     /// An address nobody has used.
-    pub fn stranger(&self) -> Address {
+    pub(crate) fn stranger(&self) -> Address {
         Address::from_word(fresh_id())
     }
 }
 
-pub fn units(whole: u64, decimals: u32) -> U256 {
+pub(crate) fn units(whole: u64, decimals: u32) -> U256 {
     U256::from(whole) * U256::from(10).pow(U256::from(decimals))
 }
 

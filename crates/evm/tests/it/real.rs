@@ -8,16 +8,16 @@ use domain::ids::ChainId;
 use evm::{Endpoint, LocalSigner, Nodes, TxFields, Watch};
 use tokio::sync::{Mutex, MutexGuard};
 
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub async fn chain(name: &str) -> &'static Chain {
+pub(crate) async fn chain(name: &str) -> &'static Chain {
     Devnet::shared().await.chain(name)
 }
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
 /// The chain that tests may stop, rewrite and lie about, one at a time; the leftovers of the last test are undone.
-pub async fn disturbed() -> (MutexGuard<'static, ()>, &'static Chain) {
+pub(crate) async fn disturbed() -> (MutexGuard<'static, ()>, &'static Chain) {
     let turn = TURN.lock().await;
     let chain = chain("arbitrum").await;
     chain.faults.clear();
@@ -25,28 +25,28 @@ pub async fn disturbed() -> (MutexGuard<'static, ()>, &'static Chain) {
     (turn, chain)
 }
 
-pub fn endpoint(chain: &Chain) -> Endpoint {
+pub(crate) fn endpoint(chain: &Chain) -> Endpoint {
     Endpoint { http: chain.rpc_url.clone(), ws: Some(chain.ws_url.clone()) }
 }
 
 /// The endpoint that can be told to misbehave.
-pub fn second_endpoint(chain: &Chain) -> Endpoint {
+pub(crate) fn second_endpoint(chain: &Chain) -> Endpoint {
     Endpoint { http: chain.second_rpc_url.clone(), ws: Some(chain.second_ws_url.clone()) }
 }
 
-pub fn nodes(chain: &Chain, endpoints: Vec<Endpoint>) -> Nodes {
+pub(crate) fn nodes(chain: &Chain, endpoints: Vec<Endpoint>) -> Nodes {
     Nodes::new(ChainId(chain.id), endpoints, TIMEOUT).unwrap().poll_every(Duration::from_millis(20))
 }
 
-pub fn watch(chain: &Chain, wallets: impl IntoIterator<Item = Address>) -> Watch {
+pub(crate) fn watch(chain: &Chain, wallets: impl IntoIterator<Item = Address>) -> Watch {
     Watch::new(chain.contracts.depository, wallets)
 }
 
-pub fn signer(account: &Account) -> LocalSigner {
+pub(crate) fn signer(account: &Account) -> LocalSigner {
     LocalSigner::from_hex(&hex::encode(account.private_key)).unwrap()
 }
 
-pub fn fields(chain: &Chain, nonce: u64, to: Address, value: u64, data: Bytes) -> TxFields {
+pub(crate) fn fields(chain: &Chain, nonce: u64, to: Address, value: u64, data: Bytes) -> TxFields {
     TxFields {
         chain: ChainId(chain.id),
         nonce,
@@ -60,6 +60,6 @@ pub fn fields(chain: &Chain, nonce: u64, to: Address, value: u64, data: Bytes) -
 }
 
 /// An id nobody else uses.
-pub fn fresh_id() -> B256 {
+pub(crate) fn fresh_id() -> B256 {
     alloy::signers::local::PrivateKeySigner::random().to_bytes()
 }

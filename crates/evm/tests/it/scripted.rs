@@ -17,9 +17,9 @@ use evm::{Endpoint, Nodes};
 use serde_json::{Value, json};
 use url::Url;
 
-pub const CHAIN: ChainId = ChainId(31_999);
+pub(crate) const CHAIN: ChainId = ChainId(31_999);
 
-pub enum Reply {
+pub(crate) enum Reply {
     Result(Value),
     Error(i64, &'static str),
     Status(u16),
@@ -27,14 +27,14 @@ pub enum Reply {
     Silence,
 }
 
-pub fn result(value: impl serde::Serialize) -> Reply {
+pub(crate) fn result(value: impl serde::Serialize) -> Reply {
     Reply::Result(json!(value))
 }
 
 type Script = dyn Fn(&str, &Value) -> Reply + Send + Sync;
 
 #[derive(Clone)]
-pub struct Scripted {
+pub(crate) struct Scripted {
     pub url: Url,
     asked: Arc<Mutex<HashMap<String, usize>>>,
 }
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 impl Scripted {
-    pub async fn start(script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
         let asked = Arc::new(Mutex::new(HashMap::new()));
         let shared = Shared { script: Arc::new(script), asked: asked.clone() };
         let app = Router::new().route("/{key}", post(answer)).with_state(shared);
@@ -57,12 +57,12 @@ impl Scripted {
     }
 
     /// The number of requests for a method.
-    pub fn asked(&self, method: &str) -> usize {
+    pub(crate) fn asked(&self, method: &str) -> usize {
         self.asked.lock().unwrap().get(method).copied().unwrap_or(0)
     }
 
     /// Returns once a method has been asked for that many times.
-    pub async fn until_asked(&self, method: &str, times: usize) {
+    pub(crate) async fn until_asked(&self, method: &str, times: usize) {
         let waiting = async {
             while self.asked(method) < times {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -88,30 +88,30 @@ async fn answer(State(shared): State<Shared>, body: Bytes) -> Response {
     }
 }
 
-pub fn nodes(scripted: &[&Scripted], timeout: Duration) -> Nodes {
+pub(crate) fn nodes(scripted: &[&Scripted], timeout: Duration) -> Nodes {
     let endpoints = scripted.iter().map(|it| Endpoint { http: it.url.clone(), ws: None }).collect();
     Nodes::new(CHAIN, endpoints, timeout).unwrap()
 }
 
 /// Long enough for a busy machine; a test of a timeout chooses a short one.
-pub const PATIENT: Duration = Duration::from_secs(20);
+pub(crate) const PATIENT: Duration = Duration::from_secs(20);
 
-pub fn hash(byte: u8) -> B256 {
+pub(crate) fn hash(byte: u8) -> B256 {
     B256::repeat_byte(byte)
 }
 
-pub fn block(number: u64, hash: B256, transactions: Value) -> Value {
+pub(crate) fn block(number: u64, hash: B256, transactions: Value) -> Value {
     json!({
         "number": U256::from(number), "hash": hash, "parentHash": B256::ZERO, "timestamp": "0x64",
         "baseFeePerGas": "0x7", "transactions": transactions,
     })
 }
 
-pub fn transaction(hash: B256, from: Address) -> Value {
+pub(crate) fn transaction(hash: B256, from: Address) -> Value {
     json!({ "hash": hash, "from": from, "to": Address::ZERO, "nonce": "0x3", "value": "0x0", "input": "0x" })
 }
 
-pub fn receipt(tx: B256, block: B256) -> Value {
+pub(crate) fn receipt(tx: B256, block: B256) -> Value {
     json!({
         "transactionHash": tx, "blockHash": block, "blockNumber": "0x9", "transactionIndex": "0x0", "status": "0x1",
         "gasUsed": "0x5208", "effectiveGasPrice": "0xa", "l1Fee": "0x5", "logs": [],

@@ -8,7 +8,7 @@ use devnet::{Devnet, Options};
 use crate::mirrored::{Mirrored, compare, until};
 use crate::trading::Trader;
 
-pub async fn own_devnet() -> Devnet {
+pub(crate) async fn own_devnet() -> Devnet {
     Devnet::start(Options { block_time: Duration::from_millis(100), ..Options::default() }).await.unwrap()
 }
 

@@ -15,10 +15,10 @@ use market::{Dex, Feed, MAX_TICKS, Market, Pool, Snapshot, Watchlist, refresh};
 use tokio::task::JoinHandle;
 
 /// The pools that the devnet opens.
-pub const POOLS: usize = 5;
+pub(crate) const POOLS: usize = 5;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub struct Mirrored<'a> {
+pub(crate) struct Mirrored<'a> {
     pub chain: &'a Chain,
     pub nodes: Nodes,
     market: Arc<Market>,
@@ -31,7 +31,7 @@ impl Drop for Mirrored<'_> {
     }
 }
 
-pub fn watchlist(chain: &Chain) -> Watchlist {
+pub(crate) fn watchlist(chain: &Chain) -> Watchlist {
     let native = (Address::ZERO, chain.native_feed);
     let feeds = chain.tokens.iter().filter(|token| token.symbol != "WETH");
     let feeds = feeds.filter_map(|token| Some((token.address, token.feed?))).chain([native]);
@@ -56,7 +56,7 @@ pub fn watchlist(chain: &Chain) -> Watchlist {
     }
 }
 
-pub async fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = check() {
@@ -68,11 +68,11 @@ pub async fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
 }
 
 impl<'a> Mirrored<'a> {
-    pub fn start(chain: &'a Chain) -> Self {
+    pub(crate) fn start(chain: &'a Chain) -> Self {
         Self::start_with(chain, watchlist(chain))
     }
 
-    pub fn start_with(chain: &'a Chain, watchlist: Watchlist) -> Self {
+    pub(crate) fn start_with(chain: &'a Chain, watchlist: Watchlist) -> Self {
         let endpoint = Endpoint { http: chain.rpc_url.clone(), ws: Some(chain.ws_url.clone()) };
         let nodes = Nodes::new(ChainId(chain.id), vec![endpoint], Duration::from_secs(10)).unwrap();
         let market = Arc::new(Market::new([ChainId(chain.id)]));
@@ -80,12 +80,12 @@ impl<'a> Mirrored<'a> {
         Self { chain, nodes, market, task }
     }
 
-    pub fn latest(&self) -> Option<Arc<Snapshot>> {
+    pub(crate) fn latest(&self) -> Option<Arc<Snapshot>> {
         self.market.latest(ChainId(self.chain.id))
     }
 
     /// A snapshot of the chain as it is now, or a little later, with all pools.
-    pub async fn now(&self) -> Arc<Snapshot> {
+    pub(crate) async fn now(&self) -> Arc<Snapshot> {
         let block = self.chain.block_number().await.unwrap();
         let complete = |snapshot: &Arc<Snapshot>| {
             snapshot.block >= block && snapshot.check_pools().is_ok() && snapshot.pools.all().len() == POOLS
@@ -93,7 +93,7 @@ impl<'a> Mirrored<'a> {
         until("a snapshot with all pools", || self.latest().filter(complete)).await
     }
 
-    pub fn pool<'s>(&self, snapshot: &'s Snapshot, a: &str, b: &str, fee: u32) -> &'s Pool {
+    pub(crate) fn pool<'s>(&self, snapshot: &'s Snapshot, a: &str, b: &str, fee: u32) -> &'s Pool {
         let (a, b) = (self.chain.token(a).address, self.chain.token(b).address);
         let is = |pool: &&Pool| {
             let key = pool.key();
@@ -114,7 +114,7 @@ impl<'a> Mirrored<'a> {
     }
 
     /// The chain's output, and the ticks it crosses for that.
-    pub async fn sell(&self, at: B256, pool: &Pool, token: Address, amount: U256) -> Option<(U256, u32)> {
+    pub(crate) async fn sell(&self, at: B256, pool: &Pool, token: Address, amount: U256) -> Option<(U256, u32)> {
         let params = QuoterV2::ExactInput {
             tokenIn: token,
             tokenOut: pool.other(token),
@@ -126,7 +126,7 @@ impl<'a> Mirrored<'a> {
         Some((quote.amountOut, quote.ticksCrossed))
     }
 
-    pub async fn buy(&self, at: B256, pool: &Pool, token: Address, amount: U256) -> Option<(U256, u32)> {
+    pub(crate) async fn buy(&self, at: B256, pool: &Pool, token: Address, amount: U256) -> Option<(U256, u32)> {
         let params = QuoterV2::ExactOutput {
             tokenIn: pool.other(token),
             tokenOut: token,
@@ -138,13 +138,13 @@ impl<'a> Mirrored<'a> {
         Some((quote.amountIn, quote.ticksCrossed))
     }
 
-    pub async fn sell_along(&self, at: B256, path: &Path, amount: U256) -> Option<U256> {
+    pub(crate) async fn sell_along(&self, at: B256, path: &Path, amount: U256) -> Option<U256> {
         let path = encoded(path.tokens(), path.fees());
         Some(self.quote(at, QuoterV2::quoteExactInputCall { path, amountIn: amount }).await?.amountOut)
     }
 
     /// The chain takes such a path backwards.
-    pub async fn buy_along(&self, at: B256, path: &Path, amount: U256) -> Option<U256> {
+    pub(crate) async fn buy_along(&self, at: B256, path: &Path, amount: U256) -> Option<U256> {
         let tokens: Vec<_> = path.tokens().iter().rev().copied().collect();
         let fees: Vec<_> = path.fees().iter().rev().copied().collect();
         let path = encoded(&tokens, &fees);
@@ -162,10 +162,10 @@ fn encoded(tokens: &[Address], fees: &[u32]) -> Bytes {
 }
 
 /// Pseudo-random numbers that are the same in every run.
-pub struct Rng(pub u64);
+pub(crate) struct Rng(pub u64);
 
 impl Rng {
-    pub fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -173,7 +173,7 @@ impl Rng {
     }
 
     /// An amount from one unit to the whole, small ones as likely as large ones.
-    pub fn part_of(&mut self, whole: U256) -> U256 {
+    pub(crate) fn part_of(&mut self, whole: U256) -> U256 {
         let bits = (self.roll() % (whole.bit_len() as u64)) as usize;
         let random = U256::from_limbs([self.roll(), self.roll(), self.roll(), self.roll()]);
         (random % (whole >> bits).max(U256::from(1))) + U256::from(1)
@@ -182,14 +182,14 @@ impl Rng {
 
 /// The extent of a comparison.
 #[derive(Debug, Default)]
-pub struct Compared {
+pub(crate) struct Compared {
     pub quotes: usize,
     pub crossed: u32,
     pub most_crossed: u32,
 }
 
 /// Compares every pool, each way, either side fixed: the same to the unit as the chain's quoter, or no offer.
-pub async fn compare(mirrored: &Mirrored<'_>, snapshot: &Snapshot, rounds: usize, seed: u64) -> Compared {
+pub(crate) async fn compare(mirrored: &Mirrored<'_>, snapshot: &Snapshot, rounds: usize, seed: u64) -> Compared {
     let mut rng = Rng(seed);
     let mut compared = Compared::default();
     for pool in snapshot.pools.all() {

@@ -56,19 +56,19 @@ sol! {
     }
 }
 
-pub struct Trader<'a> {
+pub(crate) struct Trader<'a> {
     chain: &'a Chain,
     account: Account,
 }
 
-pub struct Position {
+pub(crate) struct Position {
     id: U256,
     liquidity: u128,
 }
 
 impl<'a> Trader<'a> {
     /// A trader rich in all tokens. The wrapped one is paid for in native currency.
-    pub async fn new(chain: &'a Chain) -> Self {
+    pub(crate) async fn new(chain: &'a Chain) -> Self {
         let account = chain.fresh_user().await.unwrap();
         chain.set_balance(account.address, U256::from(10).pow(U256::from(27))).await.unwrap();
         for token in chain.tokens.iter().filter(|token| token.symbol != "WETH") {
@@ -83,7 +83,7 @@ impl<'a> Trader<'a> {
     }
 
     /// Sells until the amount is used up or the price is reached; zero is no limit.
-    pub async fn swap(&self, pool: &Pool, token: Address, amount: U256, limit: U256) {
+    pub(crate) async fn swap(&self, pool: &Pool, token: Address, amount: U256, limit: U256) {
         let params = SwapRouter::ExactInput {
             tokenIn: token,
             tokenOut: pool.other(token),
@@ -99,7 +99,7 @@ impl<'a> Trader<'a> {
         self.chain.send(self.account.private_key, router, value, call.abi_encode().into()).await.unwrap();
     }
 
-    pub async fn mint(&self, pool: &Pool, lower: i32, upper: i32, share: u64) -> Position {
+    pub(crate) async fn mint(&self, pool: &Pool, lower: i32, upper: i32, share: u64) -> Position {
         let key = pool.key();
         let part = |token| pool.depth(token) / U256::from(share);
         let params = PositionManager::Mint {
@@ -126,7 +126,7 @@ impl<'a> Trader<'a> {
         Position { id: minted.tokenId, liquidity: minted.liquidity }
     }
 
-    pub async fn burn(&self, position: &Position, part: u128) {
+    pub(crate) async fn burn(&self, position: &Position, part: u128) {
         let params = PositionManager::Decrease {
             tokenId: position.id,
             liquidity: position.liquidity / part,

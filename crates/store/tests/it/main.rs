@@ -1,6 +1,8 @@
 //! The store, on both engines.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+#![expect(clippy::disallowed_methods, reason = "a child process learns its role from the environment")]
+#![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
 mod claims;
 mod crash;

@@ -13,12 +13,12 @@ use crate::config::Config;
 
 const FILE: &str = "dev.json";
 
-pub fn remove(folder: &Path) {
+pub(crate) fn remove(folder: &Path) {
     // The file may not exist.
     let _ = std::fs::remove_file(folder.join(FILE));
 }
 
-pub fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &str, api_key: &KeyText) -> Result<()> {
+pub(crate) fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &str, api_key: &KeyText) -> Result<()> {
     let facts = json!({
         "baseUrl": plain(&config.base_url),
         "apiKey": api_key.expose(),
@@ -50,7 +50,7 @@ fn chain(chain: &Chain) -> Value {
     })
 }
 
-pub fn print(devnet: &Devnet, config: &Config, args: &DevArgs, folder: &Path, api_key: &KeyText) {
+pub(crate) fn print(devnet: &Devnet, config: &Config, args: &DevArgs, folder: &Path, api_key: &KeyText) {
     let base = plain(&config.base_url);
     println!("Causeway is running on a local network.\n");
     println!("  base address  {base}{}", if args.chains_only { "  (not started, see below)" } else { "" });
