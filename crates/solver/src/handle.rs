@@ -123,14 +123,7 @@ impl ChainHandle {
 
     /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.
     pub fn cannot_receive(&self, who: Address) -> bool {
-        let chain = &self.chain;
-        let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
-        contracts.contains(&who)
-            || chain.spend_limiter == Some(who)
-            || chain.dex.is_some_and(|dex| dex.swap_router == who)
-            || who == self.treasury
-            || chain.token(who).is_some()
-            || self.addresses().contains(&who)
+        self.chain.cannot_receive(who) || who == self.treasury || self.addresses().contains(&who)
     }
 
     /// Whether so much of a currency can be refunded out of the depository.
