@@ -2,7 +2,7 @@
 //!
 //! It keeps a book of its own, read from final blocks on which enough nodes agree, and takes from the solver's tables
 //! only ids: which transaction is said to have settled which deposit. Before it signs it reads that transaction itself
-//! and holds it against the order, whose hash the deposit carries. Signatures leave as payments of the filler lanes.
+//! and holds it against the order, whose hash the deposit carries. It writes signed payouts, which the lanes of the solver send.
 
 mod batches;
 mod evidence;
@@ -11,7 +11,6 @@ mod ledger;
 mod outcome;
 mod refunds;
 mod returns;
-mod sending;
 mod signing;
 
 use std::collections::BTreeMap;
@@ -23,6 +22,7 @@ use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
 use evm::{Head, LocalSigner, Nodes, Watch};
 use metrics::counter;
+use store::chain_states;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -30,7 +30,6 @@ use tracing::{debug, warn};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
-use crate::standby;
 
 /// Rows looked at in one round. What is left has its turn in the next.
 const MAX_ROWS_PER_ROUND: i64 = 64;
@@ -123,15 +122,14 @@ impl Allocator {
         outcome::conclude(solver, payout_chain, last).await?;
         evidence::gather(self, solver, payout_chain).await?;
         // A database older than the chain may not know what was signed for, and must not promise it again.
-        if let Some(why) = solver.store.read(move |tx| standby::refusing(tx, chain)).await? {
+        if let Some(why) = solver.store.read(move |tx| chain_states::refusing(tx, chain)).await? {
             debug!(chain.id = %chain, %why, "nothing is signed for on a chain that takes no payments");
             return Ok(());
         }
         refunds::intend(self, solver, payout_chain).await?;
         returns::intend(self, solver, payout_chain).await?;
         batches::intend(self, solver, payout_chain).await?;
-        signing::sign(self, solver, payout_chain, last).await?;
-        sending::send(solver, payout_chain).await
+        signing::sign(self, solver, payout_chain, last).await
     }
 }
 

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::allocator::Allocator;
 use crate::solver::Solver;
-use crate::{chain, integrators, operator, payments, quoting, standby};
+use crate::{chain, integrators, operator, orders, payments, quoting, standby};
 
 /// How long tasks may take to end: a call to a node is the longest they wait for. What they would still write by then is
 /// refused.
@@ -103,6 +103,7 @@ fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
         tasks.spawn(chain::rescan::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(integrators::earnings::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::reverts::run(solver.clone(), handle.clone(), stop.clone()));
+        tasks.spawn(orders::payouts::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::tx_hints::run(solver.clone(), handle.clone(), stop.clone()));
     }
     tasks.spawn(quoting::prune::run(solver.clone(), stop.clone()));

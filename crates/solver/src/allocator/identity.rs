@@ -1,10 +1,10 @@
 //! How deposits and payouts are named (protocol 3.2, 5.1, 5.3). A payout's nonce follows from what it is for, so the
 //! contract itself refuses to pay the same thing twice.
 
-use alloy::primitives::{B256, U256, hex, keccak256};
+use alloy::primitives::{B256, hex, keccak256};
 use domain::ids::OrderId;
+pub use domain::payout::nonce;
 use sha2::{Digest, Sha256};
-use store::payouts::Kind;
 
 pub fn deposit_key(chain: &str, tx: B256, log_index: u64) -> B256 {
     sha256(&format!("{chain}:{tx}:{log_index}").to_lowercase())
@@ -15,11 +15,6 @@ pub fn batch_key(keys: &[B256]) -> B256 {
     let mut keys = keys.to_vec();
     keys.sort_unstable();
     keccak256(keys.concat())
-}
-
-pub fn nonce(kind: Kind, key: B256) -> B256 {
-    let kind = U256::from(kind as u8).to_be_bytes::<32>();
-    keccak256([kind, key.0].concat())
 }
 
 /// The allocator's name for the settlement of an order by one deposit.
@@ -57,12 +52,5 @@ mod tests {
         let keys = [B256::repeat_byte(2), B256::repeat_byte(1)];
         assert_eq!(batch_key(&keys), batch_key(&[keys[1], keys[0]]));
         assert_ne!(batch_key(&keys), batch_key(&keys[..1]));
-    }
-
-    #[test]
-    fn kinds_do_not_share_nonces() {
-        let key = B256::repeat_byte(7);
-        let nonces = [Kind::Refund, Kind::Excess, Kind::Batch].map(|kind| nonce(kind, key));
-        assert!(nonces[0] != nonces[1] && nonces[1] != nonces[2] && nonces[0] != nonces[2]);
     }
 }

@@ -1,115 +1,83 @@
-//! What became of payouts. Only a final block says: a used nonce is an executed payout, and a signature whose time has
+//! How payouts end. Only a final block says: a used nonce is an executed payout, and a signature whose time has
 //! passed there, its nonce unused, can be replaced by another under the same nonce.
 
 use std::sync::Arc;
 
 use alloy::primitives::{B256, U256};
 use alloy::sol_types::SolCall;
-use domain::request::{Event, State as RequestState};
+use domain::payout::{Event, Kind, MAX_VOIDS, State, step};
+use domain::time::Timestamp;
 use evm::contracts::Depository;
-use evm::{AgreedTx, At, Head};
+use evm::{At, Head};
 use metrics::counter;
-use serde_json::json;
-use store::payouts::{self, Kind, PayoutRow, State};
-use store::{Tx, depository_ledger, payments, records};
+use store::payouts::{self, PayoutRow};
+use store::{Tx, depository_ledger, payments};
 use tracing::{error, info, warn};
 
-use super::sending::{concerned, subject};
 use super::{MAX_ROWS_PER_ROUND, PayoutChain};
-use crate::context::PayContext;
 use crate::error::SolverError;
-use crate::handle::ChainHandle;
-use crate::orders::advance::advance;
-use crate::payments::mined::sent_record;
 use crate::solver::Solver;
-
-/// Transactions of one payout that may fail before a person has to look.
-pub const MAX_VOIDS: u64 = 3;
 
 /// Signatures of one payout that may run out unused: its recipient does not take it.
 const MAX_SIGNATURES: u32 = 3;
 
 pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<(), SolverError> {
     let chain = payout_chain.id();
+    let mut ended = false;
     for stored in solver.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let used = is_used(payout_chain, stored.payout.nonce, last).await?;
-        let by = if used { executor(solver, payout_chain, &stored).await? } else { None };
-        let (handle, context) = (payout_chain.handle.clone(), solver.context());
-        let now = context.now;
+        let now = solver.now();
         let unit = move |tx: &mut Tx<'_>| {
             let Some(stored) = payouts::lock(tx, stored.id)? else { return Ok(()) };
             if used {
-                return executed(tx, &handle, &stored, by.as_ref(), &context);
+                return executed(tx, &stored, now);
             }
             let Some(live) = payouts::live(tx, stored.id)? else { return Ok(()) };
             // While its transaction may still be mined it is left alone: it will fail there, and be void by proof.
-            let sent = payments::live(tx, &subject(&stored))?.is_some();
+            let sent = payments::live(tx, &stored.payout.payment_subject())?.is_some();
             if stored.state != State::Signed || last.time <= live.expiration || sent {
                 return Ok(());
             }
-            payouts::expire(tx, stored.id)?;
-            let hopeless = payouts::signatures(tx, stored.id)? >= MAX_SIGNATURES;
-            if hopeless || payments::voids(tx, &subject(&stored))? >= MAX_VOIDS {
-                error!(chain.id = %chain, payout = stored.id.0, "a payout failed again and again and waits for a person");
-                return Ok(payouts::set_state(tx, stored.id, State::Parked, Some("it fails on the chain"), now)?);
-            }
-            warn!(chain.id = %chain, payout = stored.id.0, "a signature was not used in time; the payout is signed again");
-            Ok::<_, SolverError>(payouts::set_state(
-                tx,
-                stored.id,
-                State::Intended,
-                Some("its signature expired"),
-                now,
-            )?)
+            expired(tx, &stored, now)
         };
         solver.store.write(unit).await?;
+        ended |= used;
+    }
+    if ended {
+        solver.store.wake().await?;
     }
     Ok(())
 }
 
-/// The transaction that executed a payout which ends a request: not always ours, since whoever sees a signature may use
-/// it.
-async fn executor(
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-    stored: &PayoutRow,
-) -> Result<Option<AgreedTx>, SolverError> {
-    let id = stored.id;
-    match solver.store.read(move |tx| payouts::tx_of(tx, id)).await? {
-        Some(hash) if stored.payout.kind == Kind::Refund => {
-            Ok(payout_chain.nodes.quorum_tx(payout_chain.quorum, hash).await?)
-        }
-        _ => Ok(None),
-    }
-}
-
-fn executed(
-    tx: &mut Tx<'_>,
-    handle: &ChainHandle,
-    stored: &PayoutRow,
-    by: Option<&AgreedTx>,
-    context: &PayContext,
-) -> Result<(), SolverError> {
+/// The nonce was used, by whomever. The worker tells the request which the payout ends.
+fn executed(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), SolverError> {
     let payout = &stored.payout;
-    // The request first, as everywhere.
-    let request = concerned(tx, stored)?;
     payouts::expire(tx, stored.id)?;
-    payouts::set_state(tx, stored.id, State::Executed, None, context.now)?;
-    if payout.kind == Kind::Refund
-        && let Some(held) = depository_ledger::lock(tx, payout.subject)?
-    {
-        depository_ledger::set_returned(tx, &held.deposit)?;
+    payouts::set_state(tx, stored.id, step(stored.state, Event::NonceUsed)?, None, now)?;
+    if payout.kind == Kind::Refund {
+        if let Some(held) = depository_ledger::lock(tx, payout.subject)? {
+            depository_ledger::set_returned(tx, &held.deposit)?;
+        }
+        payouts::announce(tx, stored.id)?;
     }
     info!(chain.id = %payout.chain, payout = stored.id.0, amount = %payout.amount, "the depository has paid out");
     counter!("causeway_payouts_total", "chain" => payout.chain.to_string()).increment(1);
-    // Ours was seen when it was mined.
-    let Some(mut request) = request.filter(|request| request.state == RequestState::Refunding) else { return Ok(()) };
-    if let Some(by) = by {
-        records::put(tx, &sent_record(handle, by.head, &by.sent, request.id, true))?;
-    }
-    let figures = json!({ "tx": by.map(|by| by.sent.hash), "amount": payout.amount, "payout": stored.id.0 });
-    advance(tx, &mut request, Event::RefundMined, &figures, context)?;
     Ok(())
+}
+
+/// The signature's time has passed by a final block, and the nonce is unused.
+fn expired(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), SolverError> {
+    let (chain, id) = (stored.payout.chain, stored.id);
+    payouts::expire(tx, id)?;
+    let hopeless = payouts::signatures(tx, id)? >= MAX_SIGNATURES;
+    if hopeless || payments::voids(tx, &stored.payout.payment_subject())? >= MAX_VOIDS {
+        error!(chain.id = %chain, payout = id.0, "a payout failed again and again and waits for a person");
+        let parked = step(stored.state, Event::GivenUp)?;
+        return Ok(payouts::set_state(tx, id, parked, Some("it fails on the chain"), now)?);
+    }
+    warn!(chain.id = %chain, payout = id.0, "a signature was not used in time; the payout is signed again");
+    let again = step(stored.state, Event::SignatureExpired)?;
+    Ok(payouts::set_state(tx, id, again, Some("its signature expired"), now)?)
 }
 
 /// Whether the depository has paid this out, as of a final block.

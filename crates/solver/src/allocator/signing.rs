@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
 use domain::money::Amount;
-use evm::contracts::{Call, CallRequest, Depository, Erc20};
+use domain::payout::{Event, Kind, State, step};
+use evm::contracts::{CallRequest, Depository, Erc20};
 use evm::{At, Head};
 use store::depository_ledger::{self, Ending};
-use store::payouts::{self, Kind, Payout, PayoutId, PayoutRow, Signature, State};
+use store::payouts::{self, Payout, PayoutId, PayoutRow, Signature};
 use store::{StoreError, Tx, settlements};
 use tracing::{error, info};
 
@@ -67,7 +68,7 @@ pub async fn sign(
         };
         if stored.note.as_ref() != Some(&why) {
             let (id, now) = (stored.id, solver.now());
-            solver.store.write(move |tx| payouts::set_state(tx, id, State::Intended, Some(&why), now)).await?;
+            solver.store.write(move |tx| payouts::explain(tx, id, &why, now)).await?;
         }
     }
     Ok(())
@@ -101,27 +102,20 @@ async fn sign_one(
         return refused("what was decided is not what the payout says");
     }
     let bytes = allocator.key.sign_digest(request.digest(payout_chain.id().0, payout_chain.depository())).as_bytes();
-    let (ordinal, now) = (signature.ordinal, solver.now());
+    let (ordinal, state, now) = (signature.ordinal, step(stored.state, Event::Signed)?, solver.now());
     let unit = move |tx: &mut Tx<'_>| {
         payouts::signed(tx, id, ordinal, &bytes)?;
-        payouts::set_state(tx, id, State::Signed, None, now)
+        payouts::set_state(tx, id, state, None, now)
     };
     solver.store.write::<_, StoreError>(unit).await?;
     info!(chain.id = %payout_chain.id(), payout = id.0, amount = %payout.amount, "signed a payout");
     solver.crash("payout.signed");
-    Ok(())
+    // The lanes may be those of another process.
+    Ok(solver.store.wake().await?)
 }
 
-/// The two shapes there are, one call to a request, and never a failure that passes.
-pub fn request(payout: &Payout, expiration: u64) -> CallRequest {
-    let amount = payout.amount.units();
-    let call = if payout.currency.is_zero() {
-        Call { to: payout.recipient, data: Bytes::new(), value: amount, allowFailure: false }
-    } else {
-        let transfer = Erc20::transferCall { to: payout.recipient, amount }.abi_encode();
-        Call { to: payout.currency, data: transfer.into(), value: U256::ZERO, allowFailure: false }
-    };
-    CallRequest { calls: vec![call], nonce: U256::from_be_bytes(payout.nonce.0), expiration: U256::from(expiration) }
+fn request(payout: &Payout, expiration: u64) -> CallRequest {
+    CallRequest::payout(payout.currency, payout.recipient, payout.amount.units(), payout.nonce, expiration)
 }
 
 /// Nothing of a payout's row is believed: not its amount, not its recipient, not its nonce.
