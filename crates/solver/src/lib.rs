@@ -3,10 +3,9 @@
 //! Rooms import each other one way only, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
 //! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (an integrator's money set
 //! aside), `lifecycle` (a request's next state), [`payments`] (the only room that creates payments), [`quoting`],
-//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby` and [`tasks`],
-//! which starts and stops all of it.
+//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby`,
+//! [`leader`] (tasks run while a lease is held) and [`tasks`], which starts and stops all of it.
 
-pub mod allocator;
 pub mod audit;
 pub mod chain;
 pub mod context;
@@ -15,6 +14,7 @@ pub mod error;
 pub mod handle;
 pub mod holds;
 pub mod integrators;
+pub mod leader;
 mod lifecycle;
 pub mod operator;
 pub mod orders;

@@ -46,7 +46,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
     let mut woken = solver.store.woken();
     let mut trouble = String::new();
     loop {
-        // What cannot be sent must not keep a request from its end.
+        // A payout that cannot be sent must not keep a request from its end.
         let (sent, told) = (send(&solver, &handle).await, tell(&solver, &handle).await);
         match sent.and(told) {
             Ok(()) => trouble.clear(),

@@ -3,8 +3,9 @@
 
 use alloy::primitives::{B256, hex, keccak256};
 use domain::ids::OrderId;
-pub use domain::payout::nonce;
+pub use domain::payout::{Kind, nonce};
 use sha2::{Digest, Sha256};
+use store::depository_ledger::{Deposit, Ending, Settlement};
 
 pub fn deposit_key(chain: &str, tx: B256, log_index: u64) -> B256 {
     sha256(&format!("{chain}:{tx}:{log_index}").to_lowercase())
@@ -21,6 +22,17 @@ pub fn batch_key(keys: &[B256]) -> B256 {
 pub fn settlement_key(deposit: B256, order: OrderId) -> B256 {
     let deposits = sha256(&hex(deposit));
     sha256(&format!("{}:{}", hex(deposits), hex(order.0)))
+}
+
+/// How a deposit that goes back out of the depository is settled: the nonce of its payout stands for the transaction.
+pub fn returned(deposit: &Deposit) -> Settlement {
+    refunded(deposit, OrderId(deposit.return_key))
+}
+
+/// The same for the deposit of an order that is refunded out of the depository.
+pub fn refunded(deposit: &Deposit, order: OrderId) -> Settlement {
+    let (key, tx) = (settlement_key(deposit.key, order), nonce(Kind::Refund, deposit.key));
+    Settlement { key, order, deposit: deposit.key, ending: Ending::Depository, chain: deposit.chain, tx }
 }
 
 fn hex(word: B256) -> String {

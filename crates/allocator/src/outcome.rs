@@ -1,32 +1,27 @@
 //! How payouts end. Only a final block says: a used nonce is an executed payout, and a signature whose time has
 //! passed there, its nonce unused, can be replaced by another under the same nonce.
 
-use std::sync::Arc;
-
-use alloy::primitives::{B256, U256};
-use alloy::sol_types::SolCall;
 use domain::payout::{Event, Kind, MAX_VOIDS, State, step};
 use domain::time::Timestamp;
-use evm::contracts::Depository;
-use evm::{At, Head};
+use evm::Head;
 use metrics::counter;
 use store::payouts::{self, PayoutRow};
 use store::{Tx, depository_ledger, payments};
 use tracing::{error, info, warn};
 
-use super::{MAX_ROWS_PER_ROUND, PayoutChain};
-use crate::error::SolverError;
-use crate::solver::Solver;
+use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
+use crate::chain::PayoutChain;
+use crate::error::AllocatorError;
 
 /// Signatures of one payout that may run out unused: its recipient does not take it.
 const MAX_SIGNATURES: u32 = 3;
 
-pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<(), SolverError> {
+pub async fn conclude(allocator: &Allocator, payout_chain: &PayoutChain, last: Head) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
     let mut ended = false;
-    for stored in solver.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
-        let used = is_used(payout_chain, stored.payout.nonce, last).await?;
-        let now = solver.now();
+    for stored in allocator.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
+        let used = payout_chain.is_used(stored.payout.nonce, last).await?;
+        let now = allocator.now();
         let unit = move |tx: &mut Tx<'_>| {
             let Some(stored) = payouts::lock(tx, stored.id)? else { return Ok(()) };
             if used {
@@ -40,17 +35,17 @@ pub async fn conclude(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: He
             }
             expired(tx, &stored, now)
         };
-        solver.store.write(unit).await?;
+        allocator.store.write(unit).await?;
         ended |= used;
     }
     if ended {
-        solver.store.wake().await?;
+        allocator.store.wake().await?;
     }
     Ok(())
 }
 
 /// The nonce was used, by whomever. The worker tells the request which the payout ends.
-fn executed(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), SolverError> {
+fn executed(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), AllocatorError> {
     let payout = &stored.payout;
     payouts::expire(tx, stored.id)?;
     payouts::set_state(tx, stored.id, step(stored.state, Event::NonceUsed)?, None, now)?;
@@ -66,7 +61,7 @@ fn executed(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), S
 }
 
 /// The signature's time has passed by a final block, and the nonce is unused.
-fn expired(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), SolverError> {
+fn expired(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), AllocatorError> {
     let (chain, id) = (stored.payout.chain, stored.id);
     payouts::expire(tx, id)?;
     let hopeless = payouts::signatures(tx, id)? >= MAX_SIGNATURES;
@@ -78,15 +73,4 @@ fn expired(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), So
     warn!(chain.id = %chain, payout = id.0, "a signature was not used in time; the payout is signed again");
     let again = step(stored.state, Event::SignatureExpired)?;
     Ok(payouts::set_state(tx, id, again, Some("its signature expired"), now)?)
-}
-
-/// Whether the depository has paid this out, as of a final block.
-pub async fn is_used(payout_chain: &PayoutChain, nonce: B256, last: Head) -> Result<bool, SolverError> {
-    let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
-    let answer = payout_chain
-        .nodes
-        .quorum_call(payout_chain.quorum, payout_chain.depository(), call.into(), At::Hash(last.hash))
-        .await?;
-    Depository::usedNoncesCall::abi_decode_returns(&answer)
-        .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
 }
