@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocator::{Allocator, Cap};
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, ensure};
 use domain::account::Vm;
@@ -14,12 +15,12 @@ use domain::pair::ByClass;
 use domain::pricing::Terms;
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
-use solver::allocator::{Allocator, Cap, PayoutChain};
 use solver::quoting::quote::Quoter;
 use solver::{ChainHandle, Env, LocalSigner, Settings, Solver};
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
 
+mod payouts;
 mod signers;
 
 use crate::config::{ChainConfig, ClassConfig, Config, EndpointConfig, Environment, FeedConfig, TierConfig, wei};
@@ -36,7 +37,7 @@ pub struct Parts {
     /// The key that opens the depositories, where that is known here.
     pub allocator_address: Option<Address>,
     pub watchlists: Vec<(Nodes, Watchlist)>,
-    pub allocator: Option<Arc<Allocator>>,
+    pub allocator: Option<Allocator>,
 }
 
 pub fn database(config: &Config) -> Result<store::Options> {
@@ -97,9 +98,9 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         debug_refunds,
         env,
     });
-    let allocator = if role.allocates() { allocator(config, role, &solver)?.map(Arc::new) } else { None };
+    let allocator = if role.allocates() { payouts::allocator(config, role, &solver)? } else { None };
     let mut allocator_address = config.allocator.as_ref().and_then(|settings| settings.address);
-    if let Some(key) = allocator.as_ref().map(|allocator| allocator.address()) {
+    if let Some(key) = allocator.as_ref().map(Allocator::address) {
         let named = allocator_address.replace(key);
         ensure!(named.is_none_or(|named| named == key), "allocator.address: the key is that of {key}");
     }
@@ -111,38 +112,6 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         sponsor_accounts: Default::default(),
     };
     Ok(Parts { solver, quoter, attestation_key, allocator_address, watchlists, allocator })
-}
-
-fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allocator>> {
-    let Some(settings) = &config.allocator else {
-        ensure!(role != Role::Allocator, "allocator: needed by --role allocator");
-        return Ok(None);
-    };
-    let source = settings.key.as_ref().with_context(|| format!("allocator.key: needed by --role {role}"))?;
-    let key = signers::key(config, source).context("allocator.key")?;
-    let mut payout_chains = Vec::new();
-    for chain in &config.chains {
-        let Some(handle) = solver.chains.get(&ChainId(chain.id)) else { continue };
-        let nodes = match &chain.allocator_endpoints[..] {
-            [] => handle.nodes.clone(),
-            own => nodes_at(config, chain, own).with_context(|| format!("chain {}", chain.name))?,
-        };
-        let quorum = settings.quorum_of(nodes.len(), chain.local);
-        payout_chains.push(PayoutChain::new(handle.clone(), nodes, quorum, caps(config, chain)?));
-    }
-    Ok(Some(Allocator::new(key, settings.terms()?, config.solver.treasury, payout_chains)))
-}
-
-/// The allocator's caps on a chain, by currency. Empty without an allocator.
-fn caps(config: &Config, chain: &ChainConfig) -> Result<BTreeMap<Address, Cap>> {
-    let Some(settings) = &config.allocator else { return Ok(BTreeMap::new()) };
-    let native = (&chain.native.id, chain.native.decimals, Address::ZERO);
-    let tokens = chain.tokens.iter().map(|token| (&token.id, token.decimals, token.address));
-    let capped = std::iter::once(native).chain(tokens).filter_map(|(id, decimals, address)| {
-        let cap = settings.caps.iter().find(|cap| cap.currency == *id)?;
-        Some(cap.amounts(decimals).map(|cap| (address, cap)))
-    });
-    capped.collect()
 }
 
 pub fn nodes(config: &Config, chain: &ChainConfig) -> Result<Nodes> {
@@ -174,7 +143,10 @@ fn handle_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
             per_minute: dollars("risk.per_minute_usd", &chain.risk.per_minute_usd)?,
         },
         most_refund: dollars("risk.refund_usd", &chain.risk.refund_usd)?,
-        depository_caps: caps(config, chain)?.into_iter().map(|(currency, cap)| (currency, cap.hour)).collect(),
+        depository_caps: payouts::caps(config, chain)?
+            .into_iter()
+            .map(|(currency, cap)| (currency, cap.hour))
+            .collect(),
         gas_levels: chain.gas_refill.as_ref().map(|levels| levels.amounts(chain.native.decimals)).transpose()?,
         lost_after_millis: i64::from(chain.risk.lost_after_secs).saturating_mul(1_000),
         bump_after: match chain.bump_after_millis {

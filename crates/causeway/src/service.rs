@@ -4,13 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocator::Allocator;
 use anyhow::{Context, Result, bail, ensure};
 use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts, Rendered};
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
+use solver::leader::Leader;
 use solver::operator::Commands;
 use solver::{Env, Solver, standby};
-use store::{DatabaseUrl, FileLock, Instance, Store};
+use store::leases::Kind;
+use store::{DatabaseUrl, FileLock, Instance, Lease, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -82,7 +85,7 @@ impl Service {
             tasks.spawn(async move { stop.run_until_cancelled(standby::keep(&solver)).await });
         }
         if let Some(allocator) = parts.allocator {
-            tasks.spawn(solver::tasks::allocate(solver.clone(), allocator, instance.clone(), stop.clone()));
+            tasks.spawn(allocate(allocator, instance.clone(), stop.clone()));
         }
         let app = App::from(Parts {
             instance: instance.clone(),
@@ -148,6 +151,21 @@ impl Service {
             warn!("the database did not close in time");
         }
         Ok(())
+    }
+}
+
+/// Is the allocator whenever that is possible.
+async fn allocate(allocator: Allocator, instance: Instance, stop: CancellationToken) {
+    loop {
+        let lease = tokio::select! {
+            () = stop.cancelled() => return,
+            lease = instance.acquire(&allocator.store, Kind::Allocator) => lease,
+        };
+        let leader = Leader { store: &allocator.store, instance: &instance, crash: allocator.env.crash, stop: &stop };
+        let start = |lease: &Lease, stop: &CancellationToken, tasks: &TaskTracker| {
+            allocator.under(lease).start(stop, tasks);
+        };
+        leader.hold(lease, start, || ()).await;
     }
 }
 

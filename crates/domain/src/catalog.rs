@@ -108,6 +108,14 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// Whether an address is nobody, a contract of ours or a token: money sent there is lost or comes back as a riddle.
+    pub fn cannot_receive(&self, who: Address) -> bool {
+        [Address::ZERO, self.depository, self.router, self.approval_proxy, self.multicall3].contains(&who)
+            || self.spend_limiter == Some(who)
+            || self.dex.is_some_and(|dex| dex.swap_router == who)
+            || self.token(who).is_some()
+    }
+
     pub fn currencies(&self) -> impl Iterator<Item = &Currency> {
         std::iter::once(&self.native).chain(&self.tokens)
     }

@@ -2,9 +2,9 @@
 //!
 //! Only shapes: the calldata we build from them is in `calldata`, the topics of their logs in `topics`.
 
-use alloy::primitives::{Address, B256, U256, address};
+use alloy::primitives::{Address, B256, Bytes, U256, address};
 use alloy::sol;
-use alloy::sol_types::{Eip712Domain, SolStruct};
+use alloy::sol_types::{Eip712Domain, SolCall, SolStruct};
 
 /// The address of Multicall3 on nearly every chain.
 pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
@@ -143,6 +143,18 @@ pub fn depository_domain(chain_id: u64, depository: Address) -> Eip712Domain {
 }
 
 impl CallRequest {
+    /// A payout of native currency (address zero) or of a token. These are the two shapes there are: one call to a request,
+    /// and never a failure that passes.
+    pub fn payout(currency: Address, recipient: Address, amount: U256, nonce: B256, expiration: u64) -> Self {
+        let call = if currency.is_zero() {
+            Call { to: recipient, data: Bytes::new(), value: amount, allowFailure: false }
+        } else {
+            let transfer = Erc20::transferCall { to: recipient, amount }.abi_encode();
+            Call { to: currency, data: transfer.into(), value: U256::ZERO, allowFailure: false }
+        };
+        Self { calls: vec![call], nonce: U256::from_be_bytes(nonce.0), expiration: U256::from(expiration) }
+    }
+
     /// The depository's replay key, and the id in its executed event.
     pub fn struct_hash(&self) -> B256 {
         self.eip712_hash_struct()
@@ -157,7 +169,7 @@ impl CallRequest {
 #[cfg(test)]
 mod tests {
     use alloy::primitives::{b256, bytes, hex};
-    use alloy::sol_types::{SolCall, SolError, SolValue};
+    use alloy::sol_types::{SolError, SolValue};
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! Errors that keep a unit of work from being done.
 
 use alloy::primitives::B256;
+pub use domain::chained::Chained;
 use domain::ids::ChainId;
 use domain::money::OutOfRange;
 use evm::{ChainError, NoQuorum};
@@ -22,6 +23,10 @@ pub enum SolverError {
     Deposit(#[from] domain::deposit::IllegalTransition),
     #[error(transparent)]
     Claim(#[from] domain::claim::IllegalTransition),
+    #[error(transparent)]
+    Payout(#[from] domain::payout::IllegalTransition),
+    #[error(transparent)]
+    TreasuryTransfer(#[from] domain::treasury_transfer::IllegalTransition),
     #[error(transparent)]
     Entry(#[from] domain::ledger::NotAnEntry),
     #[error(transparent)]
@@ -52,27 +57,13 @@ impl SolverError {
             | Self::Payment(_)
             | Self::Deposit(_)
             | Self::Claim(_)
+            | Self::Payout(_)
+            | Self::TreasuryTransfer(_)
             | Self::Entry(_)
             | Self::OutOfRange(_)
             | Self::DeepFork { .. }
             | Self::TwoDatabases { .. }
             | Self::InvariantViolated(_) => false,
         }
-    }
-}
-
-/// An error with its chain of sources, on one line.
-#[derive(Debug)]
-pub struct Chained<'a>(pub &'a dyn std::error::Error);
-
-impl std::fmt::Display for Chained<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
     }
 }

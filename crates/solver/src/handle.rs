@@ -124,14 +124,7 @@ impl ChainHandle {
     /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or
     /// comes back unexplained.
     pub fn cannot_receive(&self, who: Address) -> bool {
-        let chain = &self.chain;
-        let contracts = [Address::ZERO, chain.depository, chain.router, chain.approval_proxy, chain.multicall3];
-        contracts.contains(&who)
-            || chain.spend_limiter == Some(who)
-            || chain.dex.is_some_and(|dex| dex.swap_router == who)
-            || who == self.treasury
-            || chain.token(who).is_some()
-            || self.addresses().contains(&who)
+        self.chain.cannot_receive(who) || who == self.treasury || self.addresses().contains(&who)
     }
 
     /// True if an amount of a currency can be refunded out of the depository.

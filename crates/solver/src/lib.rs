@@ -3,12 +3,11 @@
 //! Modules import each other one way, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
 //! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (holds on integrators'
 //! balances), `lifecycle` (a request's next state), [`payments`] (the only module that creates payments), [`quoting`],
-//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby` and
-//! [`tasks`], which starts and stops all of it.
+//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby`,
+//! [`leader`] (tasks run while a lease is held) and [`tasks`], which starts and stops all of it.
 
 #![allow(unreachable_pub, reason = "its items are not narrowed to the crate yet")]
 
-pub mod allocator;
 pub mod audit;
 pub mod chain;
 pub mod context;
@@ -17,6 +16,7 @@ pub mod error;
 pub mod handle;
 pub mod holds;
 pub mod integrators;
+pub mod leader;
 mod lifecycle;
 pub mod operator;
 pub mod orders;

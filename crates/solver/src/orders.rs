@@ -5,5 +5,6 @@ pub mod children;
 pub mod deposits;
 pub mod excess;
 pub mod losses;
+pub mod payouts;
 pub mod refunds;
 pub mod same_chain;

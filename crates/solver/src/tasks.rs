@@ -1,24 +1,16 @@
-//! The tasks of a process, by the leases it holds. The worker walks the chains and pays; the allocator signs payouts;
-//! every other process stands by, and takes over when the lease is released or its holder dies.
-//!
-//! The store that the tasks are given refuses every write after its lease is lost; nothing here has to check for it.
+//! The worker's tasks. The worker walks the chains and pays; every other process stands by, and takes over when the lease
+//! is released or its holder dies.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use metrics::{counter, gauge};
 use store::leases::Kind;
 use store::{Instance, Lease};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
 
-use crate::allocator::Allocator;
+use crate::leader::Leader;
 use crate::solver::Solver;
-use crate::{chain, integrators, operator, payments, quoting, standby};
-
-/// Time for the tasks to end: their longest wait is a call to a node. Their later writes are refused.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::{chain, integrators, operator, orders, payments, quoting, standby};
 
 /// Runs the worker whenever its lease can be acquired. Until then, follows the state that the worker reports.
 pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationToken) {
@@ -28,62 +20,10 @@ pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationTok
             lease = instance.acquire(&solver.store, Kind::Worker) => lease,
             () = standby::keep(&solver) => return,
         };
-        hold(&solver, &instance, lease, &stop, start).await;
-    }
-}
-
-/// Runs the allocator whenever its lease can be acquired.
-pub async fn allocate(solver: Arc<Solver>, allocator: Arc<Allocator>, instance: Instance, stop: CancellationToken) {
-    loop {
-        let lease = tokio::select! {
-            () = stop.cancelled() => return,
-            lease = instance.acquire(&solver.store, Kind::Allocator) => lease,
-        };
-        hold(&solver, &instance, lease, &stop, |solver, stop, tasks| allocator.start(solver, stop, tasks)).await;
-    }
-}
-
-/// Runs the tasks for as long as the lease is held.
-async fn hold(
-    solver: &Arc<Solver>,
-    instance: &Instance,
-    lease: Lease,
-    stop: &CancellationToken,
-    start: impl FnOnce(&Arc<Solver>, &CancellationToken, &TaskTracker),
-) {
-    let (kind, epoch) = (lease.kind(), lease.epoch());
-    solver.crash("lease.taken");
-    info!(epoch, "this process is the {} now", kind.name());
-    held(kind, Some(epoch));
-    let (active, tasks) = (stop.child_token(), TaskTracker::new());
-    start(&solver.under(&lease), &active, &tasks);
-    tasks.close();
-    let lost = tokio::select! {
-        () = stop.cancelled() => false,
-        () = lease.lost() => true,
-    };
-    held(kind, None);
-    if kind == Kind::Worker {
-        solver.stand_by();
-    }
-    if lost {
-        warn!(epoch, "this process is no longer the {}: another may be; it stands by", kind.name());
-        counter!("causeway_leases_lost_total", "kind" => kind.name()).increment(1);
-    }
-    active.cancel();
-    if tokio::time::timeout(SHUTDOWN_TIMEOUT, tasks.wait()).await.is_err() {
-        warn!("some tasks of the {} did not end in time; their commits are safe", kind.name());
-    }
-    if !lost && let Err(failure) = instance.release(&solver.store, kind).await {
-        let failure: &dyn std::error::Error = &failure;
-        warn!(error = failure, "the lease of the {} was not released; it expires by itself", kind.name());
-    }
-}
-
-fn held(kind: Kind, epoch: Option<i64>) {
-    gauge!("causeway_lease_held", "kind" => kind.name()).set(if epoch.is_some() { 1 } else { 0 });
-    if let Some(epoch) = epoch.and_then(|epoch| u32::try_from(epoch).ok()) {
-        gauge!("causeway_lease_epoch", "kind" => kind.name()).set(epoch);
+        let leader = Leader { store: &solver.store, instance: &instance, crash: solver.env.crash, stop: &stop };
+        let begin =
+            |lease: &Lease, stop: &CancellationToken, tasks: &TaskTracker| start(&solver.under(lease), stop, tasks);
+        leader.hold(lease, begin, || solver.stand_by()).await;
     }
 }
 
@@ -102,6 +42,7 @@ fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
         tasks.spawn(chain::rescan::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(integrators::earnings::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::reverts::run(solver.clone(), handle.clone(), stop.clone()));
+        tasks.spawn(orders::payouts::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::tx_hints::run(solver.clone(), handle.clone(), stop.clone()));
     }
     tasks.spawn(quoting::prune::run(solver.clone(), stop.clone()));

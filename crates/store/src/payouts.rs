@@ -1,8 +1,10 @@
 //! Payouts: money the allocator decided to pay out of a depository, its signatures, and their progress.
 
 use alloy_primitives::{Address, B256};
-use domain::ids::ChainId;
+use domain::ids::{ChainId, OrderId};
 use domain::money::Amount;
+pub use domain::payout::{Kind, State};
+use domain::subject::Subject;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
@@ -12,57 +14,18 @@ use crate::{Row, StoreError, Tx, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PayoutId(pub i64);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Returns a deposit to its owner.
-    Refund = 1,
-    /// Returns the excess of a deposit.
-    Excess = 2,
-    /// Pays settled deposits to the treasury.
-    Batch = 3,
-}
-
-impl Kind {
-    fn of(row: &Row, index: usize) -> Result<Self, StoreError> {
-        match row.int(index)? {
-            1 => Ok(Self::Refund),
-            2 => Ok(Self::Excess),
-            3 => Ok(Self::Batch),
-            _ => Err(unknown(index, "a kind of payout")),
-        }
+fn kind(row: &Row, index: usize) -> Result<Kind, StoreError> {
+    match row.int(index)? {
+        1 => Ok(Kind::Refund),
+        2 => Ok(Kind::Excess),
+        3 => Ok(Kind::Batch),
+        _ => Err(unknown(index, "a kind of payout")),
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Reserved and not signed, or to be signed again.
-    Intended,
-    Signed,
-    /// A final block shows its nonce used.
-    Executed,
-    /// It fails on chain: a person has to look.
-    Parked,
-}
-
-impl State {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Intended => "intended",
-            Self::Signed => "signed",
-            Self::Executed => "executed",
-            Self::Parked => "parked",
-        }
-    }
-
-    fn of(row: &Row, index: usize) -> Result<Self, StoreError> {
-        match row.text(index)? {
-            "intended" => Ok(Self::Intended),
-            "signed" => Ok(Self::Signed),
-            "executed" => Ok(Self::Executed),
-            "parked" => Ok(Self::Parked),
-            _ => Err(unknown(index, "a state")),
-        }
-    }
+fn state(row: &Row, index: usize) -> Result<State, StoreError> {
+    let text = row.text(index)?;
+    State::ALL.into_iter().find(|state| state.as_str() == text).ok_or(unknown(index, "a state"))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +37,13 @@ pub struct Payout {
     pub currency: Address,
     pub recipient: Address,
     pub amount: Amount,
+}
+
+impl Payout {
+    /// The subject of its payment, which is found by the nonce, whatever it settles.
+    pub fn payment_subject(&self) -> Subject {
+        Subject::Payout { nonce: self.nonce, settles: OrderId(self.subject) }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -93,10 +63,10 @@ macro_rules! columns {
 fn from_row(row: &Row) -> Result<PayoutRow, StoreError> {
     Ok(PayoutRow {
         id: PayoutId(row.int(0)?),
-        state: State::of(row, 1)?,
+        state: state(row, 1)?,
         payout: Payout {
             nonce: row.b256(2)?,
-            kind: Kind::of(row, 3)?,
+            kind: kind(row, 3)?,
             subject: row.b256(4)?,
             chain: ChainId(row.uint(5)?),
             currency: row.address(6)?,
@@ -201,6 +171,33 @@ pub fn set_state(
         &[id.0.into(), state.as_str().into(), note.into(), now.into()],
     )?;
     Ok(())
+}
+
+/// Records why a payout does not go on.
+pub fn explain(tx: &mut Tx<'_>, id: PayoutId, why: &str, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update payout set note = $2, updated_at = $3 where payout_id = $1",
+        &[id.0.into(), why.into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// Leaves an executed payout for the worker, which tells the request that it ends.
+pub fn announce(tx: &mut Tx<'_>, id: PayoutId) -> Result<(), StoreError> {
+    tx.execute("update payout set told = 0 where payout_id = $1", &[id.0.into()])?;
+    Ok(())
+}
+
+/// Payouts executed on a chain whose requests have not been told, oldest first.
+pub fn untold(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<PayoutRow>, StoreError> {
+    let sql = concat!("select ", columns!(), " where chain_id = $1 and told = 0 order by payout_id limit $2");
+    tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+}
+
+/// Marks a payout's request as told. `false` means that it was told already.
+pub fn tell(tx: &mut Tx<'_>, id: PayoutId) -> Result<bool, StoreError> {
+    let sql = "update payout set told = 1 where payout_id = $1 and told = 0 returning payout_id";
+    Ok(tx.row(sql, &[id.0.into()])?.is_some())
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

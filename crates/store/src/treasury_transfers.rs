@@ -5,36 +5,13 @@ use domain::ids::ChainId;
 use domain::ledger::UsdcMicros;
 use domain::money::Amount;
 use domain::time::Timestamp;
+use domain::treasury_transfer::State;
 
 use crate::columns::unknown;
 use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TreasuryTransferId(pub i64);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// In a block that is not final.
-    Seen,
-    Credited,
-    /// Final and without an account to credit: a person has to look at it.
-    Unattributed,
-    /// Its block is no longer part of the chain.
-    Gone,
-}
-
-impl State {
-    pub const ALL: [Self; 4] = [Self::Seen, Self::Credited, Self::Unattributed, Self::Gone];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Seen => "seen",
-            Self::Credited => "credited",
-            Self::Unattributed => "unattributed",
-            Self::Gone => "gone",
-        }
-    }
-}
 
 /// A transfer in its current block.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use allocator::Allocator;
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 use anyhow::{Result, bail};
@@ -10,7 +11,6 @@ use domain::catalog::Currency;
 use domain::money::Amount;
 use evm::contracts::{Depository, Erc20, PriceFeed, SpendLimiter};
 use evm::{At, NonceTag};
-use solver::allocator::Allocator;
 use solver::{ChainHandle, Solver};
 use store::leases::{self, Kind};
 use store::{Store, instances, lanes};
@@ -91,7 +91,7 @@ async fn check_chain(
     handle: &Arc<ChainHandle>,
     settings: &ChainConfig,
 ) {
-    let (solver, allocator) = (&parts.solver, parts.allocator.as_deref());
+    let (solver, allocator) = (&parts.solver, parts.allocator.as_ref());
     let hosts = handle.nodes.health().into_iter().map(|health| health.host);
     let mut answers = 0;
     for (host, answer) in hosts.zip(handle.nodes.chain_ids().await) {

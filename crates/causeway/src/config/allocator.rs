@@ -106,8 +106,8 @@ impl AllocatorConfig {
         usd.map_err(|_| anyhow::anyhow!("allocator.batch_usd: must be dollars in decimal text"))
     }
 
-    pub fn terms(&self) -> Result<solver::allocator::Terms> {
-        Ok(solver::allocator::Terms {
+    pub fn terms(&self) -> Result<allocator::Terms> {
+        Ok(allocator::Terms {
             batch_usd: self.batch_usd()?,
             batch_age: Duration::from_secs(self.batch_age_secs),
             validity: Duration::from_secs(self.validity_secs),
@@ -116,14 +116,14 @@ impl AllocatorConfig {
 }
 
 impl CapConfig {
-    pub fn amounts(&self, decimals: u8) -> Result<solver::allocator::Cap> {
+    pub fn amounts(&self, decimals: u8) -> Result<allocator::Cap> {
         let amount = |key: &str, text: &str| -> Result<Amount> {
             let whole = text.parse::<u64>().ok();
             ensure!(whole.is_some(), "allocator.caps: {key} of {} must be whole units", self.currency);
             let units = domain::money::pow10(decimals);
             Ok(Amount::new(U256::from(whole.unwrap_or_default()).saturating_mul(units)))
         };
-        let cap = solver::allocator::Cap { hour: amount("hour", &self.hour)?, day: amount("day", &self.day)? };
+        let cap = allocator::Cap { hour: amount("hour", &self.hour)?, day: amount("day", &self.day)? };
         ensure!(cap.hour <= cap.day, "allocator.caps: {} may not be more in an hour than in a day", self.currency);
         Ok(cap)
     }

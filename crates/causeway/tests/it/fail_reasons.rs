@@ -52,7 +52,8 @@ fn crates() -> PathBuf {
 
 /// The sources, less the tests below them and the list itself.
 fn sources() -> Result<String> {
-    let mut folders = vec![crates().join("domain/src"), crates().join("solver/src"), crates().join("evm/src")];
+    let mut folders: Vec<_> =
+        ["domain", "solver", "allocator", "evm"].map(|name| crates().join(name).join("src")).into();
     let mut text = String::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder)? {

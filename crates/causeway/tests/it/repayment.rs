@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use allocator::identity;
 use alloy::primitives::{Address, B256, U256, hex};
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
@@ -14,7 +15,6 @@ use domain::money::Amount;
 use evm::calldata;
 use evm::contracts::Erc20;
 use serde_json::{Value, json};
-use solver::allocator::identity;
 use store::payouts::{self, Kind, Payout, State};
 use store::{StoreError, Tx, depository_ledger};
 

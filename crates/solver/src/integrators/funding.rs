@@ -6,10 +6,11 @@
 use alloy::primitives::Address;
 use domain::ledger::{self, Cause, Entry, MAX_AMOUNT, UsdcMicros};
 use domain::money::{Amount, Price};
+use domain::treasury_transfer::{Event, State, step};
 use evm::{Head, SeenTreasuryTransfer};
 use market::Snapshot;
 use metrics::counter;
-use store::treasury_transfers::{self, State, TreasuryTransfer, TreasuryTransferId};
+use store::treasury_transfers::{self, TreasuryTransfer, TreasuryTransferId};
 use store::{Tx, ledger as app_ledger};
 use tracing::{info, warn};
 
@@ -69,6 +70,7 @@ pub fn credit(
         Worth::Unknown => return Ok(()),
         Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
     };
+    step(stored.state, Event::Credited)?;
     let entry = Entry::new(Cause::Funding { transfer: id.0 }, account, credit, None)?;
     app_ledger::post(tx, &entry, context.now)?;
     treasury_transfers::credited(tx, id, credit, priced_at, context.now)?;

@@ -11,6 +11,7 @@ use alloy::sol_types::{SolCall, SolValue};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::State;
+use domain::payout::{self, Kind};
 use domain::quote::Quote;
 use domain::request::Event;
 use evm::calldata::Claimed;
@@ -18,10 +19,8 @@ use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
 use evm::{At, Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Payment, PaymentId, PaymentRow, Purpose, Subject};
-use store::payouts::Kind;
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
-use crate::allocator::identity;
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -204,7 +203,7 @@ fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)>
         _ => Vec::new(),
     };
     let order = match words[..] {
-        [key, order] if identity::nonce(Kind::Refund, key) == nonce => Some(OrderId(order)),
+        [key, order] if payout::nonce(Kind::Refund, key) == nonce => Some(OrderId(order)),
         _ => None,
     };
     Some((nonce, order))

@@ -2,8 +2,8 @@
 
 use alloy::primitives::{Address, U256};
 use domain::fail::RefundFailReason;
-use domain::ids::OrderId;
-use domain::money::{Amount, Price, Ratio};
+use domain::ids::{ChainId, OrderId};
+use domain::money::{Amount, OutOfRange, Price, Ratio};
 use domain::quote::Quote;
 use market::Snapshot;
 use store::dues::Due;
@@ -98,11 +98,7 @@ fn less_gas(
 }
 
 /// The cost of sending a refund, in the refunded currency. None when prices are not known.
-pub fn refund_cost(
-    handle: &ChainHandle,
-    snapshot: &Snapshot,
-    currency: Address,
-) -> Result<Option<Amount>, SolverError> {
+pub fn refund_cost(handle: &ChainHandle, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, OutOfRange> {
     let (units, _) = gas::typical(handle.chain.fill_gas, Shape::transfer(currency.is_zero(), false));
     let wei = snapshot.cost(units);
     if currency.is_zero() {
@@ -114,9 +110,8 @@ pub fn refund_cost(
     Ok(Some(wei.mul_ceil(rate)?))
 }
 
-/// Gas of an order's failed fills, which comes off its refund, in the refunded currency: at most `MAX_WASTED_GAS_TIMES`
-/// the quoted gas, because more than that is not the caller's doing. None when prices are not known.
-pub fn wasted(
+/// Gas of an order's failed fills, which comes off its refund, in the refunded currency. None when prices are not known.
+fn wasted(
     tx: &mut Tx<'_>,
     order: OrderId,
     (handle, snapshot): (&ChainHandle, &Snapshot),
@@ -124,20 +119,35 @@ pub fn wasted(
     quote: &Quote,
     context: &PayContext,
 ) -> Result<Option<Amount>, SolverError> {
+    let fees = payments::wasted(tx, &Subject::Fill(order))?;
+    let on = |chain| {
+        let (there, market) = context.on(chain)?;
+        Some((market?.price(Address::ZERO).ok()?, there.chain.native.decimals))
+    };
+    Ok(wasted_gas(&fees, quote, (handle, snapshot), currency, on)?)
+}
+
+/// The same, from the fees of the failed fills by chain: at most `MAX_WASTED_GAS_TIMES` the quoted gas, because
+/// more than that is not the caller's doing. `native` gives the price and the decimals of a chain's native currency.
+pub fn wasted_gas(
+    fees: &[(ChainId, Amount)],
+    quote: &Quote,
+    (handle, snapshot): (&ChainHandle, &Snapshot),
+    currency: Address,
+    native: impl Fn(ChainId) -> Option<(Price, u8)>,
+) -> Result<Option<Amount>, OutOfRange> {
     // Calls are the caller's own: only the caller can make them pass when they are tried and fail when they are paid,
     // so the caller pays for the gas they burn. Any other fill that fails is our loss.
     if quote.ask.options.calls.is_empty() {
         return Ok(Some(Amount::ZERO));
     }
     let mut sum = Amount::ZERO;
-    for (chain, fee) in payments::wasted(tx, &Subject::Fill(order))? {
-        let Some((there, Some(market))) = context.on(chain) else { return Ok(None) };
+    for &(chain, fee) in fees {
         let known = if currency.is_zero() { Some(&handle.chain.native) } else { handle.chain.token(currency) };
-        let Some(known) = known else { return Ok(None) };
-        let (Ok(native), Ok(price)) = (market.price(Address::ZERO), snapshot.price(currency)) else {
+        let (Some(native), Some(known), Ok(price)) = (native(chain), known, snapshot.price(currency)) else {
             return Ok(None);
         };
-        let rate = Price::exchange((native, there.chain.native.decimals), (price, known.decimals))?;
+        let rate = Price::exchange(native, (price, known.decimals))?;
         sum = sum.checked_add(fee.mul_ceil(rate)?)?;
     }
     let most = quote.figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MAX_WASTED_GAS_TIMES), U256::ONE)?)?;

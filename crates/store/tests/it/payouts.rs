@@ -19,6 +19,7 @@ crate::on_both_engines! {
     totals_count_a_deposit_once
     a_return_that_is_undecided_lets_others_have_their_turn
     an_order_ends_by_a_payment_or_by_a_payout
+    an_executed_payout_is_told_once
 }
 
 const CHAIN: ChainId = ChainId(1);
@@ -102,6 +103,24 @@ async fn a_deposit_is_in_one_batch_and_goes_back_once(database: Database) -> any
     assert!(insert(&store, payout(Kind::Batch, 11), 2).await.is_err(), "it is in a batch");
     assert!(insert(&store, payout(Kind::Refund, 12), 2).await?.is_some());
     assert!(insert(&store, payout(Kind::Refund, 13), 2).await.is_err(), "it goes back already");
+    Ok(())
+}
+
+async fn an_executed_payout_is_told_once(database: Database) -> anyhow::Result<()> {
+    let store = booked(&database).await?;
+    let id = insert(&store, payout(Kind::Refund, 10), 2).await?.unwrap();
+    let untold = || write(&store, |tx| Ok(payouts::untold(tx, CHAIN, 10)?.into_iter().map(|row| row.id).collect::<Vec<_>>()));
+    let none: Vec<PayoutId> = Vec::new();
+    assert_eq!(untold().await?, none, "it is not executed");
+    write(&store, move |tx| {
+        payouts::set_state(tx, id, State::Executed, None, NOW)?;
+        payouts::announce(tx, id)
+    })
+    .await?;
+    assert_eq!(untold().await?, [id]);
+    assert!(write(&store, move |tx| payouts::tell(tx, id)).await?);
+    assert!(!write(&store, move |tx| payouts::tell(tx, id)).await?, "it was told already");
+    assert_eq!(untold().await?, none);
     Ok(())
 }
 

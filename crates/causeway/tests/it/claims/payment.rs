@@ -114,12 +114,7 @@ async fn an_expired_claim_is_refused(harness: &Harness, by: &Account, good: &Val
 }
 
 /// A signed claim is set aside at once, paid, and booked when the payment is final. Once.
-async fn a_signed_claim_is_paid_once(
-    harness: &Harness,
-    by: &Account,
-    recipient: Address,
-    step: &Value,
-) -> Result<()> {
+async fn a_signed_claim_is_paid_once(harness: &Harness, by: &Account, recipient: Address, step: &Value) -> Result<()> {
     let (wallet, id) = (by.address, &step["steps"][0]["requestId"]);
     let (code, answer) = post(harness, step, &sign(by, step)?).await?;
     ensure!(code == 200 && answer["steps"] == json!([]), "{answer}");

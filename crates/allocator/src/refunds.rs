@@ -3,44 +3,42 @@
 //!
 //! The order's settlement row is taken in the unit that reserves the payout: from there on nothing else can end it.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use alloy::primitives::Address;
 use domain::deposit::{self as rules, Verdict};
-use domain::ids::OrderId;
+use domain::ids::{ChainId, OrderId};
 use domain::money::Amount;
 use domain::order::Order;
 use domain::quote::Quote;
 use domain::request::State as RequestState;
+use domain::time::Timestamp;
 use serde_json::json;
-use store::depository_ledger::{self, Deposit, Ending, Held, Settlement};
+use store::depository_ledger::{self, Deposit, Held};
 use store::payments::Subject;
-use store::payouts::{self, Kind, Payout, PayoutId, State};
-use store::{Tx, deposits, dues, events, requests, settlements};
+use store::payouts::{self, Payout, PayoutId, State};
+use store::{Tx, chain_states, deposits, dues, events, payments, requests, settlements};
 use tracing::{error, info};
 
-use super::returns::{facts, payout};
-use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, evidence, identity};
-use crate::context::PayContext;
-use crate::error::SolverError;
-use crate::payments::amount::{refund_cost, wasted};
-use crate::solver::Solver;
+use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
+use crate::chain::PayoutChain;
+use crate::deposits::{facts, is_there};
+use crate::error::AllocatorError;
+use crate::returns::payout;
+use crate::{evidence, identity};
 
-pub async fn intend(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-) -> Result<(), SolverError> {
+pub async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
-    for held in solver.store.read(move |tx| depository_ledger::refundable(tx, chain, MAX_ROWS_PER_ROUND)).await? {
+    for held in allocator.store.read(move |tx| depository_ledger::refundable(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(order) = held.deposit.order else { continue };
-        let why = match plan(allocator, solver, payout_chain, &held, order).await? {
+        let why = match plan(allocator, payout_chain, &held, order).await? {
             Plan::Pay(payout) => {
-                let (context, amount) = (solver.context(), payout.amount);
-                let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, order, &context);
-                if solver.store.write(unit).await? {
+                let (amount, now) = (payout.amount, allocator.now());
+                let known: BTreeSet<ChainId> = allocator.chains.keys().copied().collect();
+                let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, order, &known, now);
+                if allocator.store.write(unit).await? {
                     info!(chain.id = %chain, tx = %held.deposit.tx, %order, %amount, "an order is refunded out of the depository");
-                    solver.crash("payout.intended");
+                    allocator.crash("payout.intended");
                 }
                 continue;
             }
@@ -48,13 +46,13 @@ pub async fn intend(
             Plan::Refuse(why) => why,
         };
         error!(chain.id = %chain, tx = %held.deposit.tx, %order, "a refund waits for a person: {why}");
-        let (key, now) = (held.deposit.key, solver.now());
+        let (key, now) = (held.deposit.key, allocator.now());
         let unit = move |tx: &mut Tx<'_>| {
             let reason = format!("it is not paid out of the depository: {why}");
             dues::explain(tx, &Subject::Refund(order), &reason)?;
             depository_ledger::refuse(tx, key, why, now)
         };
-        solver.store.write(unit).await?;
+        allocator.store.write(unit).await?;
     }
     Ok(())
 }
@@ -67,35 +65,35 @@ enum Plan {
 
 async fn plan(
     allocator: &Allocator,
-    solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
     held: &Held,
     order: OrderId,
-) -> Result<Plan, SolverError> {
+) -> Result<Plan, AllocatorError> {
     let deposit = &held.deposit;
     let Some(cap) = payout_chain.caps.get(&deposit.currency) else {
         return Ok(Plan::Refuse("its currency has no cap"));
     };
-    if !evidence::is_there(payout_chain, deposit).await? {
+    if !is_there(payout_chain, deposit).await? {
         return Ok(Plan::Refuse("the deposit is not on the chain"));
     }
-    let recipient = match recipient(solver, payout_chain, deposit, order).await? {
+    let recipient = match recipient(allocator, payout_chain, deposit, order).await? {
         Ok(recipient) => recipient,
         Err(why) => return Ok(Plan::Refuse(why)),
     };
-    if payout_chain.handle.cannot_receive(recipient) || recipient == allocator.treasury {
+    if allocator.cannot_pay(payout_chain, recipient) {
         return Ok(Plan::Refuse("whom the order names cannot be paid"));
     }
-    let screening = solver.screening.load();
-    if screening.custodial.contains(&recipient) {
+    let advice = &allocator.advice;
+    if (advice.is_custodial)(recipient) {
         return Ok(Plan::Refuse("whom the order names is an exchange"));
     }
-    if [deposit.payer, deposit.sender, deposit.depositor, recipient].iter().any(|who| screening.blocked.contains(who)) {
+    if [deposit.payer, deposit.sender, deposit.depositor, recipient].iter().any(|who| (advice.is_blocked)(*who)) {
         return Ok(Plan::Refuse("it is from or to a blocked wallet"));
     }
-    let Some(snapshot) = solver.market.latest(payout_chain.id()) else { return Ok(Plan::Later) };
-    let Some(cost) = refund_cost(&payout_chain.handle, &snapshot, deposit.currency)? else { return Ok(Plan::Later) };
-    let Some(wasted) = wasted_on(solver, payout_chain, order, deposit.currency).await? else { return Ok(Plan::Later) };
+    let Some(cost) = (advice.refund_cost)(payout_chain.id(), deposit.currency)? else { return Ok(Plan::Later) };
+    let Some(wasted) = wasted_on(allocator, payout_chain, order, deposit.currency).await? else {
+        return Ok(Plan::Later);
+    };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost).saturating_sub(wasted);
     if amount.is_zero() {
@@ -107,36 +105,32 @@ async fn plan(
     Ok(Plan::Pay(Payout { recipient, ..payout(deposit, amount) }))
 }
 
-/// What comes off for fills that failed, as it does off a refund from our own funds.
+/// The gas of fills that failed, which comes off as it does off a refund from our own funds.
 async fn wasted_on(
-    solver: &Arc<Solver>,
+    allocator: &Allocator,
     payout_chain: &PayoutChain,
     order: OrderId,
     currency: Address,
-) -> Result<Option<Amount>, SolverError> {
-    let (chain, context) = (payout_chain.id(), solver.context());
-    let unit = move |tx: &mut Tx<'_>| {
-        let (Some(quote), Some((handle, Some(snapshot)))) =
-            (depository_ledger::quote_of(tx, order)?, context.on(chain))
-        else {
-            return Ok(None);
-        };
-        wasted(tx, order, (handle, snapshot), currency, &quote, &context)
+) -> Result<Option<Amount>, AllocatorError> {
+    let read = move |tx: &mut Tx<'_>| {
+        Ok::<_, AllocatorError>((depository_ledger::quote_of(tx, order)?, payments::wasted(tx, &Subject::Fill(order))?))
     };
-    solver.store.read(unit).await
+    let (quote, fees) = allocator.store.read(read).await?;
+    let Some(quote) = quote else { return Ok(None) };
+    Ok((allocator.advice.wasted)(payout_chain.id(), currency, &quote, &fees)?)
 }
 
 /// To whom the deposit of an order goes back, by the order that the deposit's own id is the hash of. An inner error says
 /// why it goes back to nobody.
 pub async fn recipient(
-    solver: &Arc<Solver>,
+    allocator: &Allocator,
     payout_chain: &PayoutChain,
     deposit: &Deposit,
     id: OrderId,
-) -> Result<Result<Address, &'static str>, SolverError> {
-    let quote = solver.store.read(move |tx| depository_ledger::quote_of(tx, id)).await?;
+) -> Result<Result<Address, &'static str>, AllocatorError> {
+    let quote = allocator.store.read(move |tx| depository_ledger::quote_of(tx, id)).await?;
     let order = quote.as_ref().and_then(Quote::order);
-    let order = match evidence::belongs(solver, deposit, id, order.as_ref()) {
+    let order = match evidence::belongs(allocator, deposit, id, order.as_ref()) {
         Ok(order) => order,
         Err(why) => return Ok(Err(why)),
     };
@@ -147,7 +141,7 @@ pub async fn recipient(
     if !paid_for_it {
         return Ok(Err("the deposit does not pay for the order"));
     }
-    Ok(named(order, deposit, &payout_chain.handle.chain.name))
+    Ok(named(order, deposit, &payout_chain.chain.name))
 }
 
 /// A refund here and in what was deposited is one that every order of ours lists.
@@ -159,16 +153,32 @@ fn named(order: &Order, deposit: &Deposit, chain: &str) -> Result<Address, &'sta
     Ok(if named.is_zero() { deposit.depositor } else { named })
 }
 
-/// How the deposit of an order that is refunded out of the depository is settled: its nonce stands for the transaction.
-pub fn settlement(deposit: &Deposit, order: OrderId) -> Settlement {
-    let (key, tx) = (identity::settlement_key(deposit.key, order), identity::nonce(Kind::Refund, deposit.key));
-    Settlement { key, order, deposit: deposit.key, ending: Ending::Depository, chain: deposit.chain, tx }
+/// Whether one of the order's chains takes no payments: one that this database does not know of may be the order's.
+fn is_refused(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    quote: &Quote,
+    known: &BTreeSet<ChainId>,
+) -> Result<bool, AllocatorError> {
+    let concerned = BTreeSet::from([chain, quote.ask.origin.chain, quote.ask.destination.chain]);
+    for &chain in concerned.intersection(known) {
+        if chain_states::refusing(tx, chain)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Takes the order and the deposit, or neither.
-fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContext) -> Result<bool, SolverError> {
+fn reserve(
+    tx: &mut Tx<'_>,
+    payout: &Payout,
+    order: OrderId,
+    known: &BTreeSet<ChainId>,
+    now: Timestamp,
+) -> Result<bool, AllocatorError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(false) };
-    if context.refusing(payout.chain, Some(&request.quote)).is_some() {
+    if is_refused(tx, payout.chain, &request.quote, known)? {
         return Ok(false);
     }
     let open = matches!(request.state, RequestState::Refunding | RequestState::Refunded);
@@ -181,19 +191,19 @@ fn reserve(tx: &mut Tx<'_>, payout: &Payout, order: OrderId, context: &PayContex
             == (held.deposit.chain, held.deposit.tx, held.deposit.ordinal)
     });
     let taken = settlements::outcome(tx, order)?.is_some();
-    if !tied || taken || held.settled || !depository_ledger::settle(tx, &settlement(&held.deposit, order), context.now)?
+    if !tied || taken || held.settled || !depository_ledger::settle(tx, &identity::refunded(&held.deposit, order), now)?
     {
         return Ok(false);
     }
     depository_ledger::promise(tx, &held, Amount::ZERO, payout.amount)?;
     depository_ledger::set_returning(tx, payout.subject)?;
-    let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, context.now)?;
-    let id: PayoutId = inserted.ok_or(SolverError::InvariantViolated("a deposit goes back twice"))?;
+    let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, now)?;
+    let id: PayoutId = inserted.ok_or(AllocatorError::InvariantViolated("a deposit goes back twice"))?;
     if !settlements::take_by_payout(tx, order, id)? {
-        return Err(SolverError::InvariantViolated("an order was settled twice in one unit"));
+        return Err(AllocatorError::InvariantViolated("an order was settled twice in one unit"));
     }
     dues::remove(tx, &Subject::Refund(order))?;
     let figures = json!({ "amount": payout.amount.to_string(), "recipient": payout.recipient, "payout": id.0 });
-    events::append(tx, request.id, request.state, "refund-from-depository", &figures, context.now)?;
+    events::append(tx, request.id, request.state, "refund-from-depository", &figures, now)?;
     Ok(true)
 }

@@ -1,53 +1,49 @@
 //! Deposits that pay for no order and are too large to be returned from our own funds, or that could not be: they go
 //! back out of the depository, to whom they name.
 
-use std::sync::Arc;
-
-use domain::deposit::{self as rules, Facts, Verdict};
+use domain::deposit::{self as rules, Verdict};
 use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::quote::Quote;
+use domain::time::Timestamp;
 use store::depository_ledger::{self, Deposit, Held};
 use store::payouts::{self, Kind, Payout, State};
 use store::{Tx, settlements};
 use tracing::{error, info};
 
-use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, evidence, identity, ledger};
-use crate::error::SolverError;
-use crate::payments::amount::refund_cost;
-use crate::solver::Solver;
+use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
+use crate::chain::PayoutChain;
+use crate::deposits::{facts, is_there};
+use crate::error::AllocatorError;
+use crate::identity;
 
-pub async fn intend(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-) -> Result<(), SolverError> {
+pub async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
-    for held in solver.store.read(move |tx| depository_ledger::unreturned(tx, chain, MAX_ROWS_PER_ROUND)).await? {
+    for held in allocator.store.read(move |tx| depository_ledger::unreturned(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(&cap) = payout_chain.caps.get(&held.deposit.currency) else { continue };
-        let why = match plan(allocator, solver, payout_chain, &held).await? {
+        let why = match plan(allocator, payout_chain, &held).await? {
             // Anyone can deposit as much as they like under no order: it must not stand in the way of the rest.
             Plan::Pay(amount) if amount > cap.hour => "it is more than the cap of its currency allows in an hour",
             Plan::Pay(amount) => {
-                let now = solver.now();
+                let now = allocator.now();
                 let payout = payout(&held.deposit, amount);
                 let unit = move |tx: &mut Tx<'_>| reserve(tx, &payout, now);
-                if solver.store.write(unit).await? {
+                if allocator.store.write(unit).await? {
                     info!(chain.id = %chain, tx = %held.deposit.tx, %amount, "a deposit goes back out of the depository");
-                    solver.crash("payout.intended");
+                    allocator.crash("payout.intended");
                 }
                 continue;
             }
             Plan::Later(why) => {
-                let (key, now) = (held.deposit.key, solver.now());
-                solver.store.write(move |tx| depository_ledger::postpone(tx, key, why, now)).await?;
+                let (key, now) = (held.deposit.key, allocator.now());
+                allocator.store.write(move |tx| depository_ledger::postpone(tx, key, why, now)).await?;
                 continue;
             }
             Plan::Refuse(why) => why,
         };
         error!(chain.id = %chain, tx = %held.deposit.tx, "a deposit waits for a person to return it: {why}");
-        let (key, now) = (held.deposit.key, solver.now());
-        solver.store.write(move |tx| depository_ledger::refuse(tx, key, why, now)).await?;
+        let (key, now) = (held.deposit.key, allocator.now());
+        allocator.store.write(move |tx| depository_ledger::refuse(tx, key, why, now)).await?;
     }
     Ok(())
 }
@@ -58,32 +54,26 @@ enum Plan {
     Refuse(&'static str),
 }
 
-async fn plan(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-    held: &Held,
-) -> Result<Plan, SolverError> {
+async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) -> Result<Plan, AllocatorError> {
     let deposit = &held.deposit;
-    let nobody = payout_chain.handle.cannot_receive(deposit.depositor) || deposit.depositor == allocator.treasury;
-    let screening = solver.screening.load_full();
-    if nobody || screening.custodial.contains(&deposit.depositor) {
+    let advice = &allocator.advice;
+    if allocator.cannot_pay(payout_chain, deposit.depositor) || (advice.is_custodial)(deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
     }
-    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| screening.blocked.contains(who)) {
+    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| (advice.is_blocked)(*who)) {
         return Ok(Plan::Refuse("it is from a blocked wallet"));
     }
-    if !evidence::is_there(payout_chain, deposit).await? {
+    if !is_there(payout_chain, deposit).await? {
         return Ok(Plan::Refuse("it is not on the chain"));
     }
-    match whose(allocator, solver, deposit).await? {
+    match whose(allocator, deposit).await? {
         Whose::Nobodys => {}
         Whose::Undecided => return Ok(Plan::Later("the order it names may still need it")),
         Whose::TheOrders => return Ok(Plan::Refuse("it has paid for the order it names")),
     }
-    let unknown = || Ok(Plan::Later("what sending it costs is not known"));
-    let Some(snapshot) = solver.market.latest(payout_chain.id()) else { return unknown() };
-    let Some(cost) = refund_cost(&payout_chain.handle, &snapshot, deposit.currency)? else { return unknown() };
+    let Some(cost) = (advice.refund_cost)(payout_chain.id(), deposit.currency)? else {
+        return Ok(Plan::Later("what sending it costs is not known"));
+    };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost);
     Ok(if amount.is_zero() { Plan::Refuse("sending it costs more than it is") } else { Plan::Pay(amount) })
@@ -99,16 +89,19 @@ enum Whose {
 }
 
 /// Whether a deposit pays for no order there is.
-pub async fn is_nobodys(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -> Result<bool, SolverError> {
-    Ok(matches!(whose(allocator, solver, deposit).await?, Whose::Nobodys))
+pub async fn is_nobodys(allocator: &Allocator, deposit: &Deposit) -> Result<bool, AllocatorError> {
+    Ok(matches!(whose(allocator, deposit).await?, Whose::Nobodys))
 }
 
-async fn whose(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -> Result<Whose, SolverError> {
+async fn whose(allocator: &Allocator, deposit: &Deposit) -> Result<Whose, AllocatorError> {
     let Some(order) = deposit.order else { return Ok(Whose::Nobodys) };
     let read = move |tx: &mut Tx<'_>| {
-        Ok::<_, SolverError>((depository_ledger::quote_of(tx, order)?, depository_ledger::settlement_for(tx, order)?))
+        Ok::<_, AllocatorError>((
+            depository_ledger::quote_of(tx, order)?,
+            depository_ledger::settlement_for(tx, order)?,
+        ))
     };
-    let (quote, settlement) = solver.store.read(read).await?;
+    let (quote, settlement) = allocator.store.read(read).await?;
     let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
         return Ok(Whose::Nobodys);
     };
@@ -117,8 +110,7 @@ async fn whose(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, None) => {
-            if came_second(solver, deposit, order, &quote).await? || has_ended(allocator, solver, order, &quote).await?
-            {
+            if came_second(allocator, deposit, order, &quote).await? || has_ended(allocator, order, &quote).await? {
                 Whose::Nobodys
             } else {
                 Whose::Undecided
@@ -129,12 +121,12 @@ async fn whose(allocator: &Allocator, solver: &Arc<Solver>, deposit: &Deposit) -
 
 /// Whether an earlier block has a deposit that pays for the same order. The order is that one's.
 async fn came_second(
-    solver: &Arc<Solver>,
+    allocator: &Allocator,
     deposit: &Deposit,
     order: OrderId,
     quote: &Quote,
-) -> Result<bool, SolverError> {
-    for other in solver.store.read(move |tx| depository_ledger::under(tx, order, MAX_ROWS_PER_ROUND)).await? {
+) -> Result<bool, AllocatorError> {
+    for other in allocator.store.read(move |tx| depository_ledger::under(tx, order, MAX_ROWS_PER_ROUND)).await? {
         let earlier = other.deposit.block_number < deposit.block_number;
         if earlier && !matches!(rules::judge(quote, &facts(&other.deposit))?, Verdict::Unrecognized { .. }) {
             return Ok(true);
@@ -145,30 +137,13 @@ async fn came_second(
 
 /// Whether the order's time is over, by a final block of the chain it pays on, and nothing was paid for it: then nothing
 /// will be.
-async fn has_ended(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    order: OrderId,
-    quote: &Quote,
-) -> Result<bool, SolverError> {
+async fn has_ended(allocator: &Allocator, order: OrderId, quote: &Quote) -> Result<bool, AllocatorError> {
     let Some(terms) = &quote.terms else { return Ok(true) };
     let Some(there) = allocator.payout_chain(terms.payout.chain) else { return Ok(false) };
-    if solver.store.read(move |tx| settlements::outcome(tx, order)).await?.is_some() {
+    if allocator.store.read(move |tx| settlements::outcome(tx, order)).await?.is_some() {
         return Ok(false);
     }
     Ok(there.last_final().await?.time > u64::from(terms.deadline))
-}
-
-/// What the rules look at, as the book has it.
-pub fn facts(deposit: &Deposit) -> Facts {
-    Facts {
-        chain: deposit.chain,
-        currency: deposit.currency,
-        amount: deposit.amount,
-        payer: deposit.payer,
-        sender: deposit.sender,
-        block_time: deposit.block_time,
-    }
 }
 
 pub fn payout(deposit: &Deposit, amount: Amount) -> Payout {
@@ -183,19 +158,19 @@ pub fn payout(deposit: &Deposit, amount: Amount) -> Payout {
     }
 }
 
-fn reserve(tx: &mut Tx<'_>, payout: &Payout, now: domain::time::Timestamp) -> Result<bool, SolverError> {
+fn reserve(tx: &mut Tx<'_>, payout: &Payout, now: Timestamp) -> Result<bool, AllocatorError> {
     let Some(held) = depository_ledger::lock(tx, payout.subject)? else { return Ok(false) };
     // The row that excludes every other ending of this deposit.
-    if held.settled || !depository_ledger::settle(tx, &ledger::returned(&held.deposit, payout.nonce), now)? {
+    if held.settled || !depository_ledger::settle(tx, &identity::returned(&held.deposit), now)? {
         return Ok(false);
     }
     depository_ledger::promise(tx, &held, Amount::ZERO, payout.amount)?;
     depository_ledger::set_returning(tx, payout.subject)?;
     let inserted = payouts::insert(tx, payout, &[(payout.subject, payout.amount)], State::Intended, now)?;
-    let id = inserted.ok_or(SolverError::InvariantViolated("a deposit goes back twice"))?;
+    let id = inserted.ok_or(AllocatorError::InvariantViolated("a deposit goes back twice"))?;
     // Nobody returns it from our own funds as well.
     if !settlements::take_by_payout(tx, OrderId(held.deposit.return_key), id)? {
-        return Err(SolverError::InvariantViolated(
+        return Err(AllocatorError::InvariantViolated(
             "a deposit that goes back out of the depository was returned already",
         ));
     }

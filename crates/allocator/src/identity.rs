@@ -1,10 +1,11 @@
 //! How deposits and payouts are named (protocol 3.2, 5.1, 5.3). A payout's nonce follows from what it is for, so the
 //! contract itself refuses to pay the same thing twice.
 
-use alloy::primitives::{B256, U256, hex, keccak256};
+use alloy::primitives::{B256, hex, keccak256};
 use domain::ids::OrderId;
+pub use domain::payout::{Kind, nonce};
 use sha2::{Digest, Sha256};
-use store::payouts::Kind;
+use store::depository_ledger::{Deposit, Ending, Settlement};
 
 pub fn deposit_key(chain: &str, tx: B256, log_index: u64) -> B256 {
     sha256(&format!("{chain}:{tx}:{log_index}").to_lowercase())
@@ -17,15 +18,21 @@ pub fn batch_key(keys: &[B256]) -> B256 {
     keccak256(keys.concat())
 }
 
-pub fn nonce(kind: Kind, key: B256) -> B256 {
-    let kind = U256::from(kind as u8).to_be_bytes::<32>();
-    keccak256([kind, key.0].concat())
-}
-
 /// The allocator's name for the settlement of an order by one deposit.
 pub fn settlement_key(deposit: B256, order: OrderId) -> B256 {
     let deposits = sha256(&hex(deposit));
     sha256(&format!("{}:{}", hex(deposits), hex(order.0)))
+}
+
+/// How a deposit that goes back out of the depository is settled: the nonce of its payout stands for the transaction.
+pub fn returned(deposit: &Deposit) -> Settlement {
+    refunded(deposit, OrderId(deposit.return_key))
+}
+
+/// The same for the deposit of an order that is refunded out of the depository.
+pub fn refunded(deposit: &Deposit, order: OrderId) -> Settlement {
+    let (key, tx) = (settlement_key(deposit.key, order), nonce(Kind::Refund, deposit.key));
+    Settlement { key, order, deposit: deposit.key, ending: Ending::Depository, chain: deposit.chain, tx }
 }
 
 fn hex(word: B256) -> String {
@@ -57,12 +64,5 @@ mod tests {
         let keys = [B256::repeat_byte(2), B256::repeat_byte(1)];
         assert_eq!(batch_key(&keys), batch_key(&[keys[1], keys[0]]));
         assert_ne!(batch_key(&keys), batch_key(&keys[..1]));
-    }
-
-    #[test]
-    fn kinds_do_not_share_nonces() {
-        let key = B256::repeat_byte(7);
-        let nonces = [Kind::Refund, Kind::Excess, Kind::Batch].map(|kind| nonce(kind, key));
-        assert!(nonces[0] != nonces[1] && nonces[1] != nonces[2] && nonces[0] != nonces[2]);
     }
 }

@@ -1,12 +1,12 @@
-//! Whether a deposit may be reimbursed: the transaction that is said to have settled it, read from the chain and held
-//! against the order (protocol 4.2, 4.3).
+//! Evidence that a deposit may be reimbursed: the transaction that is said to have settled it, read from the chain and
+//! compared with the order (protocol 4.2, 4.3).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use alloy::primitives::Address;
 use alloy::sol_types::SolValue;
 use domain::account::Account;
+use domain::chained::Chained;
 use domain::ids::{ChainId, OrderId};
 use domain::money::{Amount, Ratio};
 use domain::order::{Order, call_data};
@@ -17,16 +17,17 @@ use store::Tx;
 use store::depository_ledger::{self, Deposit, Ending, Settlement};
 use tracing::{debug, error, info};
 
-use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, identity, ledger};
-use crate::error::{Chained, SolverError};
-use crate::solver::Solver;
+use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
+use crate::chain::PayoutChain;
+use crate::error::AllocatorError;
+use crate::{deposits, identity};
 
 #[derive(Debug)]
 pub enum Proof {
     Good,
     /// The payment is on the chain and may still change.
     NotFinal,
-    /// What it lacks. The deposit is set aside for a while, and a person is told.
+    /// The reason. The deposit is set aside for a while, and a person is told.
     Bad(&'static str),
 }
 
@@ -34,15 +35,11 @@ pub enum Proof {
 const SET_ASIDE_MILLIS: i64 = 3_600_000;
 
 /// Looks at what the solver says has been settled, and books what is proven.
-pub async fn gather(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-) -> Result<(), SolverError> {
+pub async fn gather(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
-    let before = Timestamp::from_millis(solver.now().millis().saturating_sub(SET_ASIDE_MILLIS));
-    solver.store.write(move |tx| depository_ledger::rescan_range(tx, chain, before)).await?;
-    for claim in solver.store.read(move |tx| depository_ledger::claims(tx, chain, MAX_ROWS_PER_ROUND)).await? {
+    let before = Timestamp::from_millis(allocator.now().millis().saturating_sub(SET_ASIDE_MILLIS));
+    allocator.store.write(move |tx| depository_ledger::rescan_range(tx, chain, before)).await?;
+    for claim in allocator.store.read(move |tx| depository_ledger::claims(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let deposit = claim.held.deposit;
         let settlement = Settlement {
             key: identity::settlement_key(deposit.key, claim.order),
@@ -52,7 +49,7 @@ pub async fn gather(
             chain: claim.chain,
             tx: claim.tx,
         };
-        let proof = match prove(allocator, solver, &deposit, &settlement).await {
+        let proof = match prove(allocator, &deposit, &settlement).await {
             Ok(Proof::NotFinal) => continue,
             Ok(proof) => proof,
             // A chain nobody can read keeps only those waiting that were settled on it.
@@ -62,12 +59,12 @@ pub async fn gather(
             }
             Err(error) => return Err(error),
         };
-        let now = solver.now();
+        let now = allocator.now();
         let unit = move |tx: &mut Tx<'_>| {
             let bad = match proof {
                 Proof::Good if depository_ledger::settle(tx, &settlement, now)? => {
                     depository_ledger::set_settled(tx, settlement.deposit)?;
-                    return Ok::<_, SolverError>(None);
+                    return Ok::<_, AllocatorError>(None);
                 }
                 Proof::Good => "the order, the deposit or the transaction already counts for something else",
                 Proof::Bad(why) => why,
@@ -76,7 +73,7 @@ pub async fn gather(
             depository_ledger::refuse(tx, settlement.deposit, bad, now)?;
             Ok(Some(bad))
         };
-        match solver.store.write(unit).await? {
+        match allocator.store.write(unit).await? {
             Some(why) => {
                 error!(chain.id = %chain, tx = %deposit.tx, settled.tx = %settlement.tx, "a deposit is not reimbursed: {why}");
             }
@@ -87,16 +84,11 @@ pub async fn gather(
 }
 
 /// Reads deposit and settlement from the chains and holds them against each other. An error means that nobody can say.
-pub async fn prove(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    deposit: &Deposit,
-    settlement: &Settlement,
-) -> Result<Proof, SolverError> {
+pub async fn prove(allocator: &Allocator, deposit: &Deposit, settlement: &Settlement) -> Result<Proof, AllocatorError> {
     let Some(origin) = allocator.payout_chain(deposit.chain) else {
         return Ok(Proof::Bad("the chain is not configured"));
     };
-    if !is_there(origin, deposit).await? {
+    if !deposits::is_there(origin, deposit).await? {
         return Ok(Proof::Bad("the deposit is not on the chain"));
     }
     let Some(payout_chain) = allocator.payout_chain(settlement.chain) else {
@@ -110,27 +102,17 @@ pub async fn prove(
     let order = match settlement.ending {
         Ending::Fill | Ending::Refund => {
             let id = settlement.order;
-            let quote = solver.store.read(move |tx| depository_ledger::quote_of(tx, id)).await?;
+            let quote = allocator.store.read(move |tx| depository_ledger::quote_of(tx, id)).await?;
             quote.and_then(|quote| quote.order())
         }
         Ending::Return | Ending::Depository => None,
     };
-    Ok(judge(solver, payout_chain, deposit, settlement, order.as_ref(), &seen)
+    Ok(judge(allocator, payout_chain, deposit, settlement, order.as_ref(), &seen)
         .map_or_else(Proof::Bad, |()| Proof::Good))
 }
 
-/// Whether the deposit stands where the book says, and says what the book says.
-pub async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> Result<bool, SolverError> {
-    let number = payout_chain.nodes.quorum_number(payout_chain.quorum, deposit.block_number).await?;
-    if number.hash != deposit.block_hash {
-        return Ok(false);
-    }
-    let block = payout_chain.nodes.quorum_block(payout_chain.quorum, deposit.block_hash, &payout_chain.watch).await?;
-    Ok(ledger::deposits(payout_chain, &block).contains(deposit))
-}
-
 fn judge(
-    solver: &Solver,
+    allocator: &Allocator,
     payout_chain: &PayoutChain,
     deposit: &Deposit,
     settlement: &Settlement,
@@ -141,12 +123,12 @@ fn judge(
     paid_by_us(payout_chain, &seen.sent, settlement.order)?;
     match settlement.ending {
         Ending::Fill => {
-            let order = belongs(solver, deposit, settlement.order, order)?;
-            fill(order, &payout_chain.handle.chain.name, seen)
+            let order = belongs(allocator, deposit, settlement.order, order)?;
+            fill(order, &payout_chain.chain.name, seen)
         }
         Ending::Refund => {
-            let order = belongs(solver, deposit, settlement.order, order)?;
-            refund(order, deposit, &payout_chain.handle.chain.name, seen)
+            let order = belongs(allocator, deposit, settlement.order, order)?;
+            refund(order, deposit, &payout_chain.chain.name, seen)
         }
         Ending::Return => give_back(payout_chain, deposit, settlement.order, chain, seen),
         Ending::Depository => Err("a return out of the depository is proven by its nonce"),
@@ -158,7 +140,7 @@ fn paid_by_us(payout_chain: &PayoutChain, sent: &SentTx, order: OrderId) -> Resu
     if !sent.success {
         return Err("the transaction that settled it failed");
     }
-    if !payout_chain.handle.addresses().contains(&sent.from) {
+    if !payout_chain.wallets.contains(&sent.from) {
         return Err("the transaction that settled it is not from one of our wallets");
     }
     if sent.id() != Some(order.0) {
@@ -169,7 +151,7 @@ fn paid_by_us(payout_chain: &PayoutChain, sent: &SentTx, order: OrderId) -> Resu
 
 /// The order the deposit names, as its hash proves, and taken on by our own key.
 pub fn belongs<'a>(
-    solver: &Solver,
+    allocator: &Allocator,
     deposit: &Deposit,
     id: OrderId,
     order: Option<&'a Order>,
@@ -181,11 +163,11 @@ pub fn belongs<'a>(
     if order.id() != id {
         return Err("the stored quote is not the one of the order");
     }
-    if order.solver != solver.terms.solver {
+    if order.solver != allocator.order_key {
         return Err("the order was not taken on by us");
     }
     let [input] = &order.inputs[..] else { return Err("an order with other than one input") };
-    let chain = &solver.chains.get(&deposit.chain).ok_or("the chain is not configured")?.chain;
+    let chain = &allocator.payout_chain(deposit.chain).ok_or("the chain is not configured")?.chain;
     if input.chain != chain.name || input.currency.evm() != Some(deposit.currency) {
         return Err("the deposit is not in the order's currency");
     }
@@ -256,7 +238,7 @@ fn give_back(
     if id.0 != deposit.return_key || chain != deposit.chain {
         return Err("the return is of another deposit");
     }
-    let paid = seen.sent.paid(deposit.currency, deposit.depositor, payout_chain.handle.chain.router);
+    let paid = seen.sent.paid(deposit.currency, deposit.depositor, payout_chain.chain.router);
     if paid.is_zero() { Err("the return did not pay the depositor") } else { Ok(()) }
 }
 
@@ -268,4 +250,125 @@ fn evm(account: &Account) -> Result<Address, &'static str> {
 fn contract(extra_data: &[u8]) -> Result<Address, &'static str> {
     let word: [u8; 32] = extra_data.try_into().map_err(|_| "the order names no contract")?;
     Ok(Address::from_word(word.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{B256, Bytes, U256};
+    use domain::order::{Input, Output, Payment, Refund};
+    use evm::Head;
+
+    use super::*;
+
+    const RECIPIENT: Address = Address::repeat_byte(1);
+    const DEPOSITOR: Address = Address::repeat_byte(2);
+    const DEADLINE: u32 = 1_000;
+
+    fn amount(units: u64) -> Amount {
+        Amount::new(U256::from(units))
+    }
+
+    /// Native currency from `here` for 90 of it on `there`.
+    fn order() -> Order {
+        let (native, nobody): (Account, Account) = (Address::ZERO.into(), Address::ZERO.into());
+        let router = Address::repeat_byte(9).into_word().to_vec();
+        let refund = Refund {
+            chain: "here".to_owned(),
+            recipient: nobody,
+            currency: native.clone(),
+            minimum: Amount::ZERO,
+            deadline: DEADLINE,
+            extra_data: router.clone(),
+        };
+        Order {
+            solver_chain: "here".to_owned(),
+            solver: Address::ZERO,
+            salt: U256::ZERO,
+            inputs: vec![Input {
+                chain: "here".to_owned(),
+                currency: native.clone(),
+                amount: amount(100),
+                weight: U256::ONE,
+                refunds: vec![refund],
+            }],
+            output: Output {
+                chain: "there".to_owned(),
+                payments: vec![Payment {
+                    recipient: RECIPIENT.into(),
+                    currency: native,
+                    minimum: amount(90),
+                    expected: amount(95),
+                }],
+                calls: Vec::new(),
+                deadline: DEADLINE,
+                extra_data: router,
+            },
+            fees: Vec::new(),
+        }
+    }
+
+    fn seen(to: Address, value: u64, time: u32) -> AgreedTx {
+        let head = Head { number: 7, hash: B256::ZERO, parent_hash: B256::ZERO, time: time.into(), base_fee: 0 };
+        let sent = SentTx {
+            from: Address::repeat_byte(5),
+            nonce: 0,
+            hash: B256::repeat_byte(3),
+            index: 0,
+            to: Some(to),
+            value: U256::from(value),
+            input: Bytes::from(vec![0; 32]),
+            success: true,
+            gas_used: 0,
+            effective_gas_price: 0,
+            fee: U256::ZERO,
+            logs: Vec::new(),
+        };
+        AgreedTx { head, sent }
+    }
+
+    fn deposit() -> Deposit {
+        Deposit {
+            key: B256::ZERO,
+            chain: ChainId(1),
+            tx: B256::ZERO,
+            ordinal: 0,
+            block_number: 1,
+            block_hash: B256::ZERO,
+            block_time: Timestamp::from_millis(0),
+            order: None,
+            return_key: B256::ZERO,
+            depositor: DEPOSITOR,
+            payer: DEPOSITOR,
+            sender: DEPOSITOR,
+            currency: Address::ZERO,
+            amount: amount(100),
+        }
+    }
+
+    #[test]
+    fn a_fill_pays_the_orders_recipient_its_minimum_in_time_and_on_its_chain() {
+        let order = order();
+        let cases = [
+            ("there", RECIPIENT, 90, DEADLINE, true),
+            ("there", RECIPIENT, 89, DEADLINE, false),
+            ("there", DEPOSITOR, 90, DEADLINE, false),
+            ("there", RECIPIENT, 90, DEADLINE + 1, false),
+            ("here", RECIPIENT, 90, DEADLINE, false),
+        ];
+        for (chain, to, value, time, good) in cases {
+            let judged = fill(&order, chain, &seen(to, value, time));
+            assert_eq!(judged.is_ok(), good, "{chain} {to} {value} {time}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_refund_pays_whom_the_order_names_or_else_the_depositor() {
+        let mut order = order();
+        let judge = |order: &Order, to, time| refund(order, &deposit(), "here", &seen(to, 1, time)).is_ok();
+        assert!(judge(&order, DEPOSITOR, DEADLINE));
+        assert!(!judge(&order, DEPOSITOR, DEADLINE + 1) && !judge(&order, RECIPIENT, DEADLINE));
+        order.inputs[0].refunds[0].recipient = RECIPIENT.into();
+        assert!(judge(&order, RECIPIENT, DEADLINE) && !judge(&order, DEPOSITOR, DEADLINE));
+        assert!(refund(&order, &deposit(), "there", &seen(RECIPIENT, 1, DEADLINE)).is_err(), "another chain");
+    }
 }

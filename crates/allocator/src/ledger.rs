@@ -1,146 +1,114 @@
-//! The book: every final deposit, and every payment that left the depository, as enough nodes tell it.
-
-use std::sync::Arc;
+//! The depository ledger: every final deposit, and every payment that left the depository, as enough nodes tell it.
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
-use domain::ids::OrderId;
+use domain::ids::{ChainId, OrderId};
 use domain::money::Amount;
+use domain::time::Timestamp;
 use evm::contracts::{Depository, Erc20};
-use evm::{Block, Execution, Head, SeenDeposit};
+use evm::{Execution, Head};
 use store::blocks::Cursor;
-use store::depository_ledger::{self, Deposit, Ending, Settlement};
+use store::depository_ledger;
 use store::payouts::{self, Kind, Payout, State};
 use store::{Tx, settlements};
 use tracing::error;
 
-use super::{Allocator, PayoutChain, identity, refunds};
-use crate::error::SolverError;
-use crate::solver::Solver;
+use crate::allocator::Allocator;
+use crate::chain::PayoutChain;
+use crate::error::AllocatorError;
+use crate::{deposits, identity};
 
 /// Blocks booked in one unit.
 const MAX_RANGE_BLOCKS: u64 = 1_000;
-/// Ranges booked in one round: a book that begins far back is caught up over several.
+/// Ranges booked in one round: a ledger that begins far back is caught up over several.
 const MAX_RANGES_PER_ROUND: usize = 50;
 
-/// Brings the book up to the last final block, and says which that is. None while it is still catching up.
-pub async fn read(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-) -> Result<Option<Head>, SolverError> {
+/// Brings the ledger up to the last final block, and says which that is. None while it is still catching up.
+pub async fn read(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<Option<Head>, AllocatorError> {
     let (chain, last) = (payout_chain.id(), payout_chain.last_final().await?);
-    let cursor = solver.store.read(move |tx| depository_ledger::cursor(tx, chain)).await?;
+    let cursor = allocator.store.read(move |tx| depository_ledger::cursor(tx, chain)).await?;
     let mut next = match cursor {
         Some(cursor) => {
             let there = payout_chain.nodes.quorum_number(payout_chain.quorum, cursor.number).await?;
             if there.hash != cursor.hash {
-                let finality = payout_chain.handle.settings.finality;
-                return Err(SolverError::DeepFork { chain, finality });
+                return Err(AllocatorError::DeepFork { chain, finality: payout_chain.finality });
             }
             cursor.number + 1
         }
-        None => begin(solver, payout_chain, last).await?,
+        None => begin(allocator, payout_chain, last).await?,
     };
     for _ in 0..MAX_RANGES_PER_ROUND {
         if next > last.number {
-            // Nodes that fell behind: the book is ahead of what they call final, which is no basis for signing.
+            // Nodes that fell behind: the ledger is ahead of what they call final, which is no basis for signing.
             return Ok((next == last.number + 1).then_some(last));
         }
         let end = last.number.min(next.saturating_add(MAX_RANGE_BLOCKS - 1));
-        read_range(allocator, solver, payout_chain, (next, end)).await?;
+        read_range(allocator, payout_chain, (next, end)).await?;
         next = end + 1;
     }
     Ok((next == last.number + 1).then_some(last))
 }
 
-/// Where an empty book begins: below the first deposit anyone knows of.
-async fn begin(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head) -> Result<u64, SolverError> {
+/// Where an empty ledger begins: below the first deposit anyone knows of.
+async fn begin(allocator: &Allocator, payout_chain: &PayoutChain, last: Head) -> Result<u64, AllocatorError> {
     let chain = payout_chain.id();
-    let known = solver.store.read(move |tx| depository_ledger::first_deposit(tx, chain)).await?;
-    let configured = payout_chain.handle.settings.start_block.map(|block| block + 1);
+    let known = allocator.store.read(move |tx| depository_ledger::first_deposit(tx, chain)).await?;
+    let configured = payout_chain.start_block.map(|block| block + 1);
     Ok([known, configured].into_iter().flatten().min().unwrap_or(last.number).min(last.number))
 }
 
 async fn read_range(
     allocator: &Allocator,
-    solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
     (first, end): (u64, u64),
-) -> Result<(), SolverError> {
-    let (need, chain) = (payout_chain.quorum, payout_chain.id());
+) -> Result<(), AllocatorError> {
+    let (need, chain, watch) = (payout_chain.quorum, payout_chain.id(), payout_chain.watch());
     let head = payout_chain.nodes.quorum_number(need, end).await?;
-    for (number, hash) in payout_chain.nodes.quorum_deposits(need, (first, end), &payout_chain.watch).await? {
-        let block = payout_chain.nodes.quorum_block(need, hash, &payout_chain.watch).await?;
+    for (number, hash) in payout_chain.nodes.quorum_deposits(need, (first, end), &watch).await? {
+        let block = payout_chain.nodes.quorum_block(need, hash, &watch).await?;
         if block.head.number != number {
-            return Err(SolverError::InvariantViolated("a block has another number than its logs say"));
+            return Err(AllocatorError::InvariantViolated("a block has another number than its logs say"));
         }
-        let deposits = deposits(payout_chain, &block);
+        let deposits = deposits::of_block(payout_chain, &block);
         // Booking a deposit twice changes nothing, so that a round may end anywhere.
         let unit = move |tx: &mut Tx<'_>| {
             for deposit in &deposits {
                 depository_ledger::insert(tx, deposit)?;
             }
-            Ok::<_, SolverError>(())
+            Ok::<_, AllocatorError>(())
         };
-        solver.store.write(unit).await?;
+        allocator.store.write(unit).await?;
     }
     let mut executed = Vec::new();
-    for execution in payout_chain.nodes.quorum_executions(need, (first, end), &payout_chain.watch).await? {
+    for execution in payout_chain.nodes.quorum_executions(need, (first, end), &watch).await? {
         let hash = execution.request;
-        let known = solver.store.read(move |tx| payouts::of_request(tx, hash)).await?.is_some();
+        let known = allocator.store.read(move |tx| payouts::of_request(tx, hash)).await?.is_some();
         let tail = if known { None } else { named(payout_chain, &execution).await? };
         executed.push((execution, tail));
     }
-    let (now, treasury) = (solver.now(), allocator.treasury);
+    let (now, treasury) = (allocator.now(), allocator.treasury);
     let cursor = Cursor { number: head.number, hash: head.hash };
     let unit = move |tx: &mut Tx<'_>| {
-        // What went out is added up with the cursor, so that it is added once.
+        // Payments are added up with the cursor, so that it is added once.
         if depository_ledger::cursor(tx, chain)?.is_some_and(|cursor| cursor.number + 1 != first) {
-            return Err(SolverError::InvariantViolated("two allocators write one ledger"));
+            return Err(AllocatorError::InvariantViolated("two allocators write one ledger"));
         }
         for (execution, tail) in &executed {
             take_out(tx, chain, execution, tail.as_ref(), treasury, now)?;
         }
         Ok(depository_ledger::set_cursor(tx, chain, cursor)?)
     };
-    solver.store.write(unit).await
+    allocator.store.write(unit).await
 }
 
-/// The deposits of a block that count: in currencies we list.
-pub fn deposits(payout_chain: &PayoutChain, block: &Block) -> Vec<Deposit> {
-    let listed =
-        |seen: &&SeenDeposit| !seen.amount.is_zero() && payout_chain.handle.chain.token(seen.currency).is_some();
-    block.deposits.iter().filter(listed).map(|seen| deposit(payout_chain, block.head, seen)).collect()
-}
-
-fn deposit(payout_chain: &PayoutChain, head: Head, seen: &SeenDeposit) -> Deposit {
-    Deposit {
-        key: identity::deposit_key(&payout_chain.handle.chain.name, seen.tx, seen.log_index),
-        chain: payout_chain.id(),
-        tx: seen.tx,
-        ordinal: seen.ordinal,
-        block_number: head.number,
-        block_hash: head.hash,
-        block_time: head.timestamp(),
-        order: seen.id.candidate().map(OrderId),
-        return_key: domain::deposit::key(payout_chain.id(), seen.tx, seen.ordinal),
-        depositor: seen.depositor,
-        payer: seen.payer,
-        sender: seen.sender,
-        currency: seen.currency,
-        amount: Amount::new(seen.amount),
-    }
-}
-
-/// What the transaction of a payout says it was for: the request, and the deposits whose keys follow it.
+/// A payout's purpose by its transaction: the request, and the deposits whose keys follow it.
 struct Named {
     nonce: B256,
     keys: Vec<B256>,
 }
 
 /// The keys behind an `execute` are not signed; the nonce is, and it is their hash.
-async fn named(payout_chain: &PayoutChain, execution: &Execution) -> Result<Option<Named>, SolverError> {
+async fn named(payout_chain: &PayoutChain, execution: &Execution) -> Result<Option<Named>, AllocatorError> {
     let Some(seen) = payout_chain.nodes.quorum_tx(payout_chain.quorum, execution.tx).await? else { return Ok(None) };
     let input = seen.sent.input;
     let Ok(call) = Depository::executeCall::abi_decode(&input) else { return Ok(None) };
@@ -155,15 +123,15 @@ async fn named(payout_chain: &PayoutChain, execution: &Execution) -> Result<Opti
     Ok(Some(Named { nonce: B256::from(call.request.nonce), keys }))
 }
 
-/// Money left the depository. If the book does not know why, it is told by the chain, or everything stops.
+/// Money left the depository. If the ledger does not know why, it is told by the chain, or everything stops.
 fn take_out(
     tx: &mut Tx<'_>,
-    chain: domain::ids::ChainId,
+    chain: ChainId,
     execution: &Execution,
     named: Option<&Named>,
     treasury: Address,
-    now: domain::time::Timestamp,
-) -> Result<(), SolverError> {
+    now: Timestamp,
+) -> Result<(), AllocatorError> {
     let paid = Paid::of(execution);
     if let Some(paid) = paid {
         let total = depository_ledger::total(tx, chain, paid.currency)?;
@@ -186,13 +154,13 @@ fn take_out(
 /// A payout that a lost database made: the chain says which deposits it was for, and they are booked as paid.
 fn adopt(
     tx: &mut Tx<'_>,
-    chain: domain::ids::ChainId,
+    chain: ChainId,
     paid: Paid,
     named: &Named,
     executed_by: B256,
     treasury: Address,
-    now: domain::time::Timestamp,
-) -> Result<bool, SolverError> {
+    now: Timestamp,
+) -> Result<bool, AllocatorError> {
     let is_nonce = |kind, subject| identity::nonce(kind, subject) == named.nonce;
     // A deposit's key, and behind it the order that was refunded, if it was one.
     let (kind, subject, keys, order) = match &named.keys[..] {
@@ -243,8 +211,8 @@ fn adopt(
                 depository_ledger::promise(tx, &deposit, Amount::ZERO, part)?;
                 let order = order.filter(|order| deposit.deposit.order == Some(*order));
                 let settlement = match order {
-                    Some(order) => refunds::settlement(&deposit.deposit, order),
-                    None => returned(&deposit.deposit, named.nonce),
+                    Some(order) => identity::refunded(&deposit.deposit, order),
+                    None => identity::returned(&deposit.deposit),
                 };
                 depository_ledger::settle(tx, &settlement, now)?;
                 settlements::impose_by_payout(tx, settlement.order, id)?;
@@ -254,13 +222,6 @@ fn adopt(
         depository_ledger::set_settled(tx, deposit.deposit.key)?;
     }
     Ok(true)
-}
-
-/// A deposit that goes back out of the depository: its nonce stands for the transaction.
-pub fn returned(deposit: &Deposit, nonce: B256) -> Settlement {
-    let order = OrderId(deposit.return_key);
-    let key = identity::settlement_key(deposit.key, order);
-    Settlement { key, order, deposit: deposit.key, ending: Ending::Depository, chain: deposit.chain, tx: nonce }
 }
 
 /// One of the two call shapes there are.

@@ -3,23 +3,23 @@
 //! The digest is fixed by that decision. Dying between it and the signature is harmless: signing again gives the same
 //! bytes.
 
-use std::sync::Arc;
-
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
 use domain::money::Amount;
-use evm::contracts::{Call, CallRequest, Depository, Erc20};
+use domain::payout::{Event, Kind, State, step};
+use evm::contracts::{CallRequest, Depository, Erc20};
 use evm::{At, Head};
 use store::depository_ledger::{self, Ending};
-use store::payouts::{self, Kind, Payout, PayoutId, PayoutRow, Signature, State};
+use store::payouts::{self, Payout, PayoutId, PayoutRow, Signature};
 use store::{StoreError, Tx, settlements};
 use tracing::{error, info};
 
-use super::evidence::{Proof, is_there, prove};
-use super::outcome::is_used;
-use super::{Allocator, MAX_ROWS_PER_ROUND, PayoutChain, batches, identity, refunds, returns};
-use crate::error::SolverError;
-use crate::solver::Solver;
+use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
+use crate::chain::PayoutChain;
+use crate::deposits::is_there;
+use crate::error::AllocatorError;
+use crate::evidence::{Proof, prove};
+use crate::{batches, identity, refunds, returns};
 
 /// Why a payout is not signed.
 #[derive(Debug)]
@@ -28,10 +28,10 @@ enum Stop {
     Refused(String),
     /// It waits for its turn.
     NotNow(&'static str),
-    Failed(SolverError),
+    Failed(AllocatorError),
 }
 
-impl<E: Into<SolverError>> From<E> for Stop {
+impl<E: Into<AllocatorError>> From<E> for Stop {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -41,21 +41,16 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Refused(why.into()))
 }
 
-pub async fn sign(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-    last: Head,
-) -> Result<(), SolverError> {
+pub async fn sign(allocator: &Allocator, payout_chain: &PayoutChain, last: Head) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
-    for stored in solver.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
+    for stored in allocator.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         if stored.state != State::Intended {
             continue;
         }
-        let why = match sign_one(allocator, solver, payout_chain, last, &stored).await {
+        let why = match sign_one(allocator, payout_chain, last, &stored).await {
             Ok(()) => continue,
             // Nodes that are away now keep this one waiting, and not the others.
-            Err(Stop::Failed(SolverError::NoQuorum(doubt))) => format!("{doubt}"),
+            Err(Stop::Failed(AllocatorError::NoQuorum(doubt))) => format!("{doubt}"),
             Err(Stop::Failed(error)) => return Err(error),
             Err(Stop::NotNow(why)) => why.to_owned(),
             Err(Stop::Refused(why)) => {
@@ -66,8 +61,8 @@ pub async fn sign(
             }
         };
         if stored.note.as_ref() != Some(&why) {
-            let (id, now) = (stored.id, solver.now());
-            solver.store.write(move |tx| payouts::set_state(tx, id, State::Intended, Some(&why), now)).await?;
+            let (id, now) = (stored.id, allocator.now());
+            allocator.store.write(move |tx| payouts::explain(tx, id, &why, now)).await?;
         }
     }
     Ok(())
@@ -75,15 +70,14 @@ pub async fn sign(
 
 async fn sign_one(
     allocator: &Allocator,
-    solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
     last: Head,
     stored: &PayoutRow,
 ) -> Result<(), Stop> {
     let (id, payout) = (stored.id, &stored.payout);
-    let decided = solver.store.read(move |tx| payouts::live(tx, id)).await?;
+    let decided = allocator.store.read(move |tx| payouts::live(tx, id)).await?;
     // Whatever the rows say was decided: the key is used for nothing that does not pass now.
-    check(allocator, solver, payout_chain, last, stored).await?;
+    check(allocator, payout_chain, last, stored).await?;
     let signature = match decided {
         // Decided by a process that died: whatever it may have signed, this gives the same.
         Some(signature) => {
@@ -94,50 +88,37 @@ async fn sign_one(
             }
             signature
         }
-        None => decide(allocator, solver, payout_chain, stored).await?,
+        None => decide(allocator, payout_chain, stored).await?,
     };
     let request = request(payout, signature.expiration);
     if request.struct_hash() != signature.struct_hash {
         return refused("what was decided is not what the payout says");
     }
     let bytes = allocator.key.sign_digest(request.digest(payout_chain.id().0, payout_chain.depository())).as_bytes();
-    let (ordinal, now) = (signature.ordinal, solver.now());
+    let (ordinal, state, now) = (signature.ordinal, step(stored.state, Event::Signed)?, allocator.now());
     let unit = move |tx: &mut Tx<'_>| {
         payouts::signed(tx, id, ordinal, &bytes)?;
-        payouts::set_state(tx, id, State::Signed, None, now)
+        payouts::set_state(tx, id, state, None, now)
     };
-    solver.store.write::<_, StoreError>(unit).await?;
+    allocator.store.write::<_, StoreError>(unit).await?;
     info!(chain.id = %payout_chain.id(), payout = id.0, amount = %payout.amount, "signed a payout");
-    solver.crash("payout.signed");
-    Ok(())
+    allocator.crash("payout.signed");
+    // The lanes may be those of another process.
+    Ok(allocator.store.wake().await?)
 }
 
-/// The two shapes there are, one call to a request, and never a failure that passes.
-pub fn request(payout: &Payout, expiration: u64) -> CallRequest {
-    let amount = payout.amount.units();
-    let call = if payout.currency.is_zero() {
-        Call { to: payout.recipient, data: Bytes::new(), value: amount, allowFailure: false }
-    } else {
-        let transfer = Erc20::transferCall { to: payout.recipient, amount }.abi_encode();
-        Call { to: payout.currency, data: transfer.into(), value: U256::ZERO, allowFailure: false }
-    };
-    CallRequest { calls: vec![call], nonce: U256::from_be_bytes(payout.nonce.0), expiration: U256::from(expiration) }
+fn request(payout: &Payout, expiration: u64) -> CallRequest {
+    CallRequest::payout(payout.currency, payout.recipient, payout.amount.units(), payout.nonce, expiration)
 }
 
 /// Nothing of a payout's row is believed: not its amount, not its recipient, not its nonce.
-async fn check(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-    last: Head,
-    stored: &PayoutRow,
-) -> Result<(), Stop> {
+async fn check(allocator: &Allocator, payout_chain: &PayoutChain, last: Head, stored: &PayoutRow) -> Result<(), Stop> {
     let (id, chain, payout) = (stored.id, payout_chain.id(), &stored.payout);
     let read = move |tx: &mut Tx<'_>| {
         let parts = payouts::parts(tx, id)?;
-        Ok::<_, SolverError>((payouts::count_unrecognized(tx, chain)?, payouts::imported(tx, chain)?, parts))
+        Ok::<_, AllocatorError>((payouts::count_unrecognized(tx, chain)?, payouts::imported(tx, chain)?, parts))
     };
-    let (unrecognized, imported, parts) = solver.store.read(read).await?;
+    let (unrecognized, imported, parts) = allocator.store.read(read).await?;
     if unrecognized > 0 {
         return refused("the depository has paid out what this database has not signed for");
     }
@@ -157,7 +138,7 @@ async fn check(
     let mut sum = Amount::ZERO;
     for (key, part) in parts {
         sum = sum.checked_add(part)?;
-        check_part(allocator, solver, payout_chain, last, stored, key, part).await?;
+        check_part(allocator, payout_chain, last, stored, key, part).await?;
     }
     if sum != payout.amount {
         return refused(format!("it is for {} and its deposits for {sum}", payout.amount));
@@ -165,19 +146,18 @@ async fn check(
     if payout.kind == Kind::Batch && payout.recipient != allocator.treasury {
         return refused("a batch is paid to the treasury only");
     }
-    if is_used(payout_chain, payout.nonce, last).await? {
+    if payout_chain.is_used(payout.nonce, last).await? {
         return Err(Stop::NotNow("it was paid out already"));
     }
     let named = ask(payout_chain, payout_chain.depository(), Depository::allocatorCall {}.abi_encode(), last).await?;
     if Address::from_word(named.into()) != allocator.address() {
         return refused(format!("the depository's allocator is not {}", allocator.address()));
     }
-    solvent(solver, payout_chain, last, stored).await
+    solvent(allocator, payout_chain, last, stored).await
 }
 
 async fn check_part(
     allocator: &Allocator,
-    solver: &Arc<Solver>,
     payout_chain: &PayoutChain,
     last: Head,
     stored: &PayoutRow,
@@ -186,9 +166,9 @@ async fn check_part(
 ) -> Result<(), Stop> {
     let payout = &stored.payout;
     let read = move |tx: &mut Tx<'_>| {
-        Ok::<_, SolverError>((depository_ledger::find(tx, key)?, depository_ledger::settlement_of(tx, key)?))
+        Ok::<_, AllocatorError>((depository_ledger::find(tx, key)?, depository_ledger::settlement_of(tx, key)?))
     };
-    let (Some(held), settlement) = solver.store.read(read).await? else {
+    let (Some(held), settlement) = allocator.store.read(read).await? else {
         return refused("one of its deposits is not in the ledger");
     };
     let deposit = &held.deposit;
@@ -202,13 +182,13 @@ async fn check_part(
     let Some(settlement) = settlement else { return refused("one of its deposits is not settled") };
     match (payout.kind, settlement.ending) {
         (Kind::Batch, Ending::Depository) => {
-            // What was kept for gas, once the rest has gone back.
-            if !is_used(payout_chain, identity::nonce(Kind::Refund, key), last).await? {
+            // The gas that was kept back, once the rest has gone back.
+            if !payout_chain.is_used(identity::nonce(Kind::Refund, key), last).await? {
                 return refused("one of its deposits has not gone back yet");
             }
         }
         (Kind::Batch, _) => {
-            return match prove(allocator, solver, deposit, &settlement).await? {
+            return match prove(allocator, deposit, &settlement).await? {
                 Proof::Good => Ok(()),
                 Proof::NotFinal => Err(Stop::NotNow("a payment it is for is not final")),
                 Proof::Bad(why) => refused(why),
@@ -216,10 +196,10 @@ async fn check_part(
         }
         (Kind::Refund, Ending::Depository) if settlement.order.0 != deposit.return_key => {
             let order = settlement.order;
-            if solver.store.read(move |tx| settlements::payout(tx, order)).await? != Some(stored.id) {
+            if allocator.store.read(move |tx| settlements::payout(tx, order)).await? != Some(stored.id) {
                 return refused("the order it refunds ends by something else");
             }
-            match refunds::recipient(solver, payout_chain, deposit, order).await? {
+            match refunds::recipient(allocator, payout_chain, deposit, order).await? {
                 Ok(recipient) if recipient == payout.recipient => {}
                 Ok(_) => return refused("an order is refunded to whom it names only"),
                 Err(why) => return refused(why),
@@ -227,7 +207,7 @@ async fn check_part(
         }
         // One that an order was filled or refunded for is that order's, whatever the rows say.
         (Kind::Refund, Ending::Depository) if payout.recipient == deposit.depositor => {
-            if !returns::is_nobodys(allocator, solver, deposit).await? {
+            if !returns::is_nobodys(allocator, deposit).await? {
                 return refused("a deposit that pays for an order does not go back");
             }
         }
@@ -238,16 +218,21 @@ async fn check_part(
 }
 
 /// The depository holds what it owes, and this is part of it.
-async fn solvent(solver: &Arc<Solver>, payout_chain: &PayoutChain, last: Head, stored: &PayoutRow) -> Result<(), Stop> {
+async fn solvent(
+    allocator: &Allocator,
+    payout_chain: &PayoutChain,
+    last: Head,
+    stored: &PayoutRow,
+) -> Result<(), Stop> {
     let (id, payout) = (stored.id, &stored.payout);
     let (chain, currency) = (payout_chain.id(), payout.currency);
     let read = move |tx: &mut Tx<'_>| {
-        Ok::<_, SolverError>((
+        Ok::<_, AllocatorError>((
             depository_ledger::total(tx, chain, currency)?,
             payouts::promised(tx, chain, currency, id)?,
         ))
     };
-    let (total, promised) = solver.store.read(read).await?;
+    let (total, promised) = allocator.store.read(read).await?;
     let balance = if currency.is_zero() {
         payout_chain.nodes.quorum_balance(payout_chain.quorum, payout_chain.depository(), At::Hash(last.hash)).await?
     } else {
@@ -273,19 +258,14 @@ async fn ask(payout_chain: &PayoutChain, to: Address, call: Vec<u8>, last: Head)
 }
 
 /// Writes down what is going to be signed, if the caps have room for it.
-async fn decide(
-    allocator: &Allocator,
-    solver: &Arc<Solver>,
-    payout_chain: &PayoutChain,
-    stored: &PayoutRow,
-) -> Result<Signature, Stop> {
+async fn decide(allocator: &Allocator, payout_chain: &PayoutChain, stored: &PayoutRow) -> Result<Signature, Stop> {
     let Some(&cap) = payout_chain.caps.get(&stored.payout.currency) else {
         return Err(Stop::NotNow("its currency has no cap"));
     };
     let issued = payout_chain.nodes.quorum_header(payout_chain.quorum, 0).await?.time;
     let expiration = issued.saturating_add(allocator.terms.validity.as_secs());
     let struct_hash = request(&stored.payout, expiration).struct_hash();
-    let (id, payout, now): (PayoutId, Payout, _) = (stored.id, stored.payout.clone(), solver.now());
+    let (id, payout, now): (PayoutId, Payout, _) = (stored.id, stored.payout.clone(), allocator.now());
     let unit = move |tx: &mut Tx<'_>| {
         let state = payouts::lock(tx, id)?.map(|stored| stored.state);
         if state != Some(State::Intended) || payouts::live(tx, id)?.is_some() {
@@ -298,7 +278,7 @@ async fn decide(
         }
         let signature = Signature { ordinal, issued, expiration, struct_hash, bytes: None };
         payouts::decide(tx, id, &signature, now)?;
-        Ok::<_, SolverError>(Some(signature))
+        Ok::<_, AllocatorError>(Some(signature))
     };
-    solver.store.write(unit).await?.ok_or(Stop::NotNow("the cap of its currency leaves no room"))
+    allocator.store.write(unit).await?.ok_or(Stop::NotNow("the cap of its currency leaves no room"))
 }

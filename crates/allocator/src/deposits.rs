@@ -1,0 +1,59 @@
+//! Deposits as blocks show them.
+
+use domain::deposit::Facts;
+use domain::ids::OrderId;
+use domain::money::Amount;
+use evm::{Block, Head, SeenDeposit};
+use store::depository_ledger::Deposit;
+
+use crate::chain::PayoutChain;
+use crate::error::AllocatorError;
+use crate::identity;
+
+/// The deposits of a block that count: in currencies we list.
+pub fn of_block(payout_chain: &PayoutChain, block: &Block) -> Vec<Deposit> {
+    let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && payout_chain.chain.token(seen.currency).is_some();
+    block.deposits.iter().filter(listed).map(|seen| deposit(payout_chain, block.head, seen)).collect()
+}
+
+fn deposit(payout_chain: &PayoutChain, head: Head, seen: &SeenDeposit) -> Deposit {
+    Deposit {
+        key: identity::deposit_key(&payout_chain.chain.name, seen.tx, seen.log_index),
+        chain: payout_chain.id(),
+        tx: seen.tx,
+        ordinal: seen.ordinal,
+        block_number: head.number,
+        block_hash: head.hash,
+        block_time: head.timestamp(),
+        order: seen.id.candidate().map(OrderId),
+        return_key: domain::deposit::key(payout_chain.id(), seen.tx, seen.ordinal),
+        depositor: seen.depositor,
+        payer: seen.payer,
+        sender: seen.sender,
+        currency: seen.currency,
+        amount: Amount::new(seen.amount),
+    }
+}
+
+/// Whether the deposit stands where the ledger says, and says what the ledger says.
+pub async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> Result<bool, AllocatorError> {
+    let number = payout_chain.nodes.quorum_number(payout_chain.quorum, deposit.block_number).await?;
+    if number.hash != deposit.block_hash {
+        return Ok(false);
+    }
+    let watch = payout_chain.watch();
+    let block = payout_chain.nodes.quorum_block(payout_chain.quorum, deposit.block_hash, &watch).await?;
+    Ok(of_block(payout_chain, &block).contains(deposit))
+}
+
+/// The facts of a deposit that the rules judge, as the ledger has them.
+pub fn facts(deposit: &Deposit) -> Facts {
+    Facts {
+        chain: deposit.chain,
+        currency: deposit.currency,
+        amount: deposit.amount,
+        payer: deposit.payer,
+        sender: deposit.sender,
+        block_time: deposit.block_time,
+    }
+}
