@@ -17,11 +17,11 @@ use crate::error::AllocatorError;
 use crate::identity;
 
 /// Deposits in one batch at the most: their keys travel in the calldata.
-pub const MAX_BATCH_DEPOSITS: i64 = 128;
+pub(crate) const MAX_BATCH_DEPOSITS: i64 = 128;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-pub async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
+pub(crate) async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     for (&currency, &cap) in &payout_chain.caps {
         if let Some((count, sum)) = batch(allocator, payout_chain, currency, cap).await? {
             info!(chain.id = %payout_chain.id(), %currency, count, %sum, "a batch of {count} deposits is to be reimbursed");
@@ -79,7 +79,7 @@ fn millis(duration: Duration) -> i64 {
 }
 
 /// The amount that may still be signed for. Signing checks it again.
-pub fn room(
+pub(crate) fn room(
     tx: &mut Tx<'_>,
     chain: ChainId,
     currency: Address,

@@ -11,7 +11,7 @@ use crate::error::AllocatorError;
 use crate::identity;
 
 /// The deposits of a block that count: in currencies we list.
-pub fn of_block(payout_chain: &PayoutChain, block: &Block) -> Vec<Deposit> {
+pub(crate) fn of_block(payout_chain: &PayoutChain, block: &Block) -> Vec<Deposit> {
     let listed = |seen: &&SeenDeposit| !seen.amount.is_zero() && payout_chain.chain.token(seen.currency).is_some();
     block.deposits.iter().filter(listed).map(|seen| deposit(payout_chain, block.head, seen)).collect()
 }
@@ -36,7 +36,7 @@ fn deposit(payout_chain: &PayoutChain, head: Head, seen: &SeenDeposit) -> Deposi
 }
 
 /// Whether the deposit stands where the ledger says, and says what the ledger says.
-pub async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> Result<bool, AllocatorError> {
+pub(crate) async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> Result<bool, AllocatorError> {
     let number = payout_chain.nodes.quorum_number(payout_chain.quorum, deposit.block_number).await?;
     if number.hash != deposit.block_hash {
         return Ok(false);
@@ -47,7 +47,7 @@ pub async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> Result<b
 }
 
 /// The facts of a deposit that the rules judge, as the ledger has them.
-pub fn facts(deposit: &Deposit) -> Facts {
+pub(crate) fn facts(deposit: &Deposit) -> Facts {
     Facts {
         chain: deposit.chain,
         currency: deposit.currency,

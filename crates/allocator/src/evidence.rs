@@ -23,7 +23,7 @@ use crate::error::AllocatorError;
 use crate::{deposits, identity};
 
 #[derive(Debug)]
-pub enum Proof {
+pub(crate) enum Proof {
     Good,
     /// The payment is on the chain and may still change.
     NotFinal,
@@ -35,7 +35,7 @@ pub enum Proof {
 const SET_ASIDE_MILLIS: i64 = 3_600_000;
 
 /// Looks at what the solver says has been settled, and books what is proven.
-pub async fn gather(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
+pub(crate) async fn gather(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
     let before = Timestamp::from_millis(allocator.now().millis().saturating_sub(SET_ASIDE_MILLIS));
     allocator.store.write(move |tx| depository_ledger::rescan_range(tx, chain, before)).await?;
@@ -84,7 +84,11 @@ pub async fn gather(allocator: &Allocator, payout_chain: &PayoutChain) -> Result
 }
 
 /// Reads deposit and settlement from the chains and holds them against each other. An error means that nobody can say.
-pub async fn prove(allocator: &Allocator, deposit: &Deposit, settlement: &Settlement) -> Result<Proof, AllocatorError> {
+pub(crate) async fn prove(
+    allocator: &Allocator,
+    deposit: &Deposit,
+    settlement: &Settlement,
+) -> Result<Proof, AllocatorError> {
     let Some(origin) = allocator.payout_chain(deposit.chain) else {
         return Ok(Proof::Bad("the chain is not configured"));
     };
@@ -150,7 +154,7 @@ fn paid_by_us(payout_chain: &PayoutChain, sent: &SentTx, order: OrderId) -> Resu
 }
 
 /// The order the deposit names, as its hash proves, and taken on by our own key.
-pub fn belongs<'a>(
+pub(crate) fn belongs<'a>(
     allocator: &Allocator,
     deposit: &Deposit,
     id: OrderId,

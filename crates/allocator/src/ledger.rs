@@ -24,7 +24,7 @@ const MAX_RANGE_BLOCKS: u64 = 1_000;
 const MAX_RANGES_PER_ROUND: usize = 50;
 
 /// Brings the ledger up to the last final block, and says which that is. None while it is still catching up.
-pub async fn read(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<Option<Head>, AllocatorError> {
+pub(crate) async fn read(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<Option<Head>, AllocatorError> {
     let (chain, last) = (payout_chain.id(), payout_chain.last_final().await?);
     let cursor = allocator.store.read(move |tx| depository_ledger::cursor(tx, chain)).await?;
     let mut next = match cursor {

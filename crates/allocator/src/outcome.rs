@@ -16,7 +16,11 @@ use crate::error::AllocatorError;
 /// Signatures of one payout that may run out unused: its recipient does not take it.
 const MAX_SIGNATURES: u32 = 3;
 
-pub async fn conclude(allocator: &Allocator, payout_chain: &PayoutChain, last: Head) -> Result<(), AllocatorError> {
+pub(crate) async fn conclude(
+    allocator: &Allocator,
+    payout_chain: &PayoutChain,
+    last: Head,
+) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
     let mut ended = false;
     for stored in allocator.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {

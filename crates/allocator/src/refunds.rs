@@ -27,7 +27,7 @@ use crate::error::AllocatorError;
 use crate::returns::payout;
 use crate::{evidence, identity};
 
-pub async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
+pub(crate) async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
     for held in allocator.store.read(move |tx| depository_ledger::refundable(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(order) = held.deposit.order else { continue };
@@ -122,7 +122,7 @@ async fn wasted_on(
 
 /// To whom the deposit of an order goes back, by the order that the deposit's own id is the hash of. An inner error says
 /// why it goes back to nobody.
-pub async fn recipient(
+pub(crate) async fn recipient(
     allocator: &Allocator,
     payout_chain: &PayoutChain,
     deposit: &Deposit,

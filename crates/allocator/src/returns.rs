@@ -17,7 +17,7 @@ use crate::deposits::{facts, is_there};
 use crate::error::AllocatorError;
 use crate::identity;
 
-pub async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
+pub(crate) async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
     for held in allocator.store.read(move |tx| depository_ledger::unreturned(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         let Some(&cap) = payout_chain.caps.get(&held.deposit.currency) else { continue };
@@ -89,7 +89,7 @@ enum Whose {
 }
 
 /// Whether a deposit pays for no order there is.
-pub async fn is_nobodys(allocator: &Allocator, deposit: &Deposit) -> Result<bool, AllocatorError> {
+pub(crate) async fn is_nobodys(allocator: &Allocator, deposit: &Deposit) -> Result<bool, AllocatorError> {
     Ok(matches!(whose(allocator, deposit).await?, Whose::Nobodys))
 }
 
@@ -146,7 +146,7 @@ async fn has_ended(allocator: &Allocator, order: OrderId, quote: &Quote) -> Resu
     Ok(there.last_final().await?.time > u64::from(terms.deadline))
 }
 
-pub fn payout(deposit: &Deposit, amount: Amount) -> Payout {
+pub(crate) fn payout(deposit: &Deposit, amount: Amount) -> Payout {
     Payout {
         nonce: identity::nonce(Kind::Refund, deposit.key),
         kind: Kind::Refund,

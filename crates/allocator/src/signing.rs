@@ -41,7 +41,7 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Refused(why.into()))
 }
 
-pub async fn sign(allocator: &Allocator, payout_chain: &PayoutChain, last: Head) -> Result<(), AllocatorError> {
+pub(crate) async fn sign(allocator: &Allocator, payout_chain: &PayoutChain, last: Head) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
     for stored in allocator.store.read(move |tx| payouts::open(tx, chain, MAX_ROWS_PER_ROUND)).await? {
         if stored.state != State::Intended {

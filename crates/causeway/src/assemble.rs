@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use allocator::{Allocator, Cap};
+use allocator::Allocator;
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, ensure};
 use domain::account::Vm;

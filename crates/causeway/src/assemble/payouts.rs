@@ -16,7 +16,7 @@ use super::{nodes_at, signers};
 use crate::config::{ChainConfig, Config};
 use crate::role::Role;
 
-pub fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allocator>> {
+pub(super) fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<Allocator>> {
     let Some(settings) = &config.allocator else {
         ensure!(role != Role::Allocator, "allocator: needed by --role allocator");
         return Ok(None);
@@ -55,7 +55,7 @@ pub fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<Option<
 }
 
 /// The allocator's caps on a chain, by currency. Empty without an allocator.
-pub fn caps(config: &Config, chain: &ChainConfig) -> Result<BTreeMap<Address, Cap>> {
+pub(super) fn caps(config: &Config, chain: &ChainConfig) -> Result<BTreeMap<Address, Cap>> {
     let Some(settings) = &config.allocator else { return Ok(BTreeMap::new()) };
     let native = (&chain.native.id, chain.native.decimals, Address::ZERO);
     let tokens = chain.tokens.iter().map(|token| (&token.id, token.decimals, token.address));

@@ -1,4 +1,4 @@
-//! An app balance from its funding to its withdrawal, to the unit; and what it goes through on the way.
+//! An app balance from its funding to its withdrawal, to the unit, with every charge and credit in between.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::sponsorship::{charged, micros, still_gas};
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
-/// The balance, and what stands for fast fills, in millionths.
+/// The balance, and the part held for fast fills, in millionths.
 async fn books(harness: &Harness, wallet: Address) -> Result<(i64, i64)> {
     let body = balance(harness, wallet).await?;
     let held = body["outstandingFastFillBalanceUsd"].to_string();
@@ -100,7 +100,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     expected -= micros(&free["fees"]["subsidized"]["amountUsd"])?;
     settle_at(&harness, wallet, (expected, 0)).await?;
 
-    // A fixed rate at three prices of what is paid in: it loses, breaks even and earns.
+    // A fixed rate at three prices of the input: it loses, breaks even and earns.
     body["originCurrency"] = json!(usdt);
     body["fixedRate"] = json!("1:0.9996");
     for (answer, sign) in [(99_940_000, -1), (99_960_000, 0), (100_000_000, 1)] {
@@ -117,7 +117,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
         settle_at(&harness, wallet, (expected, 0)).await?;
     }
 
-    // Paid ahead of a deposit that is sent and not mined; the deposit frees what stands for it.
+    // A fast fill is paid ahead of a deposit that is sent and not mined; the deposit frees its hold.
     let recipient = new_account().address;
     let ahead = quote(&harness, &by, &transfer(&harness, user.address, recipient, 100)).await?;
     let never = quote(&harness, &by, &transfer(&harness, user.address, recipient, 50)).await?;
@@ -138,7 +138,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     base.receipt(hash).await?;
     settle_at(&harness, wallet, (expected, 0)).await?;
 
-    // One whose deposit never comes is lost when its order has ended for good.
+    // A fast fill whose deposit never comes is lost when its order has ended for good.
     fast_fill(&harness, &by, &never).await?;
     ensure!(books(&harness, wallet).await? == (expected, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
@@ -146,7 +146,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     settle_at(&harness, wallet, (expected, 0)).await?;
     ensure!(optimism.balance(there, recipient).await? == promised + amount(&never["details"]["currencyOut"]["amount"]));
 
-    // And what is left is withdrawn.
+    // The rest is withdrawn.
     let owner = new_account().address;
     claims::claim(&harness, &by.wallet, owner, None).await?;
     claims::becomes(&harness, wallet, "success").await?;
@@ -156,7 +156,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     agrees(&harness).await
 }
 
-/// What a transfer comes to is booked when its deposit is final as well, and not when only its fill is.
+/// The fees of a transfer are booked when its deposit is final as well, and not when only its fill is.
 #[tokio::test]
 async fn nothing_is_earned_or_charged_before_the_deposit_is_final() -> Result<()> {
     let harness = Harness::isolated(|config| {
@@ -189,7 +189,7 @@ async fn nothing_is_earned_or_charged_before_the_deposit_is_final() -> Result<()
     ensure!(available < 20.0, "it is set aside meanwhile");
     agrees(&harness).await?;
     credited(&harness, app, "100000").await?;
-    // What left the balance is what the request's story says.
+    // The amount that left the balance is the one in the request's trace.
     let left = books(&harness, wallet).await?.0;
     let story = harness.trace(request_id(&quote)).await?["feeSponsorship"].take();
     ensure!(story["quoted"] == quote["feeSponsorship"]["quoted"], "{story}");
@@ -277,7 +277,7 @@ async fn a_fast_fill_that_reverts_or_is_short() -> Result<()> {
     harness.wait_for(request_id(&reverted), "waiting").await?;
     settle_at(&harness, wallet, (500_000_000, 0)).await?;
     ensure!(optimism.balance(there, recipient).await?.is_zero());
-    // Its deposit pays for it like any other.
+    // The deposit pays for an ordinary fill.
     optimism.set_token_balance(there, harness.treasury.address, inventory).await?;
     blocks_pass(optimism, 3).await?;
     execute(base, &reverted, &user).await?;
@@ -285,11 +285,11 @@ async fn a_fast_fill_that_reverts_or_is_short() -> Result<()> {
     ensure!(optimism.balance(there, recipient).await? == amount(&reverted["details"]["currencyOut"]["amount"]));
     ensure!(books(&harness, wallet).await? == (500_000_000, 0));
 
-    // Five dollars less than was counted on.
+    // The deposit is five dollars less than the fast fill counted on.
     let recipient = new_account().address;
     let short = quote(&harness, &by, &transfer(&harness, user.address, recipient, 100)).await?;
     fast_fill(&harness, &by, &short).await?;
-    // Too little is not its deposit: it goes back, and the hold stays.
+    // Too small a deposit is not the order's: it goes back, and the hold stays.
     let had = base.balance(usdc, user.address).await?;
     pay_in(&harness, &short, &user, 89_999_999).await?;
     eventually("too little goes back", || async {

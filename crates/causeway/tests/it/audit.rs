@@ -1,4 +1,4 @@
-//! `causeway audit`: nothing to say about an honest database, and everything about one that is not.
+//! `causeway audit` finds nothing in an honest database, and every forged row in another.
 
 use alloy::primitives::{Address, B256, U256};
 use anyhow::{Context, Result, ensure};
@@ -14,7 +14,7 @@ use crate::repayment;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
-/// The findings, and whether the command was content.
+/// The findings, and the success of the command.
 pub async fn audit(harness: &Harness) -> Result<(Value, bool)> {
     let toml = harness.folder.path().join("dev.toml");
     let run = move || causeway().args(["audit", "--json", "--config"]).arg(&toml).output();
@@ -76,11 +76,11 @@ pub async fn planted(
 }
 
 #[tokio::test]
-async fn an_audit_finds_what_was_planted() -> Result<()> {
+async fn an_audit_finds_every_forged_row() -> Result<()> {
     let harness = repayment::harness(Engine::Postgres, |_| ()).await?;
     let service = harness.serve().await?;
     mix(&harness).await?;
-    // Beside the running service, and after it.
+    // The audit runs beside the service, and after it.
     let (findings, content) = audit(&harness).await?;
     ensure!(content, "{:#?}", differences(&findings));
     service.stop().await?;
@@ -89,7 +89,7 @@ async fn an_audit_finds_what_was_planted() -> Result<()> {
     let compared = |check: &Value| check["compared"].as_u64().unwrap_or_default();
     ensure!(findings["checks"].as_array().is_some_and(|checks| checks.iter().map(compared).sum::<u64>() > 25));
 
-    // Each lie on top of the ones before: it has to say something new about each.
+    // Each forged row comes on top of the ones before: the audit must find something new about each.
     let mut said = 0;
     for (what, lie) in lies() {
         let found = planted(&harness, lie).await?;
@@ -102,7 +102,7 @@ async fn an_audit_finds_what_was_planted() -> Result<()> {
 
 type Lie = fn(&mut Tx<'_>) -> Result<(), StoreError>;
 
-/// What the audit has to say, and the statement that gives it occasion to.
+/// The findings of the audit, each with the statement that forges its row.
 fn lies() -> Vec<(&'static str, Lie)> {
     fn one(tx: &mut Tx<'_>, sql: &'static str) -> Result<(), StoreError> {
         assert_eq!(tx.execute(sql, &[])?, 1, "{sql}");

@@ -1,4 +1,4 @@
-//! What clients read before and beside a transfer: currencies, prices, health, holdings.
+//! The catalogue that clients read before and beside a transfer: currencies, prices, health, holdings.
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
@@ -21,7 +21,7 @@ async fn found(harness: &Harness, search: &Value) -> Result<Vec<(u64, String)>> 
 }
 
 #[tokio::test]
-async fn a_search_finds_what_it_describes() -> Result<()> {
+async fn a_search_finds_the_currencies_it_describes() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let usdc = harness.chain("base").token("USDC").address;
@@ -75,7 +75,7 @@ async fn the_first_calls_of_the_widget_are_answered() -> Result<()> {
 }
 
 #[tokio::test]
-async fn holdings_and_capacity_are_what_the_wallets_have() -> Result<()> {
+async fn holdings_and_capacity_match_the_wallets() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let (code, answer) = harness.get(&format!("/chains/liquidity?chainId={BASE}")).await?;
@@ -97,7 +97,7 @@ async fn holdings_and_capacity_are_what_the_wallets_have() -> Result<()> {
     ensure!(amount(&config["fee"]) == fees && !fees.is_zero(), "{config}, but a quote says {fees}");
     insta::assert_json_snapshot!("config", config, { ".fee" => "[gas and flat fee]", ".solver.address" => "[solver]" });
 
-    // The native currency unless said; one wallet pays a fill, and keeps gas back.
+    // The native currency is the default; one wallet pays a fill, and keeps gas back.
     let (_, config) = harness.get(&path).await?;
     let (held, capacity) = (amount(&config["solver"]["balance"]), amount(&config["solver"]["capacityPerRequest"]));
     ensure!(config["enabled"] == true && capacity < held && capacity > U256::ZERO, "{config}");
@@ -107,7 +107,7 @@ async fn holdings_and_capacity_are_what_the_wallets_have() -> Result<()> {
     service.stop().await
 }
 
-/// Nothing a caller writes is our fault, and every refusal has the one body.
+/// No input of a caller is an internal error, and every refusal has the one body.
 #[tokio::test]
 async fn bad_questions_get_an_answer_that_names_the_field() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -223,7 +223,7 @@ async fn a_private_chain_is_shown_to_those_who_know_of_it() -> Result<()> {
 
 /// A chain that stands still has no prices, and one feed that does has none of its own.
 #[tokio::test]
-async fn what_is_no_longer_known_is_not_said() -> Result<()> {
+async fn a_stale_price_is_not_served() -> Result<()> {
     let harness = Harness::isolated(|config| config.limits.market_max_age_secs = 8).await?;
     let service = harness.serve().await?;
     let base = harness.chain("base");

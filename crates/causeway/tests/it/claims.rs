@@ -1,5 +1,5 @@
-//! App balances are withdrawn by their wallets: signed for once, paid once under every failure, and booked when the payment
-//! is final.
+//! App balances are withdrawn by their wallets: signed for once, paid once under every failure, and booked when the
+//! payment is final.
 
 mod fuzz;
 mod limits;

@@ -1,4 +1,4 @@
-//! The process dies at every point where it may; whatever it had begun is finished by the next one, once.
+//! The process dies at every crash point; the next one finishes its unfinished work, once.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const ARBITRUM: u64 = 42161;
 /// Longer than both lives of the service take on a busy machine.
 const POINT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What has to happen for a point to be reached.
+/// Brings the service to a crash point.
 async fn provoke(point: &str, harness: &Harness) -> Result<(Value, Address)> {
     let arbitrum = harness.chain("arbitrum");
     let recipient = new_account().address;
@@ -28,7 +28,7 @@ async fn provoke(point: &str, harness: &Harness) -> Result<(Value, Address)> {
         "reorg.undone" => {
             // The deposit's own block is taken away, and its transaction with it; it is sent again afterwards.
             let user = arbitrum.fresh_user().await?;
-            // A reorg takes back what was given in the blocks it removes.
+            // A reorg takes back the funds given in the blocks it removes.
             blocks_pass(arbitrum, 2).await?;
             let body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
             let quote = harness.quote(&body).await?;
@@ -76,7 +76,7 @@ async fn provoke(point: &str, harness: &Harness) -> Result<(Value, Address)> {
     }
 }
 
-/// What was deposited has left the depository for the treasury, and nothing more.
+/// The deposit has left the depository for the treasury, and nothing more.
 async fn repaid_once(harness: &Harness, had: U256) -> Result<()> {
     let base = harness.chain("base");
     let deposited = U256::from(20_000_000_000_000_000u64);
@@ -89,7 +89,7 @@ async fn repaid_once(harness: &Harness, had: U256) -> Result<()> {
     Ok(())
 }
 
-/// The fill is given up by whatever used its nonce, and the deposit goes back, once.
+/// The fill is given up once another transaction has used its nonce, and the deposit goes back, once.
 async fn given_up_once(harness: &Harness, quote: &Value, recipient: Address) -> Result<()> {
     let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let user: Address = quote["steps"][0]["items"][0]["data"]["from"].as_str().unwrap_or_default().parse()?;
@@ -106,7 +106,7 @@ async fn crash_at(point: &'static str) -> Result<()> {
     let harness = Harness::isolated(|config| {
         let cancels = point.starts_with("cancel.");
         for chain in &mut config.chains {
-            // What is to be given up must not be mined for offering more.
+            // A fill that is to be given up must not be mined because of a higher bid.
             chain.bump_after_millis = Some(if cancels { 600_000 } else { 1_000 });
             if cancels {
                 chain.finality_blocks = 4;
@@ -128,7 +128,7 @@ async fn crash_at(point: &'static str) -> Result<()> {
     if point == "claim.committed" {
         return claims::crash(&harness, first, &toml).await;
     }
-    // Who dies on becoming the worker never gets to serve.
+    // A process that dies on becoming the worker never gets to serve.
     let at_once = point == "lease.taken";
     let mut provoked = None;
     if !at_once {
@@ -156,7 +156,7 @@ async fn crash_at(point: &'static str) -> Result<()> {
         Ok(destination.balance(Address::ZERO, recipient).await? == promised)
     })
     .await?;
-    // Whatever would pay a second time has had every chance to.
+    // Long enough for a second payment to be mined.
     blocks_pass(destination, 6).await?;
     ensure!(destination.balance(Address::ZERO, recipient).await? == promised, "{point}: paid twice");
     if point.starts_with("payout.") {
@@ -166,15 +166,15 @@ async fn crash_at(point: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// Dead between a block's commits and its cursor, and another block in its place when it comes back: what stood in the
-/// first one is taken back, and the deposit that lands again is the same deposit.
+/// The process dies between a block's commits and its cursor, and finds another block in its place when it comes back:
+/// the events of the first one are taken back, and the deposit that lands again is the same deposit.
 #[tokio::test]
 async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let toml = harness.folder.path().join("dev.toml");
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
-    // A reorg takes back what was given in the blocks it removes.
+    // A reorg takes back the funds given in the blocks it removes.
     blocks_pass(arbitrum, 2).await?;
     let mut first = serve(&toml, Some("cursor.before"))?;
     harness.wait_until_served().await?;

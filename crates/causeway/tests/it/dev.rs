@@ -86,7 +86,7 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     })
     .await?;
 
-    // Ctrl-C ends everything; a kill that nobody can catch does so too.
+    // Ctrl-C ends every child process; SIGKILL does so too.
     let rpc = chains[0]["rpcUrl"].as_str().unwrap();
     dev.signal(Signal::SIGINT).await?;
     ensure!(!data_dir.join("dev.json").exists(), "dev.json is still there");
@@ -118,7 +118,7 @@ async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
         Ok(response.json::<Value>().await?["status"] == "ok")
     })
     .await?;
-    // Two on one file would be two that pay.
+    // Two services on one file would both pay.
     let second = causeway().args(["serve", "--config"]).arg(&toml).output()?;
     ensure!(!second.status.success());
     ensure!(String::from_utf8_lossy(&second.stderr).contains("another causeway serve is running"));

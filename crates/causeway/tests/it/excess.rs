@@ -1,4 +1,4 @@
-//! What is beyond an order that does not grow with its deposit goes back.
+//! The excess of a deposit goes back where the order does not grow with it.
 
 use alloy::primitives::{Address, U256, utils::parse_units};
 use anyhow::{Context, Result, ensure};
@@ -15,12 +15,12 @@ use crate::process::causeway;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
-/// Of a token that is bought on the destination, exactly so much: about eighteen dollars.
+/// The exact output, of a token that is bought on the destination: about eighteen dollars.
 fn bought() -> Result<U256> {
     Ok(parse_units("900", 18)?.into())
 }
 
-/// What asks for it. Pools are read after all else, so that this waits until there is a quote.
+/// The body that asks for the exact output. Pools are read after all else, so that this waits until there is a quote.
 async fn exactly(harness: &Harness, user: Address, recipient: Address) -> Result<Value> {
     let (usdc, tail) = (harness.chain("base").token("USDC").address, harness.chain("optimism").token("TAIL").address);
     let mut body = ask(user, recipient, (BASE, usdc), (OPTIMISM, tail), bought()?);
@@ -29,7 +29,7 @@ async fn exactly(harness: &Harness, user: Address, recipient: Address) -> Result
     Ok(body)
 }
 
-/// Deposits what was quoted and so many tenths of it more. Says how much was quoted, and how much more it is.
+/// Deposits the quoted amount and so many tenths of it more. Returns the quoted amount and the excess.
 async fn deposit_too_much(harness: &Harness, quote: &Value, user: &Account, tenths: u64) -> Result<(U256, U256)> {
     let base = harness.chain("base");
     let order: OrderId = quote["protocol"]["v2"]["orderId"].as_str().context("an order")?.parse()?;
@@ -50,9 +50,9 @@ fn audited(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
-/// Exactly so much is bought, and three tenths too much are deposited: the order is filled, and they go back.
+/// The deposit for an exact output is three tenths too large: the order is filled, and the excess goes back.
 #[tokio::test]
-async fn what_is_deposited_beyond_an_exact_output_goes_back() -> Result<()> {
+async fn the_excess_over_an_exact_output_goes_back() -> Result<()> {
     let harness = Harness::with(Engine::Sqlite, quick).await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
@@ -78,7 +78,8 @@ async fn what_is_deposited_beyond_an_exact_output_goes_back() -> Result<()> {
     audited(&harness)
 }
 
-/// What our own funds are not for is not left over from a fill: nothing is filled, and all of it goes back.
+/// An excess above the limit for our own funds is not returned beside a fill: nothing is filled, and the whole deposit
+/// goes back.
 #[tokio::test]
 async fn an_excess_above_the_limit_is_refunded_with_its_order() -> Result<()> {
     let harness = Harness::with(Engine::Sqlite, |config| {
@@ -111,7 +112,7 @@ async fn an_excess_above_the_limit_is_refunded_with_its_order() -> Result<()> {
     audited(&harness)
 }
 
-/// Whoever stood for the deposit of an order has what that brings more, as a balance; nobody has it twice.
+/// The integrator whose balance stood for the deposit is credited with its excess; nobody gets it twice.
 #[tokio::test]
 async fn the_excess_of_a_fast_filled_order_is_the_integrators() -> Result<()> {
     let harness = Harness::with(Engine::Sqlite, quick).await?;
@@ -130,7 +131,7 @@ async fn the_excess_of_a_fast_filled_order_is_the_integrators() -> Result<()> {
     let balance = i64::try_from(U256::from(100 * USDC) + beyond)?;
     eventually("the surplus is booked", || async { Ok(books(&service, by.wallet.address).await? == (balance, 0)) })
         .await?;
-    // Both are final, and whatever would send it back has had every chance to.
+    // Long enough for both to be final and for a refund of the excess to be mined.
     blocks_pass(base, 15).await?;
     ensure!(base.balance(usdc, user.address).await? == had - quoted - beyond, "it went back as well");
     ensure!(books(&service, by.wallet.address).await? == (balance, 0));

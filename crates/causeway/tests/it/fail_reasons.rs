@@ -1,4 +1,4 @@
-//! The page of fail reasons says what the interface lists and what the code does.
+//! The page of fail reasons agrees with the list of the interface and with the code.
 
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,8 @@ fn sources() -> Result<String> {
     Ok(text)
 }
 
-/// Whether a value is used. The two lists end in the same word, and the table of what contracts say calls one of them `R`.
+/// Searches the sources for a value of one of the two lists. The names of both end in the same word, and the table of
+/// revert reasons calls one of them `R`.
 fn mentions(sources: &str, of: &str, variant: &str) -> bool {
     let words: Vec<_> = sources.split(|it: char| !it.is_alphanumeric() && it != ':').collect();
     let short = format!("R::{variant}");

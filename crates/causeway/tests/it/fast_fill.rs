@@ -1,4 +1,4 @@
-//! Fills ahead of their deposits: paid once whatever races, with an integrator's balance standing for what is to come.
+//! Fast fills: paid once in every race, with a hold on the integrator's balance until the deposit comes.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 pub const USDC: u64 = 1_000_000;
 
-/// Whoever holds a key, and the wallet behind it.
+/// An integrator: an API key and the wallet behind it.
 pub struct Integrator {
     pub key: String,
     pub wallet: Account,
@@ -46,7 +46,8 @@ pub fn sign(account: &Account, message: &str) -> String {
     format!("0x{}", alloy::hex::encode(signer.sign_digest(eip191_hash_message(message)).as_bytes()))
 }
 
-/// A key, linked to a wallet by the wallet's signature, with a balance that came by a transfer of USDC. The service runs.
+/// A key, linked to a wallet by the wallet's signature, with a balance that came by a transfer of USDC. The service
+/// runs.
 pub async fn integrator(harness: &Harness, dollars: u64) -> Result<Integrator> {
     let (_, key) = create(harness, &["--elevated"])?;
     let base = harness.chain("base");
@@ -106,7 +107,7 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
     let quote = quoted(&harness, &by, user.address, recipient, 100).await?;
     let request = request_id(&quote);
 
-    // Who may not, and what may not be.
+    // Callers without the right, and bodies that are refused.
     let body = json!({ "requestId": request });
     ensure!(harness.post("/fast-fill", &body).await?.0 == 401);
     let (_, unlinked) = create(&harness, &[])?;
@@ -129,7 +130,7 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
         let (code, answer) = by.post(&harness, "/fast-fill", &bad).await?;
         ensure!(code == 400 && answer["message"].as_str().unwrap().contains(member), "{bad}: {code} {answer}");
     }
-    // Of somebody else's request nobody takes a part.
+    // Another integrator cannot fast-fill the request against a smaller deposit.
     let less = json!({ "requestId": request, "solverInputCurrencyAmount": "99700000" });
     let other = integrator(&harness, 200).await?;
     ensure!(other.post(&harness, "/fast-fill", &less).await?.0 == 400);
@@ -147,11 +148,11 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
     let rules = service.solver.store.read(move |tx| store::events::rules(tx, id)).await?;
     let states: Vec<&str> = rules.iter().map(|(state, _)| state.as_str()).collect();
     ensure!(states == ["waiting", "submitted", "success"], "{rules:?}");
-    // Asked again it says so, and nothing more happens.
+    // A second call is answered the same way, and nothing more happens.
     ensure!(by.fast_fill(&harness, request).await?.0 == 200);
     ensure!(books(&service, wallet).await? == (1_000_000_000, 100_000_000));
 
-    // The deposit frees the balance, and is told of once.
+    // The deposit frees the balance, and is reported once.
     execute(base, &quote, &user).await?;
     eventually("the hold ends", || async { Ok(books(&service, wallet).await? == (1_000_000_000, 0)) }).await?;
     let status = harness.status(request).await?;
@@ -161,7 +162,7 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
     blocks_pass(optimism, 4).await?;
     ensure!(optimism.balance(there, recipient).await? == promised, "paid twice");
 
-    // What it brings more than was counted on is the integrator's.
+    // The excess of the deposit over the amount counted on is the integrator's.
     let quote = quoted(&harness, &by, user.address, recipient, 100).await?;
     let request = request_id(&quote);
     let less = json!({ "requestId": request, "solverInputCurrencyAmount": "99800000", "maxFillAmountUsd": 99.8 });
@@ -174,8 +175,8 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
     service.stop().await
 }
 
-/// Another process has become the worker, and this one has not heard of it: it holds the balance and leaves the payment to
-/// the other. When that dies, this one pays.
+/// A process that has not noticed another worker holds the balance and leaves the payment to that worker. When the
+/// other dies, this one pays.
 #[tokio::test]
 async fn a_process_that_is_not_the_worker_pays_no_fast_fill() -> Result<()> {
     let harness = Harness::new(Engine::Postgres).await?;
@@ -196,7 +197,7 @@ async fn a_process_that_is_not_the_worker_pays_no_fast_fill() -> Result<()> {
     service.solver.store.write::<_, StoreError>(other).await?;
     for _ in 0..2 {
         let (code, answer) = by.fast_fill(&harness, request_id(&quote)).await?;
-        // Asked again, it is under way.
+        // A second call finds it under way.
         ensure!([200, 409].contains(&code), "{answer}");
         ensure!(count(&service, "select count(*) from payment").await? == 0, "paid without the lease");
         ensure!(count(&service, "select count(*) from due").await? == 1);
@@ -305,7 +306,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     base.receipt(hash).await?;
     eventually("the hold ends", || async { Ok(books(&service, wallet).await? == (500_000_000, 0)) }).await?;
 
-    // One whose deposit never comes is spent when its order has ended for good, and not before.
+    // A hold whose deposit never comes is spent when its order has ended for good, and not before.
     let (code, answer) = by.fast_fill(&harness, request_id(&never)).await?;
     ensure!(code == 200, "{answer}");
     harness.wait_for(request_id(&never), "success").await?;
@@ -313,7 +314,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     ensure!(books(&service, wallet).await? == (500_000_000, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
     eventually("the loss is booked", || async { Ok(books(&service, wallet).await? == (450_000_000, 0)) }).await?;
-    // It comes after all: credited in full, and nobody is paid again.
+    // The deposit comes after all: it is credited in full, and nobody is paid again.
     execute(base, &never, &user).await?;
     eventually("it is credited back", || async { Ok(books(&service, wallet).await? == (500_000_000, 0)) }).await?;
     blocks_pass(base, 14).await?;
@@ -323,7 +324,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     service.stop().await
 }
 
-/// The deposit and the calls arrive together: whoever is first, the recipient is paid once.
+/// The deposit and the calls arrive together: in either order the recipient is paid once.
 async fn races(engine: Engine) -> Result<()> {
     let harness = Harness::new(engine).await?;
     let service = harness.serve().await?;
@@ -365,7 +366,7 @@ async fn a_deposit_that_lands_during_the_call_pays_once_postgres() -> Result<()>
     races(Engine::Postgres).await
 }
 
-/// What the crash test does for the point at which a fast fill is committed and nothing was sent.
+/// The crash test at the point where a fast fill is committed and nothing was sent.
 pub async fn crash(harness: &Harness) -> Result<(Value, Address)> {
     let by = integrator(harness, 200).await?;
     let base = harness.chain("base");

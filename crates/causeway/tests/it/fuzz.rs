@@ -1,4 +1,4 @@
-//! Bodies nobody would send: every one gets a quote or an error that says what is wrong.
+//! Random malformed bodies: every one gets a quote, or an error that names its fault.
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
@@ -8,7 +8,7 @@ use crate::harness::{Engine, Harness, ask, new_account};
 
 const CASES: usize = 1_500;
 
-/// Small, seeded and good enough to choose among cases.
+/// A small seeded generator, good enough to choose among cases.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -121,7 +121,7 @@ fn values() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
+async fn every_random_body_gets_a_quote_or_an_error() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     // The same bodies every time, unless another seed is asked for.
@@ -176,7 +176,7 @@ async fn whatever_is_sent_is_answered_in_order() -> Result<()> {
             quoted += 1;
             continue;
         }
-        // Whether calls would work is asked of a node, which may not answer.
+        // Calls are tried on a node, which may not answer.
         let asked = body["txs"].is_array()
             && ["REQUEST_TIMED_OUT", "RPC_HTTP_ERROR"].map(Value::from).contains(&answer["errorCode"]);
         ensure!((400..500).contains(&status) || (status == 503 && asked), "{path} {status} {answer} for {shown}");

@@ -1,5 +1,5 @@
-//! Each filler has native currency of its own, and a person has it filled up from the treasury: once, whoever asks how
-//! often, whatever dies meanwhile and whatever else the treasury's key is used for.
+//! Gas refills: the operator tops up the native currency of each filler from the treasury. A wallet is filled up once,
+//! under any number of callers and crashes, and beside other uses of the treasury's key.
 
 use std::process::Output;
 
@@ -61,7 +61,7 @@ async fn filled_up(chain: &Chain, wallet: Address) -> Result<()> {
     eventually("the wallet is filled up", || async { Ok(has(chain, wallet).await? == ether(20)) }).await
 }
 
-/// What the operator's route says of a wallet, after asking for a top-up or not.
+/// The answer of the operator's route about a wallet, after asking for a top-up or not.
 async fn topups(harness: &Harness, send: bool, wallet: Address) -> Result<Value> {
     let call = harness.client.post(harness.url("/operator/topups")).bearer_auth(OPERATOR_TOKEN);
     let answer: Value = call.json(&json!({ "send": send })).send().await?.json().await?;
@@ -70,7 +70,7 @@ async fn topups(harness: &Harness, send: bool, wallet: Address) -> Result<Value>
     Ok(found.with_context(|| answer.to_string())?.clone())
 }
 
-/// How many top-ups there were, by the database.
+/// The number of top-ups in the database.
 async fn count(service: &Service) -> Result<u64> {
     let sql = "select count(*) from payment where purpose = 'topup'";
     Ok(service.solver.store.read(move |tx| tx.row(sql, &[])).await?.context("a row")?.uint(0)?)
@@ -116,7 +116,7 @@ async fn a_low_wallet_is_filled_up_from_the_treasury_once() -> Result<()> {
         ensure!(call.json(&bad).send().await?.status() == 400, "{bad}");
     }
 
-    // Several at once, and again: one of them is served.
+    // Several calls at once, and again: one of them is served.
     let asked = ["topup", "--yes"];
     for output in futures::future::try_join_all((0..4).map(|_| run(&harness, &asked))).await? {
         ensure!(output.status.success(), "{output:?}");
@@ -141,7 +141,7 @@ async fn a_low_wallet_is_filled_up_from_the_treasury_once() -> Result<()> {
     audited(&harness).await
 }
 
-/// Asks until that is why it is not sent.
+/// Asks until the top-up is refused for this reason.
 async fn waits_for(harness: &Harness, wallet: Address, why: &str) -> Result<()> {
     eventually(why, || async {
         Ok(topups(harness, true, wallet).await?["waitsFor"].as_str().is_some_and(|it| it.contains(why)))
@@ -149,10 +149,10 @@ async fn waits_for(harness: &Harness, wallet: Address, why: &str) -> Result<()> 
     .await
 }
 
-/// What is sent by hand and not mined yet keeps its nonce, and the top-up waits. Without the key it is never sent, and
-/// what the treasury does not have is not either.
+/// A transaction sent by hand and not mined yet keeps its nonce, and the top-up waits. A top-up is not sent without the
+/// key, nor without funds in the treasury.
 #[tokio::test]
-async fn a_top_up_waits_for_what_is_sent_by_hand_for_the_key_and_for_funds() -> Result<()> {
+async fn a_top_up_waits_for_manual_transactions_for_the_key_and_for_funds() -> Result<()> {
     let harness = Harness::isolated(with_gas_refill).await?;
     let base = harness.chain("base");
     let low = harness.fillers[0].address;
@@ -179,8 +179,8 @@ async fn a_top_up_waits_for_what_is_sent_by_hand_for_the_key_and_for_funds() -> 
     audited(&harness).await
 }
 
-/// Whoever can write to the database has the treasury pay nobody: it signs for our own wallets, and no more than those
-/// should have.
+/// Write access to the database does not make the treasury pay: it signs for our own wallets alone, and for no more
+/// than their target.
 #[tokio::test]
 async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
     let harness = with_key(Harness::with(Engine::Sqlite, with_gas_refill).await?)?;
@@ -194,7 +194,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
         request: RequestId(B256::ZERO),
         chain,
         wallet: treasury,
-        // All under the nonce that is next: whichever were signed would be mined.
+        // All have the next nonce: any that were signed would be mined.
         nonce: used.to::<u64>(),
         target,
         value: Amount::new(ether(tenths)),
@@ -226,7 +226,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
         };
         service.solver.store.write::<_, StoreError>(remove).await?;
     }
-    // And this it does.
+    // A real top-up is signed.
     base.set_balance(ours, ether(5)).await?;
     ensure!(run(&harness, &["topup", "--yes"]).await?.status.success());
     filled_up(base, ours).await?;
@@ -262,7 +262,7 @@ async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
     audited(&harness).await
 }
 
-/// Whoever asked sees the service die, and asks the next one again.
+/// The operator's command sees the service die, and is run again against the next one.
 async fn dying_fills_up_once(point: &str) -> Result<()> {
     let harness = with_key(Harness::isolated(with_gas_refill).await?)?;
     let base = harness.chain("base");
@@ -271,7 +271,7 @@ async fn dying_fills_up_once(point: &str) -> Result<()> {
     let toml = harness.folder.path().join("dev.toml");
     let mut first = serve(&toml, Some(point))?;
     harness.wait_until_served().await?;
-    // It may be dead before it has answered.
+    // The service may be dead before it has answered.
     let _ = run(&harness, &["topup", "--yes"]).await?;
     ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "{point}: it ended in order");
     let second = serve(&toml, None)?;
@@ -295,9 +295,10 @@ async fn dying_with_a_top_up_sent_fills_up_once() -> Result<()> {
     dying_fills_up_once("payment.sent").await
 }
 
-/// Whoever answers has no key of any wallet, and the worker dies with the top-up decided: the next worker sends it.
+/// The API that answers has no key of any wallet, and the worker dies with the top-up decided: the next worker sends
+/// it.
 #[tokio::test]
-async fn a_top_up_is_paid_by_whoever_is_the_worker() -> Result<()> {
+async fn a_top_up_is_paid_by_the_current_worker() -> Result<()> {
     let harness = Harness::unhurried(|config| {
         with_gas_refill(config);
         config.instances.lease_millis = LEASE_MILLIS;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use store::Store;
 use tempfile::TempDir;
 
-/// How long a condition may take on a busy machine before the test is called stuck.
+/// The longest wait for a condition on a busy machine, before the test is called stuck.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +32,18 @@ pub struct Harness {
     pub config: Config,
     pub fillers: Vec<Account>,
     pub treasury: Account,
-    /// Of its own, on every chain: what others deposit into theirs is not this service's to return.
+    /// A depository of its own on every chain: deposits into others are not this service's to return.
     pub depository: Address,
     pub folder: TempDir,
-    /// One for all calls: making one takes so long that many would hold up the service, which runs on the same thread.
+    /// One client for all calls: making one takes so long that many would hold up the service, which runs on the same
+    /// thread.
     pub client: reqwest::Client,
-    /// The last to go.
+    /// The last field, and so the last to be dropped.
     _isolated: Option<IsolatedChains>,
 }
 
-/// Chains nobody else uses. They end with the harness; only their description is left to the end of the process, so that
-/// tests may hold on to it.
+/// Chains nobody else uses. They end with the harness; only their description is left to the end of the process, so
+/// that tests may hold on to it.
 pub struct IsolatedChains(&'static Devnet);
 
 impl Drop for IsolatedChains {
@@ -51,7 +52,7 @@ impl Drop for IsolatedChains {
     }
 }
 
-/// What the treasury holds of a stablecoin with six decimals.
+/// The treasury's balance of a stablecoin with six decimals.
 pub const INVENTORY: u64 = 1_000_000_000_000;
 
 impl Harness {
@@ -64,13 +65,14 @@ impl Harness {
         Self::on(Devnet::shared().await, engine, change).await
     }
 
-    /// On chains nobody else uses: for tests that disturb them, that trade in their pools, or that mind what others deposit.
+    /// A harness on chains nobody else uses: for tests that disturb them, that trade in their pools, or that mind the
+    /// deposits of others.
     pub async fn isolated(change: impl FnOnce(&mut Config)) -> Result<Self> {
         Self::on_isolated(Duration::from_millis(200), Engine::Sqlite, change).await
     }
 
-    /// On chains of its own with time between their blocks: several services side by side read every block of every chain,
-    /// each for itself.
+    /// A harness on chains of its own with time between their blocks: several services side by side read every block of
+    /// every chain, each for itself.
     pub async fn unhurried(change: impl FnOnce(&mut Config)) -> Result<Self> {
         Self::on_isolated(Duration::from_secs(1), Engine::Postgres, change).await
     }
@@ -80,13 +82,13 @@ impl Harness {
         let isolated = IsolatedChains(Box::leak(Box::new(Devnet::start(options).await?)));
         let devnet = isolated.0;
         let harness = Self { _isolated: Some(isolated), ..Self::on(devnet, engine, change).await? };
-        // A reorg takes back the funds that were given in the blocks it removes: these are to lie deeper.
+        // A reorg takes back the funds given in the blocks it removes: these must lie deeper.
         futures::future::try_join_all(devnet.chains.iter().map(|chain| chain.mine(8))).await?;
         Ok(harness)
     }
 
     async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
-        // `RUST_LOG` shows what the services of a failing test had to say.
+        // `RUST_LOG` shows the logs of the services of a failing test.
         causeway::telemetry::start_logging(LogFormat::Text, "off");
         let folder = devnet::scratch("causeway-stand-")?;
         let database = match engine {
@@ -117,7 +119,7 @@ impl Harness {
             chain.start_block = None;
             chain.contracts.depository = depository;
         }
-        // What a test deposits stays where it can be counted; those about repayment turn it on.
+        // Deposits stay in the depository, where they can be counted; tests of repayment turn the allocator on.
         config.allocator = None;
         change(&mut config);
         local::write(&config, folder.path())?;
@@ -159,7 +161,7 @@ impl Harness {
         .await
     }
 
-    /// Waits until the service has taken in a chain up to where it is now.
+    /// Waits until the service has applied the chain up to its present head.
     pub async fn walked(&self, chain: &Chain) -> Result<()> {
         let head = chain.block_number().await?;
         eventually("the chain is walked to its head", || async {
@@ -170,7 +172,7 @@ impl Harness {
         .await
     }
 
-    /// Replaces the last blocks of a chain, all of which the service has taken in, by empty ones.
+    /// Replaces the last blocks of a chain, all of which the service has applied, by empty ones.
     pub async fn reorg_walked(&self, chain: &Chain, depth: u64) -> Result<()> {
         chain.pause_mining().await;
         self.walked(chain).await?;
@@ -203,7 +205,7 @@ impl Harness {
         Ok((response.status().as_u16(), response.json().await?))
     }
 
-    /// The story of a request.
+    /// The trace of a request.
     pub async fn trace(&self, request: &str) -> Result<Value> {
         let (code, trace) = operator(self, &format!("/requests/{request}/trace")).await?;
         ensure!(code == 200, "no trace: {trace}");
@@ -243,7 +245,7 @@ impl Harness {
     }
 }
 
-/// What a client asks for in the simplest case.
+/// The simplest body of a quote.
 pub fn ask(user: Address, recipient: Address, from: (u64, Address), to: (u64, Address), amount: U256) -> Value {
     json!({
         "user": user, "recipient": recipient,
@@ -253,7 +255,7 @@ pub fn ask(user: Address, recipient: Address, from: (u64, Address), to: (u64, Ad
     })
 }
 
-/// Does what the steps of a quote say, in order, as a wallet would.
+/// Sends the transactions of a quote's steps in order, as a wallet would.
 pub async fn execute(chain: &Chain, quote: &Value, user: &Account) -> Result<B256> {
     let mut last = B256::ZERO;
     for item in transactions(quote)? {
@@ -294,7 +296,7 @@ pub fn new_account() -> Account {
     Account::new(key)
 }
 
-/// Asks until it is so.
+/// Polls a condition until it holds.
 pub async fn eventually<F, Fut>(what: &str, mut is_so: F) -> Result<()>
 where
     F: FnMut() -> Fut,
@@ -325,7 +327,7 @@ pub async fn take_away(chain: &Chain, tx: B256) -> Result<()> {
     Ok(())
 }
 
-/// What only the operator may read.
+/// Reads a route of the operator.
 pub async fn operator(harness: &Harness, path: &str) -> Result<(u16, Value)> {
     let client = &harness.client;
     let response = client.get(harness.url(path)).bearer_auth(local::OPERATOR_TOKEN).send().await?;

@@ -1,4 +1,4 @@
-//! What callers see: shapes, errors, headers, documents.
+//! The interface as callers see it: shapes, errors, headers, documents.
 
 use alloy::primitives::{Address, B256, Signature, U256, eip191_hash_message, keccak256};
 use alloy::sol_types::SolValue;
@@ -54,7 +54,7 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
         ensure!(status == code && answer["errorCode"] == error, "{field} = {value}: {status} {answer}");
         ensure!(message.contains(said) && answer["statusCode"] == json!(code), "{field} = {value}: {answer}");
     }
-    // What we do not know is ignored, and what is falsy is no request.
+    // Unknown members are ignored, and a falsy value asks for nothing.
     let mut body = good.clone();
     for (field, value) in
         [("source", json!("x")), ("useDepositAddress", json!(false)), ("appFees", json!([])), ("txs", json!([]))]
@@ -178,9 +178,9 @@ async fn anyone_can_check_the_order_id_of_a_quote() -> Result<()> {
     service.stop().await
 }
 
-/// The solver's word on a request can be checked by anybody, on a chain too.
+/// The solver's signature over a request can be checked by anybody, on a chain too.
 #[tokio::test]
-async fn what_a_request_is_is_signed_for() -> Result<()> {
+async fn the_data_of_a_request_is_signed() -> Result<()> {
     let harness = Harness::with(Engine::Sqlite, |config| config.allocator = Some(allocator(config))).await?;
     let service = harness.serve().await?;
     let (user, recipient) = (new_account().address, new_account().address);
@@ -229,7 +229,7 @@ fn same(text: &Value, address: Address) -> bool {
     text.as_str().is_some_and(|text| text.parse() == Ok(address))
 }
 
-/// Every member a client may read, with what differs from run to run left out.
+/// Every member a client may read, except those that differ from run to run.
 #[tokio::test]
 async fn the_answers_have_their_documented_shape() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -265,7 +265,7 @@ async fn the_answers_have_their_documented_shape() -> Result<()> {
     service.stop().await
 }
 
-/// A price is what a quote would say, and leaves nothing behind.
+/// A price has the figures of a quote, and leaves nothing behind.
 #[tokio::test]
 async fn a_price_is_a_quote_without_the_promise() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -281,7 +281,7 @@ async fn a_price_is_a_quote_without_the_promise() -> Result<()> {
     service.stop().await
 }
 
-/// Clients announce what they send; nothing depends on it.
+/// Clients announce their transactions; nothing depends on it.
 #[tokio::test]
 async fn announcements_are_taken_and_checked_for_form() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -306,7 +306,7 @@ async fn announcements_are_taken_and_checked_for_form() -> Result<()> {
 
 /// A rollup that charges for data makes a fill dearer, and the quote says so.
 #[tokio::test]
-async fn what_data_costs_is_part_of_the_gas() -> Result<()> {
+async fn the_data_fee_is_part_of_the_gas() -> Result<()> {
     const ARBITRUM: u64 = 42161;
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;

@@ -18,7 +18,7 @@ use crate::repayment;
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
-/// How long nothing is heard of a process before it counts as dead.
+/// The silence after which a process counts as dead.
 pub const LEASE_MILLIS: u64 = 3_000;
 
 /// One process of a deployment, with a configuration and an address of its own.
@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-/// A configuration of its own: `change` takes away what the process is not given.
+/// A configuration of its own: `change` removes the keys that the process is not given.
 fn file(harness: &Harness, name: &str, port: u16, change: impl FnOnce(&mut Config)) -> Result<PathBuf> {
     let mut config = harness.config.clone();
     config.listen.set_port(port);
@@ -58,14 +58,14 @@ fn file(harness: &Harness, name: &str, port: u16, change: impl FnOnce(&mut Confi
     Ok(path)
 }
 
-/// What an API is given: no key of any wallet.
+/// The keys of an API: none of any wallet.
 fn without_wallets(config: &mut Config) {
     config.solver.filler_keys.clear();
     config.solver.treasury_key = None;
     config.allocator = None;
 }
 
-/// What a worker is given: the wallets' keys alone.
+/// The keys of a worker: those of the wallets alone.
 fn only_wallets(config: &mut Config) {
     config.solver.order_key = None;
     config.solver.attestation_key = None;
@@ -73,7 +73,7 @@ fn only_wallets(config: &mut Config) {
     config.allocator = None;
 }
 
-/// What the allocator is given: its own key alone.
+/// The keys of the allocator: its own alone.
 fn only_allocator(config: &mut Config) {
     config.solver.order_key = None;
     config.solver.attestation_key = None;
@@ -110,7 +110,7 @@ async fn harness() -> Result<Harness> {
     Ok(harness)
 }
 
-/// The lease as the API sees it: who holds it, and for the how manieth time it was taken. Zero while nobody does.
+/// The lease as the API sees it: its holder, and the number of times it was taken. Zero while nobody holds it.
 async fn lease(harness: &Harness, kind: &str) -> Result<(String, i64)> {
     let (_, lives) = harness.get("/lives").await?;
     let leases = lives["report"]["instance"]["leases"].as_array().cloned().unwrap_or_default();
@@ -134,7 +134,7 @@ struct Transfer {
     recipient: Address,
 }
 
-/// Asks and pays, and does not wait for what follows.
+/// Starts transfers: quotes and deposits, without waiting for the fills.
 async fn begin(harness: &Harness, count: usize) -> Result<Vec<Transfer>> {
     let base = harness.chain("base");
     let user = base.fresh_user().await?;
@@ -156,7 +156,7 @@ async fn ended_once(harness: &Harness, transfers: &[Transfer]) -> Result<()> {
     for Transfer { quote, .. } in transfers {
         harness.wait_for(request_id(quote), "success").await?;
     }
-    // Whatever would pay a second time has had every chance to.
+    // Long enough for a second payment to be mined.
     blocks_pass(optimism, 6).await?;
     for Transfer { quote, recipient } in transfers {
         let promised = amount(&quote["details"]["currencyOut"]["amount"]);
@@ -184,7 +184,7 @@ async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
     let (worker, allocator) = (worker(&harness, "worker", None)?, allocator(&harness)?);
     harness.wait_until_served().await?;
     becomes_worker(&harness, &worker).await?;
-    // A contract that takes nothing with data: whoever pays has to know what who quoted has found out.
+    // A contract that refuses data: the worker that pays has to know what the API found out for the quote.
     let contract = new_account().address;
     // calldatasize, jumpi, stop; else revert.
     optimism.set_code(contract, vec![0x36, 0x60, 0x05, 0x57, 0x00, 0x5b, 0x5f, 0x5f, 0xfd].into()).await?;
@@ -214,7 +214,7 @@ async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
         ensure!(instance["role"] == role && instance["answering"] == 1, "{instance}");
     }
     ensure!(lease(&harness, "allocator").await?.0 == allocator.name().await?);
-    // Who does not quote answers nobody but the operator.
+    // A process that does not quote answers nobody but the operator.
     ensure!(worker.get("/chains").await?.0 == 404);
     let (_, metrics) = worker.get("/metrics").await?;
     ensure!(metrics.contains("causeway_lease_held{kind=\"worker\"} 1"), "{metrics}");
@@ -228,7 +228,7 @@ async fn every_role_has_a_process_and_keys_of_its_own() -> Result<()> {
     Ok(())
 }
 
-/// An API holds no key of any wallet: what it commits for integrators is paid by the worker, before a deposit and without
+/// An API holds no key of any wallet: its fast fills and claims are paid by the worker, before a deposit and without
 /// one.
 #[tokio::test]
 async fn an_api_hands_fast_fills_and_claims_to_the_worker() -> Result<()> {
@@ -249,7 +249,7 @@ async fn an_api_hands_fast_fills_and_claims_to_the_worker() -> Result<()> {
     harness.wait_for(request_id(&quote), "success").await?;
     let promised = amount(&quote["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(there, recipient).await? == promised);
-    // What stands for the fast fill is not to be claimed.
+    // The hold of the fast fill is not claimed.
     let owner = new_account().address;
     claims::claim(&harness, &by.wallet, owner, None).await?;
     claims::becomes(&harness, by.wallet.address, "success").await?;
@@ -282,10 +282,10 @@ async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
     let standby = worker(&harness, "standby", None)?;
     standby.is_up().await?;
     harness.wait_until_served().await?;
-    // Another that is told to do everything with a worker's keys says what it lacks.
+    // A process in every role with only a worker's keys names the key it lacks.
     let refused = causeway().args(["serve", "--config"]).arg(harness.folder.path().join("active.toml")).output()?;
     ensure!(String::from_utf8_lossy(&refused.stderr).contains("solver.order_key"), "{refused:?}");
-    // And the books are not to be mended while somebody works on them.
+    // `recover` refuses while a worker runs.
     let recover = causeway().args(["recover", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
     ensure!(String::from_utf8_lossy(&recover.stderr).contains("stop it first"), "{recover:?}");
 
@@ -298,7 +298,7 @@ async fn another_takes_over_from_a_worker_that_is_killed() -> Result<()> {
     Ok(())
 }
 
-/// It stands still for longer than its lease lasts, with work in its hands, and then goes on as if nothing had been.
+/// A worker is stopped for longer than its lease lasts, in the middle of its work, and then continued.
 #[tokio::test]
 async fn a_worker_that_slept_through_its_lease_writes_nothing() -> Result<()> {
     let harness = harness().await?;
@@ -322,7 +322,7 @@ async fn a_worker_that_slept_through_its_lease_writes_nothing() -> Result<()> {
     .await?;
     ended_once(&harness, &transfers).await?;
     ensure!(lease(&harness, "worker").await? == (standby.name().await?, after));
-    // It stands by now, and is as good as new when it is needed.
+    // The first worker is a standby now, and takes over when it is needed.
     standby.process.kill()?;
     let transfers = begin(&harness, 2).await?;
     ensure!(becomes_worker(&harness, &sleeper).await? > after);

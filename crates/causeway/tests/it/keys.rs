@@ -147,8 +147,8 @@ fn a_key_is_renamed_limited_and_listed(harness: &Harness, id: &str) -> Result<()
     Ok(())
 }
 
-/// With an overlap both texts are good; without one the old text ends within seconds, and so does a revoked key. Returns
-/// the two newer texts.
+/// With an overlap both texts are good; without one the old text ends within seconds, and so does a revoked key.
+/// Returns the two newer texts.
 async fn a_rotated_or_revoked_text_ends(harness: &Harness, id: &str, text: &str) -> Result<[String; 2]> {
     let refused = async |text: &str| {
         eventually("the key is refused", || async { Ok(status_with(harness, text).await? == 401) }).await

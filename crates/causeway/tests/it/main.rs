@@ -1,7 +1,7 @@
 //! The service end to end: real chains, real databases, the real server or the real binary.
 //!
-//! Chains are started once and shared. Every test has its own database, wallets, users and recipients, so tests run side
-//! by side; those that disturb a chain have chains of their own.
+//! Chains are started once and shared. Every test has its own database, wallets, users and recipients, so tests run
+//! side by side; those that disturb a chain have chains of their own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 #![expect(clippy::disallowed_methods, reason = "tests read the clock and the seeds that a person sets")]

@@ -1,4 +1,4 @@
-//! What a person may do to a running service: refund a request, change whom it serves.
+//! The operator's means against a running service: to refund a request, to change the screening lists, to read a trace.
 
 use std::process::Output;
 
@@ -25,9 +25,9 @@ async fn refund(harness: &Harness, request: &str) -> Result<Output> {
     Ok(tokio::task::spawn_blocking(run).await??)
 }
 
-/// One transfer is filled, and for the other there are no funds. A person has that one refunded, and nothing else.
+/// One transfer is filled, and for the other there are no funds. The operator has that one refunded, and nothing else.
 #[tokio::test]
-async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
+async fn the_operator_refunds_a_request_that_waits_for_its_fill() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
@@ -76,7 +76,7 @@ async fn a_person_refunds_what_waits_for_its_fill() -> Result<()> {
     let decided = trace["events"].as_array().into_iter().flatten().find(|it| it["rule"] == "operator-refund").cloned();
     let figures = decided.unwrap_or_default()["figures"].clone();
     ensure!(figures == json!({ "by": "alice", "reason": "the user asked" }), "{trace}");
-    // Whoever asked for the quote sees that it was, and not by whom.
+    // The caller of the quote sees that the request was refunded by hand, and not by whom.
     let call = harness.client.get(harness.url(&format!("/requests/{}/trace", request_id(&quotes[1]))));
     let seen = call.header("x-api-key", &key).send().await?.text().await?;
     ensure!(seen.contains("operator-refund") && !seen.contains("alice") && !seen.contains("the user asked"), "{seen}");
@@ -111,9 +111,9 @@ async fn a_refund_by_hand_needs_the_token_a_name_and_a_reason() -> Result<()> {
     service.stop().await
 }
 
-/// A story is told to who asked for the quote and to the operator; to nobody else is there one.
+/// A trace is shown to the caller of the quote and to the operator; for everybody else there is none.
 #[tokio::test]
-async fn a_trace_is_for_whoever_asked_and_for_the_operator() -> Result<()> {
+async fn a_trace_is_for_the_caller_of_the_quote_and_for_the_operator() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let user = new_account().address;
@@ -148,7 +148,7 @@ async fn a_trace_is_for_whoever_asked_and_for_the_operator() -> Result<()> {
     service.stop().await
 }
 
-/// In production, only a key that may has its transfers refunded by asking for it.
+/// In production, a forced refund needs a key with that right.
 #[tokio::test]
 async fn a_refund_is_forced_by_a_key_that_may_and_by_no_other() -> Result<()> {
     let harness = Harness::with(Engine::Sqlite, |config| config.environment = Environment::Mainnet).await?;

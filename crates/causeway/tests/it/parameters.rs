@@ -1,5 +1,4 @@
-//! Every member of a quote's body: what it is by default, what it does, and how a bad one is refused; and every answer
-//! in full.
+//! Every member of a quote's body: its default, its effect, and the refusal of a bad value; and every answer in full.
 
 mod answers;
 mod disabled;
@@ -55,7 +54,7 @@ impl Desk {
         }
     }
 
-    /// From base to optimism, with what is required and nothing else.
+    /// A body from base to optimism, with the required members and nothing else.
     fn ask(&self, from: &str, to: &str, amount: &str) -> Value {
         json!({
             "user": self.user, "originChainId": BASE, "destinationChainId": OPTIMISM,
@@ -82,7 +81,7 @@ impl Desk {
         self.harness.quote(body).await
     }
 
-    /// What is said must be in the message: the member that is wrong, where one is.
+    /// Asserts a refusal. `said` must be in the message: the member that is wrong, where one is.
     async fn refused(&self, body: &Value, status: u16, error: &str, said: &str) -> Result<Value> {
         let (code, answer) = self.answer(body).await?;
         let message = answer["message"].as_str().unwrap_or_default();

@@ -11,7 +11,7 @@ pub fn causeway() -> Command {
     Command::new(env!("CARGO_BIN_EXE_causeway"))
 }
 
-/// A service in a process of its own. What one that dies says is part of a failing test's output.
+/// A service in a process of its own. Its last words are part of a failing test's output.
 pub fn serve(config: &Path, crash_at: Option<&str>) -> Result<Served> {
     serve_as("all", config, crash_at)
 }
@@ -22,7 +22,7 @@ pub fn serve_as(role: &str, config: &Path, crash_at: Option<&str>) -> Result<Ser
     Served::start(command, role, config, crash_at)
 }
 
-/// With everything it has to say in a file.
+/// A service whose log goes to a file.
 pub fn serve_logging(config: &Path, log: &Path) -> Result<Served> {
     let mut command = causeway();
     command.stdout(File::create(log.with_extension("out"))?);

@@ -1,7 +1,9 @@
-//! The crash points, the transitions of every state machine and the rules about money, each with the tests that prove it.
+//! The crash points, the transitions of every state machine and the rules about money, each with the tests that prove
+//! it.
 //!
-//! The points are read from the code and the transitions from the machines themselves: a new one without a test fails here,
-//! and so does a test that was renamed or removed. `cargo test -p causeway --test it proven -- --nocapture` prints the list.
+//! The points are read from the code and the transitions from the machines themselves: a new one without a test fails
+//! here, and so does a test that was renamed or removed. `cargo test -p causeway --test it proven -- --nocapture`
+//! prints the list.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,11 +23,11 @@ const REFUNDED: &[&str] = &["a_short_deposit_goes_back_on_postgres"];
 const RECOVERED: &[&str] = &["a_restored_backup_refuses_to_pay_until_it_has_recovered"];
 const FOUND_REFUNDED: &[&str] = &[
     "a_restored_backup_does_not_refund_again",
-    "a_restored_backup_does_not_fill_what_was_refunded_on_the_other_chain",
+    "a_restored_backup_does_not_fill_an_order_refunded_on_the_other_chain",
 ];
 const ADOPTED: &[&str] = &["a_deposit_that_lands_again_after_its_fill_is_adopted"];
 const REVERTED: &[&str] = &["a_fill_that_reverts_is_refunded_when_that_is_final"];
-/// Random events through the machine: for what no story on a chain can bring about by itself.
+/// Random events through the machine: for transitions that no story on a chain can bring about by itself.
 const MACHINE: &[&str] = &["a_terminal_state_stays_and_no_request_is_both_filled_and_refunded"];
 const PAYMENTS: &[&str] = &["what_is_final_or_void_stays_so", "only_a_final_revert_is_void"];
 
@@ -39,7 +41,7 @@ const REQUEST: &[Proof] = &[
     ("waiting, FillSent", &["a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold"]),
     ("waiting, FillMined", &["dying_with_a_hold_committed_pays_once"]),
     ("waiting, CannotFill", MACHINE),
-    ("waiting, Executed (success: true)", &["what_a_user_does_alone_is_found"]),
+    ("waiting, Executed (success: true)", &["a_same_chain_transaction_is_found"]),
     ("waiting, Executed (success: false)", &["only_the_quoted_transaction_counts"]),
     ("waiting, Found (refund: false)", RECOVERED),
     ("waiting, Found (refund: true)", FOUND_REFUNDED),
@@ -50,8 +52,8 @@ const REQUEST: &[Proof] = &[
     ("pending, FillSent", ORDINARY),
     ("pending, FillMined", &["dying_with_a_payment_sent_pays_once"]),
     ("pending, FillVoid", MACHINE),
-    ("pending, CannotFill", &["what_is_quoted_for_a_while_is_not_filled_after_it"]),
-    ("pending, OperatorRefund", &["a_person_refunds_what_waits_for_its_fill"]),
+    ("pending, CannotFill", &["an_expired_quote_is_not_filled"]),
+    ("pending, OperatorRefund", &["the_operator_refunds_a_request_that_waits_for_its_fill"]),
     ("pending, Found (refund: false)", RECOVERED),
     ("pending, Found (refund: true)", FOUND_REFUNDED),
     ("submitted, FastFillVoid", &["a_fast_fill_that_reverts_or_is_short"]),
@@ -112,7 +114,7 @@ const MONEY: &[Proof] = &[
             "a_native_transfer_arrives_to_the_unit_on_sqlite",
             "a_native_transfer_arrives_to_the_unit_on_postgres",
             "a_usdc_transfer_arrives_to_the_unit",
-            "two_hundred_random_quotes_deliver_what_they_say",
+            "two_hundred_random_quotes_come_true_to_the_unit",
             "a_fixed_output_arrives_as_it_was_asked_for",
         ],
     ),
@@ -144,13 +146,13 @@ const MONEY: &[Proof] = &[
     ("A transfer of nothing is no deposit.", &["a_transfer_of_nothing_under_a_victims_order_changes_nothing"]),
     (
         "The excess of an order that does not grow goes back.",
-        &["what_is_deposited_beyond_an_exact_output_goes_back", "an_excess_above_the_limit_is_refunded_with_its_order"],
+        &["the_excess_over_an_exact_output_goes_back", "an_excess_above_the_limit_is_refunded_with_its_order"],
     ),
     (
         "A deposit waits for the confirmations its size asks for.",
         &["a_deposit_waits_for_its_confirmations", "a_large_deposit_waits_longer_than_a_small_one"],
     ),
-    ("Payments against young deposits are bounded.", &["what_is_out_against_young_deposits_is_bounded"]),
+    ("Payments against young deposits are bounded.", &["payments_against_young_deposits_are_bounded"]),
     (
         "A deposit that stays away after its fill is a loss, booked once and reversed by what lands.",
         &["a_deposit_that_stays_away_after_its_fill_is_a_loss", "a_loss_is_not_the_sponsors_until_it_is_made_good"],
@@ -202,7 +204,7 @@ const MONEY: &[Proof] = &[
     ),
     (
         "Apps earn by final transactions, once.",
-        &["apps_earn_by_what_users_do_alone", "apps_earn_nothing_by_what_a_reorg_took_away"],
+        &["apps_earn_by_same_chain_transactions", "apps_earn_nothing_by_a_transaction_that_a_reorg_removed"],
     ),
     (
         "A transfer to the treasury is credited when it is final, once.",
@@ -247,7 +249,7 @@ const MONEY: &[Proof] = &[
             "dying_with_a_top_up_sent_fills_up_once",
         ],
     ),
-    ("The audit finds what the books have wrong.", &["an_audit_finds_what_was_planted"]),
+    ("The audit finds every error in the books.", &["an_audit_finds_every_forged_row"]),
 ];
 
 #[test]

@@ -1,4 +1,4 @@
-//! A chain changes its mind.
+//! Reorgs: deposits and fills that leave the chain, return to it, or stay away.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
     let service = harness.serve().await?;
     let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
-    // A reorg takes back what was given in the blocks it removes.
+    // A reorg takes back the funds given in the blocks it removes.
     blocks_pass(arbitrum, 2).await?;
     let value = U256::from(15_000_000_000_000_000u64);
     let quote =
@@ -82,7 +82,7 @@ async fn a_node_on_another_chain_does_not_stop_ours() -> Result<()> {
     let plain = |url: &url::Url| Text::Plain(url.to_string());
     chain.endpoints[0] = EndpointConfig { http: plain(&honest.rpc_url), ws: Some(plain(&honest.ws_url)) };
     harness.serve().await?.stop().await?;
-    // The other one is heard of first from now on.
+    // The faulty node answers first from now on.
     honest.faults.update(|fault| fault.delay = Duration::from_millis(50));
     arbitrum.faults.update(|fault| fault.wrong_block_hash = true);
     let service = harness.serve().await?;
@@ -93,7 +93,7 @@ async fn a_node_on_another_chain_does_not_stop_ours() -> Result<()> {
     let quote =
         harness.quote(&ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value)).await?;
     execute(arbitrum, &quote, &user).await?;
-    // However slow the machine, it is caught up with.
+    // The chain stops, so that the service catches up on a slow machine too.
     arbitrum.pause_mining().await;
     harness.wait_for(request_id(&quote), "success").await?;
     ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
@@ -103,7 +103,7 @@ async fn a_node_on_another_chain_does_not_stop_ours() -> Result<()> {
     service.stop().await
 }
 
-/// A chain that takes back what it called final is not paid on until a person has looked.
+/// A chain that reorgs below its finality is not paid on until a person has looked.
 #[tokio::test]
 async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
@@ -135,8 +135,8 @@ pub fn ends_before_it_is_final(config: &mut Config) {
     }
 }
 
-/// The deposit's block is replaced after the fill, and the deposit stays away until its order has ended for good: that is
-/// a loss, and no longer a risk. Too little does not make it good; nine tenths of it, from whomever, do.
+/// The deposit's block is replaced after the fill, and the deposit stays away until its order has ended for good: that
+/// is a loss, and no longer a risk. Too small a deposit does not make it good; nine tenths of it, from anybody, do.
 #[tokio::test]
 async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     let harness = Harness::isolated(ends_before_it_is_final).await?;
@@ -194,7 +194,7 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
         trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect();
     ensure!(rules.ends_with(&["deposit-missing", "loss-booked", "loss-reversed"]), "{trace}");
     ensure!(trace["loss"]["state"] == "recovered", "{trace}");
-    // Kept, and the smaller one returned to whom it names.
+    // The larger deposit is kept, and the smaller one is returned to the depositor it names.
     eventually("only the order's deposit stays", || async {
         Ok(arbitrum.balance(Address::ZERO, harness.depository).await? == enough + little
             && children(&trace).len() == 1

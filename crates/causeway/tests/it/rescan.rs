@@ -1,4 +1,4 @@
-//! What a node does not show at first is found once it is final.
+//! A log that a node hides at first is found by the rescan once its block is final.
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
@@ -9,14 +9,14 @@ use crate::harness::{Harness, amount, ask, eventually, execute, new_account, req
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
 
-/// The only node there is hides a deposit's log while the walk passes, and the service is down when the node comes to its
-/// senses: the rescan begins where it stood, finds the deposit, and the transfer is filled.
+/// The only node there is hides a deposit's log while the walk passes, and the service is down when the node comes to
+/// its senses: the rescan begins where it stood, finds the deposit, and the transfer is filled.
 #[tokio::test]
 async fn a_deposit_that_the_node_hides_is_filled_all_the_same() -> Result<()> {
     let harness = Harness::isolated(|config| {
         for chain in &mut config.chains {
             chain.finality_blocks = 25;
-            // The one that can be made to lie.
+            // The endpoint that remains can be made to lie.
             chain.endpoints.remove(0);
         }
     })

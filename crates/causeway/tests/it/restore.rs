@@ -72,7 +72,7 @@ impl<'a> Parties<'a> {
 
     async fn transfer(&self, harness: &Harness, quote: &Value) -> Result<()> {
         execute(self.base, quote, &self.user).await?;
-        harness.wait_for(request_id(quote), "success").await
+        harness.wait_for(request_id(quote), "success").await.map(drop)
     }
 
     /// Two transfers to a contract: through the router, and by plain transfer.

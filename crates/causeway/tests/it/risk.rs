@@ -1,4 +1,4 @@
-//! What we stand to lose to a reorg, and how that is bounded: tiers, the budget, deposits that stay away.
+//! The risk of a reorg and its bounds: tiers of confirmations, the budget, deposits that stay away.
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
@@ -40,7 +40,7 @@ async fn a_large_deposit_waits_longer_than_a_small_one() -> Result<()> {
     let deposited = base.receipt(execute(base, &large, &user).await?).await?.block_number.unwrap_or_default();
     execute(base, &small, &user).await?;
     harness.wait_for(request_id(&small), "success").await?;
-    // While it waits, its story says for which block.
+    // The trace of a waiting deposit names its block.
     let (code, trace) = operator(&harness, &format!("/requests/{}/trace", request_id(&large))).await?;
     ensure!(code == 200 && trace["deposits"][0]["confirmedAt"] == deposited + 7, "{trace}");
     harness.wait_for(request_id(&large), "success").await?;
@@ -48,9 +48,9 @@ async fn a_large_deposit_waits_longer_than_a_small_one() -> Result<()> {
     service.stop().await
 }
 
-/// What does not fit under the budget waits until what is out is final, and says so.
+/// A payment that does not fit under the budget waits until earlier deposits are final, and its trace says so.
 #[tokio::test]
-async fn what_is_out_against_young_deposits_is_bounded() -> Result<()> {
+async fn payments_against_young_deposits_are_bounded() -> Result<()> {
     let change = |config: &mut Config| {
         for chain in &mut config.chains {
             chain.risk.open_usd = "100".to_owned();
@@ -143,7 +143,7 @@ async fn a_fill_that_is_not_mined_in_time_is_given_up() -> Result<()> {
     execute(base, &quote, &user).await?;
     harness.wait_for(request_id(&quote), "submitted").await?;
     let left = base.balance(Address::ZERO, user.address).await?;
-    // From here on blocks are too dear for what the fill offers, and the order is about to end.
+    // From here on blocks are too dear for the fill's bid, and the order is about to end.
     arbitrum.set_base_fee(20_000_000_000);
     arbitrum.resume_mining().await;
     arbitrum.advance_time(std::time::Duration::from_secs(420)).await?;
@@ -154,7 +154,7 @@ async fn a_fill_that_is_not_mined_in_time_is_given_up() -> Result<()> {
     service.stop().await
 }
 
-/// Test deployments refund what asks for it, so that integrators can try what a refund looks like.
+/// Test deployments refund a transfer on request, so that integrators can try a refund.
 #[tokio::test]
 async fn a_refund_can_be_asked_for() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;

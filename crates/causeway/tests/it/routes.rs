@@ -1,7 +1,6 @@
-//! What is quoted is what happens: trades on either side, calls, top-ups and fees, with every balance checked to the
-//! unit.
+//! Quotes come true: trades on either side, calls, top-ups and fees, with every balance checked to the unit.
 //!
-//! Whoever trades moves pools, so these tests trade on chains of their own (`Harness::isolated`), or on none of the pools.
+//! A trade moves pools, so these tests trade on chains of their own (`Harness::isolated`), or on none of the pools.
 
 mod calls;
 mod crossing;
@@ -23,7 +22,7 @@ use store::requests;
 
 use crate::harness::{Harness, amount, ask, eventually, new_account, request_id, transactions};
 
-/// On every chain of the devnet.
+/// The number of pools on every chain of the devnet.
 const POOLS: usize = 5;
 
 /// A currency on a chain.
@@ -44,7 +43,7 @@ impl Place {
         if self.symbol == "ETH" { 18 } else { self.chain.token(self.symbol).decimals }
     }
 
-    /// So many hundredths of a dollar, at the prices the devnet begins with.
+    /// The amount worth so many hundredths of a dollar, at the prices the devnet begins with.
     fn worth(self, cents: u64) -> U256 {
         let price_cents = match self.symbol {
             "ETH" | "WETH" => 300_000u64,
@@ -78,7 +77,7 @@ fn place(harness: &Harness, chain: &str, symbol: &'static str) -> Place {
     Place { chain, symbol, currency }
 }
 
-/// What somebody wants.
+/// A transfer that somebody wants.
 #[derive(Clone, Debug)]
 struct Wish {
     from: Place,
@@ -112,21 +111,21 @@ impl Wish {
     }
 }
 
-/// A transfer that arrived, and what it changed.
+/// A transfer that arrived, and the balances it changed.
 #[derive(Debug)]
 struct Crossed {
     quote: Value,
     stored: Quote,
     recipient: Address,
-    /// What the recipient has of the destination currency.
+    /// The recipient's balance of the destination currency.
     delivered: U256,
-    /// What the recipient has of the currency the solver paid out, where that was traded.
+    /// The recipient's balance of the currency the solver paid out, where that was traded.
     rest: U256,
-    /// What came back to the treasury, in the currency that was paid out.
+    /// The amount that came back to the treasury, in the currency that was paid out.
     kept: U256,
 }
 
-/// Does what the steps of a quote say, in order and without a pause, and says what that cost in gas.
+/// Sends the transactions of a quote's steps, in order and without a pause, and returns their cost in gas.
 async fn act(chain: &Chain, quote: &Value, user: &Account) -> Result<(U256, u64)> {
     let mut hashes = Vec::new();
     for item in transactions(quote)? {
@@ -171,7 +170,8 @@ async fn caught_up(harness: &Harness, service: &Service) -> Result<()> {
 }
 
 async fn seen(service: &Service, chain: &Chain, block: u64) -> Result<()> {
-    // With its own pools: where they could not be read in time it has those of a block before.
+    // The snapshot must have the pools of its own block: where they could not be read in time it has those of a block
+    // before.
     let seen = || {
         let snapshot = service.solver.market.latest(ChainId(chain.id));
         snapshot.is_some_and(|snapshot| snapshot.block >= block && snapshot.check_pools().is_ok())
@@ -198,7 +198,7 @@ async fn nothing_is_left(chain: &Chain) -> Result<()> {
     Ok(())
 }
 
-/// Balances by whose and of what.
+/// Balances by owner and currency.
 type Books = BTreeMap<(Address, Address), U256>;
 
 async fn balances(chain: &Chain, of: impl Iterator<Item = (Address, Address)>) -> Result<Books> {
@@ -206,14 +206,14 @@ async fn balances(chain: &Chain, of: impl Iterator<Item = (Address, Address)>) -
     Ok(futures::future::try_join_all(of.map(read)).await?.into_iter().collect())
 }
 
-/// What the solver and the recipient have on the destination.
+/// The balances of the solver and the recipient on the destination.
 async fn destination_books(harness: &Harness, wish: &Wish, payout: Address, recipient: Address) -> Result<Books> {
     let owners = harness.fillers.iter().map(|filler| filler.address).chain([harness.treasury.address, recipient]);
     let currencies = [Address::ZERO, payout, wish.to.currency];
     balances(wish.to.chain, owners.flat_map(|owner| currencies.map(|currency| (owner, currency)))).await
 }
 
-/// A transfer from chain to chain to somebody new, with no other trade on its pools: it must do what its quote says.
+/// A transfer from chain to chain to somebody new, with no other trade on its pools: its quote must come true.
 async fn cross(harness: &Harness, service: &Service, wish: &Wish) -> Result<Crossed> {
     let Wish { from, to, .. } = *wish;
     let user = from.holder(from.worth(500_000)).await?;
@@ -233,7 +233,7 @@ async fn cross(harness: &Harness, service: &Service, wish: &Wish) -> Result<Cros
     let status = harness.wait_for(request_id(&quote), "success").await?;
     let after = destination_books(harness, wish, payout, recipient).await?;
 
-    // The user paid what was said, and the depository has it.
+    // The user paid the quoted input, and the depository has it.
     let gas = if from.currency.is_zero() { gas } else { U256::ZERO };
     let spent = had - from.balance(user.address).await? - gas;
     assert_eq!(spent, amount(&quote["details"]["currencyIn"]["amount"]), "{wish:?}");
@@ -241,7 +241,8 @@ async fn cross(harness: &Harness, service: &Service, wish: &Wish) -> Result<Cros
     let deposited = from.chain.balance(deposit, harness.depository).await? - deposited;
     assert_eq!(deposited, figures.deposit.units(), "{wish:?}");
 
-    // The wallets paid what was said and their gas; what came back to the treasury is for the caller to judge.
+    // The wallets paid the quoted amount and their gas; the amount that came back to the treasury is for the caller to
+    // judge.
     let fill = to.chain.receipt(status["txHashes"][0].as_str().context("a fill")?.parse()?).await?;
     let fill_gas = U256::from(fill.gas_used) * U256::from(fill.effective_gas_price);
     let sum = |books: &Books, currency| -> U256 {

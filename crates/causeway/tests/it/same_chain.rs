@@ -1,4 +1,4 @@
-//! What users do alone on one chain: found there by itself, whoever says so or not.
+//! Same-chain transactions are found on the chain, with or without a hint from a client.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Result, ensure};
@@ -17,7 +17,7 @@ fn ether(thousandths: u64) -> U256 {
 }
 
 #[tokio::test]
-async fn what_a_user_does_alone_is_found() -> Result<()> {
+async fn a_same_chain_transaction_is_found() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let base = harness.chain("base");
@@ -40,7 +40,7 @@ async fn what_a_user_does_alone_is_found() -> Result<()> {
         ensure!(status["inTxHashes"] == json!([hash]) && status["txHashes"] == json!([hash]), "{status}");
         ensure!(base.balance(to, recipient).await? >= amount(&quote["details"]["currencyOut"]["minimumAmount"]));
     }
-    // Unwrapping one's own is done by the token itself.
+    // The token itself unwraps for its owner.
     let user = base.fresh_user().await?;
     base.send(user.private_key, weth, ether(50), alloy::primitives::hex!("d0e30db0").into()).await?;
     let quote = harness.quote(&ask(user.address, user.address, (BASE, weth), (BASE, native), ether(50))).await?;
@@ -57,9 +57,9 @@ async fn balance_of(harness: &Harness, app: Address) -> Result<u64> {
     Ok(body["amount"].as_str().unwrap_or_default().parse()?)
 }
 
-/// What users pay to apps goes to the treasury, and is the apps' once it is final: each time, once.
+/// App fees go to the treasury, and are credited to the apps once they are final: each payment, once.
 #[tokio::test]
-async fn apps_earn_by_what_users_do_alone() -> Result<()> {
+async fn apps_earn_by_same_chain_transactions() -> Result<()> {
     let harness = Harness::new(Engine::Postgres).await?;
     let service = harness.serve().await?;
     let base = harness.chain("base");
@@ -82,16 +82,16 @@ async fn apps_earn_by_what_users_do_alone() -> Result<()> {
     })
     .await?;
 
-    // Whoever does it twice pays twice.
+    // A transaction sent twice pays twice.
     let wrap = harness.quote(&with(native, weth, ether(100), json!([{"recipient": third, "fee": "100"}]))).await?;
     execute(base, &wrap, &user).await?;
     execute(base, &wrap, &user).await?;
     let worth = u64::try_from(micros(&wrap["fees"]["app"]["amountUsd"])?)?;
-    // As if it had been exchanged, which costs a little.
+    // The fee is credited as if it had been exchanged, which costs a little.
     let earns = |times: u64| worth * times * 99 / 100..worth * times;
     eventually("the app has both", || async { Ok(earns(2).contains(&balance_of(&harness, third).await?)) }).await?;
 
-    // What only pools price is not charged for.
+    // A token that only pools price carries no app fee.
     let sold = harness.quote(&with(tail, usdc, ether(100_000), json!([{"recipient": fourth, "fee": "100"}]))).await?;
     ensure!(amount(&sold["fees"]["app"]["amount"]).is_zero(), "{}", sold["fees"]["app"]);
     service.stop().await?;
@@ -103,10 +103,10 @@ async fn apps_earn_by_what_users_do_alone() -> Result<()> {
     Ok(())
 }
 
-/// What a reorg took away was not paid, and one that comes back was paid once.
+/// A fee that a reorg removed was not paid, and one that comes back was paid once.
 #[tokio::test]
-async fn apps_earn_nothing_by_what_a_reorg_took_away() -> Result<()> {
-    // Long enough for it to be taken away before it is final, however slow the machine.
+async fn apps_earn_nothing_by_a_transaction_that_a_reorg_removed() -> Result<()> {
+    // Finality is far enough away for a reorg to remove the transaction before it, on a slow machine too.
     let harness =
         Harness::isolated(|config| config.chains.iter_mut().for_each(|chain| chain.finality_blocks = 50)).await?;
     let service = harness.serve().await?;
@@ -153,7 +153,7 @@ async fn only_the_quoted_transaction_counts() -> Result<()> {
     let quote = harness.quote(&body).await?;
     let (id, swap) = (request_id(&quote), transactions(&quote)?.pop().expect("a step"));
 
-    // Without the approval before it, it reverts: for the stranger first.
+    // Without the approval before it, the swap reverts: for the stranger first.
     let send = async |key| base.submit_with(key, swap.to, swap.value, swap.data.clone(), 600_000).await;
     send(stranger.private_key).await?;
     // Another amount under the same id, which succeeds.

@@ -24,7 +24,7 @@ const ARBITRUM: u64 = 42161;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 
-/// Of what a block's gas costs, kept where it is: what a fill costs is then what was quoted.
+/// The base fee, kept constant: the cost of a fill is then the quoted one.
 const BASE_FEE: u64 = 10_000_000;
 
 /// An integrator with a key, a wallet linked to it and a balance.
@@ -70,12 +70,12 @@ impl Integrator {
     }
 }
 
-/// From dollars with six decimals to millionths.
+/// Parses dollars with six decimals into millionths.
 pub fn micros(usd: &Value) -> Result<i64> {
     Ok(usd.as_str().context("dollars")?.replace('.', "").parse()?)
 }
 
-/// What the sponsored fees take from the balance, where a unit of their currency is worth so much: rounded up.
+/// The sponsored fees in units of the balance, at the given price of their currency: rounded up.
 pub fn charged(quote: &Value, answer: i64) -> Result<i64> {
     let units: i64 = quote["fees"]["subsidized"]["amount"].as_str().context("amount")?.parse()?;
     Ok((units * answer + 99_999_999) / 100_000_000)
@@ -89,9 +89,9 @@ pub async fn still_gas(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
-/// Which fees, up to which sum, and at which rate, as the body of a quote says it.
+/// The body of a quote chooses the sponsored fees, their cap and a rate.
 #[tokio::test]
-async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
+async fn a_sponsor_chooses_the_fees_it_pays() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
@@ -157,8 +157,8 @@ async fn a_sponsor_chooses_what_it_pays_for() -> Result<()> {
     service.stop().await
 }
 
-/// Fund by calldata, a sponsored transfer with an app fee, and fixed rates at three market prices: the integrator loses,
-/// breaks even and earns.
+/// Fund by calldata, a sponsored transfer with an app fee, and fixed rates at three market prices: the integrator
+/// loses, breaks even and earns.
 #[tokio::test]
 async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
@@ -196,7 +196,7 @@ async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
     credited(&harness, app, "100000").await?;
     credited(&harness, integrator.wallet.address, &expected.to_string()).await?;
 
-    // A fixed rate, at three prices of what is paid in.
+    // A fixed rate, at three prices of the input.
     body.as_object_mut().unwrap().remove("appFees");
     body["originCurrency"] = json!(usdt);
     body["fixedRate"] = json!("1:0.9996");
@@ -218,7 +218,7 @@ async fn an_integrator_pays_and_earns_to_the_unit() -> Result<()> {
     let body = balance(&harness, integrator.wallet.address).await?;
     ensure!(body["availableBalanceUsd"] == body["totalBalanceUsd"], "nothing is set aside any more: {body}");
 
-    // The deviation guard, at the quote and again at the fill. What goes back is paid out of the treasury.
+    // The deviation guard, at the quote and again at the fill. The refund is paid out of the treasury.
     let inventory = U256::from(INVENTORY);
     base.set_token_balance(usdt, harness.treasury.address, inventory).await?;
     let approve = |filler: &Account| (usdt, evm::calldata::approve(filler.address, inventory));
@@ -302,8 +302,8 @@ async fn a_balance_that_covers_one_pays_for_one() -> Result<()> {
     Ok(())
 }
 
-/// The deposit of a sponsored transfer is taken back after the fill and stays away until its order has ended: that is our
-/// loss, and the sponsor pays nothing for it. When a deposit comes after all, it pays what it said it would.
+/// The deposit of a sponsored transfer is taken back after the fill and stays away until its order has ended: that is
+/// our loss, and the sponsor pays nothing for it. When a deposit comes after all, the sponsor pays as promised.
 #[tokio::test]
 async fn a_loss_is_not_the_sponsors_until_it_is_made_good() -> Result<()> {
     let harness = Harness::isolated(ends_before_it_is_final).await?;

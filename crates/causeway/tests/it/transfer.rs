@@ -69,7 +69,7 @@ async fn a_usdc_transfer_arrives_to_the_unit() -> Result<()> {
     service.stop().await
 }
 
-/// One transaction instead of two: a plain transfer that names its order behind the arguments.
+/// A plain transfer that names its order behind the arguments: one transaction instead of two.
 #[tokio::test]
 async fn a_plain_transfer_deposits() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -166,7 +166,7 @@ async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
     service.stop().await
 }
 
-/// Money under an id nobody knows goes back to whom the deposit names, in the currency that came.
+/// A deposit under an unknown id goes back to the depositor it names, in the currency that came.
 #[tokio::test]
 async fn a_deposit_under_an_unknown_order_is_returned_to_its_depositor() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -214,7 +214,7 @@ async fn twenty_transfers_at_once_all_arrive_to_the_unit() -> Result<()> {
     service.stop().await
 }
 
-/// Anyone may move nothing out of anyone's account: that is no deposit, and must not take the place of one.
+/// A transfer of zero out of another's account is open to anyone: it is no deposit, and must not take the place of one.
 #[tokio::test]
 async fn a_transfer_of_nothing_under_a_victims_order_changes_nothing() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -248,7 +248,7 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
     let quote = harness.quote(&body).await?;
     execute(base, &quote, &user).await?;
     harness.wait_for(request_id(&quote), "refund").await?;
-    // Paid by the router or directly, as the recipient was known to be a contract by then or not.
+    // The fill went through the router if the recipient was known to be a contract by then, and directly if not.
     let explained = || async {
         let status = harness.status(request_id(&quote)).await?;
         Ok(status["failReason"] == "TRANSFER_FAILED" || status["failReason"] == "MISSING_REVERT_DATA")
@@ -262,7 +262,7 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
     service.stop().await
 }
 
-/// Where the caller fixes what arrives, exactly that arrives.
+/// A fixed output arrives exactly.
 #[tokio::test]
 async fn a_fixed_output_arrives_as_it_was_asked_for() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -310,7 +310,7 @@ async fn a_contract_that_refuses_data_is_paid_all_the_same() -> Result<()> {
     service.stop().await
 }
 
-/// Where more than one block must stand on a deposit, it waits for them, and then counts once.
+/// A deposit that needs more than one confirmation waits for them, and then counts once.
 #[tokio::test]
 async fn a_deposit_waits_for_its_confirmations() -> Result<()> {
     let change =
@@ -330,9 +330,9 @@ async fn a_deposit_waits_for_its_confirmations() -> Result<()> {
     service.stop().await
 }
 
-/// A deposit after the time of its quote goes back, and so does one that came in time while nobody was there to fill it.
+/// A deposit after its quote's expiry goes back, and so does one that came in time while the service was down.
 #[tokio::test]
-async fn what_is_quoted_for_a_while_is_not_filled_after_it() -> Result<()> {
+async fn an_expired_quote_is_not_filled() -> Result<()> {
     const TTL_SECS: u64 = 300;
     let harness = Harness::isolated(|_| ()).await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
@@ -343,7 +343,7 @@ async fn what_is_quoted_for_a_while_is_not_filled_after_it() -> Result<()> {
     let mut body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
     body["ttl"] = json!(TTL_SECS);
     let (late, in_time) = (harness.quote(&body).await?, harness.quote(&body).await?);
-    // The time that a fill is said to take is not held against it.
+    // The estimated time of a fill is added to the expiry.
     let takes = in_time["details"]["timeEstimate"].as_u64().unwrap();
     service.stop().await?;
     execute(base, &in_time, &user).await?;
@@ -384,7 +384,7 @@ async fn a_blocked_wallet_is_not_served() -> Result<()> {
     let quote = harness.quote(&body).await?;
     execute(base, &quote, &blocked).await?;
     let left = base.balance(Address::ZERO, blocked.address).await?;
-    // Long enough for it to be final and returned, if it were.
+    // Long enough for the deposit to be final and returned, if that were done.
     blocks_pass(base, 20).await?;
     assert_eq!(harness.status(request_id(&quote)).await?["status"], "waiting");
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);

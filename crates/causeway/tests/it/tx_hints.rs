@@ -1,4 +1,5 @@
-//! What clients say they have sent: noted at once, told in the request's story, and never what money depends on.
+//! Transaction hints of clients: recorded at once, shown in the request's trace, and never a condition for money to
+//! move.
 
 use alloy::primitives::{Address, B256, U256};
 use anyhow::{Result, ensure};
@@ -37,7 +38,7 @@ async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
     let native = Address::ZERO;
-    // To the depository, as a bare transfer, and by oneself on one chain.
+    // Deposits to the depository, as a plain transfer, and a same-chain transaction.
     let options = [
         ((BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)), false),
         ((BASE, here), (OPTIMISM, there), U256::from(20_000_000u64), false),
@@ -57,7 +58,7 @@ async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
         }
         sent.push((quote, hashes));
     }
-    // Nobody has heard of this one; an approval names nothing.
+    // An unknown hash; and an approval, which names no request.
     index(&harness, BASE, B256::repeat_byte(0x77)).await?;
     for (quote, hashes) in &sent {
         let same_chain = quote["steps"].as_array().unwrap().iter().all(|step| step["id"] != "deposit");
@@ -91,7 +92,7 @@ async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_no_transaction_is_refused_by_its_field() -> Result<()> {
+async fn a_malformed_hint_is_refused_by_its_field() -> Result<()> {
     let harness = Harness::new(crate::harness::Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let hash = B256::repeat_byte(1);

@@ -229,7 +229,8 @@ fn executed(
     if let Some(by) = by {
         records::put(tx, &sent_record(handle, by.head, &by.sent, request.id, true))?;
     }
-    let figures = json!({ "tx": by.map(|by| by.sent.hash), "amount": stored.payout.amount.to_string(), "payout": stored.id.0 });
+    let figures =
+        json!({ "tx": by.map(|by| by.sent.hash), "amount": stored.payout.amount.to_string(), "payout": stored.id.0 });
     advance(tx, &mut request, Event::RefundMined, &figures, context)
 }
 

@@ -10,7 +10,7 @@ use crate::fast_fill::{Integrator, integrator};
 use crate::funding::{balance, credited};
 use crate::harness::{Engine, Harness, ask, new_account, request_id};
 
-/// Money held for fast fills cannot be claimed, and two hundred claims at once get no more than the rest.
+/// Money set aside for fast fills and sponsored transfers cannot be claimed; two hundred claims at once get the rest.
 async fn never_more_than_there_is(engine: Engine) -> Result<()> {
     let harness = Harness::new(engine).await?;
     let service = harness.serve().await?;

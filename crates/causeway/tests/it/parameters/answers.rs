@@ -1,4 +1,4 @@
-//! Whole answers, on chains nobody else trades on, with what differs from run to run left out.
+//! Whole answers, on chains nobody else trades on, without the values that differ from run to run.
 
 use alloy::primitives::Address;
 use anyhow::{Result, ensure};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Desk, units, with};
 use crate::harness::Harness;
 
-/// The answer with ids, times and what is this service's own replaced by names.
+/// The answer with ids, times and this service's own addresses replaced by names.
 fn shown(desk: &Desk, answer: &Value) -> Value {
     let depository = desk.harness.depository.to_string().to_lowercase();
     let mut answer = answer.clone();

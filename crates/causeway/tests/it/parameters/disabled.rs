@@ -1,4 +1,4 @@
-//! What the operator or the moment rules out: people not served, chains at rest, markets that are not there.
+//! Quotes that the operator or the state of the chains rules out: screened people, disabled chains, missing markets.
 
 use alloy::primitives::{Bytes, U256};
 use anyhow::{Result, ensure};
@@ -64,7 +64,7 @@ async fn a_chain_that_is_not_served_is_said_to_be_disabled() -> Result<()> {
     service.stop().await
 }
 
-/// A chain without a market: what we hold is transferred as it is, and nothing is traded there.
+/// A chain without a market: the solver's own currencies are transferred as they are, and nothing is traded there.
 #[tokio::test]
 async fn without_pools_there_is_no_route() -> Result<()> {
     let harness = Harness::with(Engine::Sqlite, |config| {

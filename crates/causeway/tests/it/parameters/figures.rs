@@ -1,4 +1,4 @@
-//! Figures that add up, to the last digit that is shown, whatever is asked and at whatever prices.
+//! Figures of a quote add up, to the last digit that is shown, for random bodies and uneven prices.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn signed(amount: &Value) -> Result<i128> {
     amount["amount"].as_str().context("amount")?.parse().with_context(|| amount.to_string())
 }
 
-/// Every amount, wherever it is.
+/// Every amount, at any depth.
 fn amounts<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Object(members) => {
@@ -112,9 +112,9 @@ fn random(desk: &Desk, rng: &mut Rng) -> Value {
     body
 }
 
-/// At prices that divide nothing evenly, with an inventory that rewards one direction and charges the other.
+/// Prices divide nothing evenly, and the inventory rewards one direction and charges the other.
 #[tokio::test]
-async fn what_is_shown_adds_up() -> Result<()> {
+async fn the_figures_of_a_quote_add_up() -> Result<()> {
     let harness = Harness::isolated(|config| {
         config.fees.rebalance_bps = 10;
         for (chain, whole) in config.chains.iter_mut().zip([100_000_000, 1_000, 0]) {

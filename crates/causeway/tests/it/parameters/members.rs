@@ -1,4 +1,4 @@
-//! What each member is by default and what a good value does.
+//! The default of each member, and the effect of a good value.
 
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
@@ -8,7 +8,7 @@ use super::{BASE, Desk, NATIVE, micros, step_ids, units, with};
 use crate::harness::{amount, new_account};
 
 #[tokio::test]
-async fn what_is_not_said_has_its_default() -> Result<()> {
+async fn an_omitted_member_has_its_default() -> Result<()> {
     let desk = Desk::open().await?;
     let mut body = desk.plain();
     body.as_object_mut().unwrap().remove("tradeType");
@@ -16,7 +16,7 @@ async fn what_is_not_said_has_its_default() -> Result<()> {
     let (details, user) = (&quote["details"], json!(desk.user.to_string().to_lowercase()));
     let same = |said: &Value| said.as_str().is_some_and(|said| json!(said.to_lowercase()) == user);
     ensure!(same(&details["sender"]) && same(&details["recipient"]), "{details}");
-    // The input is what is fixed.
+    // The input is fixed.
     ensure!(details["currencyIn"]["amount"] == "250000000" && details["currencyIn"]["minimumAmount"] == "250000000");
     ensure!(amount(&details["currencyOut"]["amount"]) < amount(&details["currencyIn"]["amount"]));
     ensure!(details["slippageTolerance"]["total"] == "50", "{details}");
@@ -29,10 +29,10 @@ async fn what_is_not_said_has_its_default() -> Result<()> {
     ensure!(order["orderSignature"].is_null() && order["orderData"]["output"]["calls"] == json!([]));
     ensure!(same(&order["orderData"]["output"]["payments"][0]["recipient"]));
     ensure!(order["orderData"]["inputs"][0]["refunds"].as_array().unwrap().iter().all(|it| same(&it["recipient"])));
-    // Another pair is less sure of its price.
+    // Another pair has a wider tolerance.
     let other = desk.quote(&desk.ask("ETH", "USDC", &units(1, 18))).await?;
     ensure!(other["details"]["slippageTolerance"]["total"] == "200");
-    // Null is as good as nothing, for whatever may be left out.
+    // Null is the same as leaving an optional member out.
     let optional = [
         "recipient",
         "tradeType",
@@ -74,7 +74,7 @@ async fn what_is_not_said_has_its_default() -> Result<()> {
 }
 
 #[tokio::test]
-async fn who_is_paid_and_who_is_refunded() -> Result<()> {
+async fn the_recipient_is_paid_and_refund_to_is_refunded() -> Result<()> {
     let desk = Desk::open().await?;
     let [recipient, refund] = [(); 2].map(|()| json!(new_account().address.to_string().to_lowercase()));
     let body = with(&desk.plain(), json!({ "recipient": recipient, "refundTo": refund, "referrer": "r".repeat(128) }));
@@ -83,7 +83,7 @@ async fn who_is_paid_and_who_is_refunded() -> Result<()> {
     ensure!(quote["details"]["recipient"] == recipient && order["output"]["payments"][0]["recipient"] == recipient);
     let refunds = order["inputs"][0]["refunds"].as_array().unwrap();
     ensure!(refunds.len() == 2 && refunds.iter().all(|to| to["recipient"] == refund), "{order}");
-    // An address is said back as it came, and read in either case.
+    // An address is returned as it came, and read in either case.
     let checksummed = json!(new_account().address);
     let quote = desk.quote(&with(&body, json!({ "recipient": checksummed }))).await?;
     ensure!(quote["details"]["recipient"] == checksummed);
@@ -105,7 +105,7 @@ async fn the_trade_type_says_which_side_is_fixed() -> Result<()> {
             ensure!(micros(&details["currencyIn"]["amountUsd"])? > micros(&out["amountUsd"])?, "{details}");
             if trade == "EXACT_OUTPUT" {
                 ensure!(arrives == wanted && least == arrives, "{details}");
-                // What may be lost is for pools to move before the output is bought: nothing of the output.
+                // The tolerance is for pools to move before the output is bought: nothing of the output may be lost.
                 let spare = if from == to { "0" } else { "50" };
                 ensure!(details["slippageTolerance"]["total"] == spare, "{details}");
                 ensure!(details["slippageTolerance"]["destination"]["value"] == "0", "{details}");
@@ -118,7 +118,7 @@ async fn the_trade_type_says_which_side_is_fixed() -> Result<()> {
             }
         }
     }
-    // Who keeps what buying an exact output leaves over is decided at the fill.
+    // The owner of the headroom that an exact output leaves over is decided at the fill.
     let body = with(&desk.ask("USDC", "TAIL", &units(900, 18)), json!({ "tradeType": "EXACT_OUTPUT" }));
     let kept = desk.quote(&with(&body, json!({ "enableTrueExactOutput": true }))).await?;
     ensure!(kept["details"]["currencyOut"]["amount"] == units(900, 18));
@@ -192,7 +192,7 @@ async fn gas_is_delivered_beside_the_output() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_has_no_bearing_here_is_ignored_whatever_it_is() -> Result<()> {
+async fn a_member_without_effect_is_ignored_with_any_value() -> Result<()> {
     let desk = Desk::open().await?;
     let plain = desk.quote(&desk.plain()).await?;
     let members = [
@@ -234,9 +234,9 @@ async fn what_has_no_bearing_here_is_ignored_whatever_it_is() -> Result<()> {
     desk.close().await
 }
 
-/// Asked for in earnest it is refused; declined, or left empty, it is nothing.
+/// A member that is not offered is refused where it asks for something; declined or left empty, it is ignored.
 #[tokio::test]
-async fn what_is_not_offered_is_never_passed_over() -> Result<()> {
+async fn a_member_that_is_not_offered_is_refused() -> Result<()> {
     let desk = Desk::open().await?;
     let authorization =
         json!([{ "chainId": BASE, "address": desk.user, "nonce": 0, "yParity": 0, "r": "0x1", "s": "0x1" }]);

@@ -1,4 +1,4 @@
-//! Nodes that do not answer: a quote does not need them until what it knows is too old.
+//! Nodes that do not answer: a quote does not need them until the market snapshot is too old.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Desk, units, with};
 use crate::harness::{Harness, eventually};
 
 const MAX_AGE: Duration = Duration::from_secs(10);
-/// Less than a node that does not answer is waited for.
+/// Less than the timeout of a node that does not answer.
 const PROMPT: Duration = Duration::from_millis(900);
 
 fn all_nodes(desk: &Desk, fault: &Fault) {
@@ -28,8 +28,8 @@ fn asks(desk: &Desk) -> [Value; 4] {
     ]
 }
 
-/// An answer, and how long it took: the best of three, because the machine may be busy. Who waits for a node does so every
-/// time.
+/// An answer and its duration: the best of three, because the machine may be busy. A quote that waits for a node does
+/// so every time.
 async fn soonest(desk: &Desk, body: &Value) -> Result<(u16, Value, Duration)> {
     let mut tries = 1;
     loop {
@@ -56,7 +56,7 @@ async fn quotes_go_on_without_nodes_for_a_while_and_come_back() -> Result<()> {
     let harness = Harness::isolated(|config| {
         config.limits.market_max_age_secs = MAX_AGE.as_secs();
         config.limits.rpc_timeout_millis = 1_000;
-        // Only the endpoint that can be told to misbehave.
+        // Only the endpoint that can be made to fail remains.
         config.chains.iter_mut().for_each(|chain| drop(chain.endpoints.remove(0)));
     })
     .await?;
@@ -73,12 +73,12 @@ async fn quotes_go_on_without_nodes_for_a_while_and_come_back() -> Result<()> {
         let began = Instant::now();
         for body in asks(&desk) {
             let (code, answer, waited) = soonest(&desk, &body).await?;
-            // The last block may have come without its pools: then only what needs none is quoted.
+            // The last block may have come without its pools: then only transfers that need none are quoted.
             let pools = body != desk.plain() && answer["message"].as_str().is_some_and(|it| it.contains("pools"));
             ensure!(code == 200 || (code == 503 && pools), "{code} {answer} for {body}");
             ensure!(waited < PROMPT, "it waited {waited:?} for {body}");
         }
-        // The one thing that cannot be known without a node.
+        // The outcome of calls is the one thing that cannot be known without a node.
         desk.refused(&calls, 503, error, "").await?;
         ensure!(began.elapsed() < MAX_AGE, "too slow to tell");
         for body in asks(&desk).iter().chain([&calls]) {

@@ -1,4 +1,4 @@
-//! What few callers ask for: app fees, calls on the destination, and what is done on one chain.
+//! Rare options: app fees, calls on the destination, and same-chain swaps and transfers.
 
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
@@ -22,7 +22,7 @@ async fn app_fees_are_shares_of_the_input() -> Result<()> {
             amount(&plain["details"]["currencyOut"]["amount"]) - amount(&quote["details"]["currencyOut"]["amount"]);
         ensure!(less == U256::from(expected), "{less}");
     }
-    // Where the output is fixed, they come on top.
+    // App fees come on top of a fixed output.
     let exact = json!({ "tradeType": "EXACT_OUTPUT", "appFees": fees(&["100"]) });
     let quote = desk.quote(&with(&desk.plain(), exact)).await?;
     let (input, fee) = (amount(&quote["details"]["currencyIn"]["amount"]), amount(&quote["fees"]["app"]["amount"]));
@@ -50,7 +50,7 @@ async fn app_fees_are_shares_of_the_input() -> Result<()> {
     desk.close().await
 }
 
-/// Wraps what arrives: the router calls `deposit()` of the wrapped currency.
+/// A call that wraps the output: the router calls `deposit()` of the wrapped currency.
 #[tokio::test]
 async fn calls_are_tried_before_they_are_promised() -> Result<()> {
     let desk = Desk::open().await?;
@@ -62,14 +62,14 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
     let router = desk.harness.chain("optimism").contracts.router.to_string().to_lowercase();
     ensure!(output["payments"][0]["recipient"] == router && output["calls"].as_array().unwrap().len() == 1, "{output}");
     ensure!(output["payments"][0]["minimumAmount"] == ether);
-    // A value may be a number or hexadecimal, and is nothing where it is not said.
+    // A value may be a number or hexadecimal, and is zero by default.
     for value in [json!("0x2386f26fc10000"), json!(1), json!(null)] {
         let call = json!({ "to": wrapped, "value": value, "data": "0xd0e30db0" });
         desk.quote(&with(&body, json!({ "txs": [call] }))).await?;
     }
     desk.quote(&with(&body, json!({ "txsGasLimit": 1_000_000 }))).await?;
 
-    // A call that reverts, with what it said.
+    // A call that reverts is refused with its revert reason.
     let stolen = format!("0x23b872dd{:0>64}{:0>64}{:064x}", "11".repeat(20), "22".repeat(20), 5);
     let call = json!({ "to": desk.currency("USDC"), "data": stolen });
     let answer = desk.refused(&with(&body, json!({ "txs": [call] })), 400, "DESTINATION_TX_FAILED", "txs").await?;
@@ -114,7 +114,7 @@ async fn on_one_chain_the_user_acts_alone() -> Result<()> {
     let desk = Desk::open().await?;
     let somebody = new_account().address;
     let fee = json!([{ "recipient": somebody, "fee": "100" }]);
-    // Same currency, another owner: nothing is taken, whatever is asked.
+    // Sending the same currency to another owner costs no fee, even where one is asked for.
     let send = with(&desk.ask_here("USDC", "USDC", "1000000"), json!({ "recipient": somebody, "appFees": fee }));
     let quote = desk.quote(&send).await?;
     ensure!(quote["details"]["operation"] == "send" && step_ids(&quote) == ["send"], "{quote}");
@@ -148,7 +148,7 @@ async fn on_one_chain_the_user_acts_alone() -> Result<()> {
         );
         desk.refused(&fixed("1"), 400, "AMOUNT_TOO_LOW", "").await?;
     }
-    // What needs a solver has none here.
+    // Options that need a solver are refused on one chain.
     let swap = desk.ask_here("ETH", "USDC", &units(1, 17));
     desk.refused(&desk.ask_here("USDC", "USDC", "1"), 400, "UNSUPPORTED_ROUTE", "").await?;
     desk.refused(&with(&swap, json!({ "topupGas": true })), 400, "UNSUPPORTED_ROUTE", "topupGas").await?;

@@ -1,4 +1,4 @@
-//! How what cannot be quoted is refused: status, code, and the member in the message.
+//! Refusals of quotes: the status, the code, and the member in the message.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Desk, units, with};
 
 #[tokio::test]
-async fn what_is_required_is_missed_by_name() -> Result<()> {
+async fn a_missing_member_is_refused_by_name() -> Result<()> {
     let desk = Desk::open().await?;
     let required = ["user", "originChainId", "destinationChainId", "originCurrency", "destinationCurrency", "amount"];
     for member in required {
@@ -19,9 +19,9 @@ async fn what_is_required_is_missed_by_name() -> Result<()> {
     desk.close().await
 }
 
-/// Refunds go to the user unless said otherwise.
+/// Refunds go to the user unless `refundTo` names another.
 #[tokio::test]
-async fn a_user_who_cannot_be_refunded_says_who_can() -> Result<()> {
+async fn a_user_who_cannot_be_refunded_needs_refund_to() -> Result<()> {
     let desk = Desk::open().await?;
     for user in [json!(super::NATIVE), json!(desk.currency("USDC")), json!(desk.harness.treasury.address)] {
         let body = with(&desk.plain(), json!({"user": user, "recipient": desk.user}));
@@ -103,7 +103,7 @@ async fn a_bad_value_is_refused_by_name() -> Result<()> {
     desk.close().await
 }
 
-/// Nobody has a key yet, so nobody has a sponsor; what is wrong in itself is said before that.
+/// Nobody has a key yet, so nobody has a sponsor; a bad value is refused before that.
 #[tokio::test]
 async fn sponsorship_needs_a_key() -> Result<()> {
     let desk = Desk::open().await?;
@@ -130,7 +130,7 @@ async fn sponsorship_needs_a_key() -> Result<()> {
     ] {
         desk.refused(&ask(changes), 400, error, said).await?;
     }
-    // Without it they have nothing to act on, which the caller should hear; empty, they are nothing.
+    // Without `subsidizeFees` its options have nothing to act on, which the caller should hear; empty ones are ignored.
     for (changes, error, said) in [
         (json!({ "sponsoredFeeComponents": ["swap"] }), "INVALID_PARAMETERS", "sponsoredFeeComponents"),
         (json!({ "maxSubsidizationAmount": "5" }), "INVALID_PARAMETERS", "maxSubsidizationAmount"),
@@ -144,9 +144,9 @@ async fn sponsorship_needs_a_key() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_the_market_does_not_give_is_refused() -> Result<()> {
+async fn an_amount_beyond_the_market_is_refused() -> Result<()> {
     let desk = Desk::open().await?;
-    // Below what the transfer costs, through a pool or not.
+    // Below the cost of the transfer, through a pool or not.
     for (from, to, amount) in [
         ("USDC", "USDC", "1"),
         ("ETH", "ETH", "1"),
@@ -158,7 +158,7 @@ async fn what_the_market_does_not_give_is_refused() -> Result<()> {
     ] {
         desk.refused(&desk.ask(from, to, amount), 400, "AMOUNT_TOO_LOW", "").await?;
     }
-    // Above what we hold.
+    // Above our inventory.
     for (from, to, amount) in [("USDC", "USDC", units(2_000_000, 6)), ("ETH", "ETH", units(2_000, 18))] {
         desk.refused(&desk.ask(from, to, &amount), 400, "INSUFFICIENT_LIQUIDITY", "").await?;
     }

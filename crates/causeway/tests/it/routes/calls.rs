@@ -1,4 +1,4 @@
-//! What is done with the output on the destination: gas beside it, calls with it, and shares for integrators out of it.
+//! Uses of the output on the destination: gas beside it, calls with it, and shares for integrators out of it.
 
 use alloy::primitives::{Address, U256, hex};
 use alloy::sol_types::SolCall;
@@ -33,9 +33,9 @@ async fn gas_is_delivered_beside_the_output() -> Result<()> {
     service.stop().await
 }
 
-/// Both may come out of native currency: the price of the trade and the top-up must not mix.
+/// The price of the trade and the top-up may both come out of native currency, and must not mix.
 #[tokio::test]
-async fn gas_is_delivered_beside_what_is_bought() -> Result<()> {
+async fn gas_is_delivered_beside_bought_tokens() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "TAIL"));
@@ -83,9 +83,9 @@ async fn calls_spend_tokens_and_the_rest_is_the_recipients() -> Result<()> {
     service.stop().await
 }
 
-/// A wrapped token that is made logs no transfer, and yet the fill must count as one.
+/// Wrapping logs no transfer of the wrapped token, and yet the fill must count as one.
 #[tokio::test]
-async fn calls_spend_what_the_fill_has_wrapped() -> Result<()> {
+async fn calls_spend_currency_that_the_fill_has_wrapped() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "ETH"), place(&harness, "optimism", "WETH"));
@@ -107,7 +107,7 @@ async fn calls_spend_what_the_fill_has_wrapped() -> Result<()> {
 }
 
 #[tokio::test]
-async fn calls_spend_what_the_fill_has_bought() -> Result<()> {
+async fn calls_spend_tokens_that_the_fill_has_bought() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, tail) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "TAIL"));
@@ -125,7 +125,7 @@ async fn calls_spend_what_the_fill_has_bought() -> Result<()> {
     service.stop().await
 }
 
-/// The same where native currency is what is bought.
+/// The same with native currency as the bought one.
 #[tokio::test]
 async fn calls_spend_native_currency_that_the_fill_has_bought() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
@@ -149,7 +149,7 @@ async fn calls_spend_native_currency_that_the_fill_has_bought() -> Result<()> {
 }
 
 #[tokio::test]
-async fn calls_that_revert_are_refused_with_what_they_said() -> Result<()> {
+async fn calls_that_revert_are_refused_with_their_revert_data() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));

@@ -8,9 +8,9 @@ use serde_json::json;
 use super::{Wish, act, cross, out, place, serve, step_ids};
 use crate::harness::{Engine, Harness, amount, eventually};
 
-/// The user's trade of what the solver does not hold, in the same transaction as the deposit.
+/// The user trades a token that the solver does not hold, in the same transaction as the deposit.
 #[tokio::test]
-async fn what_the_solver_does_not_hold_is_traded_before_the_deposit() -> Result<()> {
+async fn a_token_the_solver_does_not_hold_is_traded_before_the_deposit() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     for (symbol, cents) in [("USDC", 40_000), ("ETH", 150_000), ("WETH", 90_000)] {
@@ -18,7 +18,7 @@ async fn what_the_solver_does_not_hold_is_traded_before_the_deposit() -> Result<
         let done = cross(&harness, &service, &Wish::exact_input(from, to, cents)).await?;
         assert_eq!(step_ids(&done.quote), ["approve", "deposit"]);
         assert!(done.stored.origin_swap.is_some(), "{symbol}");
-        // There is no WETH in stock, but the fill wraps what there is.
+        // There is no WETH in stock, but the fill wraps native currency.
         assert_eq!(done.stored.destination_swap.is_some(), symbol == "WETH", "{symbol}");
         assert_eq!((done.rest, done.kept), (U256::ZERO, U256::ZERO));
     }
@@ -26,7 +26,7 @@ async fn what_the_solver_does_not_hold_is_traded_before_the_deposit() -> Result<
 }
 
 #[tokio::test]
-async fn what_the_solver_does_not_hold_is_bought_with_the_fill() -> Result<()> {
+async fn a_token_the_solver_does_not_hold_is_bought_with_the_fill() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     for (symbol, steps) in [("USDC", &["approve", "deposit"][..]), ("ETH", &["deposit"])] {
@@ -42,9 +42,9 @@ async fn what_the_solver_does_not_hold_is_bought_with_the_fill() -> Result<()> {
     service.stop().await
 }
 
-/// The stand has USDC and native currency, and nothing of what else it could pay out.
+/// The harness has USDC and native currency, and none of the other currencies it could pay out.
 #[tokio::test]
-async fn what_the_solver_is_out_of_is_bought_with_the_fill() -> Result<()> {
+async fn a_token_the_solver_is_out_of_is_bought_with_the_fill() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     for (from, to) in [("USDC", "USDT"), ("DAI", "DAI"), ("USDT", "WETH"), ("WETH", "DAI")] {
@@ -86,7 +86,7 @@ fn bought(swap: Option<&Swap>) -> (U256, U256) {
     }
 }
 
-/// What was set aside for a pool to move, and was not needed, goes to the recipient or to us, as was agreed.
+/// Headroom for a pool to move that was not needed goes to the recipient or to us, as was agreed.
 #[tokio::test]
 async fn an_exact_output_arrives_exactly_and_its_headroom_goes_where_it_was_agreed() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
@@ -132,7 +132,7 @@ async fn outputs_are_fixed_through_pools_on_either_side() -> Result<()> {
                 assert!(done.delivered >= wish.amount, "{} for {}", done.delivered, wish.amount);
                 assert!(done.delivered < wish.amount + wish.amount / U256::from(1_000u64));
             }
-            // What the user's own trade did not need was returned to them: `cross` saw the exact input leave.
+            // The unused input of the user's own trade was returned to them: `cross` saw the exact input leave.
             if from == "TAIL" && trade == "EXACT_OUTPUT" {
                 let (input, most) = bought(done.stored.origin_swap.as_ref());
                 assert!(input == done.stored.figures.input.units() && most > input);
@@ -142,7 +142,7 @@ async fn outputs_are_fixed_through_pools_on_either_side() -> Result<()> {
     service.stop().await
 }
 
-/// Once it is known what the user holds and has allowed, an approval that is there is not asked for again.
+/// Once the user's balance and allowance are known, an approval that is there is not asked for again.
 #[tokio::test]
 async fn an_approval_that_is_there_is_not_asked_for() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -169,7 +169,7 @@ async fn an_approval_that_is_there_is_not_asked_for() -> Result<()> {
         act(from.chain, &quote, &user).await?;
         harness.wait_for(crate::harness::request_id(&quote), "success").await?;
         assert_eq!(to.balance(user.address).await?, out(&quote));
-        // It is used up, and asked for again.
+        // The allowance is used up, and asked for again.
         let asked = || async { Ok(step_ids(&harness.quote(&body).await?).contains(&"approve")) };
         eventually("the allowance is known to be spent", asked).await?;
     }

@@ -1,7 +1,7 @@
 //! Many random transfers at once, over all chains, currencies and kinds of trade.
 //!
-//! A trade moves its pools, so each holds those it may use from its quote until it is mined; whoever comes next is
-//! quoted once the service has seen that block. So every quote must come true to the unit.
+//! A trade moves its pools, so each locks those it may use from its quote until it is mined; the next trade is quoted
+//! once the service has seen that block. So every quote must come true to the unit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use super::{Place, Wish, act, nothing_is_left, out, place, seen, serve, stored};
 use crate::harness::{Harness, amount, new_account, request_id};
 
 const TRANSFERS: usize = 208;
-/// Transfers that are worked on at once, of those whose pools are free.
+/// The number of transfers at once, of those whose pools are free.
 const MAX_CONCURRENT_TRANSFERS: usize = 24;
 const CHAINS: [&str; 3] = ["base", "optimism", "arbitrum"];
 const SYMBOLS: [&str; 6] = ["ETH", "WETH", "USDC", "USDT", "DAI", "TAIL"];
 const TRADES: [&str; 3] = ["EXACT_INPUT", "EXACT_OUTPUT", "EXPECTED_OUTPUT"];
 
-/// SplitMix64: what matters is that a seed repeats a run.
+/// SplitMix64: a seed must repeat a run.
 struct Rng(u64);
 
 impl Rng {
@@ -88,8 +88,8 @@ fn way(from: &'static str, to: &'static str) -> BTreeSet<Edge> {
     to_usdc(from).symmetric_difference(&to_usdc(to)).copied().collect()
 }
 
-/// The pools a transfer moves, on the chain of each side. What the solver holds is not traded; what it does not, goes
-/// the shortest way to what it does.
+/// The pools a transfer moves, on the chain of each side. A currency of the inventory is not traded; any other goes the
+/// shortest way to one.
 fn pools(wish: &Wish) -> [BTreeSet<Edge>; 2] {
     let tail = |symbol| if symbol == "TAIL" { [EDGES[2]].into() } else { BTreeSet::new() };
     if wish.from.chain.id == wish.to.chain.id {
@@ -99,10 +99,10 @@ fn pools(wish: &Wish) -> [BTreeSet<Edge>; 2] {
     }
 }
 
-/// By chain and pair: the block of the last trade.
+/// The block of the last trade, by chain and pair.
 type Locks = BTreeMap<(u64, Edge), Mutex<u64>>;
 
-/// What has to be in the books when all is done, by chain and currency.
+/// The expected changes of the books when all is done, by chain and currency.
 #[derive(Default)]
 struct Ledger {
     deposited: BTreeMap<(u64, Address), U256>,
@@ -126,7 +126,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// In one order for all, so that nobody waits for each other.
+    /// Locks in one order for all, so that there is no deadlock.
     async fn hold(&self, wish: &Wish) -> Result<Vec<((u64, Edge), MutexGuard<'_, u64>)>> {
         let [origin, destination] = pools(wish);
         let origin = origin.into_iter().map(|edge| (wish.from.chain.id, edge));
@@ -142,7 +142,7 @@ impl Run<'_> {
         let Wish { from, to, .. } = *wish;
         let mut held = self.hold(wish).await?;
         let slot = self.slots.acquire().await?;
-        // Enough for the fees of a fixed output, and for what is set aside for pools to move.
+        // Enough for the fees of a fixed output, and for the headroom for pools to move.
         let user = from.holder(from.worth(cents + cents / 5 + 1_000)).await?;
         let recipient = if to_self { user.address } else { new_account().address };
         let had = (from.balance(user.address).await?, to.balance(recipient).await?);
@@ -188,7 +188,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a user did alone: the fees are the treasury's.
+    /// A same-chain transaction: its fees are the treasury's.
     fn on_one_chain(&self, wish: &Wish, quote: &Value) -> String {
         let fee = amount(&quote["fees"]["relayer"]["amount"]) + amount(&quote["fees"]["app"]["amount"]);
         add(&mut self.ledger.lock().unwrap().fees, wish.from.key(), fee);
@@ -232,7 +232,7 @@ impl Run<'_> {
 
 const STOCK_CENTS: u64 = 100_000_000;
 
-/// The treasury holds all that it may pay out, so that every pair has its direct way.
+/// Stocks the treasury with every currency it may pay out, so that every pair has its direct route.
 async fn stock(harness: &Harness) -> Result<()> {
     for chain in CHAINS {
         let spend_limiter = harness.chain(chain).contracts.spend_limiter;
@@ -270,7 +270,7 @@ async fn books(harness: &Harness) -> Result<[BTreeMap<(u64, Address), U256>; 3]>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_random_quotes_deliver_what_they_say() -> Result<()> {
+async fn two_hundred_random_quotes_come_true_to_the_unit() -> Result<()> {
     let began = std::time::Instant::now();
     let seed = match std::env::var("CAUSEWAY_SEED") {
         Ok(seed) => seed.parse()?,

@@ -1,4 +1,5 @@
-//! Fills that pass when they are tried and fail when they are made: the deposit goes back, with what the chain said.
+//! Fills that pass when they are tried and fail when they are made: the deposit goes back, with the chain's revert
+//! reason.
 
 use alloy::primitives::aliases::{U24, U160};
 use alloy::primitives::{Address, B256, Bytes, U256, hex};
@@ -28,7 +29,7 @@ struct Ended {
     status: Value,
     /// The fill that failed.
     failed: Record,
-    /// What went back.
+    /// The amount that went back.
     returned: U256,
 }
 
@@ -78,7 +79,7 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
         let failure = failed.failure.as_ref().unwrap();
         assert_eq!((failure.reason.as_str(), &json!(failure.details)), (reason, &status["details"]));
         assert_eq!((failed.target, failed.chain.0), (Some(to.chain.contracts.spend_limiter), to.chain.id));
-        // What the failed fill burnt comes off, at the price both chains have: three thousand dollars.
+        // The gas of the failed fill comes off, at the price both chains have: three thousand dollars.
         let burnt = failed.fee.unwrap().units() * U256::from(3_000) / U256::from(10u64).pow(U256::from(12));
         let kept = wish.amount - ended.returned;
         assert!(kept >= burnt, "{kept} of {burnt}");
@@ -96,10 +97,10 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
     service.stop().await
 }
 
-/// A call burns all the gas of its fill, in a block that costs three times as much as the quote was made at. What comes off
-/// the refund is three times what was quoted; the rest is our loss.
+/// A call burns all the gas of its fill, in a block that costs three times as much as the quote was made at. Three
+/// times the quoted gas comes off the refund; the rest is our loss.
 #[tokio::test]
-async fn what_failed_calls_cost_is_bounded_by_what_was_quoted() -> Result<()> {
+async fn the_cost_of_failed_calls_is_bounded_by_the_quote() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, to) = (place(&harness, "base", "USDC"), place(&harness, "optimism", "USDC"));
@@ -134,7 +135,7 @@ async fn what_failed_calls_cost_is_bounded_by_what_was_quoted() -> Result<()> {
     service.stop().await
 }
 
-/// As if no node had been able to say why, until now.
+/// Removes the revert reason, as if no node had been able to give it until now.
 async fn forget(service: &Service, request: &str) -> Result<()> {
     let id = request.parse::<RequestId>()?;
     let forget = move |tx: &mut Tx<'_>| {
@@ -153,7 +154,7 @@ async fn forget(service: &Service, request: &str) -> Result<()> {
     Ok(())
 }
 
-/// Something that happens in the fill's own block, before it.
+/// A transaction ahead of the fill in its own block.
 struct Ahead {
     from: Address,
     to: Address,
@@ -161,7 +162,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Offers so much that it is mined first.
+    /// Bids so much that the transaction is mined first.
     async fn send(self, chain: &Chain) -> Result<()> {
         chain.rpc::<Value>("anvil_impersonateAccount", [self.from]).await?;
         let price = U256::from(200_000_000_000u64);
@@ -171,9 +172,10 @@ impl Ahead {
     }
 }
 
-/// No one sees these coming: what was true when the fill was decided is not when it is mined.
+/// A transaction ahead of the fill cannot be foreseen: the state at the decision is no longer the state when it is
+/// mined.
 #[tokio::test]
-async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> Result<()> {
+async fn a_transaction_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
     let service = serve(&harness).await?;
     let (from, usdc, tail) =
@@ -208,7 +210,7 @@ async fn what_happens_ahead_of_a_fill_in_its_block_is_told_and_is_our_loss() -> 
             "Too little received",
         ),
         (
-            // Gas beside the tokens goes through the spend limiter, whatever the pools are like.
+            // Gas beside the tokens goes through the spend limiter, with any state of the pools.
             Wish::exact_input(from, usdc, 10_000).with(json!({"topupGas": true})),
             limits.map(|data| by_treasury(there.contracts.spend_limiter, data)).collect(),
             "SOLVER_CAPACITY_EXCEEDED",

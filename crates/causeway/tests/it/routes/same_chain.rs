@@ -1,4 +1,4 @@
-//! What a user does alone on one chain: swap, wrap, unwrap, send.
+//! Same-chain transactions of the user: swap, wrap, unwrap, send.
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Place, Wish, act, caught_up, nothing_is_left, out, place, serve, step_ids};
 use crate::harness::{Engine, Harness, amount, new_account};
 
-/// Does it, and checks that everybody has what the quote says.
+/// Executes a same-chain quote, and checks that everybody has the quoted amounts.
 async fn stay(harness: &Harness, service: &Service, wish: &Wish, to_self: bool) -> Result<Value> {
     let Wish { from, to, .. } = *wish;
     let user = from.holder(from.worth(500_000)).await?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Place, Wish, caught_up, nothing_is_left, out, place, serve};
 use crate::harness::{Harness, amount, eventually, new_account, request_id, transactions};
 
-/// Somebody sells so much of a token for the wrapped one, or the other way round. Says what they got.
+/// Sells an amount of a token for the wrapped one, or the other way round. Returns the amount bought.
 async fn trade(from: Place, to: Place, sold: U256) -> Result<U256> {
     let (chain, dex) = (from.chain, from.chain.contracts.swap_router);
     let mover = from.holder(sold).await?;
@@ -30,7 +30,7 @@ async fn trade(from: Place, to: Place, sold: U256) -> Result<U256> {
     to.balance(mover.address).await
 }
 
-/// The last step of a quote as a wallet would send it that does not look first.
+/// Sends the last step of a quote as a wallet would that does not simulate it first.
 async fn send_blindly(place: Place, from: alloy::primitives::Address, quote: &Value) -> Result<Value> {
     let last = transactions(quote)?.pop().context("a step")?;
     place.chain.rpc::<Value>("anvil_impersonateAccount", [from]).await?;
@@ -41,7 +41,7 @@ async fn send_blindly(place: Place, from: alloy::primitives::Address, quote: &Va
     place.chain.rpc("eth_getTransactionReceipt", [hash]).await
 }
 
-/// It costs the user gas and nothing else: no deposit is made, so nothing has to come back.
+/// The revert costs the user gas and nothing else: no deposit is made, so nothing has to come back.
 #[tokio::test]
 async fn the_users_own_trade_reverts_beyond_the_tolerance() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
@@ -93,7 +93,7 @@ async fn a_fill_whose_pool_moved_too_far_is_refunded_in_the_currency_of_the_depo
     let deposits = [
         (Wish::exact_input(usdc, tail, 20_000), usdc),
         (Wish::output("EXACT_OUTPUT", usdc, tail, 20_000), usdc),
-        // What comes back is what reached the depository.
+        // The refund is in the currency that reached the depository.
         (Wish::exact_input(own_tail, tail, 20_000), place(&harness, "base", "ETH")),
     ];
     caught_up(&harness, &service).await?;
