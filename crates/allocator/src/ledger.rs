@@ -89,7 +89,7 @@ async fn read_range(
     let (now, treasury) = (allocator.now(), allocator.treasury);
     let cursor = Cursor { number: head.number, hash: head.hash };
     let unit = move |tx: &mut Tx<'_>| {
-        // Payments are added up with the cursor, so that it is added once.
+        // Payments are added up with the cursor, so that each is added once.
         if depository_ledger::cursor(tx, chain)?.is_some_and(|cursor| cursor.number + 1 != first) {
             return Err(AllocatorError::InvariantViolated("two allocators write one ledger"));
         }

@@ -142,6 +142,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     fast_fill(&harness, &by, &never).await?;
     ensure!(books(&harness, wallet).await? == (expected, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
+    harness.finalise(base).await?;
     expected -= 50_000_000;
     settle_at(&harness, wallet, (expected, 0)).await?;
     ensure!(optimism.balance(there, recipient).await? == promised + amount(&never["details"]["currencyOut"]["amount"]));
@@ -188,6 +189,7 @@ async fn nothing_is_earned_or_charged_before_the_deposit_is_final() -> Result<()
     ensure!(before == (20_000_000, 0) && earned["amount"] == "0", "{before:?} {earned}");
     ensure!(available < 20.0, "it is set aside meanwhile");
     agrees(&harness).await?;
+    harness.finalise(base).await?;
     credited(&harness, app, "100000").await?;
     // The amount that left the balance is the one in the request's trace.
     let left = books(&harness, wallet).await?.0;

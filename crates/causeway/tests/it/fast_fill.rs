@@ -313,6 +313,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     blocks_pass(base, 14).await?;
     ensure!(books(&service, wallet).await? == (500_000_000, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
+    harness.finalise(base).await?;
     eventually("the loss is booked", || async { Ok(books(&service, wallet).await? == (450_000_000, 0)) }).await?;
     // The deposit comes after all: it is credited in full, and nobody is paid again.
     execute(base, &never, &user).await?;

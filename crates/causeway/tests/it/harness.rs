@@ -74,7 +74,7 @@ impl Harness {
     /// A harness on chains of its own with time between their blocks: several services side by side read every block of
     /// every chain, each for itself.
     pub async fn unhurried(change: impl FnOnce(&mut Config)) -> Result<Self> {
-        Self::on_isolated(Duration::from_secs(1), Engine::Postgres, change).await
+        Self::on_isolated(Duration::from_millis(500), Engine::Postgres, change).await
     }
 
     async fn on_isolated(block_time: Duration, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
@@ -179,6 +179,12 @@ impl Harness {
         chain.reorg(depth, &[]).await?;
         chain.resume_mining().await;
         Ok(())
+    }
+
+    /// Mines at once as many blocks as make final what a chain has now. For chains of the test's own.
+    pub async fn finalise(&self, chain: &Chain) -> Result<()> {
+        let config = self.config.chains.iter().find(|it| it.id == chain.id).context("a configured chain")?;
+        chain.mine(config.finality_blocks + 1).await
     }
 
     /// Sets a price, in hundred-millionths of a dollar, and waits until the service knows it.

@@ -177,6 +177,7 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     deposits(&user, little).await?;
 
     arbitrum.advance_time(std::time::Duration::from_secs(1_000)).await?;
+    harness.finalise(arbitrum).await?;
     eventually("the loss is booked", || is("booked")).await?;
     let booked = loss().await?;
     ensure!(booked["missingUsd"] == "0.000000" && booked["bookedUsd"] == missing["missingUsd"], "{booked}");
@@ -195,6 +196,7 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     ensure!(rules.ends_with(&["deposit-missing", "loss-booked", "loss-reversed"]), "{trace}");
     ensure!(trace["loss"]["state"] == "recovered", "{trace}");
     // The larger deposit is kept, and the smaller one is returned to the depositor it names.
+    harness.finalise(arbitrum).await?;
     eventually("only the order's deposit stays", || async {
         Ok(arbitrum.balance(Address::ZERO, harness.depository).await? == enough + little
             && children(&trace).len() == 1

@@ -329,6 +329,7 @@ async fn a_loss_is_not_the_sponsors_until_it_is_made_good() -> Result<()> {
     eventually("the deposit is missed", || is("missing")).await?;
     ensure!(open_holds().await? == 1);
     arbitrum.advance_time(std::time::Duration::from_secs(1_000)).await?;
+    harness.finalise(arbitrum).await?;
     eventually("the loss is booked", || is("booked")).await?;
     ensure!(open_holds().await? == 0 && integrator.balance(harness).await? == 5_000_000);
     let (findings, content) = audit(harness).await?;
@@ -338,6 +339,7 @@ async fn a_loss_is_not_the_sponsors_until_it_is_made_good() -> Result<()> {
     let again = calldata::deposit_native(user.address, order);
     arbitrum.send(user.private_key, harness.depository, value, again).await?;
     eventually("the loss is reversed", || is("recovered")).await?;
+    harness.finalise(arbitrum).await?;
     eventually("the sponsor pays", || async { Ok(integrator.balance(harness).await? < 5_000_000) }).await?;
     let story = harness.trace(request_id(&quote)).await?["feeSponsorship"].take();
     let paid: i64 = story["actual"]["sponsorPayment"]["amount"].as_str().context("a payment")?.parse()?;

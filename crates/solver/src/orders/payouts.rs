@@ -99,8 +99,8 @@ async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), Sol
             continue;
         }
         let gas = PAYOUT_GAS.saturating_add(GAS_PER_KEY.saturating_mul(keys.len() as u64));
-        let context = solver.context();
-        let paid = solver.store.write(move |tx| pay(tx, &stored, &data, gas, &context)).await?;
+        let (call, context) = (call(handle, data, gas), solver.context());
+        let paid = solver.store.write(move |tx| pay(tx, &stored, &signature, &call, &context)).await?;
         if let Some(payment) = paid {
             solver.hand_over(vec![payment]);
             solver.crash("payout.sent");
@@ -109,8 +109,8 @@ async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), Sol
     Ok(())
 }
 
-/// The call, the keys of its deposits, and what it is known by: a database that was lost is rebuilt from these. What
-/// refunds an order ends with its id, like every other transaction that ends one.
+/// The call, the keys of its deposits, and the key it is known by: a database that was lost is rebuilt from these. The
+/// refund of an order ends with the order's id, like every other transaction that ends one.
 fn calldata(stored: &PayoutRow, order: Option<OrderId>, signature: &Signature, keys: &[B256]) -> Option<Bytes> {
     let bytes = signature.bytes.clone()?;
     let payout = &stored.payout;
@@ -123,6 +123,19 @@ fn calldata(stored: &PayoutRow, order: Option<OrderId>, signature: &Signature, k
     data.extend_from_slice(stored.payout.subject.as_slice());
     data.extend_from_slice(order.as_ref().map_or(&[], |order| order.0.as_slice()));
     Some(data.into())
+}
+
+/// The depository's money leaves, and of ours only gas.
+fn call(handle: &ChainHandle, data: Bytes, gas: u64) -> PaymentCall {
+    PaymentCall {
+        target: handle.chain.depository,
+        value: Amount::ZERO,
+        data,
+        gas,
+        currency: Address::ZERO,
+        amount: Amount::ZERO,
+        through_spend_limiter: false,
+    }
 }
 
 /// A payout that would fail now is not worth its gas; its signature may still be good later.
@@ -143,8 +156,8 @@ async fn would_pass(handle: &ChainHandle, stored: &PayoutRow, data: &Bytes) -> R
 fn pay(
     tx: &mut Tx<'_>,
     stored: &PayoutRow,
-    data: &Bytes,
-    gas: u64,
+    signature: &Signature,
+    call: &PaymentCall,
     context: &PayContext,
 ) -> Result<Option<PaymentRow>, SolverError> {
     let chain = stored.payout.chain;
@@ -153,27 +166,19 @@ fn pay(
     let signed = payouts::lock(tx, stored.id)?.is_some_and(|stored| stored.state == State::Signed);
     let subject = stored.payout.payment_subject();
     let failed = payments::voids(tx, &subject)? >= MAX_VOIDS;
-    if !signed || failed || payments::live(tx, &subject)?.is_some() {
+    // The allocator may have signed again meanwhile.
+    let same = payouts::live(tx, stored.id)?.is_some_and(|live| live.ordinal == signature.ordinal);
+    if !signed || !same || failed || payments::live(tx, &subject)?.is_some() {
         return Ok(None);
     }
     let Some((handle, Some(snapshot))) = context.on(chain) else { return Ok(None) };
     let Some(fees) = first_offer(handle, snapshot).filter(|_| handle.refusing().is_none()) else { return Ok(None) };
-    // The depository's money leaves, and of ours only gas.
-    let call = PaymentCall {
-        target: handle.chain.depository,
-        value: Amount::ZERO,
-        data: data.clone(),
-        gas,
-        currency: Address::ZERO,
-        amount: Amount::ZERO,
-        through_spend_limiter: false,
-    };
     let settles = request.as_ref().map_or(OrderId(stored.payout.subject), |request| request.order_id);
     let payment = Unassigned {
         subject: Subject::Payout { nonce: stored.payout.nonce, settles },
         request: request.map_or(RequestId(B256::ZERO), |request| request.id),
         recipient: stored.payout.recipient,
-        call,
+        call: call.clone(),
         fees,
     };
     match lane::choose(tx, handle, snapshot, &payment)? {
