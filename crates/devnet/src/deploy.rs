@@ -215,15 +215,21 @@ fn fund(stage: &mut Stage<'_>, keys: &Keys, tokens: &[Token], spend_limiter: Add
     let fillers = u64::try_from(keys.fillers.len())?;
     for token in tokens {
         let (for_treasury, per_filler, per_user) = match token.symbol.as_str() {
-            "WETH" => (10_000, 1_000, 0),
+            "WETH" => (10_000, 1_000, 100),
             "TAIL" => (0, 0, 1_000_000),
             _ => (50_000_000, 5_000_000, 100_000),
         };
         let amount = |n| units(n, token.decimals);
         let treasury = &keys.treasury;
         if token.symbol == "WETH" {
+            // Nobody mints WETH: the treasury wraps for all.
+            let users = u64::try_from(keys.users.len())?;
             let data = Erc20::depositCall {}.abi_encode();
-            stage.send(treasury, TxKind::Call(token.address), amount(for_treasury), data.into())?;
+            stage.send(treasury, TxKind::Call(token.address), amount(for_treasury + per_user * users), data.into())?;
+            for user in &keys.users {
+                let (to, value) = (user.address, amount(per_user));
+                stage.call(treasury, token.address, &Erc20::transferCall { to, value })?;
+            }
         } else {
             let users = keys.users.iter().map(|user| (user.address, per_user));
             for (to, n) in users.chain([(treasury.address, for_treasury)]).filter(|(_, n)| *n > 0) {

@@ -74,7 +74,7 @@ pub(crate) async fn templates(
         let (cache, progress) = (cache.clone(), progress.clone());
         tokio::task::spawn_blocking(move || ThirdParty::load(&cache, &progress)).await??
     };
-    progress.say("Deploying contracts and pools to the local chains (first start only)");
+    progress.say("Deploying contracts and pools to the local chains, for this start and all later ones");
     let scratch = tempfile::Builder::new().prefix(".template-").tempdir_in(cache.root())?;
     let builds = networks.iter().map(|network| build(network, anvil, scratch.path(), keys, &third_party));
     futures::future::try_join_all(builds).await?;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use alloy::primitives::{U256, eip191_hash_message};
 use anyhow::Result;
@@ -13,11 +14,16 @@ use evm::calldata::erc20_fill;
 use solver::integrators::wallet_links;
 use store::keys::{self, KeyHash};
 use store::{Store, ledger};
+use tracing::warn;
 
 use crate::commands::keys::{New, create, open};
 use crate::config::Config;
 use crate::service::Service;
 use crate::{assemble, env, local};
+
+/// The wait for the balance: ten seconds at the most.
+const BALANCE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_BALANCE_POLLS: usize = 200;
 
 /// The initial app balance of the key's wallet, in millionths of a USDC.
 const BALANCE: u64 = 1_000_000_000;
@@ -68,5 +74,15 @@ pub async fn fund(service: &Service, devnet: &Devnet, owner: &Account) -> Result
     let base = devnet.chain(domain::ledger::CHAIN);
     let data = erc20_fill(treasury, U256::from(BALANCE), tag(wallet));
     base.send(owner.private_key, base.token("USDC").address, U256::ZERO, data).await?;
+    // Credited once it is final. The balance is there when the key is printed.
+    let handle = service.solver.chains.get(&domain::ids::ChainId(base.id));
+    base.mine(handle.map_or(0, |handle| handle.settings.finality) + 1).await?;
+    for _ in 0..MAX_BALANCE_POLLS {
+        tokio::time::sleep(BALANCE_POLL_INTERVAL).await;
+        if !service.solver.store.read(move |tx| ledger::entries(tx, wallet, None, 1)).await?.is_empty() {
+            return Ok(());
+        }
+    }
+    warn!(wallet = %wallet, "the balance of the local key is not credited yet; it follows");
     Ok(())
 }
