@@ -109,8 +109,11 @@ async fn a_deposit_is_in_one_batch_and_goes_back_once(database: Database) -> any
 async fn an_executed_payout_is_told_once(database: Database) -> anyhow::Result<()> {
     let store = booked(&database).await?;
     let id = insert(&store, payout(Kind::Refund, 10), 2).await?.unwrap();
-    let untold =
-        || write(&store, |tx| Ok(payouts::untold(tx, CHAIN, 10)?.into_iter().map(|row| row.id).collect::<Vec<_>>()));
+    let ids = |tx: &mut Tx<'_>| {
+        let rows = payouts::untold(tx, CHAIN, 10)?;
+        Ok(rows.into_iter().map(|row| row.id).collect::<Vec<_>>())
+    };
+    let untold = || write(&store, ids);
     let none: Vec<PayoutId> = Vec::new();
     assert_eq!(untold().await?, none, "it is not executed");
     write(&store, move |tx| {
