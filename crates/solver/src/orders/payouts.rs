@@ -88,7 +88,8 @@ async fn send(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), Sol
     if ready.is_empty() {
         return Ok(());
     }
-    let time = handle.nodes.head().await?.time;
+    // One node that lags must not have an expired signature sent.
+    let time = handle.nodes.quorum_header(handle.nodes.len() / 2 + 1, 0).await?.time;
     for (parts, order, stored, signature) in ready {
         if signature.expiration < time.saturating_add(MIN_SECS_LEFT) {
             continue;
@@ -194,7 +195,15 @@ fn pay(
 async fn tell(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
     let chain = handle.id();
     for stored in solver.store.read(move |tx| payouts::untold(tx, chain, MAX_ROWS_PER_ROUND)).await? {
-        let by = executor(solver, handle, &stored).await?;
+        let by = match executor(solver, handle, &stored).await {
+            Ok(by) => by,
+            // Nodes that disagree about one transaction do not hold up the other requests.
+            Err(SolverError::NoQuorum(why)) => {
+                debug!(chain.id = %chain, payout = stored.id.0, %why, "the request of a payout is told later");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let (handle, context) = (handle.clone(), solver.context());
         let unit = move |tx: &mut Tx<'_>| executed(tx, &handle, &stored, by.as_ref(), &context);
         solver.hand_over(solver.store.write(unit).await?);
