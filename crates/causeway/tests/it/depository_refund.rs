@@ -38,7 +38,7 @@ async fn quoted(harness: &Harness, user: &Account) -> Result<(Value, Address)> {
     Ok((harness.quote(&body).await?, refund_to))
 }
 
-/// What is left once everything has gone back: nothing, and the treasury has what was kept for gas.
+/// The depository is empty once everything has gone back, and the treasury has the part that was kept for gas.
 async fn nothing_stays(harness: &Harness, quote: &Value, refund_to: Address, had: U256) -> Result<()> {
     let base = harness.chain("base");
     let usdc = base.token("USDC").address;
@@ -108,7 +108,7 @@ async fn all_payouts(service: &Service) -> Result<Vec<payouts::PayoutRow>> {
     Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
 }
 
-/// What brings the only payout to the depository, in anybody's hands.
+/// The calldata that brings the only payout to the depository, in anybody's hands.
 async fn signed(service: &Service, usdc: Address) -> Result<Bytes> {
     let stored = all_payouts(service).await?.into_iter().next().context("a payout")?;
     let id = stored.id;
