@@ -32,7 +32,8 @@ impl Leader<'_> {
         stand_by: impl FnOnce(),
     ) {
         let (kind, epoch) = (lease.kind(), lease.epoch());
-        (self.crash)("lease.taken");
+        let crash = self.crash;
+        crash("lease.taken");
         info!(epoch, "this process is the {} now", kind.name());
         held(kind, Some(epoch));
         let (active, tasks) = (self.stop.child_token(), TaskTracker::new());
