@@ -75,6 +75,13 @@ pub(crate) fn bend(method: &str, result: &mut Value, fault: &Fault, head: Option
     }
 }
 
+/// The error in place of an answer that the node finds too large.
+pub(crate) fn refusal(method: &str, result: &Value, fault: &Fault) -> Option<Value> {
+    let most = fault.max_logs.filter(|_| method == "eth_getLogs")?;
+    let found = result.as_array()?.len();
+    (found > most).then(|| json!({"code": -32005, "message": format!("query returned more than {most} results")}))
+}
+
 pub(crate) fn method(call: &Value) -> &str {
     call["method"].as_str().unwrap_or_default()
 }
@@ -216,6 +223,15 @@ mod tests {
         for (method, params, expected) in cases {
             assert_eq!(stale(method, params.clone()), expected, "{method} {params}");
         }
+    }
+
+    #[test]
+    fn more_logs_than_the_node_allows_are_refused() {
+        let fault = Fault { max_logs: Some(1), ..Fault::default() };
+        assert_eq!(refusal("eth_getLogs", &json!([1]), &fault), None);
+        assert!(refusal("eth_getLogs", &json!([1, 2]), &fault).is_some());
+        assert_eq!(refusal("eth_getBlockReceipts", &json!([1, 2]), &fault), None);
+        assert_eq!(refusal("eth_getLogs", &json!([1, 2]), &Fault::default()), None);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::lies::Lie;
+
 /// Any of these together; the default is a faithful node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
@@ -27,6 +29,10 @@ pub struct Fault {
     pub hide_logs: bool,
     /// Optional methods are not offered: traces, the receipts of a whole block.
     pub no_extras: bool,
+    /// Log queries that find more logs than this are refused for their size.
+    pub max_logs: Option<usize>,
+    /// Lies about the transactions of some senders.
+    pub lies: Vec<Lie>,
 }
 
 /// The switch. Clones share it.

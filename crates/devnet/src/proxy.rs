@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
 
+use alloy_primitives::U64;
 use anyhow::{Context, Result, ensure};
 use axum::Router;
 use axum::body::Bytes;
@@ -27,6 +28,7 @@ use url::Url;
 use crate::connection::Cutting;
 use crate::fault_replies::{self, Plan};
 use crate::faults::{Fault, Faults};
+use crate::lies::{self, Lie};
 
 /// Runs until it is dropped; then its connections are reset.
 #[derive(Debug)]
@@ -164,11 +166,60 @@ impl Node {
             Plan::Forward(call) => {
                 let mut answer: Value = serde_json::from_slice(&self.forward(call.to_string().into()).await?)?;
                 if let Some(result) = answer.get_mut("result") {
+                    self.lie(&method, &call["params"], result, &fault.lies).await?;
+                    if let Some(refusal) = fault_replies::refusal(&method, result, fault) {
+                        return Ok(json!({"jsonrpc": "2.0", "id": id, "error": refusal}));
+                    }
                     fault_replies::bend(&method, result, fault, head);
                 }
                 answer
             }
         })
+    }
+
+    /// Changes the node's answer to a call by the lies that are told.
+    async fn lie(&self, method: &str, params: &Value, result: &mut Value, lies: &[Lie]) -> Result<()> {
+        if lies.is_empty() {
+            return Ok(());
+        }
+        let each = |items: &mut Value, tell: fn(&mut Value, &[Lie])| {
+            items.as_array_mut().into_iter().flatten().for_each(|item| tell(item, lies));
+        };
+        match method {
+            "eth_getBlockByHash" | "eth_getBlockByNumber" => {
+                each(&mut result["transactions"], lies::about_transaction);
+            }
+            "eth_getTransactionByHash" => lies::about_transaction(result, lies),
+            "eth_getTransactionReceipt" => lies::about_receipt(result, lies),
+            "eth_getBlockReceipts" => each(result, lies::about_receipt),
+            "eth_getLogs" => {
+                let transactions = self.transactions_of(&params[0]).await?;
+                if let Value::Array(logs) = result {
+                    lies::about_logs(logs, &params[0], &transactions, lies);
+                }
+            }
+            _ => (),
+        }
+        Ok(())
+    }
+
+    /// The transactions of the blocks that a log filter names.
+    async fn transactions_of(&self, filter: &Value) -> Result<Vec<Value>> {
+        let blocks = if filter["blockHash"].is_string() {
+            vec![self.ask("eth_getBlockByHash", json!([filter["blockHash"], true])).await?]
+        } else {
+            let head = self.ask("eth_blockNumber", json!([])).await?;
+            let head = fault_replies::number(&head).context("a head without a number")?;
+            let place = |tag: &Value| fault_replies::number(tag).unwrap_or(head).min(head);
+            let range = place(&filter["fromBlock"])..=place(&filter["toBlock"]);
+            let asked = range.map(|number| self.ask("eth_getBlockByNumber", json!([U64::from(number), true])));
+            futures::future::try_join_all(asked).await?
+        };
+        let transactions = |mut block: Value| match block["transactions"].take() {
+            Value::Array(transactions) => transactions,
+            _ => Vec::new(),
+        };
+        Ok(blocks.into_iter().flat_map(transactions).collect())
     }
 
     /// The notification as the fault leaves it; possibly none.
@@ -185,7 +236,7 @@ impl Node {
             }
             if is_head {
                 let seen = fault_replies::number(&result["number"]).context("a head without a number")?;
-                let seen = alloy_primitives::U64::from(seen.saturating_sub(fault.stale_head));
+                let seen = U64::from(seen.saturating_sub(fault.stale_head));
                 *result = self.ask("eth_getBlockByNumber", json!([seen, false])).await?;
                 for of_blocks_only in ["transactions", "uncles", "size", "withdrawals"] {
                     result.as_object_mut().context("a block that is not an object")?.remove(of_blocks_only);

@@ -1,0 +1,209 @@
+//! Lies about the transactions of one sender: the answers of a node that wants to be paid for them. No I/O.
+//!
+//! A lie is told alike wherever the transaction is shown: in its block, its receipt and every log query.
+
+use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A lie about the transactions of one sender. All others are shown as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lie {
+    pub sender: Address,
+    /// The transactions are shown as this call.
+    pub call: Option<InventedCall>,
+    /// The transactions are shown with these logs besides their own.
+    pub logs: Vec<InventedLog>,
+    /// Logs of theirs are not shown.
+    pub hides_logs: bool,
+    /// Their receipts say that they failed, and show no logs.
+    pub fails: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InventedCall {
+    pub to: Address,
+    pub value: U256,
+    pub input: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InventedLog {
+    pub address: Address,
+    pub topics: Vec<B256>,
+    pub data: Bytes,
+}
+
+impl Lie {
+    /// A native deposit. `topic` is that of the depository's event.
+    pub fn native_deposit(sender: Address, depository: Address, topic: B256, amount: U256, id: B256) -> Self {
+        let data = [sender.into_word(), amount.into(), id].concat().into();
+        let log = InventedLog { address: depository, topics: vec![topic], data };
+        Self { sender, logs: vec![log], ..Self::default() }
+    }
+
+    /// A transfer of a token to the treasury, with a tag behind its arguments.
+    pub fn token_funding(sender: Address, token: Address, treasury: Address, amount: U256, tag: B256) -> Self {
+        let amount = B256::from(amount);
+        let selector = &keccak256("transfer(address,uint256)")[..4];
+        let input = [selector, treasury.into_word().as_slice(), amount.as_slice(), tag.as_slice()].concat().into();
+        let topic = keccak256("Transfer(address,address,uint256)");
+        let topics = vec![topic, sender.into_word(), treasury.into_word()];
+        let log = InventedLog { address: token, topics, data: amount.into() };
+        let call = InventedCall { to: token, value: U256::ZERO, input };
+        Self { sender, call: Some(call), logs: vec![log], ..Self::default() }
+    }
+
+    /// A transfer of native currency to the treasury, with a tag as its input.
+    pub fn native_funding(sender: Address, treasury: Address, value: U256, tag: B256) -> Self {
+        Self { sender, call: Some(InventedCall { to: treasury, value, input: tag.into() }), ..Self::default() }
+    }
+
+    /// Transactions that failed, whatever became of them.
+    pub fn failed(sender: Address) -> Self {
+        Self { sender, fails: true, ..Self::default() }
+    }
+
+    /// Transactions whose logs nobody is shown.
+    pub fn hidden(sender: Address) -> Self {
+        Self { sender, hides_logs: true, ..Self::default() }
+    }
+
+    fn is_about(&self, transaction: &Value) -> bool {
+        serde_json::from_value(transaction["from"].clone()).is_ok_and(|from: Address| from == self.sender)
+    }
+}
+
+/// Lies about a transaction, as a block or a query by its hash shows it.
+pub(crate) fn about_transaction(transaction: &mut Value, lies: &[Lie]) {
+    for lie in lies.iter().filter(|lie| lie.is_about(transaction)).collect::<Vec<_>>() {
+        if let Some(InventedCall { to, value, input }) = &lie.call {
+            transaction["to"] = json!(to);
+            transaction["value"] = json!(value);
+            transaction["input"] = json!(input);
+        }
+    }
+}
+
+pub(crate) fn about_receipt(receipt: &mut Value, lies: &[Lie]) {
+    for lie in lies.iter().filter(|lie| lie.is_about(receipt)).collect::<Vec<_>>() {
+        if let Some(call) = &lie.call {
+            receipt["to"] = json!(call.to);
+        }
+        if lie.fails {
+            receipt["status"] = json!("0x0");
+        }
+        let invented = invented(lie, receipt, &receipt["transactionHash"]);
+        if let Some(logs) = receipt["logs"].as_array_mut() {
+            if lie.hides_logs || lie.fails {
+                logs.clear();
+            }
+            logs.extend(invented);
+        }
+    }
+}
+
+/// Lies about the answer to a log query, given the transactions of the blocks that were asked for.
+pub(crate) fn about_logs(logs: &mut Vec<Value>, filter: &Value, transactions: &[Value], lies: &[Lie]) {
+    for (lie, transaction) in lies.iter().flat_map(|lie| transactions.iter().map(move |it| (lie, it))) {
+        if !lie.is_about(transaction) {
+            continue;
+        }
+        if lie.hides_logs || lie.fails {
+            logs.retain(|log| log["transactionHash"] != transaction["hash"]);
+        }
+        logs.extend(invented(lie, transaction, &transaction["hash"]).into_iter().filter(|log| is_asked(filter, log)));
+    }
+}
+
+fn invented(lie: &Lie, place: &Value, hash: &Value) -> Vec<Value> {
+    let position = crate::fault_replies::number(&place["transactionIndex"]).unwrap_or_default();
+    let log = |(index, log): (u64, &InventedLog)| {
+        json!({
+            "address": log.address, "topics": log.topics, "data": log.data,
+            "blockHash": place["blockHash"], "blockNumber": place["blockNumber"],
+            "transactionHash": hash, "transactionIndex": place["transactionIndex"],
+            // Behind all real logs, which stay far below.
+            "logIndex": U64::from(0x1_0000 + 0x100 * position + index), "removed": false,
+        })
+    };
+    (0..).zip(&lie.logs).map(log).collect()
+}
+
+/// True if a filter asks for a log of this address with these topics.
+fn is_asked(filter: &Value, log: &Value) -> bool {
+    let is_one_of = |wanted: &Value, it: &Value| match wanted {
+        Value::Null => true,
+        Value::Array(several) => several.iter().any(|one| is_same(one, it)),
+        one => is_same(one, it),
+    };
+    let topics = filter["topics"].as_array().map_or(&[][..], Vec::as_slice);
+    let fits = topics.iter().enumerate().all(|(index, wanted)| is_one_of(wanted, &log["topics"][index]));
+    is_one_of(&filter["address"], &log["address"]) && fits
+}
+
+/// Addresses are written with and without a checksum.
+fn is_same(a: &Value, b: &Value) -> bool {
+    a.as_str().zip(b.as_str()).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENDER: Address = Address::repeat_byte(1);
+    const TREASURY: Address = Address::repeat_byte(2);
+    const TOKEN: Address = Address::repeat_byte(3);
+
+    fn transaction(from: Address) -> Value {
+        json!({
+            "hash": B256::repeat_byte(from[0]), "from": from, "to": from, "value": "0x0", "input": "0x",
+            "blockHash": B256::repeat_byte(9), "blockNumber": "0x9", "transactionIndex": "0x1",
+        })
+    }
+
+    fn receipt(from: Address) -> Value {
+        let mut receipt = transaction(from);
+        receipt["transactionHash"] = receipt["hash"].take();
+        receipt["status"] = json!("0x1");
+        receipt["logs"] = json!([{ "transactionHash": receipt["transactionHash"] }]);
+        receipt
+    }
+
+    #[test]
+    fn a_lie_is_about_one_sender() {
+        let lies = [Lie::failed(SENDER), Lie::native_funding(SENDER, TREASURY, U256::from(5), B256::repeat_byte(7))];
+        let (mut about, mut other) = (transaction(SENDER), transaction(TOKEN));
+        about_transaction(&mut about, &lies);
+        about_transaction(&mut other, &lies);
+        assert_eq!((&about["to"], &about["value"]), (&json!(TREASURY), &json!("0x5")));
+        assert_eq!(other, transaction(TOKEN));
+        let (mut about, mut other) = (receipt(SENDER), receipt(TOKEN));
+        about_receipt(&mut about, &lies);
+        about_receipt(&mut other, &lies);
+        assert_eq!((&about["status"], &about["logs"]), (&json!("0x0"), &json!([])));
+        assert_eq!(other, receipt(TOKEN));
+    }
+
+    #[test]
+    fn an_invented_log_answers_the_queries_that_ask_for_it() {
+        let lies = [Lie::token_funding(SENDER, TOKEN, TREASURY, U256::from(5), B256::repeat_byte(7))];
+        let seen = |filter: Value| {
+            let mut logs = Vec::new();
+            about_logs(&mut logs, &filter, &[transaction(SENDER), transaction(TOKEN)], &lies);
+            logs.len()
+        };
+        let transfer = keccak256("Transfer(address,address,uint256)");
+        assert_eq!(seen(json!({ "topics": [transfer, null, [TREASURY.into_word()]] })), 1);
+        assert_eq!(seen(json!({ "topics": [transfer, null, [SENDER.into_word()]] })), 0);
+        assert_eq!(seen(json!({ "address": TOKEN, "topics": [] })), 1);
+        assert_eq!(seen(json!({ "address": [TREASURY] })), 0);
+    }
+
+    #[test]
+    fn a_hidden_transaction_shows_no_logs() {
+        let mut logs = vec![json!({ "transactionHash": transaction(SENDER)["hash"] }), json!({ "transactionHash": 1 })];
+        about_logs(&mut logs, &json!({}), &[transaction(SENDER)], &[Lie::hidden(SENDER)]);
+        assert_eq!(logs, [json!({ "transactionHash": 1 })]);
+    }
+}
