@@ -117,7 +117,7 @@ pub(crate) fn about_logs(logs: &mut Vec<Value>, filter: &Value, transactions: &[
 }
 
 fn invented(lie: &Lie, place: &Value, hash: &Value) -> Vec<Value> {
-    let position = crate::fault_replies::number(&place["transactionIndex"]).unwrap_or_default();
+    let position = serde_json::from_value::<U64>(place["transactionIndex"].clone()).unwrap_or_default().to::<u64>();
     let log = |(index, log): (u64, &InventedLog)| {
         json!({
             "address": log.address, "topics": log.topics, "data": log.data,
