@@ -129,6 +129,16 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     hex::decode(text.strip_prefix("0x").filter(|digits| digits.is_ascii())?).ok()
 }
 
+/// An integer, not bytes: an odd number of digits and leading zeros do not matter.
+fn integer(text: &str) -> Option<U256> {
+    let digits = text.strip_prefix("0x").filter(|digits| !digits.is_empty())?;
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let significant = digits.trim_start_matches('0');
+    if significant.is_empty() { Some(U256::ZERO) } else { U256::from_str_radix(significant, 16).ok() }
+}
+
 impl OrderData<'_> {
     pub fn to_order(&self, vm: &dyn Fn(&str) -> Option<Vm>) -> Result<Order, BadOrder> {
         if self.version != order::VERSION {
@@ -136,13 +146,13 @@ impl OrderData<'_> {
         }
         Place::of("solverChainId".to_owned(), &self.solver_chain_id, vm)?;
         let solver = Account::parse(Vm::Evm, &self.solver).map_err(|error| bad("solver", error))?;
-        let salt = bytes(&self.salt).and_then(|bytes| U256::try_from_be_slice(&bytes));
         let inputs = self.inputs.iter().enumerate().map(|(n, input)| input.read(&format!("inputs.{n}"), vm));
         let fees = self.fees.iter().enumerate().map(|(n, fee)| fee.read(&format!("fees.{n}"), vm));
         Ok(Order {
             solver_chain: self.solver_chain_id.clone().into_owned(),
             solver: solver.evm().unwrap_or(Address::ZERO),
-            salt: salt.ok_or_else(|| bad("salt", "must be 0x and at most 32 bytes of hex"))?,
+            salt: integer(&self.salt)
+                .ok_or_else(|| bad("salt", "must be 0x and an integer of at most 256 bits in hex"))?,
             inputs: inputs.collect::<Result<_, _>>()?,
             output: self.output.read(vm)?,
             fees: fees.collect::<Result<_, _>>()?,
@@ -325,6 +335,37 @@ mod tests {
             let order = data.to_order(&vm).unwrap();
             let back = OrderData::from(&order);
             assert_eq!(id_of(&vectors, &serde_json::to_value(back).unwrap()).as_deref(), Ok(id));
+        }
+    }
+
+    #[test]
+    fn a_salt_is_the_integer_that_its_digits_say() {
+        let vectors = vectors();
+        let id = |salt: &str| {
+            let mut order = vectors["orders"][0]["order"].clone();
+            order["salt"] = salt.into();
+            id_of(&vectors, &order)
+        };
+        let whole = |digits: &str| id(&format!("0x{digits:0>64}"));
+        for (salt, digits) in [
+            ("0x0", "0"),
+            ("0x00", "0"),
+            ("0x000", "0"),
+            ("0x1", "1"),
+            ("0x01", "1"),
+            ("0x2a", "2a"),
+            ("0x02A", "2a"),
+            ("0xabc", "abc"),
+            (&format!("0x{:0>80}", "abc"), "abc"),
+            (&format!("0x{}", "f".repeat(63)), &"f".repeat(63)),
+            (&format!("0x{}", "f".repeat(64)), &"f".repeat(64)),
+        ] {
+            assert!(whole(digits).is_ok());
+            assert_eq!(id(salt), whole(digits), "{salt}");
+        }
+        let too_long = format!("0x1{}", "0".repeat(64));
+        for bad in ["", "0", "1", "0x", "0X1", "0x_1", "0x1_0", "0x-1", "0x+1", "0x 1", "0xg", "0xé", &too_long] {
+            assert!(id(bad).is_err(), "{bad}");
         }
     }
 
