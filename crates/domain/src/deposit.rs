@@ -119,6 +119,9 @@ const LAST_FILL_BEFORE_DEADLINE_SECS: i64 = 600;
 /// A deposit of less than this share of the quoted amount must come from the quoted wallet to count.
 const QUALIFYING_BPS: u16 = 9_000;
 
+/// And less than this share is dust, whoever sent it: any contract that the user calls can deposit in their transaction.
+const DUST_BPS: u16 = 1_000;
+
 /// An exchange at the quoted rate is for the quoted amount: this much beyond it, the rate would be a free bet.
 const MAX_EXCHANGED_BPS: u16 = 1_000;
 /// An order for the quoted amount alone keeps no more than this beyond it.
@@ -141,12 +144,10 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     if deposit.amount.is_zero() {
         return unrecognized(FailReason::DepositedAmountTooLowToFill);
     }
-    let quoted = quote.figures.deposit;
-    let enough = quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))?;
-    let from_user = [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.evm());
-    if deposit.amount < enough && !from_user {
+    if !qualifies(quote, deposit)? {
         return unrecognized(FailReason::DepositedAmountTooLowToFill);
     }
+    let quoted = quote.figures.deposit;
     if let Some(reason) = too_late(quote, deposit.block_time) {
         return refund(reason);
     }
@@ -166,6 +167,18 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
         return refund(reason);
     }
     Ok(Verdict::Fill { output })
+}
+
+/// True if the amount makes it the order's deposit. Nine tenths of the quoted amount do, from anyone. Less does from the
+/// quoted wallet, unless it is dust: otherwise a wei could end an order.
+fn qualifies(quote: &Quote, deposit: &Facts) -> Result<bool, OutOfRange> {
+    let quoted = quote.figures.deposit;
+    if deposit.amount >= quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))? {
+        return Ok(true);
+    }
+    let from_user = [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.evm());
+    let dust = deposit.amount < quoted.mul_ceil(Ratio::bps(DUST_BPS))?;
+    Ok(from_user && !dust && deposit.amount > quote.figures.fees.fixed()?)
 }
 
 /// Why an order can no longer be filled at this time of the chain.
@@ -310,6 +323,25 @@ mod tests {
         }
     }
 
+    /// A contract that the user calls deposits in the user's transaction: its native currency even seems to be paid by
+    /// the user.
+    #[test]
+    fn dust_under_an_order_is_dust_even_in_the_users_own_transaction() {
+        let quote = a_quote();
+        let right = facts(&quote);
+        let (tenth, contract) = (part(right.amount, 1_000), Address::repeat_byte(0x77));
+        let one = Amount::new(alloy_primitives::U256::from(1));
+        assert!(tenth > quote.figures.fees.fixed().unwrap());
+        let dust = Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill };
+        let short = Verdict::Refund { reason: FailReason::DepositedAmountTooLowToFill };
+        for (amount, verdict) in [(one, dust), (tenth.checked_sub(one).unwrap(), dust), (tenth, short)] {
+            for payer in [right.payer, contract] {
+                let facts = Facts { amount, payer, ..right.clone() };
+                assert_eq!(judge(&quote, &facts), Ok(verdict), "{amount} of {payer}");
+            }
+        }
+    }
+
     #[test]
     fn a_fill_has_the_time_it_was_said_to_take_and_never_longer_than_the_order() {
         let mut quote = a_quote();
@@ -340,20 +372,21 @@ mod tests {
     }
 
     #[test]
-    fn a_deposit_that_does_not_cover_the_fixed_fees_is_never_filled() {
+    fn a_deposit_that_does_not_cover_the_fixed_fees_does_not_count() {
         let mut quote = a_quote();
         quote.figures.minimum = Amount::ZERO;
+        // Of a small order the fixed fees are more than a tenth.
+        quote.figures.fees.flat = part(quote.figures.deposit, 2_000);
         let mut deposit = facts(&quote);
         let fixed = quote.figures.fees.fixed().unwrap();
-        for amount in
-            [Amount::new(alloy_primitives::U256::from(1)), Amount::new(alloy_primitives::U256::from(2)), fixed]
-        {
+        let one = Amount::new(alloy_primitives::U256::from(1));
+        for amount in [Amount::ZERO, one, fixed] {
             deposit.amount = amount;
-            let refund = Verdict::Refund { reason: FailReason::DepositedAmountTooLowToFill };
-            assert_eq!(judge(&quote, &deposit), Ok(refund), "{amount}");
+            let dust = Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill };
+            assert_eq!(judge(&quote, &deposit), Ok(dust), "{amount}");
         }
-        deposit.amount = Amount::ZERO;
-        assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Unrecognized { .. })));
+        deposit.amount = fixed.checked_add(one).unwrap();
+        assert!(!matches!(judge(&quote, &deposit), Ok(Verdict::Unrecognized { .. })));
     }
 
     #[test]

@@ -28,7 +28,7 @@ async fn children(world: &World, parent: domain::ids::RequestId) -> Vec<Request>
 async fn a_deposit_is_filled_refunded_or_a_child() {
     const QUOTED: u128 = 100 * ONE_USDC;
     type Change = fn(&mut SeenDeposit);
-    let cases: [(&str, Change, State, Option<FailReason>); 8] = [
+    let cases: [(&str, Change, State, Option<FailReason>); 9] = [
         ("the quoted amount", |_| (), State::Pending, None),
         ("a little more", |seen| seen.amount += seen.amount / alloy::primitives::U256::from(100), State::Pending, None),
         (
@@ -44,6 +44,12 @@ async fn a_deposit_is_filled_refunded_or_a_child() {
                 seen.amount = alloy::primitives::U256::from(1);
                 (seen.payer, seen.sender) = (STRANGER, STRANGER);
             },
+            State::Waiting,
+            Some(FailReason::DepositedAmountTooLowToFill),
+        ),
+        (
+            "dust by a contract that the user called",
+            |seen| (seen.amount, seen.payer) = (alloy::primitives::U256::from(1), STRANGER),
             State::Waiting,
             Some(FailReason::DepositedAmountTooLowToFill),
         ),
