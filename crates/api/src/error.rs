@@ -137,6 +137,7 @@ fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
         QuoteError::Blocked { .. } => (StatusCode::BAD_REQUEST, "SANCTIONED_WALLET_ADDRESS"),
         QuoteError::InvalidRecipient { .. } => (StatusCode::BAD_REQUEST, "INVALID_RECIPIENT"),
         QuoteError::OriginSwapsDisabled => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
+        QuoteError::PlainDepositOfContract => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
         QuoteError::NoSpendLimiter { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "ERC20_ROUTER_ADDRESS_NOT_FOUND"),
         QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } => {
             (StatusCode::BAD_REQUEST, "DESTINATION_TX_FAILED")

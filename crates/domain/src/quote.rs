@@ -70,6 +70,14 @@ pub struct Ask {
     pub options: QuoteOptions,
 }
 
+impl Ask {
+    /// Those whom the caller names: they are screened at the quote, and again when it is paid.
+    pub fn parties(&self) -> impl Iterator<Item = (Party, &Account)> {
+        let refund_to = self.refund_to.as_ref().map(|who| (Party::RefundRecipient, who));
+        [(Party::User, &self.user), (Party::Recipient, &self.recipient)].into_iter().chain(refund_to)
+    }
+}
+
 /// Options that few callers ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuoteOptions {

@@ -2,7 +2,8 @@
 //!
 //! Money reaches the depository through its own functions, or as a plain token transfer that names its order in the
 //! calldata around it. The last form is a guess, so it is marked as one; the caller looks up whether such an order is
-//! open. A transfer that cannot be attributed is still reported, because somebody has to get it back.
+//! open. It counts only if the payer sent the transaction: whoever brings another's signed call chooses the calldata
+//! around it. A transfer that cannot be attributed is still reported, because somebody has to get it back.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -95,7 +96,8 @@ fn of_transaction(watch: &Watch, tx_index: usize, tx: &Tx, seen: &BTreeMap<u64, 
             Seen::Transfer { token, from, amount } => {
                 let event = announced(seen, log_index, token, amount);
                 let mut id = event.map_or(Id::None, |(_, id)| id);
-                if id == Id::None && transfers == 1 {
+                // A wallet contract's call may be brought by anyone, with an order of their own beside it.
+                if id == Id::None && transfers == 1 && tx.from == from {
                     id = trailing(&tx.input, watch.depository, from, amount);
                 }
                 (id, event.map_or(from, |(depositor, _)| depositor), from, token, amount)

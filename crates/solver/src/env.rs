@@ -21,3 +21,10 @@ pub struct Screening {
     /// Exchanges: they get no automatic refund, because they could not tell whose money it is.
     pub custodial: BTreeSet<Address>,
 }
+
+impl Screening {
+    /// True if one of them is blocked.
+    pub fn blocks(&self, parties: impl IntoIterator<Item = Address>) -> bool {
+        !self.blocked.is_empty() && parties.into_iter().any(|who| self.blocked.contains(&who))
+    }
+}

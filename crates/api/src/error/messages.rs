@@ -23,6 +23,7 @@ pub fn of_quote(error: &QuoteError) -> String {
             Party::AppFeeRecipient => "appFees.recipient",
         },
         QuoteError::CallsRevert { .. } => "txs",
+        QuoteError::PlainDepositOfContract => "explicitDeposit",
         QuoteError::OriginSwapsDisabled => {
             return "originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that"
                 .to_owned();

@@ -7,10 +7,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests read the clock and the seeds that a person sets")]
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
+
 mod app_balance;
 mod audit;
 mod catalogue;
 mod claims;
+mod contract_deposits;
 mod crash;
 mod depository_refund;
 mod dev;

@@ -99,13 +99,29 @@ fn a_plain_transfer_names_its_order_behind_its_arguments() {
 }
 
 #[test]
-fn a_transfer_inside_a_bundle_names_its_order_at_any_offset() {
+fn a_transfer_inside_a_bundle_of_the_payer_names_its_order_at_any_offset() {
     for before in [1, 3, 32, 100] {
-        for call in [implicit(250, ID), transfer_from(PAYER, 250, ID)] {
+        for call in [implicit(250, ID), transfer_from(WALLET, 250, ID)] {
             let input = [vec![0x5a; before], call, vec![0; 17]].concat();
-            assert_eq!(only(input, &[transfer(TOKEN, PAYER, 250, 0)]).id, Id::Calldata(ID), "{before}");
+            assert_eq!(only(input, &[transfer(TOKEN, WALLET, 250, 0)]).id, Id::Calldata(ID), "{before}");
         }
     }
+}
+
+/// A Safe's signed call, a relayed one or a bridge's claim: the sender adds bytes of their choice, and the money is not
+/// theirs.
+#[test]
+fn a_plain_deposit_that_somebody_else_brings_names_no_order() {
+    for call in [implicit(250, ID), transfer_from(PAYER, 250, ID)] {
+        for before in [0, 3, 100] {
+            let input = [vec![0x5a; before], call.clone()].concat();
+            let deposit = only(input, &[transfer(TOKEN, PAYER, 250, 0)]);
+            assert_eq!((deposit.id, deposit.depositor, deposit.payer), (Id::None, PAYER, PAYER), "{before}");
+        }
+    }
+    // The depository's own event names an order whoever sent the transaction.
+    let logs = [transfer(TOKEN, PAYER, 250, 0), event(USER, TOKEN, 250, OTHER_ID, 1)];
+    assert_eq!(only(implicit(250, ID), &logs).id, Id::Event(OTHER_ID));
 }
 
 #[test]
@@ -129,13 +145,13 @@ fn calldata_that_is_not_this_transfer_names_nothing() {
         ("empty", vec![]),
     ];
     for (why, input) in cases {
-        assert_eq!(only(input, &[transfer(TOKEN, PAYER, 250, 0)]).id, Id::None, "{why}");
+        assert_eq!(only(input, &[transfer(TOKEN, WALLET, 250, 0)]).id, Id::None, "{why}");
     }
 }
 
 #[test]
 fn two_ids_in_the_calldata_are_as_good_as_none() {
-    let transfers = [transfer(TOKEN, PAYER, 250, 0)];
+    let transfers = [transfer(TOKEN, WALLET, 250, 0)];
     assert_eq!(only([implicit(250, ID), implicit(250, OTHER_ID)].concat(), &transfers).id, Id::None);
     assert_eq!(only([implicit(250, ID), implicit(250, ID)].concat(), &transfers).id, Id::Calldata(ID));
 }

@@ -1,4 +1,4 @@
-//! Recipients that are contracts: native currency reaches them through the router.
+//! Addresses that are contracts: native currency reaches them through the router, and they send no transactions.
 //!
 //! A recipient's code is read in the background when it is quoted. An unknown recipient counts as a wallet: if that is
 //! wrong, the fill reverts and the deposit goes back.
@@ -9,7 +9,7 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use domain::ids::ChainId;
 use domain::time::Timestamp;
-use evm::At;
+use evm::{At, ChainError};
 use store::{Store, contracts};
 use tracing::debug;
 
@@ -38,19 +38,42 @@ impl RecipientCode {
     /// Reads an address's code in the background. A contract is noted in the database for the process that pays.
     pub fn learn(self: &Arc<Self>, handle: &Arc<ChainHandle>, who: Address, store: &Store, now: Timestamp) {
         let key = (handle.id(), who);
-        if self.contracts.get(&key).is_some_and(|(_, at)| at.elapsed() < STANDS) {
+        if self.is_fresh(key) {
             return;
         }
         let (this, handle, store) = (self.clone(), handle.clone(), store.clone());
         self.contracts.ask(key, async move {
-            let code = handle.nodes.code(who, At::Latest).await;
-            let is_contract = code.ok().map(|code| !code.is_empty());
-            if is_contract == Some(true)
-                && let Err(failure) = store.write(move |tx| contracts::note(tx, key.0, who, now)).await
-            {
-                debug!(error = &failure as &dyn std::error::Error, "a contract could not be noted");
-            }
+            let is_contract = ask(&handle, who, &store, now).await.ok();
             this.contracts.answered(key, is_contract);
         });
     }
+
+    /// Reads an address's code, unless it is known, and waits for it.
+    pub async fn read(
+        &self,
+        handle: &ChainHandle,
+        who: Address,
+        store: &Store,
+        now: Timestamp,
+    ) -> Result<(), ChainError> {
+        let key = (handle.id(), who);
+        if !self.is_fresh(key) {
+            let is_contract = ask(handle, who, store, now).await?;
+            self.contracts.answered(key, Some(is_contract));
+        }
+        Ok(())
+    }
+
+    fn is_fresh(&self, key: (ChainId, Address)) -> bool {
+        self.contracts.get(&key).is_some_and(|(_, at)| at.elapsed() < STANDS)
+    }
+}
+
+async fn ask(handle: &ChainHandle, who: Address, store: &Store, now: Timestamp) -> Result<bool, ChainError> {
+    let is_contract = !handle.nodes.code(who, At::Latest).await?.is_empty();
+    let chain = handle.id();
+    if is_contract && let Err(failure) = store.write(move |tx| contracts::note(tx, chain, who, now)).await {
+        debug!(error = &failure as &dyn std::error::Error, "a contract could not be noted");
+    }
+    Ok(is_contract)
 }

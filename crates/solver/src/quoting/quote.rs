@@ -1,11 +1,10 @@
 //! Quotes: priced from memory, then made durable. The commit is the only wait, save for a quote with calls of the
-//! caller's own, which are tried on a node first.
+//! caller's own, which are tried on a node first, and for a plain deposit of a user whose code is not known yet.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes};
-use domain::account::Account;
 use domain::catalog::{Catalog, Chain};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
@@ -25,7 +24,7 @@ use crate::holds::sponsorship::spendable;
 use crate::payments::call::PaymentCall;
 use crate::quoting::routes::RouteInputs;
 use crate::quoting::sponsor_accounts::SponsorAccounts;
-use crate::quoting::steps::{Planner, Step};
+use crate::quoting::steps::{Planner, Step, is_plain_deposit};
 use crate::quoting::user_balances::UserBalances;
 use crate::solver::Solver;
 
@@ -45,11 +44,13 @@ pub enum QuoteError {
     OriginSwapsDisabled,
     #[error("chain {chain} has no contract through which tokens could be routed")]
     NoSpendLimiter { chain: ChainId },
+    #[error("a wallet with code cannot deposit by a plain transfer: ask for an explicit deposit")]
+    PlainDepositOfContract,
     #[error("the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
     #[error("the fill needs {needed} gas or more, which is more than the caller or we allow")]
     CallsGas { needed: u64 },
-    #[error("the destination chain could not be asked")]
+    #[error("a node of the chain could not be asked")]
     Node {
         timed_out: bool,
         #[source]
@@ -110,7 +111,29 @@ impl Quoter {
             true => ask.options.calls_gas = None,
             false => ask.options.calls_gas = Some(self.try_calls(ask).await?),
         }
+        self.learn_payer(ask).await
+    }
+
+    /// Reads the code of a user who would deposit by a plain transfer, unless it is known.
+    async fn learn_payer(&self, ask: &Ask) -> Result<(), QuoteError> {
+        let plain = !ask.explicit_deposit && ask.origin.chain != ask.destination.chain;
+        let token = ask.origin.address.evm().is_some_and(|token| !token.is_zero());
+        let handle = self.solver.chains.get(&ask.origin.chain).filter(|_| plain && token);
+        if let (Some(handle), Some(user)) = (handle, ask.user.evm()) {
+            let read = self.solver.recipient_code.read(handle, user, &self.solver.store, self.solver.now()).await;
+            read.map_err(node_failed)?;
+        }
         Ok(())
+    }
+
+    /// The id of a plain deposit counts only in a transaction that its payer sent, and a contract sends none: its
+    /// deposit would go back.
+    fn check_payer(&self, quote: &Quote) -> Result<(), QuoteError> {
+        let is_contract = |user| self.solver.recipient_code.is_contract(quote.ask.origin.chain, user);
+        match is_plain_deposit(quote) && quote.ask.user.evm().is_some_and(is_contract) {
+            true => Err(QuoteError::PlainDepositOfContract),
+            false => Ok(()),
+        }
     }
 
     /// Prices an ask and begins to save it. The promise is given only once it is [durable](Saving::durable); the answer
@@ -144,6 +167,7 @@ impl Quoter {
         let fresh = self.fresh();
         let quote = if stays { self.stay(ask, inputs, fresh) } else { self.cross(ask, inputs, fresh) };
         let quote = quote.map_err(|error| inputs.or_missing_pools(error, stays))?;
+        self.check_payer(&quote)?;
         let order = quote.order();
         let order_id = order.as_ref().map(Order::id);
         let planner = Planner {
@@ -240,18 +264,11 @@ impl Quoter {
     }
 
     fn screening(&self, ask: &Ask) -> Result<(), QuoteError> {
-        let parties = [
-            (Party::User, Some(&ask.user)),
-            (Party::Recipient, Some(&ask.recipient)),
-            (Party::RefundRecipient, ask.refund_to.as_ref()),
-        ];
         let screening = self.solver.screening.load();
-        let blocked =
-            |who: Option<&Account>| who.and_then(Account::evm).is_some_and(|who| screening.blocked.contains(&who));
-        if let Some((party, _)) = parties.into_iter().find(|(_, who)| blocked(*who)) {
+        if let Some((party, _)) = ask.parties().find(|(_, who)| screening.blocks(who.evm())) {
             return Err(QuoteError::Blocked { party });
         }
-        match ask.options.app_fees.iter().any(|fee| screening.blocked.contains(&fee.recipient)) {
+        match screening.blocks(ask.options.app_fees.iter().map(|fee| fee.recipient)) {
             true => Err(QuoteError::Blocked { party: Party::AppFeeRecipient }),
             false => Ok(()),
         }
@@ -297,6 +314,10 @@ fn calls_failed(error: ChainError, from: Address, call: &PaymentCall) -> QuoteEr
             QuoteError::CallsRevert { reason, data, attempt }
         }
         Some(evm::Refusal::OutOfGas) => QuoteError::CallsGas { needed: call.gas },
-        _ => QuoteError::Node { timed_out: matches!(error, ChainError::Timeout { .. }), cause: error },
+        _ => node_failed(error),
     }
+}
+
+fn node_failed(error: ChainError) -> QuoteError {
+    QuoteError::Node { timed_out: matches!(error, ChainError::Timeout { .. }), cause: error }
 }

@@ -112,7 +112,7 @@ impl Planner<'_> {
         if currency.native {
             return act(to_depository(amount, calldata::deposit_native(user, order)), None);
         }
-        if !quote.ask.explicit_deposit {
+        if is_plain_deposit(quote) {
             let data = calldata::implicit_deposit(chain.depository, amount, order);
             return act(Message { to: token, value: U256::ZERO, data }, None);
         }
@@ -125,6 +125,12 @@ impl Planner<'_> {
             quote.ask.recipient.evm().is_some_and(|who| self.recipient_code.is_contract(self.origin.chain.id, who));
         same_chain(quote, self.origin.chain, self.handle.treasury, to_contract)
     }
+}
+
+/// True if the deposit is a plain token transfer that names its order behind its arguments.
+pub(super) fn is_plain_deposit(quote: &Quote) -> bool {
+    let token = quote.ask.origin.address.evm().is_some_and(|token| !token.is_zero());
+    quote.terms.is_some() && quote.origin_swap.is_none() && token && !quote.ask.explicit_deposit
 }
 
 /// The transaction of a same-chain quote, as a pure function: a transaction on the chain is recognised by it.
