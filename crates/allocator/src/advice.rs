@@ -36,6 +36,13 @@ pub struct Advice {
     pub is_custodial: Arc<Listed>,
 }
 
+impl Advice {
+    /// True if one of them is not served.
+    pub fn blocks(&self, parties: impl IntoIterator<Item = Address>) -> bool {
+        parties.into_iter().any(|who| (self.is_blocked)(who))
+    }
+}
+
 impl fmt::Debug for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Advice").finish_non_exhaustive()

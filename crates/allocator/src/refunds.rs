@@ -87,9 +87,6 @@ async fn plan(
     if (advice.is_custodial)(recipient) {
         return Ok(Plan::Refuse("whom the order names is an exchange"));
     }
-    if [deposit.payer, deposit.sender, deposit.depositor, recipient].iter().any(|who| (advice.is_blocked)(*who)) {
-        return Ok(Plan::Refuse("it is from or to a blocked wallet"));
-    }
     let Some(cost) = (advice.refund_cost)(payout_chain.id(), deposit.currency)? else { return Ok(Plan::Later) };
     let Some(wasted) = wasted_on(allocator, payout_chain, order, deposit.currency).await? else {
         return Ok(Plan::Later);
@@ -97,7 +94,7 @@ async fn plan(
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost).saturating_sub(wasted);
     if amount.is_zero() {
-        return Ok(Plan::Refuse("sending it costs more than it is"));
+        return Ok(Plan::Refuse(depository_ledger::WORTHLESS));
     }
     if amount > cap.hour {
         return Ok(Plan::Refuse("it is more than the cap of its currency allows in an hour"));
@@ -134,14 +131,17 @@ pub(crate) async fn recipient(
         Ok(order) => order,
         Err(why) => return Ok(Err(why)),
     };
-    let paid_for_it = match &quote {
-        Some(quote) => !matches!(rules::judge(quote, &facts(deposit))?, Verdict::Unrecognized { .. }),
-        None => false,
-    };
-    if !paid_for_it {
+    let Some(quote) = &quote else { return Ok(Err("the order is not known")) };
+    if matches!(rules::judge(quote, &facts(deposit))?, Verdict::Unrecognized { .. }) {
         return Ok(Err("the deposit does not pay for the order"));
     }
-    Ok(named(order, deposit, &payout_chain.chain.name))
+    let recipient = match named(order, deposit, &payout_chain.chain.name) {
+        Ok(recipient) => recipient,
+        Err(why) => return Ok(Err(why)),
+    };
+    // Asked when it is decided and again when it is signed: the list may have grown.
+    let parties = quote.ask.parties().filter_map(|(_, who)| who.evm()).chain(deposit.parties()).chain([recipient]);
+    Ok(if allocator.advice.blocks(parties) { Err("it is from or to a blocked wallet") } else { Ok(recipient) })
 }
 
 /// A refund here and in what was deposited is one that every order of ours lists.

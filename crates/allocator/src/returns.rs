@@ -60,7 +60,7 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
     if allocator.cannot_pay(payout_chain, deposit.depositor) || (advice.is_custodial)(deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
     }
-    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| (advice.is_blocked)(*who)) {
+    if advice.blocks(deposit.parties()) {
         return Ok(Plan::Refuse("it is from a blocked wallet"));
     }
     if !is_there(payout_chain, deposit).await? {
@@ -76,7 +76,7 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
     };
     // The depository's call costs about twice a transfer.
     let amount = held.left().saturating_sub(cost).saturating_sub(cost);
-    Ok(if amount.is_zero() { Plan::Refuse("sending it costs more than it is") } else { Plan::Pay(amount) })
+    Ok(if amount.is_zero() { Plan::Refuse(depository_ledger::WORTHLESS) } else { Plan::Pay(amount) })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

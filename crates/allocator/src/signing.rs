@@ -207,6 +207,9 @@ async fn check_part(
         }
         // One that an order was filled or refunded for is that order's, whatever the rows say.
         (Kind::Refund, Ending::Depository) if payout.recipient == deposit.depositor => {
+            if allocator.advice.blocks(deposit.parties()) {
+                return refused("it is from a blocked wallet");
+            }
             if !returns::is_nobodys(allocator, deposit).await? {
                 return refused("a deposit that pays for an order does not go back");
             }

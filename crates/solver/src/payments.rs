@@ -9,6 +9,7 @@ mod decide;
 pub mod gas;
 pub mod lane;
 pub mod mined;
+pub mod parties;
 mod reprice;
 pub mod send;
 
@@ -52,6 +53,8 @@ pub enum Reason {
     OverBudget,
     /// The amount is too large for our own funds.
     TooLarge,
+    /// Somebody who pays, is paid or is named is on the operator's list; a person decides.
+    Blocked,
     /// The payment failed on the chain too often to be tried again before a person looks at it.
     NeedsPerson,
 }
@@ -71,6 +74,7 @@ impl fmt::Display for Reason {
             Self::Inventory => f.write_str("no wallet has the funds"),
             Self::OverBudget => f.write_str("too much is paid out against deposits that are not final yet"),
             Self::TooLarge => f.write_str("too large to be returned from our own funds"),
+            Self::Blocked => f.write_str("a wallet that is not served is party to it; a person has to decide"),
             Self::NeedsPerson => f.write_str("it failed on the chain twice; a person has to look at it"),
         }
     }

@@ -5,4 +5,5 @@
 mod decide;
 mod deposits;
 mod payment_events;
+mod screening;
 mod world;

@@ -30,6 +30,13 @@ pub struct Deposit {
     pub amount: Amount,
 }
 
+impl Deposit {
+    /// Whoever paid it, sent it, or is named by it.
+    pub fn parties(&self) -> [Address; 3] {
+        [self.payer, self.sender, self.depositor]
+    }
+}
+
 /// A deposit and the amounts promised out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -386,6 +393,9 @@ pub fn set_settled(tx: &mut Tx<'_>, key: B256) -> Result<(), StoreError> {
     tx.execute("update depository_deposit set settled = 1, refusal = null where deposit_key = $1", &[key.into()])?;
     Ok(())
 }
+
+/// The reason of a deposit that nobody is waiting for.
+pub const WORTHLESS: &str = "sending it costs more than it is";
 
 /// Sets a deposit aside because no proof was good enough.
 pub fn refuse(tx: &mut Tx<'_>, key: B256, why: &str, now: Timestamp) -> Result<(), StoreError> {

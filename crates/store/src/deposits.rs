@@ -41,6 +41,11 @@ impl Deposit {
     pub fn key(&self) -> B256 {
         domain::deposit::key(self.chain, self.tx, self.ordinal)
     }
+
+    /// Whoever paid it, sent it, or is named by it.
+    pub fn parties(&self) -> [Address; 3] {
+        [self.payer, self.sender, self.depositor]
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use causeway::config::{Config, Environment};
 use causeway::local::OPERATOR_TOKEN;
 use serde_json::{Value, json};
 
-use crate::harness::{Engine, Harness, ask, eventually, execute, new_account, operator, request_id};
+use crate::harness::{Engine, Harness, ask, blocks_pass, eventually, execute, new_account, operator, request_id};
 use crate::keys::create;
 use crate::process::causeway;
 
@@ -202,5 +202,39 @@ async fn screening_lists_are_read_again_when_they_change() -> Result<()> {
     ensure!(code().await? == 400, "a list that cannot be read lets nobody in");
     std::fs::write(&list, "# all is forgiven\n")?;
     eventually("the wallet is served again", || async { Ok(code().await? == 200) }).await?;
+    service.stop().await
+}
+
+/// A list that grows between the deposit and its payment: nothing goes out, and nothing comes back until the list says so.
+#[tokio::test]
+async fn a_recipient_who_is_blocked_after_the_quote_is_not_paid() -> Result<()> {
+    let harness = Harness::with(Engine::Sqlite, |config: &mut Config| {
+        std::fs::write(config.folder.join("blocked.txt"), "# nobody yet\n").unwrap();
+        config.screening.blocked = Some("blocked.txt".into());
+    })
+    .await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    let native = alloy::primitives::Address::ZERO;
+    let quote = harness
+        .quote(&ask(user.address, recipient, (BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16))))
+        .await?;
+    let list = harness.folder.path().join("blocked.txt");
+    std::fs::write(&list, format!("{recipient} # a thief\n"))?;
+    let again = ask(recipient, recipient, (BASE, native), (OPTIMISM, native), U256::from(10u64.pow(16)));
+    let is_listed = || async { Ok(harness.post("/quote/v2", &again).await?.0 == 400) };
+    eventually("the list is read", is_listed).await?;
+    execute(base, &quote, &user).await?;
+    harness.wait_for(request_id(&quote), "pending").await?;
+    // Long enough for the deposit to be final, and for a payment to be mined if one was made.
+    blocks_pass(base, 20).await?;
+    let status = harness.status(request_id(&quote)).await?;
+    ensure!(status["status"] == "pending", "{status}");
+    ensure!(optimism.balance(native, recipient).await?.is_zero());
+    std::fs::write(&list, "# all is forgiven\n")?;
+    let ended = harness.wait_for(request_id(&quote), "refund").await?;
+    ensure!(ended["failReason"] == "BLOCKED_WALLET", "{ended}");
+    ensure!(optimism.balance(native, recipient).await?.is_zero());
     service.stop().await
 }

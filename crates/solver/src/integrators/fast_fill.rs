@@ -86,6 +86,8 @@ pub enum Ineligible {
     NoOrder,
     #[error("it asks for a refund")]
     AsksForRefund,
+    #[error("one of the wallets that it names is not served")]
+    NotServed,
     #[error("a fill of it has failed on the chain")]
     FillFailed,
     #[error("its deposit is not on an EVM chain")]
@@ -206,6 +208,9 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     let terms = quote.terms.as_ref().ok_or(FastFillError::NotEligible(Ineligible::NoOrder))?;
     if context.forces_refund(quote) {
         return Err(FastFillError::NotEligible(Ineligible::AsksForRefund));
+    }
+    if context.screening.blocks(quote.ask.parties().filter_map(|(_, who)| who.evm())) {
+        return Err(FastFillError::NotEligible(Ineligible::NotServed));
     }
     // A fill that reverted once would revert again; an ordinary fill still has its own try.
     if payments::voids(tx, &Subject::Fill(request.order_id))? > 0 {

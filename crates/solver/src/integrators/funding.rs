@@ -61,7 +61,7 @@ pub fn credit(
         Ok(account) => *account,
         Err(reason) => return Ok(set_aside(tx, reason)?),
     };
-    if [account, transfer.sender].iter().any(|who| context.screening.blocked.contains(who)) {
+    if context.screening.blocks([account, transfer.sender]) {
         return Ok(set_aside(tx, "blocked-wallet")?);
     }
     let snapshot = context.on(transfer.chain).and_then(|(_, snapshot)| snapshot);

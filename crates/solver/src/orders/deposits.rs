@@ -111,7 +111,7 @@ pub fn confirm(
     let deposit = &stored.deposit;
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
     // A blocked deposit is kept, not returned: a person decides what to do with it.
-    if [deposit.payer, deposit.sender, deposit.depositor].iter().any(|who| context.screening.blocked.contains(who)) {
+    if context.screening.blocks(deposit.parties()) {
         return refuse(tx, stored, None, FailReason::BlockedWallet, context);
     }
     let Some(request) = request else { return refuse(tx, stored, None, FailReason::OrphanedDepositRefund, context) };

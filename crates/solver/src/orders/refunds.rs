@@ -66,7 +66,7 @@ pub fn return_to_depositor(
             deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
             Ok(vec![*payment])
         }
-        Outcome::NotNow(reason @ (Reason::NeedsPerson | Reason::TooLarge)) => {
+        Outcome::NotNow(reason @ (Reason::NeedsPerson | Reason::TooLarge | Reason::Blocked)) => {
             error!(chain.id = %deposit.chain, tx = %deposit.tx, "a deposit is left to the allocator to return, or to a person where there is none: {reason}");
             deposits::set_return_due(tx, stored.id, ReturnDue::Parked)?;
             Ok(Vec::new())

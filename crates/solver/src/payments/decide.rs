@@ -19,7 +19,7 @@ use crate::payments::call::PaymentCall;
 use crate::payments::gas::{self, Shape};
 use crate::payments::lane::{self, Unassigned};
 use crate::payments::reprice::{Repriced, at_market, reprice};
-use crate::payments::{Outcome, Reason, amount, max_voids};
+use crate::payments::{Outcome, Reason, amount, max_voids, parties};
 
 /// Turns a due into a payment, or gives the reason why not. Runs inside the caller's unit; the settlement row taken
 /// with the payment excludes every other outcome of the order.
@@ -83,6 +83,15 @@ fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext
         return Err(Stop::not_now(Reason::Elsewhere));
     }
     let voids = payments::voids(tx, &due.subject)?;
+    if parties::is_blocked(tx, due, quote, context)? {
+        // A recipient that was paid once is owed it again: that fill has nothing to go back to.
+        let first = due.purpose() == Purpose::Fill && voids == 0;
+        return Err(if first {
+            Stop::Because(Outcome::CannotFill(FailReason::BlockedWallet))
+        } else {
+            Stop::not_now(Reason::Blocked)
+        });
+    }
     if voids >= max_voids(due.purpose()) {
         return Err(Stop::not_now(Reason::NeedsPerson));
     }
@@ -270,6 +279,7 @@ fn is_for_the_depository(
         | Reason::NoContract
         | Reason::FeesTooHigh
         | Reason::LanesFull
-        | Reason::Elsewhere => false,
+        | Reason::Elsewhere
+        | Reason::Blocked => false,
     })
 }
