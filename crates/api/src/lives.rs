@@ -1,19 +1,24 @@
 //! `GET /lives`: whether the service lives, and what ails it.
 
+mod wrong;
+
 use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use domain::alarm::Alarm;
 use serde::Serialize;
-use store::{blocks, leases};
+use store::leases::Kind;
+use store::{StoreError, alarms, blocks, leases};
 use utoipa::ToSchema;
 
+use self::wrong::Wrong;
 use crate::App;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LivesResponse {
-    /// `ok`; `degraded` where a chain is not served; `down` where the database cannot be read.
+    /// `ok`; `degraded` where something is wrong; `down` where the database cannot be read.
     status: &'static str,
     report: Report,
 }
@@ -24,6 +29,8 @@ pub struct Report {
     database: bool,
     instance: InstanceReport,
     chains: Vec<ChainReport>,
+    /// Everything that needs a person. Empty if all is well.
+    wrong: Vec<Wrong>,
 }
 
 /// The process that answers, among those that serve the same database.
@@ -83,6 +90,7 @@ impl From<leases::State> for LeaseReport {
 )]
 pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
     let mut chains = Vec::new();
+    let mut wrong = Vec::new();
     let mut database = true;
     for chain in app.catalog.chains() {
         let id = chain.id;
@@ -98,21 +106,45 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
             refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
             market: app.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });
+        wrong.extend(wrong::on_chain(&app, chain));
     }
-    let leases = app.store.read(leases::all).await.unwrap_or_default();
+    let now = app.now();
+    match app.store.read(move |tx| Ok::<_, StoreError>((leases::all(tx)?, alarms::standing(tx, now)?))).await {
+        Ok((leases, counted)) => {
+            let worker = |lease: &LeaseReport| lease.kind == Kind::Worker.name() && lease.held;
+            let leases: Vec<LeaseReport> = leases.into_iter().map(LeaseReport::from).collect();
+            if !leases.iter().any(worker) {
+                wrong.push(Wrong::new(Alarm::NoWorker, None, "no process holds the worker's lease: nothing is paid"));
+            }
+            wrong.extend(wrong::counted(&counted));
+            answer(&app, database, leases, chains, wrong)
+        }
+        Err(_) => answer(&app, false, Vec::new(), chains, wrong),
+    }
+}
+
+fn answer(
+    app: &App,
+    database: bool,
+    leases: Vec<LeaseReport>,
+    chains: Vec<ChainReport>,
+    mut wrong: Vec<Wrong>,
+) -> (StatusCode, Json<LivesResponse>) {
+    if !database {
+        wrong.insert(0, Wrong::new(Alarm::Database, None, "the database cannot be read"));
+    }
+    let (code, status) = match (database, wrong.is_empty()) {
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "down"),
+        (true, false) => (StatusCode::OK, "degraded"),
+        (true, true) => (StatusCode::OK, "ok"),
+    };
     let about = app.instance.about();
     let instance = InstanceReport {
         name: about.name.clone(),
         role: about.role,
         answering: app.instance.answering().load(Ordering::Relaxed),
-        leases: leases.into_iter().map(LeaseReport::from).collect(),
+        leases,
     };
-    let ailing = chains.iter().any(|chain| chain.refusing.is_some() || chain.market.is_some());
-    let (code, status) = match (database, ailing) {
-        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "down"),
-        (true, true) => (StatusCode::OK, "degraded"),
-        (true, false) => (StatusCode::OK, "ok"),
-    };
-    let report = Report { version: env!("CARGO_PKG_VERSION"), database, instance, chains };
+    let report = Report { version: env!("CARGO_PKG_VERSION"), database, instance, chains, wrong };
     (code, Json(LivesResponse { status, report }))
 }

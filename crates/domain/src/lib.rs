@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "its items are not narrowed to the crate yet")]
 
 pub mod account;
+pub mod alarm;
 pub mod api_key;
 pub mod catalog;
 pub mod chained;

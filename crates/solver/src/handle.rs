@@ -1,5 +1,6 @@
 //! The handle on one chain: its configuration and nodes, the inboxes of its lanes, and its health.
 
+mod alarms;
 pub mod fill_time;
 mod health;
 mod lanes;

@@ -5,6 +5,7 @@
 
 #![allow(unreachable_pub, reason = "its items are not narrowed to the crate yet")]
 
+pub mod alarms;
 pub mod audit;
 pub mod blocks;
 pub mod chain_states;

@@ -7,7 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read the clock and the seeds that a person sets")]
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
-
+mod alarms;
 mod app_balance;
 mod audit;
 mod catalogue;

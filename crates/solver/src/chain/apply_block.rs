@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use domain::alarm::Alarm;
 use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::ChainId;
@@ -187,6 +188,8 @@ async fn set_aside(
 ) -> Result<(), SolverError> {
     error!(chain.id = %handle.id(), block = head.number, ?event, error = %Chained(failure), "set aside an event that cannot be processed");
     counter!("causeway_set_aside_total", "chain" => handle.id().to_string()).increment(1);
+    let what = format!("an event of block {} could not be processed: {}", head.number, Chained(failure));
+    handle.health.alarms.raise(Alarm::EventSetAside, what);
     let BlockEvent::Deposit(seen) = event else { return Ok(()) };
     let (handle, seen, now) = (handle.clone(), seen.clone(), solver.now());
     let unit = move |tx: &mut Tx<'_>| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::alarm::Alarm;
 use domain::ids::ChainId;
 use domain::payment;
 use evm::{At, Head};
@@ -76,6 +77,8 @@ async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError
     }
     warn!(chain.id = %chain, block = ours.number, "a node is on another fork than ours, but not all nodes are");
     counter!("causeway_disputes_total", "chain" => chain.to_string()).increment(1);
+    let what = format!("the nodes are on different forks at block {}, which was final", ours.number);
+    handle.health.alarms.raise(Alarm::NodesDisagree, what);
     SolverError::Disputed { chain }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use domain::alarm::Alarm;
 use domain::deposit::State;
 use evm::{At, BlockSummary, RescannedBlock, SeenDeposit};
 use metrics::{counter, gauge};
@@ -133,6 +134,8 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
             Verdict::GiveUp { first_time: false } => {}
             Verdict::GiveUp { first_time: true } => {
                 error!(chain.id = %chain, block = number, %hash, "only one node shows a deposit in block {number}: not taken in");
+                let what = format!("only one node shows a deposit in block {number}: it is not taken in");
+                handle.health.alarms.raise(Alarm::DepositDoubtful, what);
             }
         }
     }
@@ -192,6 +195,8 @@ async fn look_at(
         let count = missed.len() as u64;
         apply_late(solver, handle, head, missed).await?;
         counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
+        let what = format!("{count} deposits of block {number} were not shown by the node that was asked first");
+        handle.health.alarms.raise(Alarm::DepositMissed, what);
     }
     let mut doubtful = !unknown(solver, handle, deposits.doubtful).await?.is_empty();
     let read = move |tx: &mut store::Tx<'_>| {

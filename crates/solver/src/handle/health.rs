@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::money::Amount;
 use tokio::sync::{Notify, watch};
 
+use super::alarms::Alarms;
 use super::fill_time::FillTime;
 
 const UNCHECKED: &str = "the start-up checks have not finished";
@@ -19,6 +20,7 @@ pub struct Health {
     /// Notified when a transaction of ours has failed, so that its cause is read soon.
     pub failed: Notify,
     pub fill_time: FillTime,
+    pub alarms: Alarms,
     refusing: ArcSwapOption<String>,
     /// Amounts on their way out or due, by currency; they may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
@@ -32,6 +34,7 @@ impl Default for Health {
             taken: watch::Sender::new(0),
             failed: Notify::new(),
             fill_time: FillTime::default(),
+            alarms: Alarms::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
             committed: ArcSwap::default(),
             unmined: ArcSwapOption::empty(),

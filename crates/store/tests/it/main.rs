@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a child process learns its role from the environment")]
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
+mod alarms;
 mod claims;
 mod crash;
 mod database;

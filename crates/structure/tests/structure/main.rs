@@ -1,8 +1,9 @@
 //! The shape of the source: no circles between modules, short files, short functions, plain openings of comments, and
-//! one caller of the statement that creates payments.
+//! one caller of the statement that creates payments. And one page that lists every alarm and metric.
 //!
 //! The rules read text and nothing else. They need no compiler, hold in every crate, and name the offending place.
 
+mod alarms;
 mod callers;
 mod circles;
 mod comments;
@@ -88,4 +89,19 @@ fn payments_are_inserted_by_one_caller_each() {
     let tree = Tree::read();
     let files: Vec<_> = tree.rust().collect();
     fail_on(&PAYMENT_WRITERS.iter().flat_map(|rule| rule.broken_by(&files)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_metric_and_every_alarm_is_on_the_page_of_alarms() {
+    let tree = Tree::read();
+    let page = include_str!("../../../../docs/alarms.md");
+    let sources: Vec<_> = tree.crates().into_iter().filter(|(name, _)| *name != "bench").flat_map(|it| it.1).collect();
+    let (metrics, mut problems) = alarms::metrics(sources.iter().copied());
+    let list = sources.iter().find(|file| file.path == "crates/domain/src/alarm.rs").expect("the list of alarms");
+    let names = alarms::alarms(&list.text);
+    print(&format!("{} metrics and {} alarms", metrics.len(), names.len()));
+    assert!(metrics.len() > 30 && names.len() > 10, "the code was not read: {metrics:?} {names:?}");
+    problems.extend(alarms::differences(&metrics, &alarms::listed(page, "## Metrics")));
+    problems.extend(alarms::differences(&names, &alarms::listed(page, "## Wrong")));
+    fail_on(&problems);
 }

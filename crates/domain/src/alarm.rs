@@ -1,0 +1,68 @@
+//! Alarms: everything that may be wrong with a deployment and needs a person. Each has its row in `docs/alarms.md`.
+
+macro_rules! alarms {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Alarm {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Alarm {
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+alarms! {
+    /// The database cannot be read.
+    Database = "database",
+    /// No process holds the worker's lease: nothing is paid.
+    NoWorker = "no-worker",
+    /// No payments are made on a chain.
+    ChainRefused = "chain-refused",
+    /// A chain's prices and balances are not known, or its pools contradict them.
+    MarketUnknown = "market-unknown",
+    /// Blocks of a chain are taken in too late.
+    ChainBehind = "chain-behind",
+    /// The nodes of a chain contradict each other.
+    NodesDisagree = "nodes-disagree",
+    /// A filler has less native currency than configured.
+    GasLow = "gas-low",
+    /// Something else has used a filler's key.
+    LaneQuarantined = "lane-quarantined",
+    /// Payments failed too often to be tried again.
+    PaymentParked = "payment-parked",
+    /// Payments have waited for long.
+    PaymentWaits = "payment-waits",
+    /// Orders were paid out and their deposits are gone.
+    DepositMissing = "deposit-missing",
+    /// Such deposits stayed away: the amount is lost.
+    LossBooked = "loss-booked",
+    /// An event of a block could not be processed.
+    EventSetAside = "event-set-aside",
+    /// One node alone shows a deposit in a final block.
+    DepositDoubtful = "deposit-doubtful",
+    /// A node had hidden a deposit.
+    DepositMissed = "deposit-missed",
+    /// The allocator found no proof for deposits, or may not return them.
+    DepositNotProven = "deposit-not-proven",
+    /// Money left a depository without a signature that this database knows.
+    PayoutUnrecognized = "payout-unrecognized",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_alarm_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> = Alarm::ALL.iter().map(|alarm| alarm.as_str()).collect();
+        assert_eq!(names.len(), Alarm::ALL.len());
+    }
+}
