@@ -80,7 +80,7 @@ impl ChainHandle {
         treasury_lane: Option<&LocalSigner>,
     ) -> Self {
         let lanes = Lanes::new(payers, treasury, treasury_lane);
-        let watch = Watch::new(chain.depository, lanes.all().map(|wallet| wallet.address));
+        let watch = Watch::new(chain.depository, chain.token_addresses(), lanes.all().map(|wallet| wallet.address));
         let funding = funding(&chain, treasury, sources, lanes.fillers());
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         Self { chain, nodes, settings, treasury, watch, lanes, health: Health::default(), tx_hints: TxHints::default() }

@@ -174,6 +174,12 @@ pub(super) static WORDINGS: [Wording; 16] = [
         code: None,
         phrases: &[
             "more than 10000 results",
+            "too many results",
+            "too many logs",
+            "max results",
+            "max logs",
+            "logs is limited to",
+            "maximum allowed number of",
             "block range",
             "response size",
             "result set too large",
