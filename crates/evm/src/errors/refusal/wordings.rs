@@ -173,7 +173,7 @@ pub(super) static WORDINGS: [Wording; 16] = [
         meaning: Refusal::TooMuch,
         code: None,
         phrases: &[
-            "more than 10000 results",
+            "query returned more than",
             "too many results",
             "too many logs",
             "max results",
