@@ -15,12 +15,13 @@ use domain::gas_refill::GasLevels;
 use domain::ids::ChainId;
 use domain::ledger;
 use domain::money::{Amount, UsdMicros};
+use domain::time::Timestamp;
 use evm::steps::Entry;
 use evm::{Funding, LocalSigner, Nodes, Watch};
 use market::Snapshot;
 use store::risk::Limits;
 
-pub use self::health::Health;
+pub use self::health::{CHECK_TIMEOUT_MILLIS, Health};
 pub use self::lanes::{Lanes, Payer, Wallet};
 use self::tx_hints::TxHints;
 
@@ -112,8 +113,8 @@ impl ChainHandle {
     }
 
     /// Refuses payments until the start-up checks have passed (again).
-    pub fn begin(&self) {
-        self.health.begin();
+    pub fn begin(&self, now: Timestamp) {
+        self.health.begin(now);
     }
 
     /// The reason why no payments are made on this chain, if there is one.
