@@ -52,7 +52,7 @@ impl PayoutChain {
 
     /// Deposits only: transactions of our wallets are looked up by their hashes.
     pub(crate) fn watch(&self) -> Watch {
-        Watch::new(self.chain.depository, [])
+        Watch::new(self.chain.depository, self.chain.token_addresses(), [])
     }
 
     /// Money sent to a token, to nobody or to ourselves is lost or comes back as a riddle.

@@ -20,10 +20,18 @@ use crate::identity;
 pub(crate) async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
     let chain = payout_chain.id();
     for held in allocator.store.read(move |tx| depository_ledger::unreturned(tx, chain, MAX_ROWS_PER_ROUND)).await? {
-        let Some(&cap) = payout_chain.caps.get(&held.deposit.currency) else { continue };
-        let why = match plan(allocator, payout_chain, &held).await? {
+        let plan = match payout_chain.caps.get(&held.deposit.currency) {
+            Some(&cap) => plan(allocator, payout_chain, &held).await.map(|plan| (plan, cap.hour)),
+            None => Ok((Plan::Later("its currency has no cap"), Amount::ZERO)),
+        };
+        let (plan, most) = match plan {
+            // A block that nobody can read keeps only its own deposits waiting.
+            Err(error) if error.is_transient() => (Plan::Later("it cannot be looked at now"), Amount::ZERO),
+            plan => plan?,
+        };
+        let why = match plan {
             // Anyone can deposit as much as they like under no order: it must not stand in the way of the rest.
-            Plan::Pay(amount) if amount > cap.hour => "it is more than the cap of its currency allows in an hour",
+            Plan::Pay(amount) if amount > most => "it is more than the cap of its currency allows in an hour",
             Plan::Pay(amount) => {
                 let now = allocator.now();
                 let payout = payout(&held.deposit, amount);

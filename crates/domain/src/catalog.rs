@@ -139,6 +139,11 @@ impl Chain {
         self.currencies().find(|currency| currency.address.evm() == Some(address))
     }
 
+    /// The addresses of the listed tokens.
+    pub fn token_addresses(&self) -> impl Iterator<Item = Address> {
+        self.tokens.iter().filter_map(|token| token.address.evm())
+    }
+
     /// True for the native currency as a token.
     pub fn wraps(&self, currency: &Currency) -> bool {
         let wrapped = self.dex.map(|dex| dex.wrapped);

@@ -69,6 +69,29 @@ pub struct SeenDeposit {
     pub fee: Option<U256>,
 }
 
+impl SeenDeposit {
+    /// True for a deposit that is worth a row: an unlisted token counts only if our own contract saw the deposit, and a
+    /// transfer of zero is not a deposit.
+    pub(crate) fn is_kept(&self, watch: &Watch) -> bool {
+        !self.amount.is_zero() && (watch.lists(self.currency) || matches!(self.id, Id::Event(_)))
+    }
+}
+
+/// True for a log that may be a kept deposit: one log for each deposit, and never fewer.
+pub(crate) fn is_deposit(watch: &Watch, log: &Log) -> bool {
+    match Seen::of(watch, log) {
+        Ok(Some(Seen::Native { amount, .. })) => !amount.is_zero(),
+        Ok(Some(Seen::Transfer { token, amount, .. })) => watch.lists(token) && !amount.is_zero(),
+        // The transfer of an unlisted token is not asked for; its deposit shows by the event.
+        Ok(Some(Seen::Announced { token, amount, id, .. })) => {
+            !watch.lists(token) && !amount.is_zero() && id != Id::None
+        }
+        Ok(None) => false,
+        // The block is read to say what is wrong with it.
+        Err(Contradiction(_)) => true,
+    }
+}
+
 /// The deposits of a block, in the order they happened. The logs are those of one block, in any order, and may include
 /// others than deposits.
 pub fn extract(watch: &Watch, transactions: &[Tx], logs: &[Log]) -> Result<Vec<SeenDeposit>, Contradiction> {

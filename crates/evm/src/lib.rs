@@ -13,6 +13,7 @@ pub mod fills;
 pub mod funding;
 mod heads;
 pub mod http;
+mod logs;
 mod node;
 pub mod nodes;
 pub mod pools;

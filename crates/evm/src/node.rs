@@ -131,6 +131,9 @@ impl Node {
             }
             text.extend_from_slice(&chunk);
         }
+        if status == reqwest::StatusCode::PAYLOAD_TOO_LARGE {
+            return Err(ChainError::Refused { host: self.host.clone(), method, refusal: Refusal::TooMuch });
+        }
         // Some nodes send their error as JSON under a failing status; it says more than the status code.
         let speaks = status.is_success() || serde_json::from_slice::<Answer>(&text).is_ok_and(|it| it.error.is_some());
         if status.as_u16() == 429 || !speaks {

@@ -126,6 +126,14 @@ impl Nodes {
         self.agree(need, "a balance", |node| async move { node.ask("eth_getBalance", (who, at.param())).await }).await
     }
 
+    /// The number of transactions a wallet had made as of a block, as enough nodes count them.
+    pub async fn quorum_nonce(&self, need: usize, who: Address, at: At) -> Result<u64, NoQuorum> {
+        let count = self.agree(need, "a nonce", |node| async move {
+            node.ask::<U256>("eth_getTransactionCount", (who, at.param())).await
+        });
+        Ok(count.await?.saturating_to())
+    }
+
     /// A mined transaction as the first endpoint that knows it shows it.
     pub async fn transaction(&self, hash: B256) -> Result<Option<AgreedTx>, ChainError> {
         self.first_known(move |node| async move { transaction(&node, hash).await }).await

@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::B256;
 use alloy::rpc::types::Log;
-use serde_json::{Value, json};
 
 use crate::errors::{ChainError, Refusal};
-use crate::extract::SeenDeposit;
+use crate::extract::{SeenDeposit, is_deposit};
 use crate::funding::SeenTreasuryTransfer;
+use crate::logs::{Kind, Span, logs};
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::rpc::Head;
-use crate::watch::{Watch, events_filter, transfers_filter};
+use crate::watch::Watch;
 use crate::watcher::{self, Block};
 
 /// Blocks per range request; fewer where a node finds that too much.
@@ -150,14 +150,12 @@ fn shown<T: PartialEq>(answers: Vec<Vec<T>>, need: usize, place: fn(&T) -> (B256
     Shown { agreed: things(agreed), doubtful: things(doubtful) }
 }
 
-/// Every native deposit and every transfer to the depository is one deposit; the depository's events of the latter are
-/// not deposits of their own. Our own transfers to the treasury are not counted.
+/// Only logs that the database keeps are counted: transfers of zero and our own to the treasury bring no rows.
 async fn count(node: &Node, first: u64, last: u64, watch: &Watch) -> Result<Counts, ChainError> {
     let mut counts = Counts::new();
-    let each = |log: &Log, is_transfer: bool| {
-        let to_depository = log.topics().get(2) == Some(&watch.depository.into_word());
-        let deposit = is_transfer && to_depository || log.topic0() == Some(&watch.topics.native_deposit);
-        let transfer = watch.funding.as_ref().is_some_and(|funding| is_transfer && funding.counts(log));
+    let each = |log: &Log| {
+        let deposit = is_deposit(watch, log);
+        let transfer = watch.funding.as_ref().is_some_and(|funding| funding.counts(log));
         if let (true, Some(number), Some(block), Some(tx)) =
             (deposit || transfer, log.block_number, log.block_hash, log.transaction_hash)
         {
@@ -176,42 +174,35 @@ pub(crate) async fn search(
     watch: &Watch,
 ) -> Result<BTreeSet<(u64, B256)>, ChainError> {
     let mut found = BTreeSet::new();
-    scan(node, first, last, watch, |log, _| found.extend(log.block_number.zip(log.block_hash))).await?;
+    let each = |log: &Log| {
+        if is_deposit(watch, log) {
+            found.extend(log.block_number.zip(log.block_hash));
+        }
+    };
+    scan(node, first, last, watch, each).await?;
     Ok(found)
 }
 
-/// Calls `each` with every log of the range that concerns a deposit, and whether it is a transfer.
-async fn scan(
-    node: &Node,
-    first: u64,
-    last: u64,
-    watch: &Watch,
-    mut each: impl FnMut(&Log, bool),
-) -> Result<(), ChainError> {
+/// Calls `each` with every log of the range that may concern us.
+async fn scan(node: &Node, first: u64, last: u64, watch: &Watch, mut each: impl FnMut(&Log)) -> Result<(), ChainError> {
     let mut at = first;
     let mut longest = MAX_RANGE_BLOCKS;
     // Every turn moves on or halves the range, which ends at one block.
     while at <= last {
         let end = last.min(at.saturating_add(longest - 1));
-        let range = json!({ "fromBlock": format!("{at:#x}"), "toBlock": format!("{end:#x}") });
-        let asked = tokio::try_join!(
-            logs(node, events_filter(range.clone(), watch)),
-            logs(node, transfers_filter(range.clone(), watch)),
-        );
+        let span = Span::Range(at, end);
+        let asked = tokio::try_join!(logs(node, span, Kind::Events, watch), logs(node, span, Kind::Transfers, watch));
         match asked {
             Ok((events, transfers)) => {
                 let inside = |log: &&Log| log.block_number.is_some_and(|number| (at..=end).contains(&number));
-                events.iter().filter(inside).for_each(|log| each(log, false));
-                transfers.iter().filter(inside).for_each(|log| each(log, true));
+                events.iter().chain(&transfers).filter(inside).for_each(&mut each);
                 at = end.saturating_add(1);
+                // One full block says nothing about those behind it.
+                longest = if longest == 1 { MAX_RANGE_BLOCKS } else { longest };
             }
             Err(ChainError::Refused { refusal: Refusal::TooMuch, .. }) if longest > 1 => longest /= 2,
             Err(error) => return Err(error),
         }
     }
     Ok(())
-}
-
-async fn logs(node: &Node, filter: Value) -> Result<Vec<Log>, ChainError> {
-    node.ask("eth_getLogs", [filter]).await
 }

@@ -12,15 +12,15 @@ use domain::ids::RequestId;
 use futures::StreamExt;
 use futures::stream;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::errors::{ChainError, Contradiction};
-use crate::extract::{SeenDeposit, extract};
+use crate::extract::{SeenDeposit, extract, is_deposit};
 use crate::funding::SeenTreasuryTransfer;
+use crate::logs::{Kind, Span};
 use crate::node::{BLOCK_RECEIPTS, Node};
 use crate::rpc::{FullBlock, Head, Receipt, ReceiptName, Tx};
 use crate::topics::TRANSFER;
-use crate::watch::{Watch, events_filter, transfers_filter};
+use crate::watch::Watch;
 
 /// Receipts requested concurrently.
 const RECEIPTS_AT_ONCE: usize = 16;
@@ -100,9 +100,6 @@ pub(crate) struct Read {
 
 /// None when the endpoint does not know the block.
 pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Option<Read>, ChainError> {
-    let by_hash = || json!({ "blockHash": hash });
-    let from_depository = events_filter(by_hash(), watch);
-    let to_depository = transfers_filter(by_hash(), watch);
     // Receipts depend on the block alone and do not wait for the logs.
     let block_and_receipts = async {
         let block: Option<FullBlock> = node.ask("eth_getBlockByHash", (hash, true)).await?;
@@ -114,8 +111,11 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
         let (sent, funded) = tokio::try_join!(sent(node, &block, watch), native_funding(node, &block, watch))?;
         Ok(Some((block, sent, funded)))
     };
-    let (block, events, transfers) =
-        tokio::join!(block_and_receipts, logs(node, hash, &from_depository), logs(node, hash, &to_depository));
+    let (block, events, transfers) = tokio::join!(
+        block_and_receipts,
+        logs(node, hash, Kind::Events, watch),
+        logs(node, hash, Kind::Transfers, watch)
+    );
     // The block comes first: nodes answer for the logs of an unknown one with an error or nothing.
     let Some((block, sent, funded)) = block? else { return Ok(None) };
     let (mut events, mut transfers) = (events?, transfers?);
@@ -124,20 +124,22 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     // negatives, so logs that it hints at and that are missing are asked for once more; false positives are common.
     let (owes_events, owes_transfers) = (may_hold_events(&block, watch), may_hold_transfers(&block, watch));
     if owes_events && events.is_empty() {
-        events = logs(node, hash, &from_depository).await?;
+        events = logs(node, hash, Kind::Events, watch).await?;
     }
     if owes_transfers && transfers.is_empty() {
-        transfers = logs(node, hash, &to_depository).await?;
+        transfers = logs(node, hash, Kind::Transfers, watch).await?;
     }
     let doubtful = (owes_events && events.is_empty()) || (owes_transfers && transfers.is_empty());
 
     events.append(&mut transfers);
+    let events = with_unasked(node, &block, watch, events).await?;
     let contradiction = |Contradiction(reason)| inconsistent(node, "eth_getLogs", hash, reason);
     let mut deposits = extract(watch, &block.transactions, &events).map_err(contradiction)?;
     let treasury_transfers = match &watch.funding {
         Some(funding) => funding.treasury_transfers(&block.transactions, &funded, &events).map_err(contradiction)?,
         None => Vec::new(),
     };
+    deposits.retain(|deposit| deposit.is_kept(watch));
     for deposit in &mut deposits {
         deposit.fee = sent.iter().find(|sent| sent.hash == deposit.tx).map(|sent| sent.fee);
     }
@@ -146,14 +148,42 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
     Ok(Some(Read { block, doubtful }))
 }
 
-async fn logs(node: &Node, hash: B256, filter: &Value) -> Result<Vec<Log>, ChainError> {
-    let logs: Vec<Log> = node.ask("eth_getLogs", [filter]).await?;
+async fn logs(node: &Node, hash: B256, kind: Kind, watch: &Watch) -> Result<Vec<Log>, ChainError> {
+    let logs = crate::logs::logs(node, Span::Block(hash), kind, watch).await?;
     if logs.iter().any(|log| log.block_hash != Some(hash)) {
         return Err(inconsistent(node, "eth_getLogs", hash, "logs of another block"));
     }
     if logs.iter().any(|log| log.removed) {
         return Err(inconsistent(node, "eth_getLogs", hash, "removed logs"));
     }
+    Ok(logs)
+}
+
+/// The logs, and beside them all others of the transactions that may have more transfers than were asked for. A deposit
+/// is identified by its place among all transfers of its transaction, and that place must not depend on the list of
+/// tokens, which changes.
+async fn with_unasked(
+    node: &Node,
+    block: &FullBlock,
+    watch: &Watch,
+    mut logs: Vec<Log>,
+) -> Result<Vec<Log>, ChainError> {
+    let concerns = |log: &&Log| is_deposit(watch, log) || watch.funding.as_ref().is_some_and(|it| it.counts(log));
+    let named: BTreeSet<B256> = logs.iter().filter(concerns).filter_map(|log| log.transaction_hash).collect();
+    let mixed = block.transactions.iter().filter(|tx| named.contains(&tx.hash) && !watch.is_direct(tx)).collect();
+    let receipts = receipts(node, block, mixed).await?;
+    let whole: HashMap<B256, HashMap<Option<u64>, Log>> = receipts
+        .into_iter()
+        .map(|(tx, receipt)| (tx.hash, receipt.logs.into_iter().map(|log| (log.log_index, log)).collect()))
+        .collect();
+    for log in &logs {
+        let of_tx = log.transaction_hash.and_then(|tx| whole.get(&tx));
+        if of_tx.is_some_and(|of_tx| of_tx.get(&log.log_index).is_none_or(|other| other.inner != log.inner)) {
+            return Err(inconsistent(node, "eth_getLogs", block.head().hash, "a log that its receipt does not have"));
+        }
+    }
+    logs.retain(|log| log.transaction_hash.is_none_or(|tx| !whole.contains_key(&tx)));
+    logs.extend(whole.into_values().flat_map(HashMap::into_values));
     Ok(logs)
 }
 
@@ -273,5 +303,6 @@ fn may_hold_events(block: &FullBlock, watch: &Watch) -> bool {
 }
 
 fn may_hold_transfers(block: &FullBlock, watch: &Watch) -> bool {
-    hints(block, &[TRANSFER.as_slice(), watch.depository.into_word().as_slice()])
+    let to = watch.depository.into_word();
+    watch.tokens.iter().any(|token| hints(block, &[token.as_slice(), TRANSFER.as_slice(), to.as_slice()]))
 }

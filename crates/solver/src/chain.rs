@@ -4,6 +4,7 @@ pub mod apply_block;
 mod events;
 pub mod follow;
 mod forks;
+pub mod missed_payments;
 pub(crate) mod payment_events;
 pub mod rescan;
 pub mod reverts;

@@ -65,12 +65,20 @@ impl PayContext {
     }
 
     /// The reason why nothing may be paid for an order, if there is one: a chain of the order may hold payments that
-    /// this database does not know of, and one of them may be the order's. Without a quote it may be any chain.
+    /// this database does not know of, and one of them may be the order's. Without a quote it may be any chain that is
+    /// known to hold such payments; checks that no node answers hold up their own chain.
     pub fn refusing(&self, chain: ChainId, quote: Option<&Quote>) -> Option<Arc<String>> {
-        let chains = quote.map(|quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
-        let concerned = |chain: &ChainId| chains.is_none_or(|chains| chains.contains(chain));
-        let mut chains = self.chains.iter().filter(|(chain, _)| concerned(chain));
-        chains.find_map(|(_, (handle, _))| handle.refusing())
+        let own = quote.map_or([chain; 3], |quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
+        self.chains.iter().find_map(|(chain, (handle, _))| match own.contains(chain) {
+            true => handle.refusing(),
+            false if quote.is_some() => None,
+            false => handle.health.refusing_elsewhere(self.now),
+        })
+    }
+
+    /// The reason why nothing may be paid for an order that this database does not know: any chain may have filled it.
+    pub fn refusing_anywhere(&self) -> Option<Arc<String>> {
+        self.chains.values().find_map(|(handle, _)| handle.refusing())
     }
 
     /// The chain where app balances live.

@@ -16,12 +16,13 @@ use domain::gas_refill::GasLevels;
 use domain::ids::ChainId;
 use domain::ledger;
 use domain::money::{Amount, UsdMicros};
+use domain::time::Timestamp;
 use evm::steps::Entry;
 use evm::{Funding, LocalSigner, Nodes, Watch};
 use market::Snapshot;
 use store::risk::Limits;
 
-pub use self::health::Health;
+pub use self::health::{CHECK_TIMEOUT_MILLIS, Health};
 pub use self::lanes::{Lanes, Payer, Wallet};
 use self::tx_hints::TxHints;
 
@@ -81,7 +82,7 @@ impl ChainHandle {
         treasury_lane: Option<&LocalSigner>,
     ) -> Self {
         let lanes = Lanes::new(payers, treasury, treasury_lane);
-        let watch = Watch::new(chain.depository, lanes.all().map(|wallet| wallet.address));
+        let watch = Watch::new(chain.depository, chain.token_addresses(), lanes.all().map(|wallet| wallet.address));
         let funding = funding(&chain, treasury, sources, lanes.fillers());
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         Self { chain, nodes, settings, treasury, watch, lanes, health: Health::default(), tx_hints: TxHints::default() }
@@ -113,8 +114,8 @@ impl ChainHandle {
     }
 
     /// Refuses payments until the start-up checks have passed (again).
-    pub fn begin(&self) {
-        self.health.begin();
+    pub fn begin(&self, now: Timestamp) {
+        self.health.begin(now);
     }
 
     /// The reason why no payments are made on this chain, if there is one.

@@ -41,6 +41,8 @@ pub enum Reason {
     /// A chain of the order takes no payments; the text says why and what to do.
     Refusing(String),
     NoMarket,
+    /// The chain stands still: its snapshot is older than its age limit.
+    Halted,
     /// A contract that the payment goes through is not configured.
     NoContract,
     FeesTooHigh,
@@ -65,6 +67,7 @@ impl fmt::Display for Reason {
             Self::UnknownChain => f.write_str("the chain is not configured"),
             Self::Refusing(why) => f.write_str(why),
             Self::NoMarket => f.write_str("the chain's prices and balances are not known"),
+            Self::Halted => f.write_str("the chain stands still: its prices and balances are too old"),
             Self::NoContract => {
                 f.write_str("the chain has no spend limiter or no dex configured, which this payment goes through")
             }

@@ -32,13 +32,14 @@ pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationTok
 fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
     solver.leased.store(Some(Arc::new(solver.store.clone())));
     for handle in solver.chains.values() {
-        handle.begin();
+        handle.begin(solver.now());
         for (lane, inbox) in handle.lanes.open_inboxes().into_iter().enumerate() {
             tasks.spawn(payments::send::run(solver.clone(), handle.clone(), lane, inbox, stop.clone()));
         }
         tasks.spawn(chain::follow::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::tx_fees::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(operator::gas_refill::run(solver.clone(), handle.clone(), stop.clone()));
+        tasks.spawn(chain::missed_payments::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::rescan::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(integrators::earnings::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::reverts::run(solver.clone(), handle.clone(), stop.clone()));

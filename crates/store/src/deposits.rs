@@ -202,14 +202,25 @@ pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, Stor
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// Deposits due to be returned, oldest first.
-pub fn to_return(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<DepositRow>, StoreError> {
-    let sql = concat!(
+/// Deposits due to be returned, by age: those behind `after`, and then from the oldest on. Each has its turn, however
+/// many wait before it.
+pub fn to_return(tx: &mut Tx<'_>, chain: ChainId, after: DepositId, most: i64) -> Result<Vec<DepositRow>, StoreError> {
+    let behind = concat!(
         "select ",
         columns!(),
-        " from deposit where chain_id = $1 and return_due = 1 order by deposit_id limit $2"
+        " from deposit where chain_id = $1 and return_due = 1 and deposit_id > $2 order by deposit_id limit $3"
     );
-    tx.rows(sql, &[chain.0.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
+    let from_oldest = concat!(
+        "select ",
+        columns!(),
+        " from deposit where chain_id = $1 and return_due = 1 and deposit_id <= $2 order by deposit_id limit $3"
+    );
+    let mut rows = tx.rows(behind, &[chain.0.try_into()?, after.0.into(), Value::Int(most)])?;
+    let left = most.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    if left > 0 {
+        rows.extend(tx.rows(from_oldest, &[chain.0.try_into()?, after.0.into(), Value::Int(left)])?);
+    }
+    rows.iter().map(from_row).collect()
 }
 
 /// Ties a deposit to an order's input. `false` means that either is taken.

@@ -139,6 +139,20 @@ pub fn on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Due>, StoreE
     .collect()
 }
 
+/// Fills due on one chain whose deposits are on another, longest untried first.
+pub fn fills_from(tx: &mut Tx<'_>, origin: ChainId, destination: ChainId, most: i64) -> Result<Vec<Due>, StoreError> {
+    tx.rows(
+        "select q.purpose, q.subject, q.request_id, q.order_id, q.chain_id, q.currency, q.recipient, q.amount,
+         q.created_at from due q join deposit_use u on u.order_id = q.order_id and u.input = 0
+         join deposit d on d.deposit_id = u.deposit_id
+         where q.purpose = 'fill' and q.chain_id = $2 and d.chain_id = $1 order by q.updated_at, q.due_id limit $3",
+        &[origin.0.try_into()?, destination.0.try_into()?, Value::Int(most)],
+    )?
+    .iter()
+    .map(from_row)
+    .collect()
+}
+
 pub fn find(tx: &mut Tx<'_>, subject: &Subject) -> Result<Option<Due>, StoreError> {
     tx.row(
         "select purpose, subject, request_id, order_id, chain_id, currency, recipient, amount, created_at

@@ -205,6 +205,20 @@ pub fn attempt(tx: &mut Tx<'_>, id: PaymentId, attempt: Attempt, now: Timestamp)
     Ok(())
 }
 
+/// All attempts of a payment, the newest first.
+pub fn attempts(tx: &mut Tx<'_>, id: PaymentId) -> Result<Vec<Attempt>, StoreError> {
+    tx.rows(
+        "select ordinal, max_fee, max_tip, cancels from attempt where payment_id = $1 order by ordinal desc",
+        &[id.0.into()],
+    )?
+    .iter()
+    .map(|row| {
+        let fees = Fees { max_fee: row.uint(1)?, max_tip: row.uint(2)? };
+        Ok(Attempt { ordinal: row.u32(0)?, fees, cancels: row.int(3)? != 0 })
+    })
+    .collect()
+}
+
 pub fn find(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<PaymentRow>, StoreError> {
     let sql = concat!("select ", columns!(), " where p.payment_id = $1");
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()

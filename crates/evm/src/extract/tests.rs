@@ -42,7 +42,7 @@ fn tx(input: impl Into<Bytes>) -> Tx {
 }
 
 fn seen(input: impl Into<Bytes>, logs: &[Log]) -> Vec<SeenDeposit> {
-    extract(&Watch::new(DEPOSITORY, []), &[tx(input)], logs).unwrap()
+    extract(&Watch::new(DEPOSITORY, [TOKEN], []), &[tx(input)], logs).unwrap()
 }
 
 fn only(input: impl Into<Bytes>, logs: &[Log]) -> SeenDeposit {
@@ -234,7 +234,7 @@ fn transfers_that_bring_no_money_are_not_deposits() {
 
 #[test]
 fn contradictory_logs_are_refused() {
-    let watch = Watch::new(DEPOSITORY, []);
+    let watch = Watch::new(DEPOSITORY, [TOKEN], []);
     let mut stray = transfer(TOKEN, PAYER, 250, 0);
     stray.transaction_hash = Some(B256::repeat_byte(1));
     let mut unplaced = transfer(TOKEN, PAYER, 250, 0);
@@ -250,7 +250,7 @@ fn contradictory_logs_are_refused() {
 #[test]
 fn other_topics_are_a_matter_of_configuration() {
     let renamed = B256::repeat_byte(0x55);
-    let mut watch = Watch::new(DEPOSITORY, []);
+    let mut watch = Watch::new(DEPOSITORY, [TOKEN], []);
     watch.topics.native_deposit = renamed;
     let words = [USER.into_word(), units(3).into(), ID];
     let logs = [native(USER, 1, ID, 0), log(DEPOSITORY, &[renamed], &words, 1)];

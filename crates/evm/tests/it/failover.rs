@@ -172,7 +172,7 @@ async fn every_question_may_be_asked_from_a_task() {
     fn spawnable<T: Send>(_: T) {}
     let node = rich().await;
     let nodes = nodes(&[&node], PATIENT);
-    let watch = evm::Watch::new(WHO, []);
+    let watch = evm::Watch::new(WHO, [], []);
     spawnable(nodes.head());
     spawnable(nodes.block_by_hash(hash(1), &watch));
     spawnable(nodes.block_by_number(1, &watch));

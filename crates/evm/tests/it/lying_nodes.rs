@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloy::primitives::{Address, B256, Bloom, BloomInput, U256};
+use domain::ids::OrderId;
+use evm::calldata;
 use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
 use evm::{ChainError, Id, RescannedBlock, Watch};
 use serde_json::{Value, json};
@@ -12,11 +14,20 @@ use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, receipt, res
 const DEPOSITORY: Address = Address::repeat_byte(0xdd);
 const USER: Address = Address::repeat_byte(0xaa);
 const LANE: Address = Address::repeat_byte(0xcc);
+const TOKEN: Address = Address::repeat_byte(0x11);
 const BLOCK: u8 = 9;
 const ID: u8 = 0x42;
 
 fn watch() -> Watch {
-    Watch::new(DEPOSITORY, [LANE])
+    Watch::new(DEPOSITORY, [TOKEN], [LANE])
+}
+
+/// A transaction that deposits native currency itself.
+fn deposit_tx(tx: B256) -> Value {
+    let mut transaction = transaction(tx, USER);
+    transaction["to"] = json!(DEPOSITORY);
+    transaction["input"] = json!(calldata::deposit_native(USER, OrderId(hash(ID))));
+    transaction
 }
 
 fn deposit_log(block: B256, tx: B256, removed: bool) -> Value {
@@ -36,7 +47,7 @@ fn is_transfer_query(params: &Value) -> bool {
 fn honest(method: &str, params: &Value) -> Reply {
     match method {
         "eth_getBlockByHash" | "eth_getBlockByNumber" => {
-            result(block(9, hash(BLOCK), json!([transaction(hash(1), USER), transaction(hash(2), LANE)])))
+            result(block(9, hash(BLOCK), json!([deposit_tx(hash(1)), transaction(hash(2), LANE)])))
         }
         "eth_getLogs" if is_transfer_query(params) => result(json!([])),
         "eth_getLogs" => result(json!([deposit_log(hash(BLOCK), hash(1), false)])),
@@ -128,7 +139,7 @@ async fn logs_the_header_hints_at_are_asked_for_again() {
     let times = AtomicUsize::new(0);
     let late = Scripted::start(move |method, params| match method {
         "eth_getBlockByHash" => {
-            let mut block = block(9, hash(BLOCK), json!([transaction(hash(1), USER)]));
+            let mut block = block(9, hash(BLOCK), json!([deposit_tx(hash(1))]));
             block["logsBloom"] = json!(bloom);
             result(block)
         }
@@ -148,7 +159,7 @@ async fn a_block_that_seems_to_lack_logs_is_compared_with_another_endpoint() {
         let mut bloom = Bloom::ZERO;
         bloom.accrue(BloomInput::Raw(DEPOSITORY.as_slice()));
         bloom.accrue(BloomInput::Raw(NATIVE_DEPOSIT.as_slice()));
-        let mut block = block(9, hash(BLOCK), json!([transaction(hash(1), USER)]));
+        let mut block = block(9, hash(BLOCK), json!([deposit_tx(hash(1))]));
         block["logsBloom"] = json!(bloom);
         match method {
             "eth_getBlockByHash" => result(block),

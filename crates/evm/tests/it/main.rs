@@ -8,6 +8,7 @@ mod failover;
 mod faults;
 mod fills;
 mod following;
+mod junk_logs;
 mod lying_nodes;
 mod origin_swaps;
 mod real;

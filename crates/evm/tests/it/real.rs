@@ -39,7 +39,7 @@ pub(crate) fn nodes(chain: &Chain, endpoints: Vec<Endpoint>) -> Nodes {
 }
 
 pub(crate) fn watch(chain: &Chain, wallets: impl IntoIterator<Item = Address>) -> Watch {
-    Watch::new(chain.contracts.depository, wallets)
+    Watch::new(chain.contracts.depository, chain.tokens.iter().map(|token| token.address), wallets)
 }
 
 pub(crate) fn signer(account: &Account) -> LocalSigner {

@@ -10,7 +10,7 @@ use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::ChainId;
 use domain::time::Timestamp;
-use evm::{Block, Head, SeenDeposit, SeenTreasuryTransfer};
+use evm::{AgreedTx, Block, Head, SeenDeposit, SeenTreasuryTransfer};
 use metrics::counter;
 use store::dues::Due;
 use store::{Tx, blocks, deposits, dues, lanes, losses, payments, treasury_transfers};
@@ -32,6 +32,8 @@ const MAX_ROWS_PER_BLOCK: i64 = 1_024;
 const MAX_RETRIES_WITHOUT_ROOM: i64 = 64;
 /// Deposits considered for a return, per block.
 const MAX_RETURNS_PER_BLOCK: i64 = 64;
+/// Fills that wait for one halted chain, considered per block.
+const MAX_SWEPT_PER_BLOCK: i64 = 256;
 /// Deposits confirmed per block: many, so that dust does not hold up the rest.
 const MAX_CONFIRMED_PER_BLOCK: i64 = 4_096;
 
@@ -60,10 +62,28 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
         block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer).collect(),
     )
     .await?;
-    let (chain, number) = (handle.id(), block.head.number);
+    let ripe = ripe(solver, handle, block.head.number).await?;
+    apply_all(solver, handle, block.head, ripe).await?;
+    let (of, number) = (handle.clone(), block.head.number);
+    let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
+    handle.health.commit(committed);
+    handle.health.set_unmined(wallets);
+    Ok(())
+}
+
+/// Events of rows that ripen under a block, and of dues that may now be paid or given up.
+async fn ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, number: u64) -> Result<Vec<BlockEvent>, SolverError> {
+    let chain = handle.id();
     let (finality, window) = (handle.settings.finality, handle.settings.window);
+    let halted: Vec<ChainId> = solver
+        .chains
+        .keys()
+        .copied()
+        .filter(|&other| other != chain && solver.market.current(other).is_err())
+        .collect();
+    let returned = handle.health.last_return();
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(handle.settings.lost_after_millis));
-    let ripe = solver
+    let (ripe, last) = solver
         .store
         .read(move |tx| {
             let mut ripe = Vec::new();
@@ -84,22 +104,22 @@ pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block:
                 );
             }
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
+            for &other in &halted {
+                let waiting = dues::fills_from(tx, chain, other, MAX_SWEPT_PER_BLOCK)?;
+                ripe.extend(waiting.into_iter().map(BlockEvent::WaitsForHalted));
+            }
             ripe.extend(deposits::lost(tx, chain, lost_before, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Lost));
             // Returns come last: nobody waits for them, and they must not displace events that somebody waits for.
-            ripe.extend(
-                deposits::to_return(tx, chain, MAX_RETURNS_PER_BLOCK)?
-                    .into_iter()
-                    .map(|stored| BlockEvent::Return(stored.id)),
-            );
-            Ok::<_, SolverError>(ripe)
+            let returns = deposits::to_return(tx, chain, returned, MAX_RETURNS_PER_BLOCK)?;
+            let last = returns.last().map(|stored| stored.id);
+            ripe.extend(returns.into_iter().map(|stored| BlockEvent::Return(stored.id)));
+            Ok::<_, SolverError>((ripe, last))
         })
         .await?;
-    apply_all(solver, handle, block.head, ripe).await?;
-    let of = handle.clone();
-    let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
-    handle.health.commit(committed);
-    handle.health.set_unmined(wallets);
-    Ok(())
+    if let Some(last) = last {
+        handle.health.set_last_return(last);
+    }
+    Ok(ripe)
 }
 
 /// Applies deposits that the walk was not shown. Their block is final by now, and their further events follow at the
@@ -121,6 +141,15 @@ pub async fn apply_late_treasury_transfers(
     treasury_transfers: Vec<SeenTreasuryTransfer>,
 ) -> Result<(), SolverError> {
     apply_all(solver, handle, head, treasury_transfers.into_iter().map(BlockEvent::TreasuryTransfer).collect()).await
+}
+
+/// Applies a transaction of our own that the walk was not shown, or whose unit failed.
+pub async fn apply_late_payment(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    found: AgreedTx,
+) -> Result<(), SolverError> {
+    apply_all(solver, handle, found.head, vec![BlockEvent::Mined(found.sent)]).await
 }
 
 /// Tries the due rows without waiting for the next block.

@@ -10,7 +10,7 @@ use store::payments::{PaymentId, PaymentRow};
 use store::treasury_transfers::TreasuryTransferId;
 use store::{Tx, deposits, fast_fills, payments, requests, risk};
 
-use crate::chain::payment_events::{finalise, mined, retry};
+use crate::chain::payment_events::{finalise, mined, retry, sweep};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -30,6 +30,8 @@ pub(super) enum BlockEvent {
     Return(DepositId),
     PaymentFinal(PaymentId),
     Due(Due),
+    /// A fill that waits for another chain, which stands still.
+    WaitsForHalted(Due),
     /// A request's deposit was reorged away and has not come back.
     Lost(RequestId),
     /// An order was paid out, and its deposit is still missing.
@@ -92,6 +94,7 @@ pub(super) fn apply(
         BlockEvent::TreasuryTransfer(seen) => funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
         BlockEvent::TreasuryTransferFinal(id) => funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, context),
+        BlockEvent::WaitsForHalted(due) => sweep(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
             // A fast-filled request has another reason to wait for its deposit.
             Some(request) if fast_fills::of_order(tx, request.order_id)?.is_some() => Ok(Vec::new()),

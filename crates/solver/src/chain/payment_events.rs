@@ -121,9 +121,14 @@ fn foreign(tx: &mut Tx<'_>, handle: &ChainHandle, sent: &SentTx) -> Result<(), S
         "transaction {} used nonce {} of this wallet and is not ours: another process has its key",
         sent.hash, sent.nonce
     );
-    error!(chain.id = %handle.id(), wallet = %sent.from, "{why}");
+    quarantine(tx, handle, sent.from, &why)
+}
+
+/// Takes a lane out of use until a person has looked at it.
+pub(crate) fn quarantine(tx: &mut Tx<'_>, handle: &ChainHandle, wallet: Address, why: &str) -> Result<(), SolverError> {
+    error!(chain.id = %handle.id(), %wallet, "{why}");
     counter!("causeway_lanes_quarantined_total", "chain" => handle.id().to_string()).increment(1);
-    lanes::quarantine(tx, handle.id(), sent.from, Some(&why))?;
+    lanes::quarantine(tx, handle.id(), wallet, Some(why))?;
     Ok(())
 }
 
@@ -230,6 +235,24 @@ pub(crate) fn retry(
             Ok(Vec::new())
         }
     }
+}
+
+/// Gives up a fill on a chain that stands still once its time is over by a block of the origin: no block of its own
+/// chain would tell. Until then it waits.
+pub(crate) fn sweep(
+    tx: &mut Tx<'_>,
+    head: Head,
+    due: &Due,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let request = requests::lock(tx, due.request)?;
+    let Some(due) = dues::find(tx, &due.subject)? else { return Ok(Vec::new()) };
+    let Some(mut request) = request.filter(|request| !request.state.is_terminal()) else { return Ok(Vec::new()) };
+    if let Some(reason) = deposit::fill_too_late(&request.quote, head.timestamp()) {
+        return advance(tx, &mut request, Event::CannotFill { reason }, &(), context);
+    }
+    keep(tx, &due, &Reason::Halted, context)?;
+    Ok(Vec::new())
 }
 
 fn waited(due: &Due, context: &PayContext) -> bool {

@@ -2,16 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use alloy::primitives::Address;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::money::Amount;
+use domain::time::Timestamp;
+use store::deposits::DepositId;
 use tokio::sync::{Notify, watch};
 
 use super::alarms::Alarms;
 use super::fill_time::FillTime;
 
 const UNCHECKED: &str = "the start-up checks have not finished";
+/// Time after which unfinished start-up checks hold up their own chain only: they take one answer of its nodes.
+pub const CHECK_TIMEOUT_MILLIS: i64 = 300_000;
+/// The start of checks that have finished.
+const CHECKED: i64 = i64::MIN;
 
 #[derive(Debug)]
 pub struct Health {
@@ -22,6 +29,10 @@ pub struct Health {
     pub fill_time: FillTime,
     pub alarms: Alarms,
     refusing: ArcSwapOption<String>,
+    /// When the start-up checks began, in milliseconds since 1970, while they have not finished.
+    unchecked_since: AtomicI64,
+    /// The deposit that was last considered for a return: the next ones have their turn.
+    last_return: AtomicI64,
     /// Amounts on their way out or due, by currency; they may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
     /// Wallets with unmined payments as of the last block taken in. None before the first.
@@ -36,6 +47,8 @@ impl Default for Health {
             fill_time: FillTime::default(),
             alarms: Alarms::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
+            unchecked_since: AtomicI64::new(i64::MAX),
+            last_return: AtomicI64::new(0),
             committed: ArcSwap::default(),
             unmined: ArcSwapOption::empty(),
         }
@@ -44,8 +57,9 @@ impl Default for Health {
 
 impl Health {
     /// Refuses payments until the start-up checks have passed (again).
-    pub fn begin(&self) {
+    pub fn begin(&self, now: Timestamp) {
         self.refuse(Some(UNCHECKED.to_owned()));
+        self.unchecked_since.store(now.millis(), Ordering::Release);
         self.unmined.store(None);
     }
 
@@ -54,8 +68,25 @@ impl Health {
         self.refusing.load_full()
     }
 
+    /// The reason why no payments are made anywhere that a payment of this chain may have been meant for. Checks that
+    /// cannot finish, because no node answers, are no such reason for ever.
+    pub fn refusing_elsewhere(&self, now: Timestamp) -> Option<Arc<String>> {
+        let since = self.unchecked_since.load(Ordering::Acquire);
+        let overdue = since != CHECKED && now.millis().saturating_sub(since) > CHECK_TIMEOUT_MILLIS;
+        self.refusing().filter(|_| !overdue)
+    }
+
     pub fn refuse(&self, why: Option<String>) {
+        self.unchecked_since.store(CHECKED, Ordering::Release);
         self.refusing.store(why.map(Arc::new));
+    }
+
+    pub fn last_return(&self) -> DepositId {
+        DepositId(self.last_return.load(Ordering::Relaxed))
+    }
+
+    pub fn set_last_return(&self, id: DepositId) {
+        self.last_return.store(id.0, Ordering::Relaxed);
     }
 
     /// The amount of a currency that is on its way out or due.

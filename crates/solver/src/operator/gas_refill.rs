@@ -216,7 +216,7 @@ fn fill_up(
     }
     let lane = lanes.iter().find(|lane| lane.wallet == handle.treasury);
     let lane = lane.ok_or(SolverError::InvariantViolated("the treasury has no lane"))?;
-    let fees = snapshot.and_then(|snapshot| first_offer(handle, snapshot));
+    let fees = snapshot.and_then(|snapshot| first_offer(handle, snapshot).ok());
     let (refills, fees) = match (obstacle(handle, lane, seen), fees) {
         (None, Some(fees)) => (levels.refills(&wanted, spare(tx, handle, seen, fees, wanted.len())?), fees),
         (why, _) => {

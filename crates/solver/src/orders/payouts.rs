@@ -173,7 +173,7 @@ fn pay(
         return Ok(None);
     }
     let Some((handle, Some(snapshot))) = context.on(chain) else { return Ok(None) };
-    let Some(fees) = first_offer(handle, snapshot).filter(|_| handle.refusing().is_none()) else { return Ok(None) };
+    let (Ok(fees), None) = (first_offer(handle, snapshot), handle.refusing()) else { return Ok(None) };
     let settles = request.as_ref().map_or(OrderId(stored.payout.subject), |request| request.order_id);
     let payment = Unassigned {
         subject: Subject::Payout { nonce: stored.payout.nonce, settles },

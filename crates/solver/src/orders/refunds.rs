@@ -34,6 +34,9 @@ pub fn return_to_depositor(
         children::cannot_return(tx, stored, custodial, context)?;
         return Ok(Vec::new());
     };
+    if held_up(tx, stored, reason, context)? {
+        return Ok(Vec::new());
+    }
     // A lost database may have returned the deposit out of the depository: the payouts it signed are read first.
     if payouts::imported(tx, deposit.chain)? > 0 {
         return Ok(Vec::new());
@@ -80,6 +83,26 @@ pub fn return_to_depositor(
         }
         Outcome::NotNow(_) => Ok(Vec::new()),
     }
+}
+
+/// True if a chain on which the order of a deposit may have been filled holds payments that this database may not know.
+/// The order of an orphaned deposit may have been filled anywhere.
+fn held_up(
+    tx: &mut Tx<'_>,
+    stored: &DepositRow,
+    reason: FailReason,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let order = stored.deposit.claim.filter(|_| reason != FailReason::OrphanedDepositRefund);
+    let request = match order {
+        Some(order) => requests::lock_order(tx, order)?,
+        None => None,
+    };
+    Ok(match request {
+        Some(request) => context.refusing(stored.deposit.chain, Some(&request.quote)),
+        None => context.refusing_anywhere(),
+    }
+    .is_some())
 }
 
 /// A return that failed on the chain waits again.

@@ -121,7 +121,7 @@ impl<'a> PayingChain<'a> {
     fn of(due: &Due, context: &'a PayContext) -> Result<Self, Stop> {
         let (handle, snapshot) = context.on(due.chain).ok_or(Stop::not_now(Reason::UnknownChain))?;
         let snapshot = snapshot.ok_or(Stop::not_now(Reason::NoMarket))?;
-        let fees = lane::first_offer(handle, snapshot).ok_or(Stop::not_now(Reason::FeesTooHigh))?;
+        let fees = lane::first_offer(handle, snapshot).map_err(Stop::not_now)?;
         Ok(Self { handle, snapshot, fees })
     }
 }
@@ -276,6 +276,7 @@ fn is_for_the_depository(
         Reason::UnknownChain
         | Reason::Refusing(_)
         | Reason::NoMarket
+        | Reason::Halted
         | Reason::NoContract
         | Reason::FeesTooHigh
         | Reason::LanesFull

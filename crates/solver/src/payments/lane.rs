@@ -139,13 +139,18 @@ const fn reserve(purpose: Purpose, handle: &ChainHandle) -> u64 {
     }
 }
 
-/// The fees of a first attempt. None if gas costs more than the configured cap.
-pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Option<Fees> {
-    let max_fee = snapshot.max_fee();
-    if max_fee > handle.settings.max_fee_cap {
-        return None;
+/// The fees of a first attempt, or the reason why no payment begins: the snapshot is too old, or gas costs more than the
+/// configured cap. Every payment passes here, so that none is made on a chain that stands still.
+pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Result<Fees, Reason> {
+    if snapshot.check_age().is_err() {
+        return Err(Reason::Halted);
     }
-    Some(Fees { max_fee: u64::try_from(max_fee).ok()?, max_tip: u64::try_from(snapshot.tip).ok()? })
+    let max_fee = snapshot.max_fee();
+    let fits = |fee: u128| u64::try_from(fee).map_err(|_| Reason::FeesTooHigh);
+    if max_fee > handle.settings.max_fee_cap {
+        return Err(Reason::FeesTooHigh);
+    }
+    Ok(Fees { max_fee: fits(max_fee)?, max_tip: fits(snapshot.tip)? })
 }
 
 /// Amounts by currency, and the wallets that pay them.

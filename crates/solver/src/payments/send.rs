@@ -5,15 +5,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use alloy::primitives::{Bytes, U256};
+use alloy::primitives::{B256, Bytes, U256};
 use domain::money::Amount;
 use domain::payment::{self, State};
 use domain::request::{Event, State as RequestState};
+use domain::time::Timestamp;
 use evm::{SignedTx, TxFields};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::counter;
-use store::payments::{Attempt, Fees, Payment, PaymentRow, Purpose};
+use store::payments::{Attempt, Fees, Payment, PaymentId, PaymentRow, Purpose};
 use store::{Tx, payments, requests};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -101,7 +102,7 @@ async fn send(
     let sent = handle.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
     solver.crash("payment.sent");
     if !sent.is_held() {
-        // A used nonce is no verdict: the walk will find the transaction that used it.
+        // A used nonce is no verdict: the walk finds the transaction that used it, or the search for missed payments.
         counter!("causeway_sends_refused_total", "chain" => handle.id().to_string()).increment(1);
         warn!(
             request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce,
@@ -122,12 +123,7 @@ async fn send(
         .await
 }
 
-fn note_sent(
-    tx: &mut Tx<'_>,
-    stored: &PaymentRow,
-    hash: alloy::primitives::B256,
-    context: &PayContext,
-) -> Result<(), SolverError> {
+fn note_sent(tx: &mut Tx<'_>, stored: &PaymentRow, hash: B256, context: &PayContext) -> Result<(), SolverError> {
     // The request is locked before its payment is touched, as everywhere.
     let request = requests::lock(tx, stored.payment.request)?;
     let state = payment::step(stored.state, payment::Event::Sent)?;
@@ -197,20 +193,20 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
         return Ok(());
     }
     let chain = handle.id();
-    let unmined = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_PASS)).await?;
-    let Some(head) = unmined.first() else { return Ok(()) };
+    let mut queue = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_PASS)).await?;
+    let given_up = give_up_ending(solver, handle, &mut queue).await?;
+    let Some(head) = queue.first() else { return Ok(()) };
     let waited = |stored: &PaymentRow| solver.now().millis().saturating_sub(stored.attempted_at.millis());
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     if waited(head) < millis(handle.block_time() * 2) {
         // No payment should have been mined yet. One that no node has taken is sent again, unless it was sent just now.
         let untaken =
-            |stored: &&PaymentRow| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
-        let untaken: Vec<PaymentRow> = unmined.iter().filter(untaken).cloned().collect();
-        return send_again(solver, handle, lane, &untaken).await;
+            |stored: &PaymentRow| stored.state == State::Decided && waited(stored) >= millis(handle.block_time());
+        queue.retain(|stored| given_up.contains(&stored.id) || untaken(stored));
+        return send_again(solver, handle, lane, &queue).await;
     }
     let bump_after = millis(handle.settings.bump_after);
-    let mut queue = unmined.clone();
-    let cancels = head.cancelled || is_hopeless(solver, handle, head).await?;
+    let cancels = head.cancelled || is_untaken(solver, head);
     let due = waited(head) >= bump_after || (cancels && !head.cancelled);
     // A cancellation has attempts of its own: the payment that is given up has used up its own.
     let most = if cancels { 2 * MAX_ATTEMPTS } else { MAX_ATTEMPTS };
@@ -240,22 +236,56 @@ async fn send_again(
     stream::iter(sends).buffered(MAX_CONCURRENT_SENDS).try_collect().await
 }
 
-/// True if a payment should be given up: a fill whose order is about to end, or a payment that no node has taken for so
-/// long that it blocks its lane. The transaction that is mined in the end decides.
-async fn is_hopeless(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: &PaymentRow) -> Result<bool, SolverError> {
+/// True if no node has taken a payment for so long that it blocks its lane.
+fn is_untaken(solver: &Solver, head: &PaymentRow) -> bool {
     let age = solver.now().millis().saturating_sub(head.created_at.millis());
-    if head.state == State::Decided && age > i64::try_from(UNTAKEN_TIMEOUT.as_millis()).unwrap_or(i64::MAX) {
-        return Ok(true);
+    head.state == State::Decided && age > i64::try_from(UNTAKEN_TIMEOUT.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Gives up the fills of a lane whose orders are about to end, wherever they stand in it: one behind others may not
+/// have its turn in time. The transaction that is mined in the end decides.
+pub(crate) async fn give_up_ending(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    queue: &mut [PaymentRow],
+) -> Result<Vec<PaymentId>, SolverError> {
+    let fills: Vec<PaymentRow> =
+        queue.iter().filter(|it| it.payment.purpose() == Purpose::Fill && !it.cancelled).cloned().collect();
+    if fills.is_empty() {
+        return Ok(Vec::new());
     }
-    if head.payment.purpose() != Purpose::Fill {
-        return Ok(false);
+    let time = solver.context().chain_time(handle.id());
+    let ending = solver.store.read(move |tx| ending(tx, &fills, time)).await?;
+    let mut given_up = Vec::new();
+    for stored in queue.iter_mut().filter(|stored| ending.contains(&stored.id) && stored.attempts < 2 * MAX_ATTEMPTS) {
+        if let Some(cancelled) = bump(solver, handle, stored, true).await? {
+            given_up.push(stored.id);
+            *stored = cancelled;
+        }
     }
-    let id = head.payment.request;
-    let Some(request) = solver.store.read(move |tx| requests::find(tx, id)).await? else { return Ok(false) };
-    let deadline = request.quote.terms.as_ref().map_or(i64::MAX, |terms| i64::from(terms.deadline));
-    let time = solver.market.latest(handle.id()).map_or(0, |snapshot| i64::try_from(snapshot.time).unwrap_or(i64::MAX));
-    let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);
-    Ok(open && time > deadline.saturating_sub(LAST_MINUTES_SECS))
+    Ok(given_up)
+}
+
+/// The fills whose orders end within minutes.
+fn ending(tx: &mut Tx<'_>, fills: &[PaymentRow], time: Timestamp) -> Result<Vec<PaymentId>, SolverError> {
+    let mut ending = Vec::new();
+    for stored in fills {
+        let Some(request) = requests::find(tx, stored.payment.request)? else { continue };
+        let deadline = request.quote.terms.as_ref().map_or(i64::MAX, |terms| i64::from(terms.deadline));
+        let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);
+        if open && time.secs() > deadline.saturating_sub(LAST_MINUTES_SECS) {
+            ending.push(stored.id);
+        }
+    }
+    Ok(ending)
+}
+
+/// The hash of one attempt of a payment. Signatures are deterministic: it is the hash under which the attempt was sent.
+pub(crate) fn attempt_hash(handle: &ChainHandle, stored: &PaymentRow, attempt: Attempt) -> Result<B256, SolverError> {
+    let lane = handle.lanes.all().position(|wallet| wallet.address == stored.payment.wallet);
+    let lane = lane.ok_or(SolverError::InvariantViolated("a payment without a lane"))?;
+    let stored = PaymentRow { fees: attempt.fees, cancelled: attempt.cancels, ..stored.clone() };
+    Ok(sign(handle, lane, &stored)?.hash)
 }
 
 /// Bumps a payment, or cancels it. Nodes take a replacement only if both fees are an eighth above those they hold.

@@ -14,7 +14,8 @@ use store::{Tx, lanes, payments, settlements};
 use super::world::*;
 use crate::context::PayContext;
 use crate::error::SolverError;
-use crate::handle::Settings;
+use crate::handle::{CHECK_TIMEOUT_MILLIS, Settings};
+use crate::payments::send::give_up_ending;
 use crate::payments::{Outcome, Reason, pay};
 
 /// The fill of a quote, as it is due.
@@ -279,4 +280,70 @@ async fn a_native_fill_to_a_contract_goes_through_the_router() {
     let handle = world.handle(DESTINATION);
     assert_eq!(row.payment.target, handle.chain.router);
     assert_eq!(row.payment.gas, handle.chain.fill_gas.erc20_limit);
+}
+
+/// Makes the snapshot of a chain older than its age limit.
+fn halt(world: &mut World, chain: domain::ids::ChainId) {
+    world.snapshot(chain, |snapshot| snapshot.max_age = std::time::Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_chain_that_stands_still_is_given_no_payment() {
+    let mut world = World::new().await;
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    halt(&mut world, DESTINATION);
+    assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::Halted));
+    // The deposit is not locked with it: its own chain pays.
+    paid(decide(&world, refund(&quote, ONE_ETHER), &quote).await);
+    halt(&mut world, ORIGIN);
+    let (other, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    assert!(waits(&decide(&world, refund(&other, ONE_ETHER), &other).await, &Reason::Halted));
+}
+
+#[tokio::test]
+async fn a_chain_that_no_node_shows_holds_up_only_its_own_payments() {
+    let world = World::new().await;
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let key = DepositKey(alloy::primitives::B256::repeat_byte(7));
+    let returned = Due { subject: Subject::Return { row: 7, key }, ..refund(&quote, ONE_ETHER / 10) };
+    let decided = |due: &Due| {
+        let due = due.clone();
+        world.unit(move |tx, context| pay(tx, &due, None, context))
+    };
+    let refused = |outcome: &Outcome| matches!(outcome, Outcome::NotNow(Reason::Refusing(_)));
+    let there = world.handle(DESTINATION);
+    // The checks may be about to find that the database is older than the chain.
+    there.begin(NOW);
+    assert!(refused(&decided(&returned).await.unwrap()));
+    // They have found it.
+    there.health.refuse(Some("the database is older than the chain".to_owned()));
+    assert!(refused(&decided(&returned).await.unwrap()));
+    // They cannot find anything, because no node answers.
+    there.begin(domain::time::Timestamp::from_millis(NOW.millis() - CHECK_TIMEOUT_MILLIS - 1));
+    assert!(refused(&decide(&world, refund(&quote, ONE_ETHER), &quote).await), "an order of that chain");
+    assert!(refused(&decided(&Due { chain: DESTINATION, ..returned.clone() }).await.unwrap()), "that chain itself");
+    assert!(matches!(decided(&returned).await.unwrap(), Outcome::Paid(_)));
+}
+
+#[tokio::test]
+async fn a_fill_near_its_deadline_is_given_up_wherever_it_stands_in_its_lane() {
+    let world = World::new().await;
+    for tx in [0xd1, 0xd2] {
+        let (_, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+        let seen = evm::SeenDeposit { tx: alloy::primitives::B256::repeat_byte(tx), ..deposit(order, ETH, ONE_ETHER) };
+        assert_eq!(world.deposit(seen).await.unwrap().len(), 1);
+    }
+    let unmined = |tx: &mut Tx<'_>| Ok::<_, SolverError>(payments::unmined(tx, DESTINATION, FILLER, 10)?);
+    let handle = world.handle(DESTINATION);
+    let mut queue = world.store.read(unmined).await.unwrap();
+    assert_eq!(queue.len(), 2);
+    let early = world.solver(|| NOW);
+    assert_eq!(give_up_ending(&early, &handle, &mut queue).await.unwrap(), []);
+    // Orders live for a week; this is three minutes before they end.
+    let late = world.solver(|| NOW.plus(std::time::Duration::from_secs(604_800 - 180)));
+    let given_up = give_up_ending(&late, &handle, &mut queue).await.unwrap();
+    assert_eq!(given_up, queue.iter().map(|stored| stored.id).collect::<Vec<_>>());
+    let stored = world.store.read(unmined).await.unwrap();
+    assert!(stored.iter().all(|stored| stored.cancelled && stored.attempts == 2), "{stored:?}");
+    assert_eq!(give_up_ending(&late, &handle, &mut queue).await.unwrap(), [], "each once");
 }

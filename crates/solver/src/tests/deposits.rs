@@ -7,9 +7,10 @@ use alloy::primitives::{Address, B256};
 use domain::fail::FailReason;
 use domain::request::State;
 use evm::{Id, SeenDeposit};
+use store::deposits::{DepositId, ReturnDue};
 use store::payments::Subject;
 use store::requests::Request;
-use store::{Tx, requests};
+use store::{Tx, deposits, requests};
 
 use super::world::*;
 use crate::env::Screening;
@@ -132,4 +133,44 @@ async fn a_refund_to_an_exchange_is_kept_for_a_person() {
     world.deposit(deposit(order, USDC, 50 * ONE_USDC)).await.unwrap();
     assert_eq!(world.state(quote.id).await, State::Failed);
     assert!(world.live(Subject::Refund(order)).await.is_none());
+}
+
+#[tokio::test]
+async fn every_return_has_its_turn_however_many_wait_before_it() {
+    let world = World::new().await;
+    for n in 1..=5 {
+        let nobodys = domain::ids::OrderId(B256::repeat_byte(n));
+        world.deposit(SeenDeposit { tx: B256::repeat_byte(n), ..deposit(nobodys, ETH, ONE_ETHER) }).await.unwrap();
+    }
+    world
+        .unit(|tx, _| (1..=5).try_for_each(|row| Ok(deposits::set_return_due(tx, DepositId(row), ReturnDue::Yes)?)))
+        .await
+        .unwrap();
+    let (mut after, mut turns) = (DepositId(0), Vec::new());
+    for _ in 0..4 {
+        let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>(deposits::to_return(tx, ORIGIN, after, 2)?);
+        let rows: Vec<i64> = world.store.read(read).await.unwrap().iter().map(|stored| stored.id.0).collect();
+        after = DepositId(rows[rows.len() - 1]);
+        turns.push(rows);
+    }
+    assert_eq!(turns, [[1, 2], [3, 4], [5, 1], [2, 3]]);
+}
+
+#[tokio::test]
+async fn an_orphaned_deposit_is_not_returned_while_any_chain_is_unchecked() {
+    let world = World::new().await;
+    let nobodys = domain::ids::OrderId(B256::repeat_byte(0x44));
+    world.deposit(deposit(nobodys, ETH, ONE_ETHER)).await.unwrap();
+    let returned = || {
+        let handle = world.handle(ORIGIN);
+        world.unit(move |tx, context| {
+            let stored = deposits::get(tx, DepositId(1))?.unwrap();
+            crate::orders::refunds::return_to_depositor(tx, &handle, &stored, context)
+        })
+    };
+    // A lost database may have filled the order on the chain that nobody can read.
+    world.handle(DESTINATION).begin(domain::time::Timestamp::from_millis(0));
+    assert!(returned().await.unwrap().is_empty());
+    world.handle(DESTINATION).health.refuse(None);
+    assert_eq!(returned().await.unwrap().len(), 1);
 }

@@ -9,7 +9,7 @@ use store::payments::{PaymentRow, Subject};
 use store::{Tx, dues, lanes, payments, requests, settlements};
 
 use super::world::*;
-use crate::chain::payment_events::{finalise, mined, retry};
+use crate::chain::payment_events::{finalise, mined, retry, sweep};
 use crate::error::SolverError;
 
 /// A filled transfer: its fill is decided and not yet in a block.
@@ -164,4 +164,29 @@ async fn a_fill_that_waits_beyond_its_orders_time_is_refunded() {
         .await
         .unwrap();
     assert_eq!(refunds.iter().map(|row| row.payment.subject).collect::<Vec<_>>(), [Subject::Refund(order)]);
+}
+
+#[tokio::test]
+async fn a_fill_that_waits_for_a_halted_chain_is_refunded_by_the_origins_time() {
+    let mut world = World::new().await;
+    world.snapshot(DESTINATION, |snapshot| snapshot.max_age = std::time::Duration::ZERO);
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    assert!(world.deposit(deposit(order, ETH, ONE_ETHER)).await.unwrap().is_empty());
+    assert_eq!(world.state(quote.id).await, State::Pending);
+    let swept = |time: u64| {
+        let late = evm::Head { time, ..head(BLOCK + 1) };
+        let unit = world.unit(move |tx, context| {
+            let waiting = dues::fills_from(tx, ORIGIN, DESTINATION, 10)?;
+            assert_eq!(waiting.iter().map(|due| due.subject).collect::<Vec<_>>(), [Subject::Fill(order)]);
+            assert!(dues::fills_from(tx, DESTINATION, ORIGIN, 10)?.is_empty());
+            sweep(tx, late, &waiting[0], context)
+        });
+        async move { unit.await.unwrap() }
+    };
+    assert!(swept(head(BLOCK).time).await.is_empty());
+    assert_eq!(world.state(quote.id).await, State::Pending, "there is time");
+    let refunds = swept(u64::from(quote.terms.as_ref().unwrap().deadline)).await;
+    let paid: Vec<_> = refunds.iter().map(|row| (row.payment.subject, row.payment.chain)).collect();
+    assert_eq!(paid, [(Subject::Refund(order), ORIGIN)]);
+    assert_eq!(world.state(quote.id).await, State::Refunding);
 }

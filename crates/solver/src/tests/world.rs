@@ -15,7 +15,7 @@ use domain::quote::{Ask, CurrencyKey, Prices, Quote, QuoteOptions, Trade};
 use domain::request::State;
 use domain::time::Timestamp;
 use evm::{Endpoint, Head, Id, Nodes, SeenDeposit, SentTx};
-use market::{Quoted, Snapshot, TokenFunds};
+use market::{Market, Quoted, Snapshot, TokenFunds};
 use store::payments::{PaymentRow, Subject};
 use store::risk::Limits;
 use store::{Store, Tx, lanes, payments, requests};
@@ -23,11 +23,12 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use crate::context::PayContext;
-use crate::env::Screening;
+use crate::env::{Env, Screening};
 use crate::error::SolverError;
 use crate::handle::{ChainHandle, Payer, Settings};
 use crate::orders;
 use crate::quoting::quote::row;
+use crate::solver::Solver;
 
 pub const ORIGIN: ChainId = ChainId(8453);
 pub const DESTINATION: ChainId = ChainId(10);
@@ -125,6 +126,23 @@ impl World {
     pub async fn deposit(&self, seen: SeenDeposit) -> Result<Vec<PaymentRow>, SolverError> {
         let handle = self.handle(ORIGIN);
         self.unit(move |tx, context| orders::deposits::apply(tx, &handle, head(BLOCK), &seen, context)).await
+    }
+
+    /// A solver on this world, with another clock. Its market is empty, and its nodes do not answer.
+    pub fn solver(&self, clock: fn() -> Timestamp) -> Arc<Solver> {
+        let chains: BTreeMap<_, _> =
+            self.context.chains.iter().map(|(&chain, (handle, _))| (chain, handle.clone())).collect();
+        Arc::new(Solver {
+            store: self.store.clone(),
+            market: Arc::new(Market::new(chains.keys().copied())),
+            terms: self.context.terms.clone(),
+            chains,
+            screening: Arc::default(),
+            recipient_code: Arc::default(),
+            leased: Arc::default(),
+            debug_refunds: false,
+            env: Env { clock, random: |_| (), crash: |_| () },
+        })
     }
 
     pub async fn state(&self, id: RequestId) -> State {
