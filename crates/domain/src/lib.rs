@@ -9,6 +9,7 @@ pub mod api_key;
 pub mod catalog;
 pub mod chained;
 pub mod claim;
+pub mod credit;
 pub mod deposit;
 pub mod digits;
 pub mod fail;

@@ -76,7 +76,7 @@ fn chain(id: u64, name: &str) -> Chain {
     }
 }
 
-fn terms() -> Terms {
+pub(crate) fn terms() -> Terms {
     Terms {
         solver: Address::repeat_byte(0xaa),
         solver_chain: "base".to_owned(),
