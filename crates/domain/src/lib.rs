@@ -18,6 +18,7 @@ pub mod fixed_rate;
 pub mod gas_refill;
 pub mod hold;
 pub mod ids;
+pub mod inventory;
 pub mod ledger;
 pub mod loss;
 pub mod money;
