@@ -61,7 +61,11 @@ mod tests {
         let ether = Amount::new(U256::from(10).pow(U256::from(18)));
         let credit = |pools: Option<u64>| {
             let pools = pools.map(|usdc| Ratio::new(U256::from(usdc), ether.units()).unwrap());
-            CreditRate::new((&eth, dollars(3_000)), (&usdc, dollars(1)), pools, &terms).unwrap().micros(ether).unwrap().0
+            CreditRate::new((&eth, dollars(3_000)), (&usdc, dollars(1)), pools, &terms)
+                .unwrap()
+                .micros(ether)
+                .unwrap()
+                .0
         };
         let at = |dollars: i64| dollars * 100 * (10_000 - charged);
         assert_eq!(credit(None), at(3_000));

@@ -226,7 +226,8 @@ impl Sponsorship {
                     if spent == worth { full } else { price.amount_floor(spent, decimals)?.min(full) }
                 }
             };
-            out.cap_hit |= bucket.sponsored < total.size();
+            // A part that the user pays is the cap's doing only where the cap was hit by the quote.
+            out.cap_hit |= bucket.sponsored < full || (self.cap_hit && bucket.sponsored < total.size());
         }
         Ok(out)
     }

@@ -80,9 +80,5 @@ pub fn unpriced_after(tx: &mut Tx<'_>, after: PaymentId, most: i64) -> Result<Ve
 }
 
 fn booked(row: &Row) -> Result<Booked, StoreError> {
-    Ok(Booked {
-        payment: PaymentId(row.int(0)?),
-        request: row.request_id(1)?,
-        outcome: stored_outcome::of(row, 2)?,
-    })
+    Ok(Booked { payment: PaymentId(row.int(0)?), request: row.request_id(1)?, outcome: stored_outcome::of(row, 2)? })
 }

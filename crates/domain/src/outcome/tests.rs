@@ -4,6 +4,7 @@ use super::*;
 use crate::catalog::Class;
 use crate::pair::ByClass;
 use crate::pricing::tests::{SPONSOR, a_quote, a_sponsored_quote, currency, terms};
+use crate::sponsorship::NotSponsored;
 use crate::terms::Terms;
 
 fn amount(units: u128) -> Amount {
@@ -84,7 +85,8 @@ fn gas_that_turned_out_otherwise_is_the_sponsor_s() {
 fn a_sponsor_that_could_not_pay_when_asked_is_not_asked_again() {
     let mut quote = a_sponsored_quote(None, None);
     let quoted = quote.figures.sponsorship.clone().unwrap();
-    quote.figures.sponsorship = Some(Sponsorship::none(&quoted.ask, quoted.buckets.map(|bucket| bucket.total)));
+    quote.figures.sponsorship =
+        Some(Sponsorship::none(&quoted.ask, quoted.buckets.map(|bucket| bucket.total), NotSponsored::BalanceTooLow));
     let outcome = at_quote(&quote, &costs(gas_of(&quote) + 500, None));
     assert_eq!((outcome.sponsored, outcome.app_fees.len()), (None, 1));
 }

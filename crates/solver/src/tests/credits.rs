@@ -160,5 +160,4 @@ async fn a_sponsored_fill_waits_for_prices_instead_of_taking_the_quoted_ones() {
     assert!(matches!(world.unit(reserve.clone()).await.unwrap(), Asked::TooLow));
     world.snapshot(ORIGIN, age);
     assert!(matches!(world.unit(reserve).await.unwrap(), Asked::Unknown));
-
 }
