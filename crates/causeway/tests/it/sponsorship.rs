@@ -165,8 +165,7 @@ async fn a_sponsor_that_pays_nothing_says_why() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
-    let (usdt, usdc, here) =
-        (base.token("USDT").address, optimism.token("USDC").address, base.token("USDC").address);
+    let (usdt, usdc, here) = (base.token("USDT").address, optimism.token("USDC").address, base.token("USDC").address);
     let (rich, poor) = (Integrator::new(&harness).await?, Integrator::new(&harness).await?);
     rich.fund(&harness, 10_000_000).await?;
     let user = new_account().address;

@@ -5,20 +5,13 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{Desk, units, with};
-use crate::harness::Harness;
+use crate::harness::{Harness, without_balance};
 
 /// The answer with ids, times and this service's own addresses replaced by names.
 fn shown(desk: &Desk, answer: &Value) -> Value {
     let depository = desk.harness.depository.to_string().to_lowercase();
     let mut answer = without_balance(answer);
     hide(&mut answer, &depository);
-    answer
-}
-
-/// The user's balance is learnt by the first quote, and absent until then.
-fn without_balance(answer: &Value) -> Value {
-    let mut answer = answer.clone();
-    answer["details"].as_object_mut().map(|details| details.remove("userBalance"));
     answer
 }
 
