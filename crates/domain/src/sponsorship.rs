@@ -117,11 +117,12 @@ impl Sponsorship {
             };
             cap_hit |= bucket.sponsored < full;
         }
-        let refused = match () {
-            () if buckets.iter().any(|bucket| !bucket.sponsored.is_zero()) => None,
-            () if ask.selected.is_empty() => Some(NotSponsored::NothingSelected),
-            () if cap_hit => Some(NotSponsored::CapTooLow),
-            () => Some(NotSponsored::NothingCharged),
+        let refused = if buckets.iter().any(|bucket| !bucket.sponsored.is_zero()) {
+            None
+        } else if ask.selected.is_empty() {
+            Some(NotSponsored::NothingSelected)
+        } else {
+            Some(if cap_hit { NotSponsored::CapTooLow } else { NotSponsored::NothingCharged })
         };
         Ok(Self { ask: ask.clone(), refused, cap_hit, buckets })
     }
@@ -143,7 +144,7 @@ impl Sponsorship {
         }
         let more = lost.checked_sub(shown)?;
         let bucket = &mut self.buckets[Component::Swap as usize];
-        if more.0.abs() <= ROUNDING.0 || (more.0 < 0 && !bucket.sponsored.is_zero()) {
+        if more.0.saturating_abs() <= ROUNDING.0 || (more.0 < 0 && !bucket.sponsored.is_zero()) {
             return Ok(());
         }
         let size = price.amount_floor(UsdMicros(more.0.saturating_abs()), decimals)?;

@@ -130,8 +130,13 @@ async fn catch_up(solver: &Arc<Solver>, after: PaymentId) -> Result<PaymentId, S
     let late = solver.store.read(move |tx| outcomes::unpriced_after(tx, after, MAX_ROWS_PER_ROUND)).await?;
     let last = late.last().map_or(PaymentId(0), |booked| booked.payment);
     for booked in late {
-        let context = solver.context();
-        solver.store.write(move |tx| credit_late(tx, &booked, &context)).await?;
+        let (context, request) = (solver.context(), booked.request);
+        match solver.store.write(move |tx| credit_late(tx, &booked, &context)).await {
+            Ok(()) => {}
+            Err(failure @ SolverError::Store(_)) => return Err(failure),
+            // One fill does not hold up the others.
+            Err(failure) => warn!(request.id = %request, error = %Chained(&failure), "late app fees have to wait"),
+        }
     }
     Ok(last)
 }

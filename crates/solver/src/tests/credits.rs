@@ -72,7 +72,7 @@ async fn catch_up(world: &World) -> usize {
         for booked in &late {
             earnings::credit_late(tx, booked, context)?;
         }
-        Ok(late.len())
+        Ok::<_, SolverError>(late.len())
     };
     world.unit(unit).await.unwrap()
 }
@@ -122,7 +122,7 @@ async fn native_funding_is_no_cheaper_exchange_and_waits_for_prices() {
         for id in treasury_transfers::ripe(tx, ORIGIN, BLOCK, 10)? {
             funding::credit(tx, &handle, id, context)?;
         }
-        Ok(())
+        Ok::<_, SolverError>(())
     };
     world.snapshot(ORIGIN, age);
     world.unit(credit.clone()).await.unwrap();
