@@ -1,12 +1,12 @@
 //! Credits in USDC for another currency: at the rate of an exchange, or later.
 
 use alloy::primitives::{Address, B256, U256};
+use domain::deposit::State as DepositState;
 use domain::fees::AppFee;
 use domain::ids::OrderId;
-
+use domain::money::Signed;
 use domain::quote::{Quote, QuoteOptions};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
-use domain::{deposit as deposits_domain, money::Signed};
 use evm::SeenTreasuryTransfer;
 use market::Snapshot;
 use store::dues::Due;
@@ -54,7 +54,7 @@ async fn end(world: &World, order: OrderId, fill: PaymentRow) {
         let row = store::payments::find(tx, id)?.unwrap();
         finalise(tx, &row, context)?;
         let stored = deposits::of_order(tx, order)?.unwrap();
-        deposits::set_state(tx, stored.id, deposits_domain::State::Final)?;
+        deposits::set_state(tx, stored.id, DepositState::Final)?;
         sponsorship::settle(tx, order, context)
     };
     world.unit(unit).await.unwrap();
