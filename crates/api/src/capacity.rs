@@ -31,14 +31,15 @@ pub struct CapacityQuery {
 }
 
 /// Amounts are in smallest units: the fee in those of the origin's currency, the others in those of the destination's.
+/// A figure that is not known is null, never zero.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityResponse {
     /// A quote would be given.
     enabled: bool,
     user: UserCapacity,
-    /// The cost of every transfer, whatever its size.
-    fee: String,
+    /// The cost of every transfer, whatever its size. Null where none would be quoted.
+    fee: Option<String>,
     solver: SolverCapacity,
     supports_external_liquidity: bool,
 }
@@ -46,9 +47,9 @@ pub struct CapacityResponse {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserCapacity {
-    /// Always zero: wallets are not read here.
-    balance: String,
-    max_bridge_amount: String,
+    /// Always null: wallets are not read here.
+    balance: Option<String>,
+    max_bridge_amount: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -57,9 +58,9 @@ pub struct SolverCapacity {
     /// The address orders name.
     address: String,
     /// Its balance on the destination.
-    balance: String,
+    balance: Option<String>,
     /// The most that one transfer can pay out.
-    capacity_per_request: String,
+    capacity_per_request: Option<String>,
 }
 
 /// A recipient nobody objects to.
@@ -124,15 +125,14 @@ impl Pair<'_> {
         }
     }
 
-    /// The solver's balance on the destination, and how much of it one transfer can have.
-    fn inventory(&self, app: &App) -> Result<(Amount, Amount), OutOfRange> {
-        let (Some(currency), Ok(market)) = (self.received, app.market.current(self.destination.id)) else {
-            return Ok((Amount::ZERO, Amount::ZERO));
-        };
+    /// The solver's balance on the destination, and how much of it one transfer can have. None while that is not known.
+    fn inventory(&self, app: &App) -> Result<Option<(Amount, Amount)>, OutOfRange> {
+        let Some(currency) = self.received else { return Ok(Some((Amount::ZERO, Amount::ZERO))) };
+        let Ok(market) = app.market.current(self.destination.id) else { return Ok(None) };
         let paid = currency.address.evm().unwrap_or(Address::ZERO);
         let handle = app.chains.get(&self.destination.id);
         let payable = handle.map_or(Amount::ZERO, |handle| handle.payable(paid, &market, false));
-        Ok((balance(currency, &market)?, payable))
+        Ok(Some((balance(currency, &market)?, payable)))
     }
 }
 
@@ -149,15 +149,16 @@ impl Pair<'_> {
 pub async fn config(app: State<App>, ApiQuery(query): ApiQuery<CapacityQuery>) -> ApiResult<CapacityResponse> {
     let pair = query.into_pair(&app.catalog)?;
     let fee = pair.fee(&app);
-    let (held, payable) = pair.inventory(&app).map_err(|OutOfRange| ApiError::Internal)?;
+    let inventory = pair.inventory(&app).map_err(|OutOfRange| ApiError::Internal)?;
+    let (held, payable) = inventory.map(|(held, payable)| (held.to_string(), payable.to_string())).unzip();
     Ok(Json(CapacityResponse {
         enabled: fee.is_some(),
-        user: UserCapacity { balance: Amount::ZERO.to_string(), max_bridge_amount: payable.to_string() },
-        fee: fee.unwrap_or_default().to_string(),
+        user: UserCapacity { balance: None, max_bridge_amount: payable.clone() },
+        fee: fee.map(|fee| fee.to_string()),
         solver: SolverCapacity {
             address: Account::from(app.solver_address).to_string(),
-            balance: held.to_string(),
-            capacity_per_request: payable.to_string(),
+            balance: held,
+            capacity_per_request: payable,
         },
         supports_external_liquidity: false,
     }))

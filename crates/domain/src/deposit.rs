@@ -209,12 +209,7 @@ fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
         return Ok(figures.paid);
     }
     let part = Ratio::new(deposited.units(), figures.deposit.units())?;
-    let shares = fees.shares()?;
-    let shares = if shares.is_negative() {
-        Signed::reward(shares.size().mul_floor(part)?)
-    } else {
-        Signed::cost(shares.size().mul_ceil(part)?)
-    };
+    let shares = fees.scaled_shares(part)?;
     let sponsored = figures.sponsorship.as_ref().map_or(Ok(Amount::ZERO), |paid| paid.sponsored_part(part))?;
     let taken = Signed::cost(fees.fixed()?).checked_add(shares)?.checked_sub(Signed::cost(sponsored))?;
     let left = taken.taken_from(deposited).unwrap_or(Amount::ZERO);

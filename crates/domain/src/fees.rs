@@ -45,6 +45,22 @@ impl Fees {
         Signed::cost(self.relay.checked_add(self.app_total()?)?).checked_add(self.rebalance)
     }
 
+    /// The same for this part of the deposit, which may be more than the whole. A reward is for the quoted amount, by
+    /// which our inventory was measured: it shrinks with the deposit and does not grow with it.
+    pub fn scaled_shares(&self, part: Ratio) -> Result<Signed, OutOfRange> {
+        let shares = self.shares()?;
+        let whole = Ratio::bps(10_000);
+        if !self.rebalance.is_negative() || part.min(whole) == part {
+            return Ok(if shares.is_negative() {
+                Signed::reward(shares.size().mul_floor(part)?)
+            } else {
+                Signed::cost(shares.size().mul_ceil(part)?)
+            });
+        }
+        let costs = self.relay.checked_add(self.app_total()?)?;
+        Signed::cost(costs.mul_ceil(part)?).checked_add(self.rebalance)
+    }
+
     pub fn total(&self) -> Result<Signed, OutOfRange> {
         Signed::cost(self.fixed()?).checked_add(self.shares()?)
     }
@@ -195,6 +211,18 @@ mod tests {
         assert_eq!(fees(0, &[], 1), ("0".into(), vec![], Signed::cost(amount(2))));
         assert_eq!(fees(0, &[], -1), ("0".into(), vec![], Signed::reward(amount(1))));
         assert_eq!(fees(0, &[], 0), ("0".into(), vec![], Signed::ZERO));
+    }
+
+    #[test]
+    fn a_reward_shrinks_with_the_deposit_and_does_not_grow_with_it() {
+        let charge = Charge { relay_bps: 2, rebalance_bps: -10, ..Charge::default() };
+        let fees = charge.fees(amount(1_000_000)).unwrap();
+        let shares = |num: u64, den: u64| fees.scaled_shares(Ratio::new(U256::from(num), U256::from(den)).unwrap());
+        assert_eq!(shares(1, 1), Ok(Signed::reward(amount(800))));
+        assert_eq!(shares(1, 2), Ok(Signed::reward(amount(400))));
+        // Costs of 200 for each time the quoted amount, and one reward of 1,000.
+        assert_eq!(shares(2, 1), Ok(Signed::reward(amount(600))));
+        assert_eq!(shares(100, 1), Ok(Signed::cost(amount(19_000))));
     }
 
     proptest! {

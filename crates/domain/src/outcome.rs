@@ -7,6 +7,7 @@
 use alloy_primitives::Address;
 
 use crate::catalog::Currency;
+use crate::credit::CreditRate;
 use crate::ids::RequestId;
 use crate::ledger::{Cause, Entry, NotAnEntry, UsdcMicros};
 use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
@@ -19,6 +20,10 @@ pub struct Costs {
     pub deposit: Price,
     pub payout: Price,
     pub usdc: Price,
+    /// The rate of credits for the deposit's currency. None where it is not known: app fees are credited later.
+    pub credit: Option<CreditRate>,
+    /// The same for the payout's currency. Without it the sponsor is credited no gain of a fixed rate.
+    pub gain: Option<CreditRate>,
     /// Gas of the fill.
     pub gas: UsdMicros,
     /// The market's payout for the same money, where the rate is fixed.
@@ -30,6 +35,17 @@ pub struct Costs {
 pub struct Currencies<'a> {
     pub deposit: &'a Currency,
     pub payout: &'a Currency,
+}
+
+impl Costs {
+    /// A fixed rate's drift on the sponsor's balance: a loss is charged in full, a gain credited like any other credit.
+    fn drift(&self, drift: Signed, decimals: u8) -> Result<UsdcMicros, OutOfRange> {
+        if drift.is_negative() {
+            let lost = self.payout.usd_ceil(drift.size(), decimals)?;
+            return to_charge(lost, self.usdc).map(UsdcMicros::negated);
+        }
+        self.gain.map_or(Ok(UsdcMicros::ZERO), |rate| rate.micros(drift.size()))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +74,8 @@ pub struct AppFeePaid {
     pub recipient: Address,
     /// In the deposit's currency.
     pub amount: Amount,
-    /// To its balance.
-    pub credit: UsdcMicros,
+    /// To its balance. None while the worth is not known.
+    pub credit: Option<UsdcMicros>,
 }
 
 impl Outcome {
@@ -83,10 +99,7 @@ impl Outcome {
                 let payment = to_charge(costs.deposit.usd_ceil(fees.sponsored_total()?, decimals)?, costs.usdc)?;
                 let drift = match costs.market {
                     None => UsdcMicros::ZERO,
-                    Some(market) => {
-                        let drift = Signed::difference(market, output);
-                        signed(costs.payout.usd_signed(drift, currencies.payout.decimals)?, costs.usdc)?
-                    }
+                    Some(market) => costs.drift(Signed::difference(market, output), currencies.payout.decimals)?,
                 };
                 Some(Sponsored { wallet: quoted.ask.wallet, fees, payment, drift, market: costs.market })
             }
@@ -99,7 +112,7 @@ impl Outcome {
         let app_fees = earned(quote, |quoted| {
             let amount = quoted.mul_floor(part)?;
             let amount = paid.map_or(Ok(amount), |paid| amount.mul_floor(paid))?;
-            Ok((amount, to_credit(costs.deposit.usd_floor(amount, decimals)?, costs.usdc)?))
+            Ok((amount, costs.credit.map(|rate| rate.micros(amount)).transpose()?))
         })?;
         let nothing = sponsored.is_none() && app_fees.is_empty();
         Ok((!nothing).then_some(Self { price: costs.deposit, sponsored, app_fees }))
@@ -107,9 +120,22 @@ impl Outcome {
 
     /// The outcome of a same-chain transaction, once it is final: the apps' share of it has reached
     /// the treasury, and is credited at this rate. None where no app has a share.
-    pub fn same_chain(quote: &Quote, price: Price, rate: Ratio, usdc_decimals: u8) -> Result<Option<Self>, OutOfRange> {
-        let app_fees = earned(quote, |amount| Ok((amount, UsdcMicros::of(amount.mul_floor(rate)?, usdc_decimals)?)))?;
-        Ok((!app_fees.is_empty()).then_some(Self { price, sponsored: None, app_fees }))
+    pub fn same_chain(quote: &Quote, rate: CreditRate) -> Result<Option<Self>, OutOfRange> {
+        let app_fees = earned(quote, |amount| Ok((amount, Some(rate.micros(amount)?))))?;
+        Ok((!app_fees.is_empty()).then_some(Self { price: rate.price, sponsored: None, app_fees }))
+    }
+
+    /// True while the worth of an app fee is not known.
+    pub fn is_unpriced(&self) -> bool {
+        self.app_fees.iter().any(|fee| fee.credit.is_none())
+    }
+
+    /// The same outcome with the credits that were not known, at this rate; without a rate they are nothing.
+    pub fn priced(mut self, rate: Option<CreditRate>) -> Result<Self, OutOfRange> {
+        for fee in self.app_fees.iter_mut().filter(|fee| fee.credit.is_none()) {
+            fee.credit = Some(rate.map_or(Ok(UsdcMicros::ZERO), |rate| rate.micros(fee.amount))?);
+        }
+        Ok(self)
     }
 
     /// The amount to set aside for it: the fees, and the drift where it costs.
@@ -140,15 +166,16 @@ impl Outcome {
     }
 
     fn credits(&self, request: RequestId, cause: impl Fn(u32) -> Cause) -> Result<Vec<Entry>, NotAnEntry> {
-        let real = (0..).zip(&self.app_fees).filter(|(_, fee)| fee.credit > UsdcMicros::ZERO);
-        real.map(|(place, fee)| Entry::new(cause(place), fee.recipient, fee.credit, Some(request))).collect()
+        let known = (0..).zip(&self.app_fees).filter_map(|(place, fee)| Some((place, fee.recipient, fee.credit?)));
+        let real = known.filter(|(.., credit)| *credit > UsdcMicros::ZERO);
+        real.map(|(place, recipient, credit)| Entry::new(cause(place), recipient, credit, Some(request))).collect()
     }
 }
 
 /// Each app's amount and credit, given the amount its share was quoted at.
 fn earned(
     quote: &Quote,
-    paid: impl Fn(Amount) -> Result<(Amount, UsdcMicros), OutOfRange>,
+    paid: impl Fn(Amount) -> Result<(Amount, Option<UsdcMicros>), OutOfRange>,
 ) -> Result<Vec<AppFeePaid>, OutOfRange> {
     let shares = quote.ask.options.app_fees.iter().zip(&quote.figures.fees.app);
     let earned = shares.map(|(asked, quoted)| {
@@ -199,7 +226,8 @@ impl Sponsorship {
                     if spent == worth { full } else { price.amount_floor(spent, decimals)?.min(full) }
                 }
             };
-            out.cap_hit |= bucket.sponsored < total.size();
+            // A part that the user pays is the cap's doing only where the cap was hit by the quote.
+            out.cap_hit |= bucket.sponsored < full || (self.cap_hit && bucket.sponsored < total.size());
         }
         Ok(out)
     }
@@ -217,24 +245,10 @@ impl Sponsorship {
     }
 }
 
-/// An amount we owe: the fraction stays with us.
-fn to_credit(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
-    let units = usdc.amount_floor(usd, 6)?.units();
-    i64::try_from(units).map(UsdcMicros).map_err(|_| OutOfRange)
-}
-
 /// An amount we charge: the fraction is paid to us.
 fn to_charge(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
     let units = usdc.amount_ceil(usd, 6)?.units();
     i64::try_from(units).map(UsdcMicros).map_err(|_| OutOfRange)
-}
-
-fn signed(usd: UsdMicros, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
-    if usd.0 < 0 {
-        to_charge(UsdMicros(usd.0.saturating_neg()), usdc).map(UsdcMicros::negated)
-    } else {
-        to_credit(usd, usdc)
-    }
 }
 
 #[cfg(test)]

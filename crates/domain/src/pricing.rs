@@ -41,7 +41,7 @@ pub struct Rates<'a> {
     pub payable: Amount,
     pub payable_native: Amount,
     /// How much more of the deposit and the payout currency we would like to hold, in basis points of what we would
-    /// like: negative where we hold too much.
+    /// like, on average over the trade: negative where we hold too much.
     pub deposit_need_bps: i32,
     pub payout_need_bps: i32,
     /// The rate at which pools exchange the deposit for the payout currency, where there are such pools.
@@ -172,7 +172,8 @@ impl Draft<'_> {
         let origin_swap = pricing.bounded_origin_swap(&solved)?;
         let Solved { split, destination_swap, paid, output, minimum, slippage_bps, deposit, input, .. } = solved;
         let Pricing { route, rates, terms, pair, exchange, .. } = pricing;
-        let figures = Figures {
+        let trades = exchange.is_exchange() || origin_swap.is_some() || destination_swap.is_some();
+        let mut figures = Figures {
             operation: pair.operation,
             input,
             deposit,
@@ -189,6 +190,10 @@ impl Draft<'_> {
             prices: rates.prices,
             time_estimate_secs: time_estimate(route, pricing.worth(deposit)?, rates.fill_millis),
         };
+        // One asset is worth itself whatever two feeds say, and a fixed rate's difference is told apart.
+        if trades && figures.fixed.is_none() {
+            figures.count_loss(route.origin.currency, route.deposit, route.destination.currency)?;
+        }
         let deadline = fresh.now.plus(terms.order_lifetime).secs();
         let key =
             |chain: &Chain, currency: &Currency| CurrencyKey { chain: chain.id, address: currency.address.clone() };

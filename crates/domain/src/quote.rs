@@ -6,11 +6,11 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 
 use crate::account::Account;
 use crate::api_key::ApiKeyId;
-use crate::catalog::Chain;
+use crate::catalog::{Chain, Currency};
 use crate::fees::{AppFee, Fees};
 use crate::fixed_rate::{Fixed, FixedRate};
 use crate::ids::{ChainId, RequestId};
-use crate::money::{Amount, Price, UsdMicros};
+use crate::money::{Amount, OutOfRange, Price, UsdMicros};
 use crate::order::{self, Input, Order, Output, Payment, Refund};
 use crate::sponsorship::{SponsorAsk, Sponsorship};
 use crate::swap::Path;
@@ -173,6 +173,22 @@ pub struct Figures {
     pub slippage_bps: u16,
     pub prices: Prices,
     pub time_estimate_secs: u32,
+}
+
+impl Figures {
+    /// Counts among a sponsored quote's fees what the user loses beyond them: the difference in worth between what is
+    /// paid in and what arrives.
+    pub(crate) fn count_loss(
+        &mut self,
+        origin: &Currency,
+        deposit: &Currency,
+        destination: &Currency,
+    ) -> Result<(), OutOfRange> {
+        let Some(sponsorship) = &mut self.sponsorship else { return Ok(()) };
+        let paid = self.prices.origin.usd_floor(self.input, origin.decimals)?;
+        let arrives = self.prices.destination.usd_floor(self.output, destination.decimals)?;
+        sponsorship.count_loss(paid.checked_sub(arrives)?, self.prices.deposit, deposit.decimals)
+    }
 }
 
 /// The prices at the time of the quote.

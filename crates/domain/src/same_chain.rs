@@ -9,6 +9,7 @@ use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
 use crate::pair::Pair;
 use crate::pricing::{Fresh, Refusal, SolverOption, Split, Terms, check_impact, gas_cost, split, user_gas};
 use crate::quote::{Ask, Bound, Figures, Operation, Prices, Quote, Swap, Trade};
+use crate::sponsorship::NotSponsored;
 use crate::swap::{Exchange, Offer};
 
 /// The market at one moment, on one chain.
@@ -68,7 +69,7 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
     }
     let pricing = Pricing { ask: &ask, place, rates, terms, charge, market };
     let Solved { input, split, swap, output, minimum, slippage_bps } = pricing.solve(pair)?;
-    let figures = Figures {
+    let mut figures = Figures {
         operation,
         input,
         deposit: input,
@@ -85,6 +86,12 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         prices: rates.prices,
         time_estimate_secs: u32::try_from(place.chain.block_time_millis.div_ceil(1000)).unwrap_or(u32::MAX).max(1),
     };
+    if let Some(sponsorship) = &mut figures.sponsorship {
+        sponsorship.refused = Some(NotSponsored::SameChain);
+    }
+    if swap.is_some() {
+        figures.count_loss(place.from, place.from, place.to)?;
+    }
     let created_at = fresh.now;
     Ok(Quote { id: fresh.id, ask, figures, created_at, origin_swap: swap, destination_swap: None, terms: None })
 }

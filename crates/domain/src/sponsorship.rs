@@ -54,6 +54,9 @@ impl SponsorAsk {
     }
 }
 
+/// Figures in dollars are rounded one by one: so much of a difference is nobody's loss.
+const ROUNDING: UsdMicros = UsdMicros(10);
+
 /// One kind of fee, and how much of it the sponsor pays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
@@ -67,9 +70,24 @@ impl Bucket {
     }
 }
 
+/// Why a sponsor that was asked for pays nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSponsored {
+    /// The user acts alone on one chain: no fill is charged to anybody.
+    SameChain,
+    BalanceTooLow,
+    NothingSelected,
+    /// The cap is worth less than the smallest unit of the fees' currency.
+    CapTooLow,
+    /// No selected fee is charged.
+    NothingCharged,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sponsorship {
     pub ask: SponsorAsk,
+    /// None where the sponsor pays something. Rows of an older build do not say.
+    pub refused: Option<NotSponsored>,
     /// The cap kept a selected fee from being paid in full.
     pub cap_hit: bool,
     /// In the order of `Component::ALL`.
@@ -99,13 +117,40 @@ impl Sponsorship {
             };
             cap_hit |= bucket.sponsored < full;
         }
-        Ok(Self { ask: ask.clone(), cap_hit, buckets })
+        let refused = if buckets.iter().any(|bucket| !bucket.sponsored.is_zero()) {
+            None
+        } else if ask.selected.is_empty() {
+            Some(NotSponsored::NothingSelected)
+        } else {
+            Some(if cap_hit { NotSponsored::CapTooLow } else { NotSponsored::NothingCharged })
+        };
+        Ok(Self { ask: ask.clone(), refused, cap_hit, buckets })
     }
 
     /// Nothing is paid by the sponsor, who cannot.
-    pub fn none(ask: &SponsorAsk, totals: [Signed; 5]) -> Self {
+    pub fn none(ask: &SponsorAsk, totals: [Signed; 5], refused: NotSponsored) -> Self {
         let buckets = totals.map(|total| Bucket { total, sponsored: Amount::ZERO });
-        Self { ask: ask.clone(), cap_hit: false, buckets }
+        Self { ask: ask.clone(), refused: Some(refused), cap_hit: false, buckets }
+    }
+
+    /// Counts what the user loses on the way beyond the fees: to pools that nobody makes good, or to a rate that pools
+    /// bound. It belongs to the swap, and nobody sponsors it. A gain is the user's where no part of the swap is sponsored;
+    /// else it would be taken off what the sponsor is charged.
+    pub(crate) fn count_loss(&mut self, lost: UsdMicros, price: Price, decimals: u8) -> Result<(), OutOfRange> {
+        let mut shown = UsdMicros::default();
+        for bucket in &self.buckets {
+            let charged = price.usd_signed(bucket.total, decimals)?;
+            shown = shown.checked_add(charged)?.checked_sub(price.usd_floor(bucket.sponsored, decimals)?)?;
+        }
+        let more = lost.checked_sub(shown)?;
+        let bucket = &mut self.buckets[Component::Swap as usize];
+        if more.0.saturating_abs() <= ROUNDING.0 || (more.0 < 0 && !bucket.sponsored.is_zero()) {
+            return Ok(());
+        }
+        let size = price.amount_floor(UsdMicros(more.0.saturating_abs()), decimals)?;
+        let more = if more.0 < 0 { Signed::reward(size) } else { Signed::cost(size) };
+        bucket.total = bucket.total.checked_add(more)?;
+        Ok(())
     }
 
     pub fn bucket(&self, component: Component) -> &Bucket {
@@ -161,6 +206,37 @@ mod tests {
         assert_eq!(paid.sponsored_total().unwrap().to_string(), "70000");
         assert_eq!(paid.user_pays_total().unwrap().to_string(), "53100");
         assert!(paid.cap_hit);
+    }
+
+    #[test]
+    fn a_sponsor_that_pays_nothing_has_a_reason() {
+        let refused = |selected: &[Component], cap, units| {
+            let ask = SponsorAsk::new(Address::ZERO, selected.to_vec(), cap);
+            Sponsorship::allocate(&ask, totals(units), dollar(), 6).unwrap().refused
+        };
+        let (all, fees) = (&Component::ALL[..], [5, 7, 3, 2, 0]);
+        assert_eq!(refused(all, None, fees), None);
+        assert_eq!(refused(&[], None, fees), Some(NotSponsored::NothingSelected));
+        assert_eq!(refused(all, Some(UsdMicros(0)), fees), Some(NotSponsored::CapTooLow));
+        assert_eq!(refused(&[Component::Rent], None, fees), Some(NotSponsored::NothingCharged));
+        assert_eq!(refused(&[Component::Swap], None, [5, -7, 3, 2, 0]), Some(NotSponsored::NothingCharged));
+    }
+
+    #[test]
+    fn a_loss_that_nobody_makes_good_is_paid_by_the_user() {
+        let ask = SponsorAsk::new(Address::ZERO, Component::DEFAULT.to_vec(), None);
+        let mut paid = Sponsorship::allocate(&ask, totals([500, 70, 30, 20, 0]), dollar(), 6).unwrap();
+        let before = paid.clone();
+        paid.count_loss(UsdMicros(ROUNDING.0), dollar(), 6).unwrap();
+        paid.count_loss(UsdMicros(-1_000), dollar(), 6).unwrap();
+        assert_eq!(paid, before, "neither rounding nor a gain changes the sponsor's part");
+        paid.count_loss(UsdMicros(1_000), dollar(), 6).unwrap();
+        assert_eq!(paid.user_pays_total().unwrap(), Signed::cost(amount(1_000)));
+        assert_eq!(paid.sponsored_total(), before.sponsored_total());
+        assert_eq!(paid.bucket(Component::Swap).total, Signed::cost(amount(1_070)));
+        let again = paid.clone();
+        paid.count_loss(UsdMicros(1_000), dollar(), 6).unwrap();
+        assert_eq!(paid, again, "once");
     }
 
     #[test]

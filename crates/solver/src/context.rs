@@ -1,6 +1,7 @@
 //! Facts that a payment decision reads, taken before its unit of work begins: a unit reaches only the database.
 
 mod cache;
+mod credit;
 pub mod recipient_code;
 
 use std::collections::BTreeMap;

@@ -44,7 +44,8 @@ struct Sponsored {
 struct AppFeePaid {
     recipient: Address,
     amount: Text<Amount>,
-    credit: i64,
+    /// Null while the worth is not known.
+    credit: Option<i64>,
 }
 
 /// The text of an outcome's row.
@@ -71,7 +72,7 @@ impl From<&Outcome> for Stored {
         let app_fee = |outcome::AppFeePaid { recipient, amount, credit }: &_| AppFeePaid {
             recipient: *recipient,
             amount: Text(*amount),
-            credit: credit.0,
+            credit: credit.map(|credit| credit.0),
         };
         Self {
             v: VERSION,
@@ -87,7 +88,7 @@ impl From<Stored> for Outcome {
         let app_fee = |AppFeePaid { recipient, amount, credit }| outcome::AppFeePaid {
             recipient,
             amount: amount.0,
-            credit: UsdcMicros(credit),
+            credit: credit.map(UsdcMicros),
         };
         let app_fees = app_fees.into_iter().map(app_fee).collect();
         Self { price: price.0, sponsored: sponsored.map(Into::into), app_fees }

@@ -6,7 +6,7 @@ use domain::catalog::{Catalog, Chain, Currency};
 use domain::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros, pow10};
 use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::sponsorship::Sponsorship;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use solver::Quoted;
 use utoipa::ToSchema;
 
@@ -76,10 +76,10 @@ pub struct Details<'a> {
     slippage_tolerance: SlippageBody,
     /// Seconds.
     time_estimate: u32,
-    /// Smallest units; `"0"` where it is not known yet.
-    #[serde(serialize_with = "crate::json::amount")]
-    #[schema(value_type = String)]
-    user_balance: Amount,
+    /// Smallest units; absent while it is not known.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "known")]
+    #[schema(value_type = Option<String>)]
+    user_balance: Option<Amount>,
     is_fixed_rate: bool,
     /// Positive where the fixed rate is worse for the user than the market.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -239,6 +239,14 @@ impl<'a> QuoteResponse<'a> {
     }
 }
 
+/// An amount that is left out where it is not known.
+fn known<S: Serializer>(amount: &Option<Amount>, serializer: S) -> Result<S::Ok, S::Error> {
+    match amount {
+        Some(amount) => crate::json::amount(amount, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 fn operation(operation: Operation) -> &'static str {
     match operation {
         Operation::Bridge => "bridge",
@@ -287,7 +295,7 @@ fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Worth)
         rate: rate(figures.input, figures.output, &origin, &destination)?,
         slippage_tolerance: slippage(quote, currencies)?,
         time_estimate: figures.time_estimate_secs,
-        user_balance: quoted.balance.unwrap_or_default(),
+        user_balance: quoted.balance,
         is_fixed_rate: figures.fixed.is_some(),
         fixed_rate_fee: figures.fixed.as_ref().map(fixed_fee).transpose()?,
         route: route(quote, currencies, dollars, deposited)?,

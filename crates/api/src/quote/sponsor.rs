@@ -4,7 +4,7 @@ use domain::catalog::Currency;
 use domain::fixed_rate::FixedRate;
 use domain::money::{OutOfRange, Price, Signed, UsdMicros};
 use domain::outcome::Outcome;
-use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
+use domain::sponsorship::{Component, NotSponsored, SponsorAsk, Sponsorship};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -41,7 +41,8 @@ impl Asked<'_> {
             return Ok((None, None));
         }
         let components = match self.components {
-            None | Some([]) => Component::DEFAULT.to_vec(),
+            // An empty list is a choice as well: nothing is sponsored.
+            None => Component::DEFAULT.to_vec(),
             Some(names) => names
                 .iter()
                 .map(|name| Component::ALL.into_iter().find(|component| component.as_str() == name))
@@ -73,6 +74,9 @@ pub struct SponsorshipBody<'a> {
     actual: Option<ActualBody<'a>>,
     sponsored_total: AmountBody<'a>,
     user_pays_total: AmountBody<'a>,
+    /// Why nothing is sponsored. Absent where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_sponsored_reason: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -127,6 +131,17 @@ pub struct BucketBody<'a> {
     user_pays: AmountBody<'a>,
 }
 
+/// The name of a reason why nothing is sponsored.
+fn reason(refused: NotSponsored) -> &'static str {
+    match refused {
+        NotSponsored::SameChain => "SAME_CHAIN",
+        NotSponsored::BalanceTooLow => "SPONSOR_BALANCE_TOO_LOW",
+        NotSponsored::NothingSelected => "NO_COMPONENTS",
+        NotSponsored::CapTooLow => "CAP_TOO_LOW",
+        NotSponsored::NothingCharged => "NO_FEES",
+    }
+}
+
 /// The sponsor's payment, in dollars: the sum of what is shown for each bucket.
 pub fn sponsored_usd(sponsorship: &Sponsorship, price: Price, decimals: u8) -> Result<UsdMicros, OutOfRange> {
     sum(sponsorship.buckets.iter().map(|bucket| price.usd_floor(bucket.sponsored, decimals)))
@@ -140,7 +155,8 @@ impl<'a> SponsorshipBody<'a> {
     pub fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
         let quoted = PhaseBody::new(sponsorship, currency, price)?;
         let (sponsored_total, user_pays_total) = (quoted.sponsored_total, quoted.user_pays_total);
-        Ok(Self { quoted, actual: None, sponsored_total, user_pays_total })
+        let not_sponsored_reason = sponsorship.refused.map(reason);
+        Ok(Self { quoted, actual: None, sponsored_total, user_pays_total, not_sponsored_reason })
     }
 
     /// With what the fill came to. `usdc` is the currency of the balance.
@@ -159,11 +175,13 @@ impl<'a> SponsorshipBody<'a> {
 impl<'a> PhaseBody<'a> {
     fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
         let usd = |amount: Signed| price.usd_signed(amount, currency.decimals);
+        // Nothing is selected of which nothing is sponsored.
+        let selected = if sponsorship.refused.is_some() { &[] } else { sponsorship.ask.selected() };
         let bucket = |component: Component| -> Result<BucketBody<'a>, OutOfRange> {
             let bucket = sponsorship.bucket(component);
             let (total, sponsored) = (usd(bucket.total)?, usd(Signed::cost(bucket.sponsored))?);
             Ok(BucketBody {
-                selected: sponsorship.ask.selected().contains(&component),
+                selected: selected.contains(&component),
                 total: AmountBody::signed(currency, bucket.total, total),
                 sponsored: AmountBody::new(currency, bucket.sponsored, sponsored),
                 user_pays: AmountBody::signed(currency, bucket.user_pays()?, total.checked_sub(sponsored)?),
@@ -175,7 +193,7 @@ impl<'a> PhaseBody<'a> {
         let user_pays = charged.checked_sub(sponsored)?;
         let user_pays_total = AmountBody::signed(currency, sponsorship.user_pays_total()?, user_pays);
         Ok(Self {
-            selected_components: sponsorship.ask.selected().iter().map(|component| component.as_str()).collect(),
+            selected_components: selected.iter().map(|component| component.as_str()).collect(),
             max_subsidization_amount: sponsorship.ask.cap.map(|cap| cap.0.to_string()),
             cap_hit: sponsorship.cap_hit,
             components: ComponentsBody {

@@ -211,7 +211,15 @@ fn a_sponsor_is_shown_what_it_pays_of_each_fee() {
     let poor = rendered(None, &[Component::Relay, Component::Rent], None, 0);
     adds_up(&poor);
     assert_eq!(poor["fees"]["subsidized"]["amount"], "0");
-    assert_eq!(poor["feeSponsorship"]["quoted"]["selectedComponents"], serde_json::json!(["relay", "rent"]));
+    assert_eq!(poor["feeSponsorship"]["notSponsoredReason"], "SPONSOR_BALANCE_TOO_LOW");
+    assert_eq!(poor["feeSponsorship"]["quoted"]["selectedComponents"], serde_json::json!([]));
+    assert_eq!(poor["feeSponsorship"]["quoted"]["components"]["relay"]["selected"], false);
+    assert_eq!(whole["feeSponsorship"].get("notSponsoredReason"), None);
+    let none = rendered(None, &[], None, i64::MAX);
+    adds_up(&none);
+    assert_eq!(none["feeSponsorship"]["notSponsoredReason"], "NO_COMPONENTS");
+    assert_eq!(none["fees"]["subsidized"]["amount"], "0");
+    assert_eq!(none["details"].get("userBalance"), None, "unknown is not zero");
     for cap in 0..200 {
         adds_up(&rendered(Some(cap * 997), &Component::ALL, None, i64::MAX));
     }

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use causeway::service::Service;
 use serde_json::{Value, json};
 
-use crate::harness::{Engine, Harness, new_account};
+use crate::harness::{Engine, Harness, new_account, without_balance};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -82,6 +82,11 @@ impl Desk {
     }
 
     /// Asserts a refusal. `said` must be in the message: the member that is wrong, where one is.
+    /// A quote to compare with another: without the user's balance, which is learnt in between.
+    async fn figures(&self, body: &Value) -> Result<Value> {
+        Ok(without_balance(&self.quote(body).await?))
+    }
+
     async fn refused(&self, body: &Value, status: u16, error: &str, said: &str) -> Result<Value> {
         let (code, answer) = self.answer(body).await?;
         let message = answer["message"].as_str().unwrap_or_default();

@@ -111,7 +111,6 @@ async fn a_sponsor_chooses_the_fees_it_pays() -> Result<()> {
     let all = ["execution", "swap", "relay", "app", "rent"];
     for (asked, selected) in [
         (json!(null), &all[..4]),
-        (json!([]), &all[..4]),
         (json!(["relay"]), &all[2..3]),
         (json!(["app", "execution", "app"]), &["execution", "app"]),
     ] {
@@ -124,9 +123,12 @@ async fn a_sponsor_chooses_the_fees_it_pays() -> Result<()> {
             let [total, paid, rest] = ["total", "sponsored", "userPays"].map(|part| micros(&bucket[part]["amountUsd"]));
             let (total, paid, rest) = (total?, paid?, rest?);
             ensure!(bucket["selected"] == selected.contains(&name) && total == paid + rest, "{name}: {bucket}");
-            ensure!(paid == if selected.contains(&name) { total } else { 0 }, "{name}: {bucket}");
+            // The user bears what a pool takes off our rate.
+            let whole = paid == total || name == "swap" && paid < total;
+            ensure!(if selected.contains(&name) { whole } else { paid == 0 }, "{name}: {bucket}");
             sum += paid;
         }
+        ensure!(quote["feeSponsorship"].get("notSponsoredReason").is_none(), "{quoted}");
         ensure!(sum > 0 && sum == micros(&quote["fees"]["subsidized"]["amountUsd"])?, "{quoted}");
     }
     let capped = rich.quote(&harness, &with("maxSubsidizationAmount", json!("25000"))).await?;
@@ -154,6 +156,46 @@ async fn a_sponsor_chooses_the_fees_it_pays() -> Result<()> {
     fixed["originCurrency"] = json!(Address::ZERO);
     let (code, refused) = rich.ask(&harness, &fixed).await?;
     ensure!(code == 400 && refused["errorCode"] == "UNSUPPORTED_CURRENCY", "{refused}");
+    service.stop().await
+}
+
+/// A sponsor that pays nothing is not said to pay, and why it does not is.
+#[tokio::test]
+async fn a_sponsor_that_pays_nothing_says_why() -> Result<()> {
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let (usdt, usdc, here) = (base.token("USDT").address, optimism.token("USDC").address, base.token("USDC").address);
+    let (rich, poor) = (Integrator::new(&harness).await?, Integrator::new(&harness).await?);
+    rich.fund(&harness, 10_000_000).await?;
+    let user = new_account().address;
+    let mut plain = ask(user, user, (BASE, usdt), (OPTIMISM, usdc), U256::from(100_000_000u64));
+    plain["subsidizeFees"] = json!(true);
+    let with = |member: &str, value: Value| {
+        let mut body = plain.clone();
+        body[member] = value;
+        body
+    };
+    let mut stays = ask(user, user, (BASE, usdt), (BASE, here), U256::from(100_000_000u64));
+    stays["subsidizeFees"] = json!(true);
+    eventually_sponsored(&harness, &rich, &plain).await?;
+    for (by, body, reason) in [
+        (&rich, with("sponsoredFeeComponents", json!([])), "NO_COMPONENTS"),
+        (&rich, with("maxSubsidizationAmount", json!("0")), "CAP_TOO_LOW"),
+        (&rich, stays, "SAME_CHAIN"),
+        (&poor, plain.clone(), "SPONSOR_BALANCE_TOO_LOW"),
+    ] {
+        let quote = by.quote(&harness, &body).await?;
+        let told = &quote["feeSponsorship"];
+        ensure!(told["notSponsoredReason"] == reason, "{reason}: {told}");
+        ensure!(told["quoted"]["selectedComponents"] == json!([]), "{reason}: {told}");
+        let buckets = told["quoted"]["components"].as_object().context("components")?;
+        ensure!(buckets.values().all(|bucket| bucket["selected"] == false), "{reason}: {told}");
+        ensure!(quote["fees"]["subsidized"]["amount"] == "0", "{reason}: {told}");
+        let lost = -micros(&quote["details"]["totalImpact"]["usd"])?;
+        let pays = micros(&told["userPaysTotal"]["amountUsd"])?;
+        ensure!((lost - pays).abs() <= 20, "{reason}: the user loses {lost} and is said to pay {pays}");
+    }
     service.stop().await
 }
 

@@ -21,10 +21,13 @@ impl UsdMicros {
         self.0.checked_sub(rhs.0).map(Self).ok_or(OutOfRange)
     }
 
-    /// This figure as a signed percentage of `whole`, two decimals, never a negative zero.
+    /// This figure as a signed percentage of `whole`, two decimals, rounded half away from zero: a cost is not shown as
+    /// less than it is because its last digits were cut off. Never a negative zero.
     pub fn percent_of(self, whole: Self) -> Digits {
-        let hundredths = (i128::from(self.0) * 10_000).checked_div(whole.0.into()).unwrap_or_default();
-        Digits::fixed(U256::from(hundredths.unsigned_abs()), 2).negative(hundredths < 0)
+        let (part, of) = (u128::from(self.0.unsigned_abs()) * 10_000, u128::from(whole.0.unsigned_abs()));
+        let hundredths = (2 * part + of).checked_div(2 * of).unwrap_or_default();
+        let negative = (self.0 < 0) != (whole.0 < 0) && hundredths > 0;
+        Digits::fixed(U256::from(hundredths), 2).negative(negative)
     }
 
     /// Always six decimals.

@@ -3,7 +3,7 @@
 use crate::fees::{Charge, Fees};
 use crate::money::{Amount, Price, Signed, UsdMicros};
 use crate::quote::Ask;
-use crate::sponsorship::Sponsorship;
+use crate::sponsorship::{NotSponsored, Sponsorship};
 
 use super::Refusal;
 
@@ -42,7 +42,7 @@ pub(crate) fn split(
             } else if ask.options.fixed_rate.is_some() {
                 return Err(Refusal::SponsorBalance);
             } else {
-                Some(Sponsorship::none(sponsor, totals))
+                Some(Sponsorship::none(sponsor, totals, NotSponsored::BalanceTooLow))
             }
         }
     };

@@ -76,7 +76,7 @@ fn chain(id: u64, name: &str) -> Chain {
     }
 }
 
-fn terms() -> Terms {
+pub(crate) fn terms() -> Terms {
     Terms {
         solver: Address::repeat_byte(0xaa),
         solver_chain: "base".to_owned(),
@@ -186,6 +186,7 @@ struct Case {
     sponsor: i64,
     terms: Terms,
     hedge: Option<Ratio>,
+    losses_known: bool,
     ttl: Option<u32>,
     fill_millis: u64,
 }
@@ -204,6 +205,7 @@ impl Case {
             sponsor,
             terms: terms(),
             hedge: None,
+            losses_known: true,
             ttl: None,
             fill_millis: 12,
         }
@@ -228,7 +230,7 @@ impl Case {
             deposit_need_bps: self.needs.0,
             payout_need_bps: self.needs.1,
             hedge: self.hedge,
-            losses_known: true,
+            losses_known: self.losses_known,
             fill_millis: self.fill_millis,
             origin_swap: (!from.held).then_some(&sells as &dyn Exchange),
             destination_swap: (!to.held).then_some(&buys as &dyn Exchange),

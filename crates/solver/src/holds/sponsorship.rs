@@ -6,10 +6,10 @@ use domain::deposit;
 use domain::fixed_rate::Fixed;
 use domain::ids::OrderId;
 use domain::ledger::{Entry, Hold, HoldId, HoldKind, UsdcMicros};
-use domain::money::{Amount, Price};
+use domain::money::{Amount, Price, UsdMicros};
 use domain::outcome::{Costs, Currencies, Outcome, is_live};
 use domain::payment::State as PaymentState;
-use domain::quote::Quote;
+use domain::quote::{CurrencyKey, Quote};
 use market::Snapshot;
 use store::dues::Due;
 use store::ledger::{self, Opened};
@@ -48,7 +48,8 @@ pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, context: &PayCo
     set_aside(tx, due, outcome.as_ref(), context)
 }
 
-/// The outcome of a fill of this amount at the quote's own prices and gas.
+/// The outcome of a fill of this amount at the quote's own prices and gas. Those are good enough to charge for, and not
+/// to credit at: app fees stay unpriced, and a gain of the fixed rate is nobody's.
 fn quoted(
     tx: &mut Tx<'_>,
     quote: &Quote,
@@ -60,7 +61,15 @@ fn quoted(
     let prices = &quote.figures.prices;
     let gas = prices.deposit.usd_ceil(quote.figures.fees.fill_gas, currencies.deposit.decimals)?;
     let market = quote.figures.fixed.map(|fixed| fixed.market_output);
-    let costs = Costs { deposit: prices.deposit, payout: prices.payout, usdc: context.usdc_price(), gas, market };
+    let costs = Costs {
+        deposit: prices.deposit,
+        payout: prices.payout,
+        usdc: context.usdc_price(),
+        credit: None,
+        gain: None,
+        gas,
+        market,
+    };
     let deposited = deposited(tx, quote, order)?;
     Ok(Outcome::of(quote, deposited, amount, &costs, currencies)?)
 }
@@ -125,33 +134,62 @@ pub fn reserve(
     context: &PayContext,
 ) -> Result<Asked, SolverError> {
     let nobody = quote.ask.options.app_fees.is_empty() && !is_live(quote)?;
-    let (false, Some(terms)) = (nobody, &quote.terms) else { return Ok(Asked::Reserved(None)) };
+    if nobody {
+        return Ok(Asked::Reserved(None));
+    }
     let Some(currencies) = currencies(quote, context) else { return Ok(Asked::Unknown) };
-    let amount = cost.amount;
     if let Some(fixed) = quote.figures.fixed {
         let Some(market) = cost.market else { return Ok(Asked::Unknown) };
-        if (Fixed { market_output: market, ..fixed }).deviates(amount)? {
+        if (Fixed { market_output: market, ..fixed }).deviates(cost.amount)? {
             return Ok(Asked::TooFar);
         }
     }
-    // The quoted price, which is ten minutes old at most, replaces one that is not known now.
-    let prices = &quote.figures.prices;
-    let here = context.on(terms.deposit.chain).and_then(|(_, snapshot)| snapshot);
-    let price = |snapshot: Option<&Snapshot>, of: Option<Address>, quoted: Price| {
-        snapshot.zip(of).and_then(|(snapshot, of)| snapshot.price(of).ok()).unwrap_or(quoted)
-    };
-    let native = price(Some(there), Some(Address::ZERO), prices.destination_native);
-    let costs = Costs {
-        deposit: price(here, terms.deposit.address.evm(), prices.deposit),
-        payout: price(Some(there), terms.payout.address.evm(), prices.payout),
-        usdc: context.usdc_price(),
-        gas: native.usd_ceil(cost.gas, handle.chain.native.decimals)?,
-        market: cost.market,
-    };
+    let Some(costs) = costs(quote, cost, (handle, there), context)? else { return Ok(Asked::Unknown) };
     let deposited = deposited(tx, quote, due.order())?;
-    let outcome = Outcome::of(quote, deposited, amount, &costs, currencies)?;
+    let outcome = Outcome::of(quote, deposited, cost.amount, &costs, currencies)?;
     let covered = set_aside(tx, due, outcome.as_ref(), context)?;
     Ok(if covered { Asked::Reserved(outcome.map(Box::new)) } else { Asked::TooLow })
+}
+
+/// The costs of a fill at today's prices. None while a price is not known that a sponsor is charged by; only the credit
+/// of app fees can be left for later.
+fn costs(
+    quote: &Quote,
+    cost: &FillCost,
+    (handle, there): (&ChainHandle, &Snapshot),
+    context: &PayContext,
+) -> Result<Option<Costs>, SolverError> {
+    let Some(terms) = &quote.terms else { return Ok(None) };
+    let currency = |key: &CurrencyKey| (key.chain, key.address.evm().unwrap_or_default());
+    let ((here, deposit), (payer, payout)) = (currency(&terms.deposit), currency(&terms.payout));
+    let credit = context.credit_rate(here, deposit, quote.figures.fees.app_total()?)?;
+    let prices = &quote.figures.prices;
+    let mut costs = Costs {
+        // Shown beside app fees, and nothing else where there is no sponsor.
+        deposit: credit.map_or(prices.deposit, |rate| rate.price),
+        payout: prices.payout,
+        usdc: context.usdc_price(),
+        credit,
+        gain: None,
+        gas: UsdMicros(0),
+        market: cost.market,
+    };
+    if !is_live(quote)? {
+        return Ok(Some(costs));
+    }
+    let price = |chain, currency| context.price_now(chain, currency).map(|(price, _)| price);
+    let native = price(there.chain, Address::ZERO);
+    let (Some(deposit), Some(paid), Some(native)) = (price(here, deposit), price(payer, payout), native) else {
+        return Ok(None);
+    };
+    (costs.deposit, costs.payout) = (deposit, paid);
+    costs.gas = native.usd_ceil(cost.gas, handle.chain.native.decimals)?;
+    let gain = cost.market.map(|market| market.saturating_sub(cost.amount)).filter(|gain| !gain.is_zero());
+    if let Some(gain) = gain {
+        let Some(rate) = context.credit_rate(payer, payout, gain)? else { return Ok(None) };
+        costs.gain = Some(rate);
+    }
+    Ok(Some(costs))
 }
 
 fn currencies<'a>(quote: &Quote, context: &'a PayContext) -> Option<Currencies<'a>> {
@@ -247,8 +285,8 @@ fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), 
 }
 
 /// The amount that a sponsor can spend on a new transfer, in dollars. Negative if it owes too much.
-pub fn spendable(account: &domain::ledger::Account, usdc: Price) -> domain::money::UsdMicros {
-    let refused = domain::money::UsdMicros(-1);
+pub fn spendable(account: &domain::ledger::Account, usdc: Price) -> UsdMicros {
+    let refused = UsdMicros(-1);
     if !account.covers(HoldKind::Sponsorship, UsdcMicros::ZERO) {
         return refused;
     }

@@ -1,5 +1,6 @@
 //! App fees of same-chain transactions. The fees went to the treasury in the user's own transaction; once that is
-//! final, the apps are credited with the worth of the fees at that time.
+//! final, the apps are credited with the worth of the fees at that time. App fees of fills whose worth was not known
+//! when the fill was decided are credited here as well.
 //!
 //! A balance is money: it is not credited on the word of one node if there are two, nor at a better rate than we
 //! exchange at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
@@ -8,14 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
-use domain::catalog::Currency;
 use domain::ledger::{self, Entry};
-use domain::money::{Amount, Price, Ratio};
 use domain::outcome::Outcome;
-use domain::pair::Pair;
-use market::Snapshot;
+use store::outcomes::Booked;
+use store::payments::PaymentId;
 use store::same_chain::SameChainId;
-use store::{Tx, blocks, ledger as app_ledger, requests, same_chain};
+use store::{Tx, blocks, ledger as app_ledger, outcomes, requests, same_chain};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -23,7 +22,6 @@ use crate::context::PayContext;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
-use market::hedge;
 
 /// Transactions looked at in one round.
 const MAX_ROWS_PER_ROUND: i64 = 64;
@@ -33,19 +31,29 @@ const AGREEING: usize = 2;
 /// Books the fees of final transactions until told to stop. Those that cannot be booked yet are looked at again.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
     let pause = (handle.block_time() * 4).clamp(Duration::from_millis(500), Duration::from_secs(30));
-    let mut after = SameChainId(0);
+    // Fills are looked at in one loop, where balances live.
+    let home = ledger::currency(&handle.chain).is_some();
+    let (mut after, mut after_fill) = (SameChainId(0), PaymentId(0));
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        after = match round(&solver, &handle, after).await {
-            Ok(after) => after,
+        match round(&solver, &handle, after).await {
+            Ok(last) => after = last,
             Err(failure) => {
                 warn!(chain.id = %handle.id(), error = %Chained(&failure), "same-chain app fees cannot be booked for now");
-                after
             }
-        };
+        }
+        if !home {
+            continue;
+        }
+        match catch_up(&solver, after_fill).await {
+            Ok(last) => after_fill = last,
+            Err(failure) => {
+                warn!(error = %Chained(&failure), "late app fees of fills cannot be booked for now");
+            }
+        }
     }
 }
 
@@ -100,41 +108,65 @@ fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayC
     };
     let share = quote.figures.fees.app_total()?;
     // The transaction waits as long as the worth of its fees is unknown.
-    let Some((price, rate, decimals)) = rate(handle, currency, share, context)? else { return Ok(()) };
-    let outcome = Outcome::same_chain(quote, price, rate, decimals)?;
-    let mut entries = match &outcome {
-        Some(outcome) => outcome.same_chain_entries(id.0, request.id)?,
-        None => Vec::new(),
-    };
+    let Some(rate) = context.credit_rate(handle.id(), currency.evm_address(), share)? else { return Ok(()) };
+    let outcome = Outcome::same_chain(quote, rate)?;
+    let entries = outcome.as_ref().map_or(Ok(Vec::new()), |outcome| outcome.same_chain_entries(id.0, request.id))?;
+    post(tx, entries, context)?;
+    Ok(same_chain::book(tx, id, outcome.as_ref())?)
+}
+
+fn post(tx: &mut Tx<'_>, mut entries: Vec<Entry>, context: &PayContext) -> Result<(), SolverError> {
     // Accounts are locked in the order of their addresses.
     entries.sort_by_key(Entry::wallet);
     for entry in &entries {
         app_ledger::post(tx, entry, context.now)?;
     }
-    Ok(same_chain::book(tx, id, outcome.as_ref())?)
+    Ok(())
 }
 
-/// The currency's price, the rate at which it is credited, and the decimals of the credit: as if it were exchanged for
-/// USDC where balances are kept.
-fn rate(
-    handle: &ChainHandle,
-    currency: &Currency,
-    amount: Amount,
-    context: &PayContext,
-) -> Result<Option<(Price, Ratio, u8)>, SolverError> {
-    let Some((home, there)) = context.balances().and_then(|home| context.on(home.id())) else { return Ok(None) };
-    let (here, there) = (context.on(handle.id()).and_then(|(_, snapshot)| fresh(snapshot)), fresh(there));
-    let (Some(here), Some(there), Some(usdc)) = (here, there, ledger::currency(&home.chain)) else { return Ok(None) };
-    let fed = |snapshot: &Snapshot, of: &Currency| snapshot.fed(of.address.evm()?);
-    let (Some(price), Some(usdc_price)) = (fed(here, currency), fed(there, usdc)) else { return Ok(None) };
-    let pair = Pair::of(currency, usdc);
-    let feeds = pair.rate((currency, price), (usdc, usdc_price))?;
-    let pools = hedge((&handle.chain, currency, here), (&home.chain, usdc, there), amount);
-    let charged = pair.relay_bps(&context.terms).saturating_add(pair.spread_bps(&context.terms));
-    let kept = Ratio::bps(10_000u16.saturating_sub(charged));
-    Ok(Some((price, pair.bounded(feeds, pools, &context.terms)?.times(kept)?, usdc.decimals)))
+/// Credits app fees of final fills after one, whose worth was not known when the fill was decided, and returns the one
+/// to continue after.
+async fn catch_up(solver: &Arc<Solver>, after: PaymentId) -> Result<PaymentId, SolverError> {
+    let late = solver.store.read(move |tx| outcomes::unpriced_after(tx, after, MAX_ROWS_PER_ROUND)).await?;
+    let last = late.last().map_or(PaymentId(0), |booked| booked.payment);
+    for booked in late {
+        let (context, request) = (solver.context(), booked.request);
+        match solver.store.write(move |tx| credit_late(tx, &booked, &context)).await {
+            Ok(()) => {}
+            Err(failure @ SolverError::Store(_)) => return Err(failure),
+            // One fill does not hold up the others.
+            Err(failure) => warn!(request.id = %request, error = %Chained(&failure), "late app fees have to wait"),
+        }
+    }
+    Ok(last)
 }
 
-fn fresh(snapshot: Option<&Snapshot>) -> Option<&Snapshot> {
-    snapshot.filter(|snapshot| snapshot.check_age().is_ok())
+/// Credits the app fees of a final fill that were unpriced so far, if their worth is known now.
+pub(crate) fn credit_late(tx: &mut Tx<'_>, booked: &Booked, context: &PayContext) -> Result<(), SolverError> {
+    let request = requests::find(tx, booked.request)?.ok_or(SolverError::InvariantViolated("a fill of no request"))?;
+    let terms = request.quote.terms.as_ref();
+    let fed = terms.map(|terms| &terms.deposit).and_then(|key| {
+        let chain = &context.on(key.chain)?.0.chain;
+        let currency = chain.currency(&key.address).filter(|it| chain.is_fed(it))?;
+        Some((key.chain, currency.evm_address()))
+    });
+    let rate = match fed {
+        None => {
+            warn!(request.id = %request.id, "apps are not credited their fees: no feed prices the currency any more");
+            None
+        }
+        Some((chain, currency)) => {
+            let share = request.quote.figures.fees.app_total()?;
+            let Some(rate) = context.credit_rate(chain, currency, share)? else { return Ok(()) };
+            Some(rate)
+        }
+    };
+    let outcome = booked.outcome.clone().priced(rate)?;
+    if !outcomes::set_priced(tx, booked.payment, &outcome)? {
+        return Ok(());
+    }
+    let known = booked.outcome.app_entries(booked.payment.0, booked.request)?;
+    let mut entries = outcome.app_entries(booked.payment.0, booked.request)?;
+    entries.retain(|entry| !known.contains(entry));
+    post(tx, entries, context)
 }

@@ -3,12 +3,10 @@
 //! Nothing is credited before, so a reorg has nothing to take back. A transfer that is credited to nobody stays as a
 //! row that the operator is shown.
 
-use alloy::primitives::Address;
 use domain::ledger::{self, Cause, Entry, MAX_AMOUNT, UsdcMicros};
-use domain::money::{Amount, Price};
+use domain::money::{Amount, OutOfRange};
 use domain::treasury_transfer::{Event, State, step};
 use evm::{Head, SeenTreasuryTransfer};
-use market::Snapshot;
 use metrics::counter;
 use store::treasury_transfers::{self, TreasuryTransfer, TreasuryTransferId};
 use store::{Tx, ledger as app_ledger};
@@ -64,8 +62,7 @@ pub fn credit(
     if context.screening.blocks([account, transfer.sender]) {
         return Ok(set_aside(tx, "blocked-wallet")?);
     }
-    let snapshot = context.on(transfer.chain).and_then(|(_, snapshot)| snapshot);
-    let (credit, priced_at) = match worth(handle, transfer, snapshot)? {
+    let (credit, priced_at) = match worth(handle, transfer, context) {
         Worth::Micros(credit, priced_at) => (credit, priced_at),
         Worth::Unknown => return Ok(()),
         Worth::OutOfRange => return Ok(set_aside(tx, "amount")?),
@@ -87,22 +84,15 @@ enum Worth {
     OutOfRange,
 }
 
-/// The worth of a transfer. USDC counts as itself; native currency is converted at the feeds' prices, rounded down.
-fn worth(handle: &ChainHandle, transfer: &TreasuryTransfer, snapshot: Option<&Snapshot>) -> Result<Worth, SolverError> {
-    let Some(currency) = ledger::currency(&handle.chain) else { return Ok(Worth::OutOfRange) };
-    let (usdc, priced_at) = if transfer.currency.is_zero() {
-        let Some(snapshot) = snapshot.filter(|snapshot| snapshot.check_age().is_ok()) else {
-            return Ok(Worth::Unknown);
-        };
-        let priced = |what: Address| snapshot.price(what).ok().filter(|_| snapshot.has_feed(what));
-        let token = currency.address.evm().unwrap_or_default();
-        let (Some(native), Some(usdc)) = (priced(Address::ZERO), priced(token)) else { return Ok(Worth::Unknown) };
-        let rate = Price::exchange((native, handle.chain.native.decimals), (usdc, currency.decimals))?;
-        (transfer.amount.mul_floor(rate), snapshot.block)
-    } else {
-        (Ok(transfer.amount), transfer.block_number)
+/// The worth of a transfer. USDC counts as itself; native currency is credited like an exchange.
+fn worth(handle: &ChainHandle, transfer: &TreasuryTransfer, context: &PayContext) -> Worth {
+    let rate = match context.credit_rate(handle.id(), transfer.currency, transfer.amount) {
+        Ok(Some(rate)) if ledger::currency(&handle.chain).is_some() => rate,
+        Ok(None) => return Worth::Unknown,
+        Ok(Some(_)) | Err(OutOfRange) => return Worth::OutOfRange,
     };
-    let credit = usdc.and_then(|usdc| UsdcMicros::of(usdc, currency.decimals)).ok();
-    let credit = credit.filter(|credit| (1..=MAX_AMOUNT.0).contains(&credit.0));
-    Ok(credit.map_or(Worth::OutOfRange, |credit| Worth::Micros(credit, priced_at)))
+    let snapshot = context.on(handle.id()).and_then(|(_, snapshot)| snapshot).filter(|_| transfer.currency.is_zero());
+    let priced_at = snapshot.map_or(transfer.block_number, |snapshot| snapshot.block);
+    let credit = rate.micros(transfer.amount).ok().filter(|credit| (1..=MAX_AMOUNT.0).contains(&credit.0));
+    credit.map_or(Worth::OutOfRange, |credit| Worth::Micros(credit, priced_at))
 }

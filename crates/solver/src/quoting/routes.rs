@@ -6,7 +6,8 @@
 
 use alloy::primitives::Address;
 use domain::catalog::Currency;
-use domain::money::{Amount, UsdMicros};
+use domain::inventory::Stock;
+use domain::money::{Amount, OutOfRange, UsdMicros};
 use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Route, Side};
 use domain::quote::{Ask, Prices, Quote, Trade};
 use domain::same_chain::{self, Place};
@@ -201,8 +202,12 @@ impl Quoter {
             }),
             losses_known: here.has_feed(origin.currency.evm_address())
                 && there.has_feed(destination.currency.evm_address()),
-            deposit_need_bps: need_bps(deposit.currency, here),
-            payout_need_bps: need_bps(payout.currency, there),
+            deposit_need_bps: need_bps(deposit.currency, here, |stock| {
+                stock.need_while_adding(about(ask, inputs, deposit.currency, here).unwrap_or_default())
+            })?,
+            payout_need_bps: need_bps(payout.currency, there, |stock| {
+                stock.need_while_taking(about(ask, inputs, payout.currency, there).unwrap_or_default())
+            })?,
             origin_swap: deposit.exchange(),
             destination_swap: payout.exchange(),
             sponsor_available,
@@ -312,14 +317,12 @@ fn worth(currency: &Currency, amount: Amount, market: &Snapshot) -> Option<UsdMi
     market.price(currency.evm_address()).ok()?.usd_floor(amount, currency.decimals).ok()
 }
 
-/// The amount of a currency that is missing from its target, in basis points of the target; negative above the target.
-fn need_bps(currency: &Currency, snapshot: &Snapshot) -> i32 {
-    let Some(target) = currency.target.filter(|target| !target.is_zero()) else { return 0 };
-    let held = snapshot.held(currency.evm_address()).units();
-    let part = |of: Amount| {
-        let bps = of.units().saturating_mul(alloy::primitives::U256::from(10_000u16)) / target.units();
-        i32::try_from(bps).unwrap_or(10_000).min(10_000)
-    };
-    let held = Amount::new(held);
-    if held > target { -part(held.saturating_sub(target)) } else { part(target.saturating_sub(held)) }
+/// The need for a currency over a trade. Without a target there is none.
+fn need_bps(
+    currency: &Currency,
+    snapshot: &Snapshot,
+    over: impl FnOnce(Stock) -> Result<i32, OutOfRange>,
+) -> Result<i32, Refusal> {
+    let Some(target) = currency.target else { return Ok(0) };
+    Ok(over(Stock { held: snapshot.held(currency.evm_address()), target })?)
 }

@@ -1,6 +1,6 @@
 //! Users' balances and allowances, read in the background when a user is quoted, so that quoting never asks a node.
 //!
-//! An unknown holding counts as the careful case: an allowance that must be given, a balance of zero.
+//! An unknown allowance counts as one that must be given; an unknown balance is not shown.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -71,10 +71,12 @@ fn check_identities(quote: &Value) -> Result<()> {
     ensure!(usd("execution")? <= 0 && -usd("execution")? >= fee("relayerGas")?, "{quote}");
     for impact in ["totalImpact", "swapImpact"] {
         let percent = details[impact]["percent"].as_str().context("percent")?;
-        let hundredths = i128::from(micros(&details[impact]["usd"])?) * 10_000 / i128::from(input.max(1));
-        let sign = if hundredths < 0 { "-" } else { "" };
-        let size = hundredths.unsigned_abs();
-        ensure!(percent == format!("{sign}{}.{:02}", size / 100, size % 100), "{impact}: {percent} {hundredths}");
+        let part = i128::from(micros(&details[impact]["usd"])?);
+        // Rounded half away from zero.
+        let whole = u128::try_from(input.max(1))?;
+        let size = (2 * 10_000 * part.unsigned_abs() + whole) / (2 * whole);
+        let sign = if part < 0 && size > 0 { "-" } else { "" };
+        ensure!(percent == format!("{sign}{}.{:02}", size / 100, size % 100), "{impact}: {percent} {part}");
     }
     Ok(())
 }

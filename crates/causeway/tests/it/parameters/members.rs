@@ -68,7 +68,7 @@ async fn an_omitted_member_has_its_default() -> Result<()> {
     for member in optional {
         body[member] = Value::Null;
     }
-    let (nulls, again) = (desk.quote(&body).await?, desk.quote(&desk.plain()).await?);
+    let (nulls, again) = (desk.figures(&body).await?, desk.figures(&desk.plain()).await?);
     ensure!(nulls["details"] == again["details"] && nulls["fees"] == again["fees"], "{nulls}");
     desk.close().await
 }
@@ -167,7 +167,7 @@ async fn a_plain_transfer_names_its_order_behind_the_arguments() -> Result<()> {
 #[tokio::test]
 async fn gas_is_delivered_beside_the_output() -> Result<()> {
     let desk = Desk::open().await?;
-    let plain = desk.quote(&desk.plain()).await?;
+    let plain = desk.figures(&desk.plain()).await?;
     for (changes, worth) in [
         (json!({ "topupGas": true }), 2_000_000),
         (json!({ "topupGas": true, "topupGasAmount": "500000" }), 500_000),
@@ -185,7 +185,7 @@ async fn gas_is_delivered_beside_the_output() -> Result<()> {
     }
     // Without `topupGas` the amount has nothing to act on.
     for changes in [json!({ "topupGasAmount": "500000" }), json!({ "topupGas": false, "topupGasAmount": "x" })] {
-        let quote = desk.quote(&with(&desk.plain(), changes)).await?;
+        let quote = desk.figures(&with(&desk.plain(), changes)).await?;
         ensure!(quote["details"] == plain["details"], "{quote}");
     }
     desk.close().await
@@ -194,7 +194,7 @@ async fn gas_is_delivered_beside_the_output() -> Result<()> {
 #[tokio::test]
 async fn a_member_without_effect_is_ignored_with_any_value() -> Result<()> {
     let desk = Desk::open().await?;
-    let plain = desk.quote(&desk.plain()).await?;
+    let plain = desk.figures(&desk.plain()).await?;
     let members = [
         "additionalData",
         "useExternalLiquidity",
@@ -217,7 +217,7 @@ async fn a_member_without_effect_is_ignored_with_any_value() -> Result<()> {
     ];
     for value in [json!(true), json!(false), json!(7), json!("x"), json!(["x"]), json!({ "userPublicKey": "x" })] {
         let all = members.iter().fold(desk.plain(), |body, member| with(&body, json!({ *member: value })));
-        let quote = desk.quote(&all).await?;
+        let quote = desk.figures(&all).await?;
         ensure!(quote["details"] == plain["details"] && quote["fees"] == plain["fees"], "{value}: {quote}");
     }
     // Known, checked, and without effect where nobody but the user submits.
@@ -228,7 +228,7 @@ async fn a_member_without_effect_is_ignored_with_any_value() -> Result<()> {
         json!({ "overridePriceImpact": true, "disableOriginSwaps": true, "enableTrueExactOutput": true }),
         json!({ "ttl": 1, "referrerAddress": desk.user }),
     ] {
-        let quote = desk.quote(&with(&desk.plain(), changes.clone())).await?;
+        let quote = desk.figures(&with(&desk.plain(), changes.clone())).await?;
         ensure!(quote["details"] == plain["details"], "{changes}: {quote}");
     }
     desk.close().await

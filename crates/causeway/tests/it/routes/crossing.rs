@@ -156,7 +156,7 @@ async fn an_approval_that_is_there_is_not_asked_for() -> Result<()> {
         let first = harness.quote(&body).await?;
         // Nothing is known yet, so a token that wants it is set to zero first.
         assert_eq!(step_ids(&first).len(), approvals + 1, "{symbol}");
-        assert_eq!(first["details"]["userBalance"], "0");
+        assert!(first["details"].get("userBalance").is_none(), "unknown is not zero: {first}");
         let approve = crate::harness::transactions(&first)?.into_iter().nth(approvals - 1).unwrap();
         from.chain.send(user.private_key, approve.to, approve.value, approve.data).await?;
         let quoted = || async {

@@ -103,3 +103,32 @@ fn a_fixed_rate_is_exactly_that_whatever_our_inventory_needs() {
         assert_eq!((input.as_str(), output.as_str()), ("250000000", "249900000"), "{needs:?} {trade:?}");
     }
 }
+
+#[test]
+fn who_bears_what_adds_up_to_what_the_user_loses() {
+    let user_pays = |figures: &Figures| {
+        let (deposit, paid) = (figures.prices.deposit, figures.sponsorship.as_ref().unwrap());
+        paid.buckets.iter().map(|bucket| deposit.usd_signed(bucket.user_pays().unwrap(), 18).unwrap().0).sum::<i64>()
+    };
+    let lost = |figures: &Figures, to: u8| {
+        let worth = figures.prices.destination.usd_floor(figures.output, to).unwrap();
+        figures.prices.origin.usd_floor(figures.input, 18).unwrap().0 - worth.0
+    };
+    // Through a pool whose loss nobody makes good, out of a pool that somebody does, and at a rate that a pool bounds.
+    let bounded = Some(Ratio::new(U256::from(2_900_000_000u64), U256::from(ETHER)).unwrap());
+    for (from, to, amount, losses_known, hedge) in [
+        (3, 0, 5_000 * ETHER, false, None),
+        (3, 0, 5_000 * ETHER, true, None),
+        (0, 3, ETHER / 10, false, None),
+        (0, 3, ETHER / 10, true, None),
+        (0, 1, ETHER, true, bounded),
+    ] {
+        for options in [sponsored(None), sponsored(Some(50_000)), sponsored(Some(0))] {
+            let case = Case { options, losses_known, hedge, ..Case::new(amount, from, to) };
+            let figures = case.quote().unwrap().figures;
+            let (pays, lost) = (user_pays(&figures), lost(&figures, if to == 1 { 6 } else { 18 }));
+            assert!((pays - lost).abs() <= 20, "{from} to {to}: the user pays {pays} and loses {lost}");
+            assert!(losses_known && hedge.is_none() || lost > 1_000, "this shows nothing");
+        }
+    }
+}

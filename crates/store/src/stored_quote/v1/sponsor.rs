@@ -58,8 +58,23 @@ enum ComponentName {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sponsorship {
     ask: SponsorAsk,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refused: Option<NotSponsored>,
     cap_hit: bool,
     buckets: [Bucket; 5],
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct NotSponsored(#[serde(with = "NotSponsoredName")] rules::NotSponsored);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "rules::NotSponsored")]
+enum NotSponsoredName {
+    SameChain,
+    BalanceTooLow,
+    NothingSelected,
+    CapTooLow,
+    NothingCharged,
 }
 
 /// Most buckets are nothing most of the time, and a row says so by leaving the figures out.
@@ -73,14 +88,24 @@ pub struct Bucket {
 }
 
 impl From<&rules::Sponsorship> for Sponsorship {
-    fn from(rules::Sponsorship { ask, cap_hit, buckets }: &rules::Sponsorship) -> Self {
-        Self { ask: ask.into(), cap_hit: *cap_hit, buckets: buckets.map(Into::into) }
+    fn from(rules::Sponsorship { ask, refused, cap_hit, buckets }: &rules::Sponsorship) -> Self {
+        Self {
+            ask: ask.into(),
+            refused: refused.map(NotSponsored),
+            cap_hit: *cap_hit,
+            buckets: buckets.map(Into::into),
+        }
     }
 }
 
 impl From<Sponsorship> for rules::Sponsorship {
-    fn from(Sponsorship { ask, cap_hit, buckets }: Sponsorship) -> Self {
-        Self { ask: ask.into(), cap_hit, buckets: buckets.map(Into::into) }
+    fn from(Sponsorship { ask, refused, cap_hit, buckets }: Sponsorship) -> Self {
+        Self {
+            ask: ask.into(),
+            refused: refused.map(|NotSponsored(refused)| refused),
+            cap_hit,
+            buckets: buckets.map(Into::into),
+        }
     }
 }
 
