@@ -4,8 +4,10 @@
 //! There is no database here and no rule about orders: the caller decides what a deposit means.
 
 pub mod account_tag;
+pub mod agreement;
 pub mod calldata;
 pub mod contracts;
+mod contradictions;
 pub mod errors;
 pub mod evidence;
 pub mod extract;
@@ -31,6 +33,8 @@ pub mod topics;
 mod watch;
 pub mod watcher;
 
+pub use agreement::AgreedBlock;
+pub use contradictions::Contradiction;
 pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};
 pub use funding::{Funding, SeenTreasuryTransfer};
