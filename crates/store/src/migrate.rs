@@ -41,6 +41,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 18, name: "0018_executions", sql: include_str!("../migrations/0018_executions.sql") },
     Migration { version: 19, name: "0019_names", sql: include_str!("../migrations/0019_names.sql") },
     Migration { version: 20, name: "0020_payouts_told", sql: include_str!("../migrations/0020_payouts_told.sql") },
+    Migration {
+        version: 21,
+        name: "0021_doubtful_blocks",
+        sql: include_str!("../migrations/0021_doubtful_blocks.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -7,6 +7,7 @@
 mod claims;
 mod crash;
 mod database;
+mod doubtful_blocks;
 mod keys;
 mod leases;
 mod ledger;
