@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use store::{blocks, leases};
+use store::{blocks, doubtful_blocks, leases};
 use utoipa::ToSchema;
 
 use crate::App;
@@ -63,6 +63,10 @@ pub struct ChainReport {
     refusing: Option<String>,
     /// Why it is not quoted.
     market: Option<String>,
+    /// Which nodes contradict each other, and how many blocks wait for nodes to agree on their deposits and payments.
+    nodes: Option<String>,
+    /// Set where a single node is configured, whose word is money.
+    one_node: Option<&'static str>,
 }
 
 impl From<leases::State> for LeaseReport {
@@ -70,6 +74,20 @@ impl From<leases::State> for LeaseReport {
         let held = lease.held && lease.expired_millis.is_none();
         Self { kind: lease.kind.name(), epoch: lease.epoch, holder: lease.name, held }
     }
+}
+
+const ONE_NODE: &str = "one node is configured: whatever it says is paid for; configure a second one";
+
+/// The contradictions between nodes, and what waits for them.
+fn in_doubt(contradictions: Option<String>, doubtful: u64) -> Option<String> {
+    let waiting = (doubtful > 0).then(|| {
+        format!(
+            "{doubtful} blocks hold events that too few nodes show: deposits and payments in them wait until the nodes \
+             answer and agree"
+        )
+    });
+    let said: Vec<String> = [contradictions, waiting].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(". "))
 }
 
 /// Says whether the service lives.
@@ -88,6 +106,7 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
         let id = chain.id;
         let cursor = app.store.read(move |tx| blocks::cursor(tx, id)).await;
         database &= cursor.is_ok();
+        let doubtful = app.store.read(move |tx| doubtful_blocks::count(tx, id)).await.unwrap_or_default();
         let handle = app.chains.get(&id);
         // The cursor is from the last run until this one has begun to walk.
         let walks = handle.is_some_and(|handle| *handle.health.taken.borrow() > 0);
@@ -96,6 +115,8 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
             name: chain.name.clone(),
             block: cursor.ok().flatten().filter(|_| walks).map(|cursor| cursor.number),
             refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
+            nodes: in_doubt(handle.and_then(|handle| handle.contradictions()), doubtful),
+            one_node: handle.filter(|handle| handle.has_one_node()).map(|_| ONE_NODE),
             market: app.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });
     }
@@ -107,7 +128,7 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
         answering: app.instance.answering().load(Ordering::Relaxed),
         leases: leases.into_iter().map(LeaseReport::from).collect(),
     };
-    let ailing = chains.iter().any(|chain| chain.refusing.is_some() || chain.market.is_some());
+    let ailing = chains.iter().any(|chain| chain.refusing.is_some() || chain.market.is_some() || chain.nodes.is_some());
     let (code, status) = match (database, ailing) {
         (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "down"),
         (true, true) => (StatusCode::OK, "degraded"),

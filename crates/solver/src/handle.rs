@@ -36,6 +36,8 @@ pub struct Settings {
     pub max_fee_cap: u128,
     /// Limits of the risk budget: payments against deposits here that are not final.
     pub risk: Limits,
+    /// Deposits worth less than this are acted on by the word of one node, if no other denies them.
+    pub one_node_below: UsdMicros,
     /// The largest refund out of our own funds. A larger one goes out of the depository, where that is possible.
     pub most_refund: UsdMicros,
     /// The allocator's largest payout, by currency. Empty where no allocator runs.
@@ -119,6 +121,17 @@ impl ChainHandle {
     /// The reason why no payments are made on this chain, if there is one.
     pub fn refusing(&self) -> Option<Arc<String>> {
         self.health.refusing()
+    }
+
+    /// The contradictions between this chain's nodes, which name them. None if there were none lately.
+    pub fn contradictions(&self) -> Option<String> {
+        let named: Vec<String> = self.nodes.contradictions().iter().map(ToString::to_string).collect();
+        (!named.is_empty()).then(|| named.join(". "))
+    }
+
+    /// True if the word of a node is money here, because there is no other.
+    pub fn has_one_node(&self) -> bool {
+        self.nodes.len() == 1
     }
 
     /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use alloy::primitives::Address;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -16,6 +17,8 @@ const UNCHECKED: &str = "the start-up checks have not finished";
 pub struct Health {
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
+    /// The number of the last block taken in that most nodes have: what becomes final counts from it.
+    pub standing: AtomicU64,
     /// Notified when a transaction of ours has failed, so that its cause is read soon.
     pub failed: Notify,
     pub fill_time: FillTime,
@@ -30,6 +33,7 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             taken: watch::Sender::new(0),
+            standing: AtomicU64::new(0),
             failed: Notify::new(),
             fill_time: FillTime::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),

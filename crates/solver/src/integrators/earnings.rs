@@ -1,10 +1,11 @@
 //! App fees of same-chain transactions. The fees went to the treasury in the user's own transaction; once that is
 //! final, the apps are credited with the worth of the fees at that time.
 //!
-//! A balance is money: it is not credited on the word of one node if there are two, nor at a better rate than we
+//! A balance is money: it is credited when more than half of the nodes show the transaction, and not at a better rate than we
 //! exchange at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::B256;
@@ -27,8 +28,6 @@ use market::hedge;
 
 /// Transactions looked at in one round.
 const MAX_ROWS_PER_ROUND: i64 = 64;
-/// Quorum of nodes, if there are as many.
-const AGREEING: usize = 2;
 
 /// Books the fees of final transactions until told to stop. Those that cannot be booked yet are looked at again.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
@@ -57,8 +56,10 @@ async fn round(
     after: SameChainId,
 ) -> Result<SameChainId, SolverError> {
     let (chain, finality) = (handle.id(), handle.settings.finality);
+    // The cursor may stand on a block that only one node has.
+    let standing = handle.health.standing.load(Ordering::Relaxed);
     let ripe = move |tx: &mut Tx<'_>| {
-        let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.checked_sub(finality));
+        let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.min(standing).checked_sub(finality));
         last.map_or(Ok(Vec::new()), |last| same_chain::ripe(tx, chain, last, after, MAX_ROWS_PER_ROUND))
     };
     let ripe = solver.store.read(ripe).await?;
@@ -81,7 +82,7 @@ async fn settle(
     id: SameChainId,
     hash: B256,
 ) -> Result<(), SolverError> {
-    let seen = handle.nodes.quorum_tx(AGREEING.min(handle.nodes.len()), hash).await?;
+    let seen = handle.nodes.majority_tx(hash).await?;
     if !seen.is_some_and(|seen| seen.sent.success) {
         return Ok(());
     }

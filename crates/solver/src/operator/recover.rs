@@ -17,7 +17,7 @@ use domain::request::Event;
 use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
-use evm::{At, Head, NonceTag, SentTx, calldata};
+use evm::{At, Block, Head, NonceTag, SentTx, calldata};
 use store::payments::{Fees, Payment, PaymentId, PaymentRow, Purpose, Subject};
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
@@ -57,8 +57,7 @@ pub async fn recover(
         first.ok_or(SolverError::InvariantViolated("the database has never seen this chain: set `start_block`"))?;
     let mut report = Report::default();
     for number in first..=head.number {
-        let block = handle.nodes.block_by_number(number, &handle.watch).await?;
-        let block = block.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?;
+        let block = agreed_block(handle, number).await?;
         report.blocks += 1;
         // Transactions of the treasury lane settle nothing.
         for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from)) {
@@ -85,6 +84,16 @@ pub async fn recover(
     }
     raise_nonces(solver, handle).await?;
     Ok(report)
+}
+
+/// A payment that one node hides or invents here would be made twice, or never.
+async fn agreed_block(handle: &ChainHandle, number: u64) -> Result<Block, SolverError> {
+    let chain = handle.id();
+    let voted = handle.nodes.voted_header(number, |_| false).await?;
+    let hash = voted.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?.hash;
+    let agreed = handle.nodes.agreed_block(number, hash, &handle.watch).await?;
+    let agreed = agreed.filter(|agreed| agreed.stands && !agreed.open);
+    Ok(agreed.ok_or(SolverError::NoAgreement { chain, block: number })?.block)
 }
 
 /// Raises the nonces to the chain's. That is safe only now that every sent transaction is known.
