@@ -24,6 +24,7 @@ mod harness;
 mod http;
 mod instances;
 mod keys;
+mod lying_nodes;
 mod operator;
 mod parameters;
 mod process;
