@@ -1,8 +1,8 @@
 //! The rescan: a range of blocks is read again, once it is final.
 //!
-//! Blocks are first read one by one as they arrive, from one node each. A deposit that such a node did not show is
-//! found here: every endpoint is asked by range, and one that knows of a deposit is enough to look closer. Where there
-//! are several endpoints, two of them have to show it alike before it is believed.
+//! Blocks are first read one by one as they arrive. A deposit that no node showed then, or only one while others were
+//! down, is found here: every endpoint is asked by range, and one that knows of a deposit is enough to look closer.
+//! Where there are several endpoints, two of them have to show it alike before it is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -157,14 +157,14 @@ impl Hearing {
 }
 
 /// A node may be about to learn of a block that another announced, and is asked again for a moment. One that is far
-/// behind is not waited for.
+/// behind, or has another block in its place, is not waited for.
 async fn read(node: Arc<Node>, number: u64, hash: B256, watch: Arc<Watch>) -> Said {
     let (began, mut pause) = (Instant::now(), FIRST_REASK);
     loop {
         if let Some(read) = watcher::read(&node, hash, &watch).await? {
             return Ok(Some(read.block));
         }
-        let near = node.last_head().is_none_or(|head| head.number.saturating_add(1) >= number);
+        let near = node.last_head().is_none_or(|head| head.hash == hash || head.number.checked_add(1) == Some(number));
         if !near || began.elapsed() + pause > LAG_PATIENCE {
             return Ok(None);
         }
