@@ -79,14 +79,13 @@ impl From<leases::State> for LeaseReport {
 const ONE_NODE: &str = "one node is configured: whatever it says is paid for; configure a second one";
 
 /// The contradictions between nodes, and what waits for them.
-fn in_doubt(contradictions: Option<String>, doubtful: u64) -> Option<String> {
-    let waiting = (doubtful > 0).then(|| {
-        format!(
+fn in_doubt(mut said: Vec<String>, doubtful: u64) -> Option<String> {
+    if doubtful > 0 {
+        said.push(format!(
             "{doubtful} blocks hold events that too few nodes show: deposits and payments in them wait until the nodes \
              answer and agree"
-        )
-    });
-    let said: Vec<String> = [contradictions, waiting].into_iter().flatten().collect();
+        ));
+    }
     (!said.is_empty()).then(|| said.join(". "))
 }
 
@@ -115,7 +114,7 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
             name: chain.name.clone(),
             block: cursor.ok().flatten().filter(|_| walks).map(|cursor| cursor.number),
             refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
-            nodes: in_doubt(handle.and_then(|handle| handle.contradictions()), doubtful),
+            nodes: in_doubt(handle.map(|handle| handle.nodes_in_doubt()).unwrap_or_default(), doubtful),
             one_node: handle.filter(|handle| handle.has_one_node()).map(|_| ONE_NODE),
             market: app.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });

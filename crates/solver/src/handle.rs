@@ -7,6 +7,7 @@ pub mod tx_hints;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::Address;
@@ -16,13 +17,16 @@ use domain::ids::ChainId;
 use domain::ledger;
 use domain::money::{Amount, UsdMicros};
 use evm::steps::Entry;
-use evm::{Funding, LocalSigner, Nodes, Watch};
+use evm::{EndpointHealth, Funding, LocalSigner, Nodes, Watch};
 use market::Snapshot;
 use store::risk::Limits;
 
 pub use self::health::Health;
 pub use self::lanes::{Lanes, Payer, Wallet};
 use self::tx_hints::TxHints;
+
+/// Blocks that may be known to too few nodes before it is reported: nodes lag behind each other by some.
+const MAX_UNAGREED_BLOCKS: u64 = 8;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -123,10 +127,18 @@ impl ChainHandle {
         self.health.refusing()
     }
 
-    /// The contradictions between this chain's nodes, which name them. None if there were none lately.
-    pub fn contradictions(&self) -> Option<String> {
-        let named: Vec<String> = self.nodes.contradictions().iter().map(ToString::to_string).collect();
-        (!named.is_empty()).then(|| named.join(". "))
+    /// The contradictions between this chain's nodes, which name them, and a walk that too few of them follow.
+    pub fn nodes_in_doubt(&self) -> Vec<String> {
+        let mut said: Vec<String> = self.nodes.contradictions().iter().map(ToString::to_string).collect();
+        let unagreed = self.health.unagreed.load(Ordering::Relaxed);
+        if unagreed > MAX_UNAGREED_BLOCKS {
+            let waits = format!(
+                "too few nodes have the last {unagreed} blocks: deposits in them wait, and nothing becomes final"
+            );
+            let unwell = self.nodes.health().into_iter().filter_map(unwell);
+            said.push(std::iter::once(waits).chain(unwell).collect::<Vec<_>>().join("; "));
+        }
+        said
     }
 
     /// True if the word of a node is money here, because there is no other.
@@ -160,6 +172,11 @@ impl ChainHandle {
         let balance = |who: &Address| snapshot.and_then(|snapshot| snapshot.native.get(who).copied());
         self.addresses().into_iter().max_by_key(balance).unwrap_or_default()
     }
+}
+
+/// The last error of a node that has not answered since.
+fn unwell(node: EndpointHealth) -> Option<String> {
+    node.last_error.filter(|_| node.failures_in_a_row > 0).map(|error| format!("{}: {error}", node.host))
 }
 
 /// Transfers to the treasury that fund app balances.

@@ -4,14 +4,13 @@
 //! aside with an error a person will see, so that it never stops its chain.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::ChainId;
 use domain::time::Timestamp;
 use evm::{AgreedBlock, Head, SeenDeposit, SeenTreasuryTransfer};
-use metrics::counter;
+use metrics::{counter, gauge};
 use store::dues::Due;
 use store::{Tx, blocks, deposits, dues, lanes, losses, payments, treasury_transfers};
 use tracing::error;
@@ -35,6 +34,12 @@ const MAX_RETURNS_PER_BLOCK: i64 = 64;
 /// Deposits confirmed per block: many, so that dust does not hold up the rest.
 const MAX_CONFIRMED_PER_BLOCK: i64 = 4_096;
 
+/// A number of blocks, for a gauge.
+#[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
+pub fn lag(blocks: u64) -> f64 {
+    blocks as f64
+}
+
 /// Applies a block. Applying it twice is harmless. True if the block has to be read again for an event on which its nodes
 /// do not agree yet.
 pub async fn apply_block(
@@ -45,8 +50,9 @@ pub async fn apply_block(
     let head = agreed.block.head;
     let open = apply_events(solver, handle, agreed, |event| event).await?;
     // Confirmations and finality are counted in blocks that most nodes have.
+    let unagreed = handle.health.walked(head.number, agreed.stands);
+    gauge!("causeway_unagreed_blocks", "chain" => handle.id().to_string()).set(lag(unagreed));
     if agreed.stands {
-        handle.health.standing.store(head.number, Ordering::Relaxed);
         apply_ripe(solver, handle, head).await?;
     } else {
         retry_due(solver, handle, head).await?;

@@ -12,8 +12,7 @@ use store::doubtful_blocks::{self, DoubtfulBlock};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use crate::chain::apply_block::apply_late_block;
-use crate::chain::follow::lag;
+use crate::chain::apply_block::{apply_late_block, lag};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::solver::Solver;

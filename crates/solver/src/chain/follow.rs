@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::chain::apply_block::{apply_block, retry_due};
+use crate::chain::apply_block::{apply_block, lag, retry_due};
 use crate::chain::forks;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
@@ -114,12 +114,6 @@ async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> R
     solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
     handle.health.refuse(why);
     Ok(())
-}
-
-/// A number of blocks, for a gauge.
-#[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
-pub fn lag(blocks: u64) -> f64 {
-    blocks as f64
 }
 
 /// The start-up checks; true if the chain may be walked. A database that knows fewer nonces than the chain is an old

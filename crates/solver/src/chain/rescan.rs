@@ -17,8 +17,7 @@ use store::{blocks, deposits, doubtful_blocks, treasury_transfers};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use crate::chain::apply_block::{apply_late, apply_late_treasury_transfers};
-use crate::chain::follow::lag;
+use crate::chain::apply_block::{apply_late, apply_late_treasury_transfers, lag};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::orders::deposits::counts;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy::primitives::Address;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -19,6 +19,8 @@ pub struct Health {
     pub taken: watch::Sender<u64>,
     /// The number of the last block taken in that most nodes have: what becomes final counts from it.
     pub standing: AtomicU64,
+    /// The number of blocks taken in since then.
+    pub unagreed: AtomicU64,
     /// Notified when a transaction of ours has failed, so that its cause is read soon.
     pub failed: Notify,
     pub fill_time: FillTime,
@@ -34,6 +36,7 @@ impl Default for Health {
         Self {
             taken: watch::Sender::new(0),
             standing: AtomicU64::new(0),
+            unagreed: AtomicU64::new(0),
             failed: Notify::new(),
             fill_time: FillTime::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
@@ -57,6 +60,16 @@ impl Health {
 
     pub fn refuse(&self, why: Option<String>) {
         self.refusing.store(why.map(Arc::new));
+    }
+
+    /// Notes a block taken in, and whether most nodes have it. Returns the number of blocks since one that most have.
+    pub fn walked(&self, number: u64, stands: bool) -> u64 {
+        if stands {
+            self.standing.store(number, Ordering::Relaxed);
+            self.unagreed.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        self.unagreed.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
     /// The amount of a currency that is on its way out or due.
