@@ -39,7 +39,7 @@ pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};
 pub use funding::{Funding, SeenTreasuryTransfer};
 pub use node::EndpointHealth;
-pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
+pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag, Wait};
 pub use quorum::{AgreedTx, Execution, NoQuorum};
 pub use replay::Replayed;
 pub use rescan::{BlockSummary, RescannedBlock, Shown};

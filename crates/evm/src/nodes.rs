@@ -18,6 +18,8 @@ use url::Url;
 mod agreed;
 mod asking;
 
+pub use agreed::Wait;
+
 use crate::calldata;
 use crate::contracts::Multicall3;
 use crate::contradictions::{Contradiction, Contradictions};

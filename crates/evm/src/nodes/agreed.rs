@@ -30,16 +30,26 @@ const FIRST_REASK: Duration = Duration::from_millis(5);
 /// of its logs.
 const SECOND_HEARING: Duration = Duration::from_secs(1);
 
+/// How long nodes that have not answered are waited for, once another has shown the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// No longer than for any other answer, and hardly for those that failed lately.
+    Briefly,
+    /// Until they answer or their time is out.
+    ForAll,
+}
+
 type Said = Result<Option<Block>, ChainError>;
 
 impl Nodes {
-    /// The block as enough nodes agree on it; none when no node that answered knows it. Nodes that fail or lag are not
-    /// waited for longer than for any other answer: what needs them is open.
+    /// The block as enough nodes agree on it; none when no node that answered knows it. Events that need a node which did
+    /// not answer in time are open.
     pub async fn agreed_block(
         &self,
         number: u64,
         hash: B256,
         watch: &Watch,
+        wait: Wait,
     ) -> Result<Option<AgreedBlock>, ChainError> {
         let nodes = &self.inner.nodes;
         let mut hearing = Hearing::begin(nodes, number, hash, watch);
@@ -55,6 +65,7 @@ impl Nodes {
                 .map(|(node, _)| node)
                 .collect();
             // Until somebody shows the block, only the nodes' own timeouts bound the wait.
+            let shown_at = shown_at.filter(|_| wait == Wait::Briefly);
             let until = shown_at.map(|at| at + patience(silent.iter().map(|node| &***node)));
             tokio::select! {
                 more = hearing.next() => if !more { break },
@@ -156,17 +167,21 @@ impl Hearing {
     }
 }
 
-/// A node may be about to learn of a block that another announced, and is asked again for a moment. One that is far
-/// behind, or has another block in its place, is not waited for.
+/// A node may be about to learn of a block that another announced, or of its receipts, and is asked again for a moment.
+/// One that is far behind, or has another block in its place, is not waited for.
 async fn read(node: Arc<Node>, number: u64, hash: B256, watch: Arc<Watch>) -> Said {
     let (began, mut pause) = (Instant::now(), FIRST_REASK);
     loop {
-        if let Some(read) = watcher::read(&node, hash, &watch).await? {
-            return Ok(Some(read.block));
-        }
-        let near = node.last_head().is_none_or(|head| head.hash == hash || head.number.checked_add(1) == Some(number));
-        if !near || began.elapsed() + pause > LAG_PATIENCE {
-            return Ok(None);
+        let read = watcher::read(&node, hash, &watch).await;
+        let near =
+            || node.last_head().is_none_or(|head| head.hash == hash || head.number.checked_add(1) == Some(number));
+        let again = match &read {
+            Ok(Some(_)) => false,
+            Ok(None) => near(),
+            Err(error) => matches!(error, ChainError::Inconsistent { .. }),
+        };
+        if !again || began.elapsed() + pause > LAG_PATIENCE {
+            return Ok(read?.map(|read| read.block));
         }
         tokio::time::sleep(pause).await;
         pause *= 2;

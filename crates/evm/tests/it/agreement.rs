@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
-use evm::{AgreedBlock, Nodes, Watch};
+use evm::{AgreedBlock, Nodes, Wait, Watch};
 use serde_json::{Value, json};
 
 use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
@@ -43,7 +43,7 @@ fn shows(ids: &'static [u8], success: bool) -> impl Fn(&str, &Value) -> Reply {
 
 async fn read(nodes: &Nodes) -> AgreedBlock {
     let watch = Watch::new(DEPOSITORY, [LANE]);
-    nodes.agreed_block(9, hash(BLOCK), &watch).await.unwrap().expect("the block is shown")
+    nodes.agreed_block(9, hash(BLOCK), &watch, Wait::Briefly).await.unwrap().expect("the block is shown")
 }
 
 async fn accused(nodes: &Nodes) -> Vec<String> {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evm::Wait;
 use metrics::gauge;
 use store::doubtful_blocks::{self, DoubtfulBlock};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +73,7 @@ async fn read_again(
     DoubtfulBlock { block, since, .. }: DoubtfulBlock,
 ) -> Result<(), SolverError> {
     let chain = handle.id();
-    let open = match handle.nodes.agreed_block(block.number, block.hash, &handle.watch).await {
+    let open = match handle.nodes.agreed_block(block.number, block.hash, &handle.watch, Wait::ForAll).await {
         Ok(Some(agreed)) if agreed.block.head.number == block.number => {
             apply_late_block(solver, handle, &agreed).await? || !agreed.stands
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy::primitives::Address;
-use evm::{AgreedBlock, At, Head, NonceTag};
+use evm::{AgreedBlock, At, Head, NonceTag, Wait};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
 use store::{blocks, chain_states, doubtful_blocks, dues, lanes};
@@ -231,7 +231,7 @@ async fn read_next(handle: &ChainHandle, at: Cursor, head: Head) -> Result<Optio
     // The hot path: the head is the child of our last block, so it is read by its own hash at once.
     let child = (head.number == number && head.parent_hash == at.hash).then_some(head.hash);
     let read = match child {
-        Some(hash) => nodes.agreed_block(number, hash, watch).await?,
+        Some(hash) => nodes.agreed_block(number, hash, watch, Wait::Briefly).await?,
         None => None,
     };
     let decided = read.as_ref().is_some_and(|read| read.stands) || child.is_some() && nodes.len() == 1;
@@ -241,7 +241,9 @@ async fn read_next(handle: &ChainHandle, at: Cursor, head: Head) -> Result<Optio
         // Whoever announced the head may be alone with it.
         let prefers = |other: &Head| child.map_or(other.parent_hash == at.hash, |child| other.hash == child);
         match nodes.voted_header(number, prefers).await? {
-            Some(voted) if Some(voted.hash) != child => nodes.agreed_block(number, voted.hash, watch).await?,
+            Some(voted) if Some(voted.hash) != child => {
+                nodes.agreed_block(number, voted.hash, watch, Wait::Briefly).await?
+            }
             Some(_) | None => read,
         }
     };
