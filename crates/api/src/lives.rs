@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use domain::alarm::Alarm;
 use serde::Serialize;
 use store::leases::Kind;
-use store::{StoreError, alarms, blocks, leases};
+use store::{StoreError, alarms, blocks, doubtful_blocks, leases};
 use utoipa::ToSchema;
 
 use self::wrong::Wrong;
@@ -70,6 +70,10 @@ pub struct ChainReport {
     refusing: Option<String>,
     /// Why it is not quoted.
     market: Option<String>,
+    /// Which nodes contradict each other, and how many blocks wait for nodes to agree on their deposits and payments.
+    nodes: Option<String>,
+    /// Set where a single node is configured, whose word is money.
+    one_node: Option<&'static str>,
 }
 
 impl From<leases::State> for LeaseReport {
@@ -77,6 +81,19 @@ impl From<leases::State> for LeaseReport {
         let held = lease.held && lease.expired_millis.is_none();
         Self { kind: lease.kind.name(), epoch: lease.epoch, holder: lease.name, held }
     }
+}
+
+const ONE_NODE: &str = "one node is configured: whatever it says is paid for; configure a second one";
+
+/// The contradictions between nodes, and what waits for them.
+fn in_doubt(mut said: Vec<String>, doubtful: u64) -> Option<String> {
+    if doubtful > 0 {
+        said.push(format!(
+            "{doubtful} blocks hold events that too few nodes show: deposits and payments in them wait until the nodes \
+             answer and agree"
+        ));
+    }
+    (!said.is_empty()).then(|| said.join(". "))
 }
 
 /// Says whether the service lives.
@@ -96,6 +113,7 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
         let id = chain.id;
         let cursor = app.store.read(move |tx| blocks::cursor(tx, id)).await;
         database &= cursor.is_ok();
+        let doubtful = app.store.read(move |tx| doubtful_blocks::count(tx, id)).await.unwrap_or_default();
         let handle = app.chains.get(&id);
         // The cursor is from the last run until this one has begun to walk.
         let walks = handle.is_some_and(|handle| *handle.health.taken.borrow() > 0);
@@ -104,6 +122,8 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
             name: chain.name.clone(),
             block: cursor.ok().flatten().filter(|_| walks).map(|cursor| cursor.number),
             refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
+            nodes: in_doubt(handle.map(|handle| handle.nodes_in_doubt()).unwrap_or_default(), doubtful),
+            one_node: handle.filter(|handle| handle.has_one_node()).map(|_| ONE_NODE),
             market: app.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });
         wrong.extend(wrong::on_chain(&app, chain));

@@ -142,6 +142,7 @@ fn handle_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
             open: dollars("risk.open_usd", &chain.risk.open_usd)?,
             per_minute: dollars("risk.per_minute_usd", &chain.risk.per_minute_usd)?,
         },
+        one_node_below: dollars("risk.one_node_usd", &chain.risk.one_node_usd)?,
         most_refund: dollars("risk.refund_usd", &chain.risk.refund_usd)?,
         depository_caps: payouts::caps(config, chain)?
             .into_iter()

@@ -4,8 +4,10 @@
 //! There is no database here and no rule about orders: the caller decides what a deposit means.
 
 pub mod account_tag;
+pub mod agreement;
 pub mod calldata;
 pub mod contracts;
+mod contradictions;
 pub mod errors;
 pub mod evidence;
 pub mod extract;
@@ -32,11 +34,13 @@ pub mod topics;
 mod watch;
 pub mod watcher;
 
+pub use agreement::AgreedBlock;
+pub use contradictions::Contradiction;
 pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};
 pub use funding::{Funding, SeenTreasuryTransfer};
 pub use node::EndpointHealth;
-pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag};
+pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag, Wait};
 pub use quorum::{AgreedTx, Execution, NoQuorum};
 pub use replay::Replayed;
 pub use rescan::{BlockSummary, RescannedBlock, Shown};

@@ -15,10 +15,14 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use url::Url;
 
+mod agreed;
 mod asking;
+
+pub use agreed::Wait;
 
 use crate::calldata;
 use crate::contracts::Multicall3;
+use crate::contradictions::{Contradiction, Contradictions};
 use crate::errors::{ChainError, Host, Refusal};
 use crate::heads::{Feed, Following};
 use crate::node::{EndpointHealth, Node};
@@ -93,6 +97,7 @@ struct Inner {
     nodes: Vec<Arc<Node>>,
     feed: Arc<Feed>,
     following: OnceLock<Following>,
+    contradictions: Arc<Contradictions>,
 }
 
 impl Nodes {
@@ -114,7 +119,8 @@ impl Nodes {
             .map(|Endpoint { http, ws }| Arc::new(Node::new(chain, http, ws, client.clone(), timeout)))
             .collect();
         let feed = Arc::new(Feed::new(chain));
-        let inner = Inner { chain, nodes, feed, following: OnceLock::new() };
+        let contradictions = Arc::new(Contradictions::new(chain, &nodes));
+        let inner = Inner { chain, nodes, feed, following: OnceLock::new(), contradictions };
         Ok(Self { inner: Arc::new(inner), poll: Duration::from_secs(1) })
     }
 
@@ -140,6 +146,11 @@ impl Nodes {
 
     pub fn health(&self) -> Vec<EndpointHealth> {
         self.inner.nodes.iter().map(|node| node.health()).collect()
+    }
+
+    /// The blocks about which nodes contradicted each other lately, newest first.
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        self.inner.contradictions.recent()
     }
 
     /// The chain id that each endpoint reports, in the order of the configuration.
@@ -204,18 +215,6 @@ impl Nodes {
             match header {
                 Some(header) => watcher::read(&node, header.head().hash, watch).await,
                 None => Ok(None),
-            }
-        })
-        .await
-    }
-
-    /// The block of that number whose parent is the given one; none when no endpoint that answered has both.
-    pub async fn block_on(&self, parent: B256, number: u64, watch: &Watch) -> Result<Option<Block>, ChainError> {
-        self.first_believed(|node| async move {
-            let header: Option<Header> = node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
-            match header.map(|header| header.head()) {
-                Some(head) if head.parent_hash == parent => watcher::read(&node, head.hash, watch).await,
-                Some(_) | None => Ok(None),
             }
         })
         .await

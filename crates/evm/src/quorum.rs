@@ -9,8 +9,11 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::rpc::types::Log;
 use alloy::sol_types::SolValue;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
+use crate::agreement;
 use crate::contracts::Call;
 use crate::errors::{ChainError, Refusal};
 use crate::node::Node;
@@ -117,6 +120,11 @@ impl Nodes {
         self.agree(need, "a transaction", |node| async move { transaction(&node, hash).await }).await
     }
 
+    /// The same, as more than half of the nodes show it.
+    pub async fn majority_tx(&self, hash: B256) -> Result<Option<AgreedTx>, NoQuorum> {
+        self.quorum_tx(agreement::majority(self.len()), hash).await
+    }
+
     pub async fn quorum_call(&self, need: usize, to: Address, data: Bytes, at: At) -> Result<Bytes, NoQuorum> {
         let call = &json!({ "to": to, "input": data });
         self.agree(need, "a call", |node| async move { node.ask("eth_call", (call, at.param())).await }).await
@@ -160,15 +168,22 @@ impl Nodes {
         F: Fn(Arc<Node>) -> Fut,
         Fut: Future<Output = Result<T, ChainError>>,
     {
-        let answers = futures::future::join_all(self.nodes().iter().cloned().map(ask)).await;
+        let mut asked: FuturesUnordered<_> = self.nodes().iter().cloned().map(ask).collect();
         let mut failed = None;
         let mut said: Vec<(T, usize)> = Vec::new();
-        for answer in answers {
+        while let Some(answer) = asked.next().await {
             match answer {
-                Ok(answer) => match said.iter_mut().find(|(other, _)| *other == answer) {
-                    Some((_, count)) => *count += 1,
-                    None => said.push((answer, 1)),
-                },
+                Ok(answer) => {
+                    let at = said.iter().position(|(other, _)| *other == answer).unwrap_or(said.len());
+                    if at == said.len() {
+                        said.push((answer, 0));
+                    }
+                    said[at].1 += 1;
+                    // No other answer can become more common than one that most nodes gave.
+                    if said[at].1 >= need.max(agreement::majority(self.len())) {
+                        return Ok(said.swap_remove(at).0);
+                    }
+                }
                 Err(error) => failed = Some(Box::new(error)),
             }
         }
@@ -199,15 +214,7 @@ async fn transaction(node: &Node, hash: B256) -> Result<Option<AgreedTx>, ChainE
         block: receipt.block_hash,
         reason: "a receipt that is not of the canonical chain",
     })?;
-    Ok(Some(AgreedTx { head, sent: SentTx::new(&tx, plain(receipt)) }))
-}
-
-/// Some nodes put the time into every log and others do not, which is no reason to disagree.
-fn plain(mut receipt: Receipt) -> Receipt {
-    for log in &mut receipt.logs {
-        log.block_timestamp = None;
-    }
-    receipt
+    Ok(Some(AgreedTx { head, sent: SentTx::new(&tx, receipt) }))
 }
 
 fn execution(log: &Log) -> Option<Execution> {

@@ -1,14 +1,15 @@
 //! The rescan: a range of blocks is read again, once it is final.
 //!
-//! Blocks are first read one by one as they arrive, from one node each. A deposit that such a node did not show is
-//! found here: every endpoint is asked by range, and one that knows of a deposit is enough to look closer. Where there
-//! are several endpoints, two of them have to show it alike before it is believed.
+//! Blocks are first read one by one as they arrive. A deposit that no node showed then, or only one while others were
+//! down, is found here: every endpoint is asked by range, and one that knows of a deposit is enough to look closer.
+//! Where there are several endpoints, two of them have to show it alike before it is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::B256;
 use alloy::rpc::types::Log;
 
+use crate::agreement::{self, Vote, votes};
 use crate::errors::{ChainError, Refusal};
 use crate::extract::{SeenDeposit, is_deposit};
 use crate::funding::SeenTreasuryTransfer;
@@ -95,8 +96,8 @@ impl Nodes {
         }
     }
 
-    /// The block with the events that two endpoints show alike, or the only one there is; none when nobody knows the
-    /// block.
+    /// The block with the events that enough endpoints show alike: two for a deposit, most for a treasury transfer, or
+    /// the only one there is. None when nobody knows the block.
     pub async fn rescan_block(&self, hash: B256, watch: &Watch) -> Result<Option<RescannedBlock>, ChainError> {
         let need = self.len().min(2);
         let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
@@ -110,43 +111,28 @@ impl Nodes {
         match failed {
             // The endpoints that failed may have known the block.
             Some(error) if blocks.len() < need => Err(error),
-            _ => Ok(agreed(blocks, need)),
+            _ => Ok(agreed(blocks, self.len())),
         }
     }
 }
 
-fn agreed(blocks: Vec<Block>, need: usize) -> Option<RescannedBlock> {
+fn agreed(blocks: Vec<Block>, nodes: usize) -> Option<RescannedBlock> {
     let heads: Vec<Head> = blocks.iter().map(|block| block.head).collect();
     let common = |head: &&Head| heads.iter().filter(|other| other == head).count();
     let head = *heads.iter().max_by_key(common)?;
-    let blocks = blocks.into_iter().filter(|block| block.head == head);
-    let (deposits, treasury_transfers): (Vec<_>, Vec<_>) =
-        blocks.map(|block| (block.deposits, block.treasury_transfers)).unzip();
-    let deposits = shown(deposits, need, |deposit| (deposit.tx, deposit.ordinal));
-    let treasury_transfers = shown(treasury_transfers, need, |seen| (seen.tx, seen.ordinal));
+    let blocks: Vec<Block> = blocks.into_iter().filter(|block| block.head == head).collect();
+    let deposits = votes(blocks.iter().map(|block| &block.deposits[..]).enumerate(), |it| (it.tx, it.ordinal));
+    let transfers =
+        votes(blocks.iter().map(|block| &block.treasury_transfers[..]).enumerate(), |it| (it.tx, it.ordinal));
+    let deposits = shown(deposits, agreement::second(nodes));
+    let treasury_transfers = shown(transfers, agreement::majority(nodes));
     Some(RescannedBlock { head, deposits, treasury_transfers })
 }
 
-/// Sorts events by how many endpoints show them, in the order first shown. An endpoint has one vote per place, however
-/// often it repeats itself.
-fn shown<T: PartialEq>(answers: Vec<Vec<T>>, need: usize, place: fn(&T) -> (B256, u32)) -> Shown<T> {
-    let mut counts: Vec<(T, usize)> = Vec::new();
-    let mut at_place: BTreeMap<(B256, u32), Vec<usize>> = BTreeMap::new();
-    for answer in answers {
-        let mut said = BTreeSet::new();
-        for thing in answer.into_iter().filter(|thing| said.insert(place(thing))) {
-            let versions = at_place.entry(place(&thing)).or_default();
-            match versions.iter().find(|&&at| counts[at].0 == thing) {
-                Some(&at) => counts[at].1 += 1,
-                None => {
-                    versions.push(counts.len());
-                    counts.push((thing, 1));
-                }
-            }
-        }
-    }
-    let (agreed, doubtful): (Vec<_>, Vec<_>) = counts.into_iter().partition(|(_, count)| *count >= need);
-    let things = |counted: Vec<(T, usize)>| counted.into_iter().map(|(thing, _)| thing).collect();
+/// Sorts events by how many endpoints show them, in the order first shown.
+fn shown<T>(votes: Vec<Vote<T>>, need: usize) -> Shown<T> {
+    let (agreed, doubtful): (Vec<_>, Vec<_>) = votes.into_iter().partition(|vote| vote.by.len() >= need);
+    let things = |votes: Vec<Vote<T>>| votes.into_iter().map(|vote| vote.thing).collect();
     Shown { agreed: things(agreed), doubtful: things(doubtful) }
 }
 

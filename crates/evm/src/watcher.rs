@@ -72,7 +72,11 @@ pub struct SentTx {
 }
 
 impl SentTx {
-    pub(crate) fn new(tx: &Tx, receipt: Receipt) -> Self {
+    pub(crate) fn new(tx: &Tx, mut receipt: Receipt) -> Self {
+        // Some nodes put the time into every log and others do not, which is no reason to disagree.
+        for log in &mut receipt.logs {
+            log.block_timestamp = None;
+        }
         Self {
             from: tx.from,
             nonce: tx.nonce,

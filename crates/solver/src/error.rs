@@ -38,6 +38,8 @@ pub enum SolverError {
     DeepFork { chain: ChainId, finality: u64 },
     #[error("the nodes of chain {chain} disagree about blocks that count as final")]
     Disputed { chain: ChainId },
+    #[error("the nodes of chain {chain} do not agree about block {block}: try again when all of them answer")]
+    NoAgreement { chain: ChainId, block: u64 },
     #[error(
         "transaction {tx} on chain {chain} is a payment, and its nonce is that of another one in this database: two \
          databases have paid from one wallet, and this one must not pay; restore the other, or a backup from before both"
@@ -52,7 +54,7 @@ impl SolverError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::Chain(_) | Self::NoQuorum(_) | Self::Disputed { .. } => true,
+            Self::Chain(_) | Self::NoQuorum(_) | Self::Disputed { .. } | Self::NoAgreement { .. } => true,
             Self::Request(_)
             | Self::Payment(_)
             | Self::Deposit(_)

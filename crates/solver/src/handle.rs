@@ -8,6 +8,7 @@ pub mod tx_hints;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::Address;
@@ -18,13 +19,16 @@ use domain::ledger;
 use domain::money::{Amount, UsdMicros};
 use domain::time::Timestamp;
 use evm::steps::Entry;
-use evm::{Funding, LocalSigner, Nodes, Watch};
+use evm::{EndpointHealth, Funding, LocalSigner, Nodes, Watch};
 use market::Snapshot;
 use store::risk::Limits;
 
 pub use self::health::{CHECK_TIMEOUT_MILLIS, Health};
 pub use self::lanes::{Lanes, Payer, Wallet};
 use self::tx_hints::TxHints;
+
+/// Blocks that may be known to too few nodes before it is reported: nodes lag behind each other by some.
+const MAX_UNAGREED_BLOCKS: u64 = 8;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -38,6 +42,8 @@ pub struct Settings {
     pub max_fee_cap: u128,
     /// Limits of the risk budget: payments against deposits here that are not final.
     pub risk: Limits,
+    /// Deposits worth less than this are acted on by the word of one node, if no other denies them.
+    pub one_node_below: UsdMicros,
     /// The largest refund out of our own funds. A larger one goes out of the depository, where that is possible.
     pub most_refund: UsdMicros,
     /// The allocator's largest payout, by currency. Empty where no allocator runs.
@@ -123,6 +129,25 @@ impl ChainHandle {
         self.health.refusing()
     }
 
+    /// The contradictions between this chain's nodes, which name them, and a walk that too few of them follow.
+    pub fn nodes_in_doubt(&self) -> Vec<String> {
+        let mut said: Vec<String> = self.nodes.contradictions().iter().map(ToString::to_string).collect();
+        let unagreed = self.health.unagreed.load(Ordering::Relaxed);
+        if unagreed > MAX_UNAGREED_BLOCKS {
+            let waits = format!(
+                "too few nodes have the last {unagreed} blocks: deposits in them wait, and nothing becomes final"
+            );
+            let unwell = self.nodes.health().into_iter().filter_map(unwell);
+            said.push(std::iter::once(waits).chain(unwell).collect::<Vec<_>>().join("; "));
+        }
+        said
+    }
+
+    /// True if the word of a node is money here, because there is no other.
+    pub fn has_one_node(&self) -> bool {
+        self.nodes.len() == 1
+    }
+
     /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or
     /// comes back unexplained.
     pub fn cannot_receive(&self, who: Address) -> bool {
@@ -149,6 +174,11 @@ impl ChainHandle {
         let balance = |who: &Address| snapshot.and_then(|snapshot| snapshot.native.get(who).copied());
         self.addresses().into_iter().max_by_key(balance).unwrap_or_default()
     }
+}
+
+/// The last error of a node that has not answered since.
+fn unwell(node: EndpointHealth) -> Option<String> {
+    node.last_error.filter(|_| node.failures_in_a_row > 0).map(|error| format!("{}: {error}", node.host))
 }
 
 /// Transfers to the treasury that fund app balances.

@@ -40,6 +40,7 @@ fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
         tasks.spawn(chain::tx_fees::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(operator::gas_refill::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::missed_payments::run(solver.clone(), handle.clone(), stop.clone()));
+        tasks.spawn(chain::doubts::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::rescan::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(integrators::earnings::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::reverts::run(solver.clone(), handle.clone(), stop.clone()));

@@ -53,6 +53,10 @@ pub fn recent(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Cursor>,
 
 /// Deletes the blocks above the fork.
 pub fn rewind(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from doubtful_block where chain_id = $1 and number > $2",
+        &[chain.0.try_into()?, to.number.try_into()?],
+    )?;
     tx.execute("delete from block where chain_id = $1 and number > $2", &[chain.0.try_into()?, to.number.try_into()?])?;
     set_cursor(tx, chain, to)
 }

@@ -16,6 +16,7 @@ pub mod contracts;
 pub mod depository_ledger;
 pub mod deposits;
 mod dialect;
+pub mod doubtful_blocks;
 pub mod dues;
 mod engine;
 mod error;

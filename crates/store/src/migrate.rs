@@ -46,6 +46,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "0021_unpriced_outcomes",
         sql: include_str!("../migrations/0021_unpriced_outcomes.sql"),
     },
+    Migration {
+        version: 22,
+        name: "0022_doubtful_blocks",
+        sql: include_str!("../migrations/0022_doubtful_blocks.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -104,8 +104,15 @@ async fn check_chain(
             Err(error) => findings.fail(format!("node {host}: {error}"), "is it running, and reachable from here?"),
         }
     }
-    if answers == 0 {
-        return;
+    match (handle.nodes.len(), answers) {
+        (_, 0) => return,
+        (1, _) => findings.warn(
+            "there is one node: its word is money, and a lie of it is paid for",
+            "add a second one to `endpoints`",
+        ),
+        (_, 1) => findings
+            .fail("one node answers, and two have to show a deposit", "deposits wait until a second one is back"),
+        _ => {}
     }
     if let Ok(head) = handle.nodes.head().await {
         let behind = clock().secs() - i64::try_from(head.time).unwrap_or(i64::MAX);

@@ -80,6 +80,9 @@ pub struct RiskConfig {
     /// The largest refund out of our own funds. A larger one is paid out of the depository once its deposit is final,
     /// if an allocator signs for its currency.
     pub refund_usd: String,
+    /// A deposit worth less than this is acted on when one node shows it and no other denies it. Above, a second node
+    /// has to show it, if there is one.
+    pub one_node_usd: String,
     /// The time a deposit removed by a reorg may stay away before its request fails.
     pub lost_after_secs: u32,
 }
@@ -90,6 +93,7 @@ impl Default for RiskConfig {
             open_usd: "1000000".to_owned(),
             per_minute_usd: "250000".to_owned(),
             refund_usd: "100000".to_owned(),
+            one_node_usd: "0".to_owned(),
             lost_after_secs: 600,
         }
     }

@@ -2,13 +2,21 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::Result;
 use causeway::served::Served;
 
 pub fn causeway() -> Command {
     Command::new(env!("CARGO_BIN_EXE_causeway"))
+}
+
+/// Imports what the chains show. Meanwhile this thread serves the endpoints of chains of the test's own: every node has to
+/// answer.
+pub async fn recover(config: &Path) -> Result<Output> {
+    let mut command = causeway();
+    command.args(["recover", "--config"]).arg(config);
+    Ok(tokio::task::spawn_blocking(move || command.output()).await??)
 }
 
 /// A service in a process of its own. Its last words are part of a failing test's output.

@@ -72,18 +72,24 @@ async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
     service.stop().await
 }
 
-/// A node that serves another chain, and is faster than the honest one, neither stops ours nor leads us onto its own.
+/// A node that serves another chain, and is faster than the two honest ones, neither stops ours nor leads us onto its
+/// own.
 #[tokio::test]
 async fn a_node_on_another_chain_does_not_stop_ours() -> Result<()> {
     let mut harness = Harness::isolated(|_| ()).await?;
     let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
-    let honest = FaultProxy::start(arbitrum.rpc_url.clone(), arbitrum.ws_url.clone()).await?;
+    let start = || FaultProxy::start(arbitrum.rpc_url.clone(), arbitrum.ws_url.clone());
+    let honest = [start().await?, start().await?];
     let chain = harness.config.chains.iter_mut().find(|chain| chain.id == ARBITRUM).unwrap();
     let plain = |url: &url::Url| Text::Plain(url.to_string());
-    chain.endpoints[0] = EndpointConfig { http: plain(&honest.rpc_url), ws: Some(plain(&honest.ws_url)) };
+    let endpoint = |it: &FaultProxy| EndpointConfig { http: plain(&it.rpc_url), ws: Some(plain(&it.ws_url)) };
+    chain.endpoints[0] = endpoint(&honest[0]);
+    chain.endpoints.push(endpoint(&honest[1]));
     harness.serve().await?.stop().await?;
     // The faulty node answers first from now on.
-    honest.faults.update(|fault| fault.delay = Duration::from_millis(50));
+    for node in &honest {
+        node.faults.update(|fault| fault.delay = Duration::from_millis(50));
+    }
     arbitrum.faults.update(|fault| fault.wrong_block_hash = true);
     let service = harness.serve().await?;
     blocks_pass(arbitrum, 6).await?;

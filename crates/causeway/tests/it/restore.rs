@@ -10,7 +10,7 @@ use devnet::{Account, Chain};
 use serde_json::{Value, json};
 
 use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
-use crate::process::{causeway, serve};
+use crate::process::{causeway, recover, serve};
 
 /// The price of ether on new chains, with eight decimals.
 const ETHER_USD: i64 = 300_000_000_000;
@@ -155,7 +155,7 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     ensure!(String::from_utf8_lossy(&doctor.stdout).contains("causeway recover"));
     ensure!(served.terminate().await?.success());
 
-    let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
+    let recovered = recover(&toml).await?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     ensure!(String::from_utf8_lossy(&recovered.stdout).contains("imported 7 payments"));
     let served = serve(&toml, None)?;
@@ -218,7 +218,7 @@ async fn a_restored_backup_does_not_fill_an_order_refunded_on_the_other_chain() 
     ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled what was refunded");
     ensure!(served.terminate().await?.success());
 
-    let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
+    let recovered = recover(&toml).await?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     let served = serve(&toml, None)?;
     harness.wait_until_served().await?;

@@ -1,7 +1,9 @@
 //! The choice of endpoints for a question: one after the other, or all at once.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -10,6 +12,14 @@ use super::Nodes;
 use crate::errors::ChainError;
 use crate::node::Node;
 use crate::watcher::{Block, Read};
+
+/// Time for which nodes that failed lately are waited for.
+const FAILING_PATIENCE: Duration = Duration::from_millis(50);
+
+/// The time for which nodes that have not answered may hold up an answer that others gave.
+pub(super) fn patience<'a>(mut silent: impl Iterator<Item = &'a Node>) -> Duration {
+    silent.find(|node| !node.is_failing()).map_or(FAILING_PATIENCE, Node::patience)
+}
 
 impl Nodes {
     /// Endpoints in the order to ask them: healthy before failing, fresh before lagging, the one whose chain we follow
@@ -105,18 +115,25 @@ impl Nodes {
         F: Fn(Arc<Node>) -> Fut,
         Fut: Future<Output = Result<T, ChainError>>,
     {
-        let mut asked: FuturesUnordered<_> = self.inner.nodes.iter().cloned().map(ask).collect();
-        let patience = self.inner.nodes[0].patience();
+        let nodes = &self.inner.nodes;
+        let asked = nodes.iter().enumerate().map(|(index, node)| (index, ask(node.clone())));
+        let mut asked: FuturesUnordered<_> =
+            asked.map(|(index, asking)| async move { (index, asking.await) }).collect();
+        let mut silent: BTreeSet<usize> = (0..nodes.len()).collect();
         let mut answers = Vec::with_capacity(self.len());
         let mut worst = ChainError::NoEndpoint(self.inner.chain);
         loop {
             let waiting = !answers.is_empty();
+            let patience = patience(silent.iter().map(|&index| &*nodes[index]));
             tokio::select! {
-                answer = asked.next() => match answer {
-                    Some(Ok(answer)) => answers.push(answer),
-                    Some(Err(error)) => worst = error,
-                    None => break,
-                },
+                answer = asked.next() => {
+                    let Some((index, answer)) = answer else { break };
+                    silent.remove(&index);
+                    match answer {
+                        Ok(answer) => answers.push(answer),
+                        Err(error) => worst = error,
+                    }
+                }
                 () = tokio::time::sleep(patience), if waiting => break,
             }
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod agreement;
 mod deposits;
 mod desk;
 mod failover;

@@ -10,8 +10,8 @@ use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::ChainId;
 use domain::time::Timestamp;
-use evm::{AgreedTx, Block, Head, SeenDeposit, SeenTreasuryTransfer};
-use metrics::counter;
+use evm::{AgreedBlock, AgreedTx, Head, SeenDeposit, SeenTreasuryTransfer};
+use metrics::{counter, gauge};
 use store::dues::Due;
 use store::{Tx, blocks, deposits, dues, lanes, losses, payments, treasury_transfers};
 use tracing::error;
@@ -37,43 +37,79 @@ const MAX_SWEPT_PER_BLOCK: i64 = 256;
 /// Deposits confirmed per block: many, so that dust does not hold up the rest.
 const MAX_CONFIRMED_PER_BLOCK: i64 = 4_096;
 
-/// Applies a block. Applying it twice is harmless.
-pub async fn apply_block(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<(), SolverError> {
-    let deposits = block.deposits.iter().cloned().map(BlockEvent::Deposit).collect();
-    apply_all(solver, handle, block.head, deposits).await?;
+/// A number of blocks, for a gauge.
+#[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
+pub fn lag(blocks: u64) -> f64 {
+    blocks as f64
+}
+
+/// Applies a block. Applying it twice is harmless. True if the block has to be read again for an event on which its nodes
+/// do not agree yet.
+pub async fn apply_block(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    agreed: &AgreedBlock,
+) -> Result<bool, SolverError> {
+    let head = agreed.block.head;
+    let open = apply_events(solver, handle, agreed, |event| event).await?;
+    // Confirmations and finality are counted in blocks that most nodes have.
+    let unagreed = handle.health.walked(head.number, agreed.stands);
+    gauge!("causeway_unagreed_blocks", "chain" => handle.id().to_string()).set(lag(unagreed));
+    if agreed.stands {
+        apply_ripe(solver, handle, head).await?;
+    } else {
+        retry_due(solver, handle, head).await?;
+    }
+    let (of, number) = (handle.clone(), head.number);
+    let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
+    handle.health.commit(committed);
+    handle.health.set_unmined(wallets);
+    Ok(open || agreed.refuted)
+}
+
+/// Applies the events of a doubtful block that the walk has passed, as far as its nodes agree by now. True if it is still
+/// doubtful.
+pub async fn apply_late_block(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    agreed: &AgreedBlock,
+) -> Result<bool, SolverError> {
+    apply_events(solver, handle, agreed, |event| BlockEvent::Late(Box::new(event))).await
+}
+
+async fn apply_events(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    agreed: &AgreedBlock,
+    wrap: fn(BlockEvent) -> BlockEvent,
+) -> Result<bool, SolverError> {
+    let block = &agreed.block;
+    let deposits = block.deposits.iter().cloned().map(BlockEvent::Deposit);
+    let unseconded = agreed.unseconded.iter().cloned().map(BlockEvent::Unseconded);
+    apply_all(solver, handle, block.head, deposits.chain(unseconded).map(wrap).collect()).await?;
     if !block.deposits.is_empty() {
         counter!("causeway_deposits_seen_total", "chain" => handle.id().to_string())
             .increment(block.deposits.len() as u64);
         solver.crash("deposit.committed");
     }
-    apply_all(solver, handle, block.head, block.sent.iter().cloned().map(BlockEvent::Mined).collect()).await?;
+    apply_all(solver, handle, block.head, block.sent.iter().cloned().map(BlockEvent::Mined).map(wrap).collect())
+        .await?;
     if block.sent.iter().any(|sent| !sent.success) {
         handle.health.failed.notify_one();
     }
     if block.sent.iter().any(uses_up_nonce) {
         solver.crash("cancel.mined");
     }
-    let executed = same_chain::find(solver, handle, block).await?;
-    apply_all(solver, handle, block.head, executed.into_iter().map(BlockEvent::Executed).collect()).await?;
-    apply_all(
-        solver,
-        handle,
-        block.head,
-        block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer).collect(),
-    )
-    .await?;
-    let ripe = ripe(solver, handle, block.head.number).await?;
-    apply_all(solver, handle, block.head, ripe).await?;
-    let (of, number) = (handle.clone(), block.head.number);
-    let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
-    handle.health.commit(committed);
-    handle.health.set_unmined(wallets);
-    Ok(())
+    let (executed, open) = same_chain::find(solver, handle, block).await?;
+    apply_all(solver, handle, block.head, executed.into_iter().map(BlockEvent::Executed).map(wrap).collect()).await?;
+    let transfers = block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer);
+    apply_all(solver, handle, block.head, transfers.map(wrap).collect()).await?;
+    Ok(open || agreed.open)
 }
 
-/// Events of rows that ripen under a block, and of dues that may now be paid or given up.
-async fn ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, number: u64) -> Result<Vec<BlockEvent>, SolverError> {
-    let chain = handle.id();
+/// Applies what ripens under a block: confirmations, finality, dues, losses and returns.
+async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head) -> Result<(), SolverError> {
+    let (chain, number) = (handle.id(), head.number);
     let (finality, window) = (handle.settings.finality, handle.settings.window);
     let halted: Vec<ChainId> = solver
         .chains
@@ -119,7 +155,7 @@ async fn ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, number: u64) -> R
     if let Some(last) = last {
         handle.health.set_last_return(last);
     }
-    Ok(ripe)
+    apply_all(solver, handle, head, ripe).await
 }
 
 /// Applies deposits that the walk was not shown. Their block is final by now, and their further events follow at the
@@ -219,7 +255,8 @@ async fn set_aside(
     counter!("causeway_set_aside_total", "chain" => handle.id().to_string()).increment(1);
     let what = format!("an event of block {} could not be processed: {}", head.number, Chained(failure));
     handle.health.alarms.raise(Alarm::EventSetAside, what);
-    let BlockEvent::Deposit(seen) = event else { return Ok(()) };
+    let event = if let BlockEvent::Late(late) = event { &**late } else { event };
+    let (BlockEvent::Deposit(seen) | BlockEvent::Unseconded(seen)) = event else { return Ok(()) };
     let (handle, seen, now) = (handle.clone(), seen.clone(), solver.now());
     let unit = move |tx: &mut Tx<'_>| {
         let row = crate::orders::deposits::as_row(&handle, head, &seen, None);

@@ -4,11 +4,12 @@ use domain::deposit::{self, State as DepositState};
 use domain::ids::{OrderId, RequestId};
 use domain::request::Event;
 use evm::{Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
+use store::blocks::Cursor;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{PaymentId, PaymentRow};
 use store::treasury_transfers::TreasuryTransferId;
-use store::{Tx, deposits, fast_fills, payments, requests, risk};
+use store::{Tx, deposits, doubtful_blocks, fast_fills, payments, requests, risk};
 
 use crate::chain::payment_events::{finalise, mined, retry, sweep};
 use crate::context::PayContext;
@@ -23,6 +24,10 @@ use crate::orders::same_chain::SameChainTx;
 #[derive(Clone, Debug)]
 pub(super) enum BlockEvent {
     Deposit(SeenDeposit),
+    /// A deposit that one node shows and none denies: enough for a small one, where the operator says so.
+    Unseconded(SeenDeposit),
+    /// An event of a doubtful block, which counts as long as the block is noted.
+    Late(Box<BlockEvent>),
     Executed(SameChainTx),
     Mined(SentTx),
     DepositConfirmed(DepositId),
@@ -51,6 +56,17 @@ pub(super) fn apply(
 ) -> Result<Vec<PaymentRow>, SolverError> {
     match event {
         BlockEvent::Deposit(seen) => orders::deposits::apply(tx, handle, head, seen, context),
+        BlockEvent::Unseconded(seen) if orders::deposits::is_small(tx, handle, seen)? => {
+            orders::deposits::apply(tx, handle, head, seen, context)
+        }
+        BlockEvent::Unseconded(_) => Ok(Vec::new()),
+        BlockEvent::Late(event) => {
+            let block = Cursor { number: head.number, hash: head.hash };
+            match doubtful_blocks::is_noted(tx, handle.id(), block)? {
+                true => apply(tx, handle, head, event, context),
+                false => Ok(Vec::new()),
+            }
+        }
         BlockEvent::Executed(done) => orders::same_chain::apply(tx, head, handle, done, context),
         BlockEvent::Mined(sent) => mined(tx, handle, head, sent, context),
         BlockEvent::DepositConfirmed(id) => {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy::primitives::Address;
-use evm::{At, Block, Head, NonceTag};
+use evm::{AgreedBlock, At, Head, NonceTag, Wait};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
-use store::{blocks, chain_states, dues, lanes};
+use store::{blocks, chain_states, doubtful_blocks, dues, lanes};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::chain::apply_block::{apply_block, retry_due};
+use crate::chain::apply_block::{apply_block, lag, retry_due};
 use crate::chain::forks;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
@@ -24,6 +24,8 @@ use crate::solver::Solver;
 pub const KEPT_BLOCKS: u64 = 512;
 /// Block hashes fetched when a chain is new to the database, so that a reorg right after the start finds its fork.
 const KEPT_AT_START: u64 = 64;
+/// Doubtful blocks kept. Deposits in those beyond are left to the rescan.
+const MAX_DOUBTFUL_BLOCKS: u64 = 4_096;
 /// Delay before another read of a block that a node announced and could not serve.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -44,6 +46,9 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
                 return;
             }
             Err(failure) => {
+                if matches!(failure, SolverError::Disputed { .. }) {
+                    handle.health.refuse(Some(failure.to_string()));
+                }
                 warn!(chain.id = %chain, error = %Chained(&failure), "cannot follow chain {chain}, trying again");
                 counter!("causeway_follow_errors_total", "chain" => chain.to_string()).increment(1);
             }
@@ -109,12 +114,6 @@ async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> R
     solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
     handle.health.refuse(why);
     Ok(())
-}
-
-/// A number of blocks, for a gauge.
-#[allow(clippy::cast_precision_loss, reason = "a gauge of blocks, not of money")]
-pub fn lag(blocks: u64) -> f64 {
-    blocks as f64
 }
 
 /// The start-up checks; true if the chain may be walked. A database that knows fewer nonces than the chain is an old
@@ -206,28 +205,11 @@ async fn catch_up(
         }
         return Ok(());
     }
-    // True if the head is on another fork than the one that we and other nodes are on.
-    let mut disputed = false;
     while at.number < head.number && !stop.is_cancelled() {
-        let next = if disputed {
-            handle.nodes.block_on(at.hash, at.number + 1, &handle.watch).await?
-        } else if head.number == at.number + 1 && head.parent_hash == at.hash {
-            // The hot path: the head is the child of our last block, so it is read by its own hash at once.
-            handle.nodes.block_by_hash(head.hash, &handle.watch).await?
-        } else {
-            handle.nodes.block_by_number(at.number + 1, &handle.watch).await?
-        };
-        // The block was announced, and cannot be read yet.
-        let Some(block) = next else { return Ok(()) };
-        if block.head.parent_hash != at.hash {
-            let fork = match forks::undo(solver, handle, *at).await {
-                // The walk goes on with the nodes that are on our fork.
-                Err(SolverError::Disputed { .. }) => {
-                    disputed = true;
-                    continue;
-                }
-                fork => fork?,
-            };
+        // A block that was announced and cannot be read yet is tried again.
+        let Some(next) = read_next(handle, *at, head).await? else { return Ok(()) };
+        if next.block.head.parent_hash != at.hash {
+            let fork = forks::undo(solver, handle, *at).await?;
             let moving = fork.number == at.number;
             *at = fork;
             if moving {
@@ -236,21 +218,53 @@ async fn catch_up(
             }
             continue;
         }
-        apply(solver, handle, &block).await?;
-        *at = Cursor { number: block.head.number, hash: block.head.hash };
+        apply(solver, handle, &next).await?;
+        *at = Cursor { number: next.block.head.number, hash: next.block.head.hash };
         handle.health.taken.send_replace(at.number);
     }
     Ok(())
 }
 
-async fn apply(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, block: &Block) -> Result<(), SolverError> {
-    apply_block(solver, handle, block).await?;
+/// The block after the cursor, on the chain that most nodes are on.
+async fn read_next(handle: &ChainHandle, at: Cursor, head: Head) -> Result<Option<AgreedBlock>, SolverError> {
+    let (nodes, watch, number) = (&handle.nodes, &handle.watch, at.number + 1);
+    // The hot path: the head is the child of our last block, so it is read by its own hash at once.
+    let child = (head.number == number && head.parent_hash == at.hash).then_some(head.hash);
+    let read = match child {
+        Some(hash) => nodes.agreed_block(number, hash, watch, Wait::Briefly).await?,
+        None => None,
+    };
+    let decided = read.as_ref().is_some_and(|read| read.stands) || child.is_some() && nodes.len() == 1;
+    let read = if decided {
+        read
+    } else {
+        // Whoever announced the head may be alone with it.
+        let prefers = |other: &Head| child.map_or(other.parent_hash == at.hash, |child| other.hash == child);
+        match nodes.voted_header(number, prefers).await? {
+            Some(voted) if Some(voted.hash) != child => {
+                nodes.agreed_block(number, voted.hash, watch, Wait::Briefly).await?
+            }
+            Some(_) | None => read,
+        }
+    };
+    Ok(read.filter(|read| read.block.head.number == number))
+}
+
+async fn apply(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, agreed: &AgreedBlock) -> Result<(), SolverError> {
+    let doubtful = apply_block(solver, handle, agreed).await?;
+    let block = &agreed.block;
     if !block.deposits.is_empty() || !block.sent.is_empty() {
         solver.crash("cursor.before");
     }
     let (chain, cursor) = (handle.id(), Cursor { number: block.head.number, hash: block.head.hash });
-    let (time, keep) = (block.head.timestamp(), blocks_kept(handle));
-    solver.store.write(move |tx| blocks::advance(tx, chain, cursor, time, keep)).await?;
+    let (time, keep, now) = (block.head.timestamp(), blocks_kept(handle), solver.now());
+    let unit = move |tx: &mut store::Tx<'_>| {
+        blocks::advance(tx, chain, cursor, time, keep)?;
+        Ok::<_, SolverError>(!doubtful || doubtful_blocks::put(tx, chain, cursor, now, MAX_DOUBTFUL_BLOCKS)?)
+    };
+    if !solver.store.write(unit).await? {
+        error!(chain.id = %chain, block = cursor.number, "too many blocks wait for their nodes to agree: the rescan reads this one again");
+    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::alarm::Alarm;
 use domain::ids::ChainId;
 use domain::payment;
-use evm::{At, Head};
+use evm::Head;
 use metrics::counter;
 use store::blocks::Cursor;
 use store::payments::PaymentRow;
@@ -42,7 +42,8 @@ pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -
     let last = at.number.saturating_sub(handle.settings.finality);
     let mut fork = None;
     for block in recent.iter().take_while(|block| block.number >= last) {
-        let canonical = handle.nodes.header(At::Number(block.number)).await?;
+        // One node alone does not take a block back: as many have to be against it as are for it, and one more.
+        let canonical = handle.nodes.voted_header(block.number, |head| head.hash == block.hash).await?;
         if canonical.is_some_and(|header| header.hash == block.hash) {
             fork = Some(*block);
             break;

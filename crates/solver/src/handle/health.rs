@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use alloy::primitives::Address;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -24,6 +24,10 @@ const CHECKED: i64 = i64::MIN;
 pub struct Health {
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
+    /// The number of the last block taken in that most nodes have: what becomes final counts from it.
+    pub standing: AtomicU64,
+    /// The number of blocks taken in since then.
+    pub unagreed: AtomicU64,
     /// Notified when a transaction of ours has failed, so that its cause is read soon.
     pub failed: Notify,
     pub fill_time: FillTime,
@@ -43,6 +47,8 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             taken: watch::Sender::new(0),
+            standing: AtomicU64::new(0),
+            unagreed: AtomicU64::new(0),
             failed: Notify::new(),
             fill_time: FillTime::default(),
             alarms: Alarms::default(),
@@ -87,6 +93,16 @@ impl Health {
 
     pub fn set_last_return(&self, id: DepositId) {
         self.last_return.store(id.0, Ordering::Relaxed);
+    }
+
+    /// Notes a block taken in, and whether most nodes have it. Returns the number of blocks since one that most have.
+    pub fn walked(&self, number: u64, stands: bool) -> u64 {
+        if stands {
+            self.standing.store(number, Ordering::Relaxed);
+            self.unagreed.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        self.unagreed.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
     /// The amount of a currency that is on its way out or due.

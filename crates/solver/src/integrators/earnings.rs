@@ -2,10 +2,11 @@
 //! final, the apps are credited with the worth of the fees at that time. App fees of fills whose worth was not known
 //! when the fill was decided are credited here as well.
 //!
-//! A balance is money: it is not credited on the word of one node if there are two, nor at a better rate than we
+//! A balance is money: it is credited when more than half of the nodes show the transaction, and not at a better rate than we
 //! exchange at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::B256;
@@ -25,8 +26,6 @@ use crate::solver::Solver;
 
 /// Transactions looked at in one round.
 const MAX_ROWS_PER_ROUND: i64 = 64;
-/// Quorum of nodes, if there are as many.
-const AGREEING: usize = 2;
 
 /// Books the fees of final transactions until told to stop. Those that cannot be booked yet are looked at again.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
@@ -65,8 +64,10 @@ async fn round(
     after: SameChainId,
 ) -> Result<SameChainId, SolverError> {
     let (chain, finality) = (handle.id(), handle.settings.finality);
+    // The cursor may stand on a block that only one node has.
+    let standing = handle.health.standing.load(Ordering::Relaxed);
     let ripe = move |tx: &mut Tx<'_>| {
-        let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.checked_sub(finality));
+        let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.min(standing).checked_sub(finality));
         last.map_or(Ok(Vec::new()), |last| same_chain::ripe(tx, chain, last, after, MAX_ROWS_PER_ROUND))
     };
     let ripe = solver.store.read(ripe).await?;
@@ -89,7 +90,7 @@ async fn settle(
     id: SameChainId,
     hash: B256,
 ) -> Result<(), SolverError> {
-    let seen = handle.nodes.quorum_tx(AGREEING.min(handle.nodes.len()), hash).await?;
+    let seen = handle.nodes.majority_tx(hash).await?;
     if !seen.is_some_and(|seen| seen.sent.success) {
         return Ok(());
     }

@@ -5,6 +5,7 @@
 //! nonce move up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::{SolCall, SolValue};
@@ -17,7 +18,7 @@ use domain::request::Event;
 use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
-use evm::{At, Head, NonceTag, SentTx, calldata};
+use evm::{At, Block, Head, NonceTag, SentTx, Wait, calldata};
 use store::payments::{Fees, Payment, PaymentId, PaymentRow, Purpose, Subject};
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 
@@ -29,6 +30,10 @@ use crate::orders::advance::advance;
 use crate::payments::gas::is_routed;
 use crate::payments::mined::{is_attempt, mined_in};
 use crate::solver::Solver;
+
+/// Reads of a block on which its nodes do not agree, and the time between them.
+const MAX_READS: usize = 5;
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Result of one chain's recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,8 +62,7 @@ pub async fn recover(
         first.ok_or(SolverError::InvariantViolated("the database has never seen this chain: set `start_block`"))?;
     let mut report = Report::default();
     for number in first..=head.number {
-        let block = handle.nodes.block_by_number(number, &handle.watch).await?;
-        let block = block.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?;
+        let block = agreed_block(handle, number).await?;
         report.blocks += 1;
         // Transactions of the treasury lane settle nothing.
         for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from)) {
@@ -85,6 +89,21 @@ pub async fn recover(
     }
     raise_nonces(solver, handle).await?;
     Ok(report)
+}
+
+/// A payment that one node hides or invents here would be made twice, or never.
+async fn agreed_block(handle: &ChainHandle, number: u64) -> Result<Block, SolverError> {
+    for _ in 0..MAX_READS {
+        let voted = handle.nodes.voted_header(number, |_| false).await?;
+        let hash = voted.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?.hash;
+        let agreed = handle.nodes.agreed_block(number, hash, &handle.watch, Wait::ForAll).await?;
+        if let Some(agreed) = agreed.filter(|agreed| agreed.stands && !agreed.open) {
+            return Ok(agreed.block);
+        }
+        // The newest blocks reach some nodes later than others.
+        tokio::time::sleep(READ_INTERVAL).await;
+    }
+    Err(SolverError::NoAgreement { chain: handle.id(), block: number })
 }
 
 /// Raises the nonces to the chain's. That is safe only now that every sent transaction is known.

@@ -80,6 +80,15 @@ pub(crate) fn counts(handle: &ChainHandle, seen: &SeenDeposit) -> bool {
     !seen.amount.is_zero() && (listed || matches!(seen.id, Id::Event(_)))
 }
 
+/// True for a deposit that is acted on by the word of one node. One that pays for no order has no known worth.
+pub(crate) fn is_small(tx: &mut Tx<'_>, handle: &ChainHandle, seen: &SeenDeposit) -> Result<bool, SolverError> {
+    let limit = handle.settings.one_node_below;
+    let Some(id) = seen.id.candidate().filter(|_| limit > UsdMicros::default()) else { return Ok(false) };
+    let request = requests::lock_order(tx, OrderId(id))?;
+    let worth = |request: Request| request.quote.deposit_worth(&handle.chain, seen.currency, Amount::new(seen.amount));
+    Ok(request.map(worth).is_some_and(|worth| worth < limit))
+}
+
 /// The transaction as listings show it. A fee that is not known yet is read later, off this path.
 fn record(handle: &ChainHandle, head: Head, seen: &SeenDeposit, request: RequestId) -> Record {
     Record {

@@ -31,14 +31,15 @@ pub struct SameChainTx {
     fee: Amount,
 }
 
-/// The quoted transactions of a block. Nearly every block has none and costs nothing.
+/// The quoted transactions of a block, as most nodes show them, and whether one is left because they do not agree yet.
+/// Nearly every block has none and costs nothing.
 pub async fn find(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     block: &Block,
-) -> Result<Vec<SameChainTx>, SolverError> {
+) -> Result<(Vec<SameChainTx>, bool), SolverError> {
     if block.named.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), false));
     }
     let (named, of) = (block.named.clone(), handle.clone());
     let quoted = move |tx: &mut Tx<'_>| {
@@ -52,14 +53,17 @@ pub async fn find(
         }
         Ok::<_, SolverError>(quoted)
     };
-    let mut found = Vec::new();
+    let (mut found, mut open) = (Vec::new(), false);
     for tx in solver.store.read(quoted).await? {
-        let receipt = handle.nodes.receipt(tx.hash).await?.filter(|receipt| receipt.block_hash == block.head.hash);
-        // The node announced the block before it indexed the receipt; the block is read again.
-        let receipt = receipt.ok_or(SolverError::InvariantViolated("a transaction's receipt is not there yet"))?;
-        found.push(SameChainTx { success: receipt.success(), fee: Amount::new(receipt.fee()), tx });
+        // A node may announce a block before it has indexed the receipt; the block is read again.
+        match handle.nodes.majority_tx(tx.hash).await {
+            Ok(Some(agreed)) if agreed.head.hash == block.head.hash => {
+                found.push(SameChainTx { success: agreed.sent.success, fee: Amount::new(agreed.sent.fee), tx });
+            }
+            Ok(_) | Err(_) => open = true,
+        }
     }
-    Ok(found)
+    Ok((found, open))
 }
 
 /// True if a transaction is the quoted one. Both forms are tried: a recipient that was known to be a contract when it

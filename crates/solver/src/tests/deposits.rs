@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use alloy::primitives::{Address, B256};
 use domain::fail::FailReason;
+use domain::money::UsdMicros;
 use domain::request::State;
 use evm::{Id, SeenDeposit};
 use store::deposits::{DepositId, ReturnDue};
@@ -173,4 +174,27 @@ async fn an_orphaned_deposit_is_not_returned_while_any_chain_is_unchecked() {
     assert!(returned().await.unwrap().is_empty());
     world.handle(DESTINATION).health.refuse(None);
     assert_eq!(returned().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn one_node_is_enough_only_for_a_small_deposit_of_an_order() {
+    const QUOTED: u128 = 40 * ONE_USDC;
+    type Change = fn(&mut SeenDeposit);
+    let cases: [(&str, i64, Change, bool); 6] = [
+        ("below the limit", 50_000_000, |_| (), true),
+        ("at the limit", 40_000_000, |_| (), false),
+        ("no limit is set", 0, |_| (), false),
+        ("much more than the order", 50_000_000, |seen| seen.amount *= alloy::primitives::U256::from(100), false),
+        ("another currency", 50_000_000, |seen| seen.currency = ETH, false),
+        ("no order says what it is worth", 50_000_000, |seen| seen.id = Id::Event(B256::repeat_byte(0x77)), false),
+    ];
+    for (name, limit, change, expected) in cases {
+        let world = World::with(|settings| settings.one_node_below = UsdMicros(limit)).await;
+        let (_, order) = world.quote(USDC, USDC, QUOTED).await;
+        let mut seen = deposit(order, USDC, QUOTED);
+        change(&mut seen);
+        let handle = world.handle(ORIGIN);
+        let small = world.unit(move |tx, _| crate::orders::deposits::is_small(tx, &handle, &seen)).await.unwrap();
+        assert_eq!(small, expected, "{name}");
+    }
 }

@@ -268,6 +268,7 @@ fn handle(chain: Chain, change: impl Fn(&mut Settings)) -> ChainHandle {
         window: 4,
         max_fee_cap: 100_000_000_000,
         risk: Limits { open: most, per_minute: most },
+        one_node_below: UsdMicros::default(),
         most_refund: UsdMicros(1_000_000_000),
         depository_caps: BTreeMap::new(),
         gas_levels: None,

@@ -8,6 +8,7 @@ mod alarms;
 mod claims;
 mod crash;
 mod database;
+mod doubtful_blocks;
 mod keys;
 mod leases;
 mod ledger;

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use super::{USDC, agrees, arrived, asked, becomes, body, claim, funded, listed, post, sign};
 use crate::funding::credited;
 use crate::harness::{Harness, blocks_pass, eventually, new_account};
-use crate::process::{causeway, serve};
+use crate::process::{recover, serve};
 use crate::restore::restore;
 
 /// A backup from before the claims pays none until it has recovered, and then knows every payment and its recipient.
@@ -46,7 +46,7 @@ async fn a_restored_backup_pays_no_claim_twice() -> Result<()> {
     ensure!(arrived(&harness, recipient).await? == 90 * USDC && arrived(&harness, unlucky).await? == 0);
     ensure!(served.terminate().await?.success());
 
-    let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
+    let recovered = recover(&toml).await?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     let served = serve(&toml, None)?;
     harness.wait_until_served().await?;

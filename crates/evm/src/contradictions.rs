@@ -1,0 +1,115 @@
+//! Contradictions between the nodes of a chain: who showed an event of a block, and who showed the block without it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use alloy::primitives::B256;
+use domain::ids::ChainId;
+use tracing::error;
+
+use crate::agreement::{Dispute, Verdict};
+use crate::errors::ChainError;
+use crate::node::Node;
+
+/// Time for which a contradiction is reported.
+const REPORTED_FOR: Duration = Duration::from_secs(3_600);
+/// Contradictions remembered.
+const MAX_REMEMBERED: usize = 64;
+
+/// A contradiction about one block. Nodes are named by host and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    pub number: u64,
+    pub block: B256,
+    pub what: &'static str,
+    pub shown_by: Vec<String>,
+    pub denied_by: Vec<String>,
+    /// The nodes that most others contradict, or both sides where neither has most nodes.
+    pub accused: Vec<String>,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, what, shown_by, denied_by, accused, .. } = self;
+        let (shown_by, denied_by) = (shown_by.join(", "), denied_by.join(", "));
+        write!(f, "block {number}: {what} is shown by {shown_by} and not by {denied_by}")?;
+        match accused.len() {
+            1 => write!(f, "; most nodes contradict {}", accused[0]),
+            _ => f.write_str("; which of them lies is not known"),
+        }
+    }
+}
+
+pub(crate) struct Contradictions {
+    chain: ChainId,
+    hosts: Vec<String>,
+    seen: Mutex<VecDeque<(Instant, Contradiction)>>,
+}
+
+impl Contradictions {
+    pub(crate) fn new(chain: ChainId, nodes: &[Arc<Node>]) -> Self {
+        let hosts: Vec<String> = nodes.iter().map(|node| node.host.to_string()).collect();
+        for host in &hosts {
+            contradictions(chain, host).absolute(0);
+        }
+        Self { chain, hosts, seen: Mutex::default() }
+    }
+
+    /// Notes a dispute about a block, once, and raises the alarm. Nodes that most others contradict are asked last.
+    pub(crate) fn note(&self, nodes: &[Arc<Node>], (number, block): (u64, B256), dispute: &Dispute) {
+        let accused: BTreeSet<usize> = match dispute.verdict {
+            Verdict::Agreed => dispute.denied_by.clone(),
+            Verdict::Refuted => dispute.shown_by.clone(),
+            Verdict::Contradicted | Verdict::Unseconded => {
+                dispute.shown_by.union(&dispute.denied_by).copied().collect()
+            }
+        };
+        let named = |nodes: &BTreeSet<usize>| nodes.iter().map(|&node| self.hosts[node].clone()).collect::<Vec<_>>();
+        let contradiction = Contradiction {
+            number,
+            block,
+            what: dispute.what,
+            shown_by: named(&dispute.shown_by),
+            denied_by: named(&dispute.denied_by),
+            accused: named(&accused),
+        };
+        let mut seen = self.seen();
+        if seen.iter().any(|(_, known)| *known == contradiction) {
+            return;
+        }
+        error!(chain.id = %self.chain, accused = ?contradiction.accused, "nodes of chain {} contradict each other: {contradiction}", self.chain);
+        for host in &contradiction.accused {
+            contradictions(self.chain, host).increment(1);
+        }
+        if matches!(dispute.verdict, Verdict::Agreed | Verdict::Refuted) {
+            for node in accused.iter().map(|&node| &nodes[node]) {
+                let (host, method) = (node.host.clone(), "eth_getBlockByHash");
+                let reason = "an answer that most nodes contradict";
+                node.failed(method, &ChainError::Inconsistent { host, method, block, reason });
+            }
+        }
+        seen.push_front((Instant::now(), contradiction));
+        seen.truncate(MAX_REMEMBERED);
+    }
+
+    /// Forgets what was noted about a block: its nodes agree now.
+    pub(crate) fn forget(&self, block: B256) {
+        self.seen().retain(|(_, known)| known.block != block);
+    }
+
+    pub(crate) fn recent(&self) -> Vec<Contradiction> {
+        let mut seen = self.seen();
+        seen.retain(|(since, _)| since.elapsed() < REPORTED_FOR);
+        seen.iter().map(|(_, contradiction)| contradiction.clone()).collect()
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, VecDeque<(Instant, Contradiction)>> {
+        self.seen.lock().expect("no code panics while holding the contradictions")
+    }
+}
+
+fn contradictions(chain: ChainId, host: &str) -> metrics::Counter {
+    metrics::counter!("evm_node_contradictions_total", "chain" => chain.to_string(), "node" => host.to_owned())
+}
