@@ -117,12 +117,14 @@ pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
         let handle = app.chains.get(&id);
         // The cursor is from the last run until this one has begun to walk.
         let walks = handle.is_some_and(|handle| *handle.health.taken.borrow() > 0);
+        let nodes = in_doubt(handle.map(|handle| handle.nodes_in_doubt()).unwrap_or_default(), doubtful);
+        wrong.extend(nodes.iter().map(|said| Wrong::new(Alarm::NodesDisagree, Some(id), said.as_str())));
         chains.push(ChainReport {
             id: id.0,
             name: chain.name.clone(),
             block: cursor.ok().flatten().filter(|_| walks).map(|cursor| cursor.number),
             refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
-            nodes: in_doubt(handle.map(|handle| handle.nodes_in_doubt()).unwrap_or_default(), doubtful),
+            nodes,
             one_node: handle.filter(|handle| handle.has_one_node()).map(|_| ONE_NODE),
             market: app.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),
         });

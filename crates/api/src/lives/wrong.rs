@@ -36,17 +36,11 @@ pub(super) fn on_chain(app: &App, chain: &Chain) -> Vec<Wrong> {
         handle.and_then(|handle| handle.refusing()).map(|why| (Alarm::ChainRefused, why.to_string())),
         market.map(|error| (Alarm::MarketUnknown, error.to_string())),
         behind.then(|| (Alarm::ChainBehind, "blocks are taken in more than a minute late".to_owned())),
-        nodes_in_doubt(app, chain).map(|what| (Alarm::NodesDisagree, what)),
         low_on_gas(app, chain).map(|wallets| (Alarm::GasLow, wallets)),
     ];
     let raised = handle.map(|handle| handle.health.alarms.all()).unwrap_or_default();
     let all = known.into_iter().flatten().chain(raised);
     all.map(|(alarm, message)| Wrong::new(alarm, Some(chain.id), message)).collect()
-}
-
-fn nodes_in_doubt(app: &App, chain: &Chain) -> Option<String> {
-    let said = app.chains.get(&chain.id)?.nodes_in_doubt();
-    (!said.is_empty()).then(|| said.join(". "))
 }
 
 fn low_on_gas(app: &App, chain: &Chain) -> Option<String> {

@@ -42,7 +42,7 @@ fn shows(ids: &'static [u8], success: bool) -> impl Fn(&str, &Value) -> Reply {
 }
 
 async fn read(nodes: &Nodes) -> AgreedBlock {
-    let watch = Watch::new(DEPOSITORY, [LANE]);
+    let watch = Watch::new(DEPOSITORY, [], [LANE]);
     nodes.agreed_block(9, hash(BLOCK), &watch, Wait::Briefly).await.unwrap().expect("the block is shown")
 }
 
