@@ -15,6 +15,14 @@ import {Call3Value, CallResult, IRouter} from "./interfaces/IRouter.sol";
 contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
     using SafeERC20 for IERC20;
 
+    /// @dev An amount on its way to the router, which held `balanceBefore` of the token before the first of all
+    /// amounts moved.
+    struct Move {
+        address token;
+        uint256 amount;
+        uint256 balanceBefore;
+    }
+
     bytes32 private constant CALL_TYPEHASH =
         keccak256("Call3Value(address target,bool allowFailure,uint256 value,bytes callData)");
     bytes32 private constant WITNESS_TYPEHASH = keccak256(
@@ -52,13 +60,14 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
         bytes calldata metadata
     ) external payable nonReentrant refundable(refundTo) returns (CallResult[] memory) {
         if (tokens.length != amounts.length) revert LengthMismatch();
-        uint256[] memory expected = new uint256[](tokens.length);
-        for (uint256 i = 0; i < tokens.length; ++i) {
-            expected[i] = _moveFromCaller(tokens[i], amounts[i], metadata);
+        Move[] memory moves = new Move[](tokens.length);
+        for (uint256 i = 0; i < moves.length; ++i) {
+            moves[i] = _planned(tokens[i], amounts[i]);
         }
-        for (uint256 i = 0; i < tokens.length; ++i) {
-            _requireArrived(tokens[i], expected[i]);
+        for (uint256 i = 0; i < moves.length; ++i) {
+            _moveFromCaller(moves[i], metadata);
         }
+        _requireArrived(moves);
         return _multicall(calls, refundTo, nftRecipient, metadata);
     }
 
@@ -70,16 +79,17 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
         address nftRecipient,
         bytes calldata metadata
     ) external payable nonReentrant refundable(refundTo) returns (CallResult[] memory) {
-        uint256[] memory expected = new uint256[](permits.length);
-        for (uint256 i = 0; i < permits.length; ++i) {
+        Move[] memory moves = new Move[](permits.length);
+        for (uint256 i = 0; i < moves.length; ++i) {
             Permit calldata permit = permits[i];
             if (permit.owner != msg.sender) revert NotPermitOwner(permit.owner);
-            _permit(permit);
-            expected[i] = _moveFromCaller(permit.token, permit.value, metadata);
+            moves[i] = _planned(permit.token, permit.value);
         }
-        for (uint256 i = 0; i < permits.length; ++i) {
-            _requireArrived(permits[i].token, expected[i]);
+        for (uint256 i = 0; i < moves.length; ++i) {
+            _permit(permits[i]);
+            _moveFromCaller(moves[i], metadata);
         }
+        _requireArrived(moves);
         return _multicall(calls, refundTo, nftRecipient, metadata);
     }
 
@@ -115,13 +125,14 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
     ) external payable nonReentrant refundable(refundTo) returns (CallResult[] memory) {
         if (permits.length != tokens.length) revert LengthMismatch();
         bytes32 witness = _witnessHash(_callsHash(calls), msg.sender, refundTo, nftRecipient, metadata);
-        uint256[] memory expected = new uint256[](tokens.length);
-        for (uint256 i = 0; i < tokens.length; ++i) {
-            expected[i] = _move3009(permits[i], tokens[i], witness, metadata);
+        Move[] memory moves = new Move[](tokens.length);
+        for (uint256 i = 0; i < moves.length; ++i) {
+            moves[i] = _planned(tokens[i], 0);
         }
-        for (uint256 i = 0; i < tokens.length; ++i) {
-            _requireArrived(tokens[i], expected[i]);
+        for (uint256 i = 0; i < moves.length; ++i) {
+            moves[i].amount = _move3009(permits[i], tokens[i], witness, metadata);
         }
+        _requireArrived(moves);
         return _multicall(calls, refundTo, nftRecipient, metadata);
     }
 
@@ -157,15 +168,13 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
         return IRouter(ROUTER).multicall{value: msg.value}(calls, refundTo, nftRecipient, metadata);
     }
 
-    /// @dev Returns the balance the router must have when all moves are done.
-    function _moveFromCaller(address token, uint256 amount, bytes calldata metadata)
-        private
-        returns (uint256)
-    {
-        uint256 expected = IERC20(token).balanceOf(ROUTER) + amount;
-        IERC20(token).safeTransferFrom(msg.sender, ROUTER, amount);
-        emit FundsMovement(msg.sender, ROUTER, token, amount, metadata);
-        return expected;
+    function _planned(address token, uint256 amount) private view returns (Move memory) {
+        return Move({token: token, amount: amount, balanceBefore: IERC20(token).balanceOf(ROUTER)});
+    }
+
+    function _moveFromCaller(Move memory move, bytes calldata metadata) private {
+        IERC20(move.token).safeTransferFrom(msg.sender, ROUTER, move.amount);
+        emit FundsMovement(msg.sender, ROUTER, move.token, move.amount, metadata);
     }
 
     /// @dev A failing permit is fine if the approval is in place already: someone submitted the permit before
@@ -189,35 +198,31 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
         bytes calldata metadata
     ) private {
         uint256 count = permit.permitted.length;
-        uint256[] memory expected = new uint256[](count);
+        Move[] memory moves = new Move[](count);
         IPermit2.SignatureTransferDetails[] memory details = new IPermit2.SignatureTransferDetails[](count);
         for (uint256 i = 0; i < count; ++i) {
             IPermit2.TokenPermissions calldata permitted = permit.permitted[i];
             details[i] = IPermit2.SignatureTransferDetails({to: ROUTER, requestedAmount: permitted.amount});
-            expected[i] = IERC20(permitted.token).balanceOf(ROUTER) + permitted.amount;
+            moves[i] = _planned(permitted.token, permitted.amount);
             emit FundsMovement(user, ROUTER, permitted.token, permitted.amount, metadata);
         }
         IPermit2(PERMIT2)
             .permitWitnessTransferFrom(permit, details, user, witness, WITNESS_TYPE_STRING, signature);
-        for (uint256 i = 0; i < count; ++i) {
-            _requireArrived(permit.permitted[i].token, expected[i]);
-        }
+        _requireArrived(moves);
     }
 
-    /// @dev Returns the balance the router must have when all moves are done. Only the amount the authorization
-    /// brought in is passed on: a contract that accepts any call would otherwise hand out stray tokens.
+    /// @dev Only the amount the authorization brought in is passed on: a contract that accepts any call would
+    /// otherwise hand out stray tokens.
     function _move3009(Permit3009 calldata permit, address token, bytes32 witness, bytes calldata metadata)
         private
-        returns (uint256)
+        returns (uint256 received)
     {
         uint256 balanceBefore = IERC20(token).balanceOf(address(this));
         _receive3009(permit, token, witness);
-        uint256 received = IERC20(token).balanceOf(address(this)) - balanceBefore;
+        received = IERC20(token).balanceOf(address(this)) - balanceBefore;
         if (received == 0) revert NothingReceived(token);
         emit FundsMovement(permit.from, ROUTER, token, received, metadata);
-        uint256 expected = IERC20(token).balanceOf(ROUTER) + received;
         IERC20(token).safeTransfer(ROUTER, received);
-        return expected;
     }
 
     function _receive3009(Permit3009 calldata permit, address token, bytes32 witness) private {
@@ -236,10 +241,18 @@ contract ApprovalProxy is IApprovalProxy, Owned, ReentrancyGuardTransient {
     }
 
     /// @dev A token may call out while it is moved, and the callee could use the router, which is not in use
-    /// yet, to take the tokens that have arrived. The same check refuses a token that keeps a fee.
-    function _requireArrived(address token, uint256 expected) private view {
-        uint256 balance = IERC20(token).balanceOf(ROUTER);
-        if (balance < expected) revert NotArrived(token, expected, balance);
+    /// yet, to take the tokens that have arrived. The same check refuses a token that keeps a fee. A token that
+    /// is named twice must arrive twice.
+    function _requireArrived(Move[] memory moves) private view {
+        for (uint256 i = 0; i < moves.length; ++i) {
+            address token = moves[i].token;
+            uint256 expected = moves[i].balanceBefore;
+            for (uint256 j = 0; j < moves.length; ++j) {
+                if (moves[j].token == token) expected += moves[j].amount;
+            }
+            uint256 balance = IERC20(token).balanceOf(ROUTER);
+            if (balance < expected) revert NotArrived(token, expected, balance);
+        }
     }
 
     function _witnessHash(

@@ -14,12 +14,13 @@ contract Depository is IDepository, Owned {
     using SafeERC20 for IERC20;
 
     /// @dev `amount` and `window` are set by the owner; `used` is the amount taken and not yet released as of
-    /// `updatedAt`. A window of zero means there is no cap.
+    /// `updatedAt`. A window of zero means there is no cap. A payment writes the second slot alone; `used` never
+    /// exceeds the amount of a cap, this one or an earlier one.
     struct OutflowCap {
         uint128 amount;
         uint64 window;
+        uint128 used;
         uint64 updatedAt;
-        uint256 used;
     }
 
     /// @dev The native currency in `outflowCap`.
@@ -117,10 +118,14 @@ contract Depository is IDepository, Owned {
             bool isTransfer = _isTransfer(call);
             if (paymentsOnly) _takeFromCap(call, isTransfer, i);
 
+            uint256 gasBefore = gasleft();
             (bool success, bytes memory returnData) = call.to.call{value: call.value}(call.data);
             if (success && isTransfer) success = _transferSucceeded(call.to, returnData);
             if (success) _logCallExecuted(structHash, call);
             else if (!call.allowFailure) revert CallFailed(returnData);
+            // Anyone submits a request, with as little gas as they like. A call that was starved has used nearly
+            // all there was, and a tolerated failure would use up the nonce without paying.
+            else if (gasleft() < gasBefore / 2) revert CallStarved(i);
 
             results[i] = CallResult({success: success, returnData: returnData});
         }
@@ -148,8 +153,8 @@ contract Depository is IDepository, Owned {
         if (cap.window != 0 && window == 0) --_cappedTokens;
         cap.amount = amount;
         cap.window = window;
+        cap.used = window == 0 ? 0 : uint128(used);
         cap.updatedAt = uint64(block.timestamp);
-        cap.used = window == 0 ? 0 : used;
         emit OutflowCapSet(token, amount, window);
     }
 
@@ -280,7 +285,7 @@ contract Depository is IDepository, Owned {
         uint256 used = _used(cap);
         uint256 available = _available(cap.amount, used);
         if (amount > available) revert OutflowCapExceeded(token, amount, available);
-        cap.used = used + amount;
+        cap.used = uint128(used + amount);
         cap.updatedAt = uint64(block.timestamp);
     }
 

@@ -44,6 +44,7 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
         bytes calldata metadata
     ) external payable guarded returns (CallResult[] memory results) {
         if (nftRecipient == address(this)) revert InvalidRecipient();
+        uint256 balanceBefore = address(this).balance - msg.value;
         bool nested = msg.sender == address(this);
         if (!nested && msg.value != 0) {
             emit SolverNativeTransfer(address(this), msg.value);
@@ -61,11 +62,7 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
             if (!nested) revert InvalidRecipient();
             return results;
         }
-        uint256 left = address(this).balance;
-        if (left != 0) {
-            emit FundsMovement(address(this), recipient, address(0), left, metadata);
-            _sendNative(recipient, left);
-        }
+        _returnNative(recipient, balanceBefore, metadata);
     }
 
     /// @inheritdoc IRouter
@@ -107,9 +104,15 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
     }
 
     /// @inheritdoc IRouter
-    function cleanupNative(uint256 amount, address recipient, bytes calldata metadata) external guarded {
+    function cleanupNative(uint256 amount, address recipient, bytes calldata metadata)
+        external
+        payable
+        guarded
+    {
         if (recipient == address(0) || recipient == address(this)) revert InvalidRecipient();
         uint256 paid = amount == 0 ? address(this).balance : amount;
+        // Inside a multicall the rest goes to its `refundTo`; here it would belong to the next caller.
+        if (msg.value > paid && msg.sender != address(this)) revert ValueLeftOver(msg.value - paid);
         if (paid == 0) return;
         emit SolverNativeTransfer(recipient, paid);
         emit FundsMovement(address(this), recipient, address(0), paid, metadata);
@@ -119,6 +122,12 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
     /// @inheritdoc IRouter
     function cleanupNativeViaCall(uint256 amount, address to, bytes calldata data) external guarded {
         _call(to, amount == 0 ? address(this).balance : amount, data);
+    }
+
+    /// @inheritdoc IRouter
+    function requireBalance(address token, uint256 amount) external view {
+        uint256 balance = token == address(0) ? address(this).balance : IERC20(token).balanceOf(address(this));
+        if (balance < amount) revert BalanceTooLow(token, amount, balance);
     }
 
     /// @inheritdoc IERC721Receiver
@@ -162,10 +171,37 @@ contract Router is IRouter, IERC721Receiver, IERC1155Receiver {
         for (uint256 i = 0; i < calls.length; ++i) {
             Call3Value calldata call = calls[i];
             (bool success, bytes memory returnData) = call.target.call{value: call.value}(call.callData);
+            if (!success && _isApproval(call)) (success, returnData) = _approveAgain(call, returnData);
             if (success) emit SolverCallExecuted(call.target, call.callData, call.value);
             else if (!call.allowFailure) LowLevelCall.bubbleRevert(returnData);
             results[i] = CallResult({success: success, returnData: returnData});
         }
+    }
+
+    function _isApproval(Call3Value calldata call) private pure returns (bool) {
+        return
+            call.value == 0 && call.callData.length >= 68 && bytes4(call.callData) == IERC20.approve.selector;
+    }
+
+    /// @dev Some tokens refuse to change an allowance that is not zero, and anyone may have left one here.
+    function _approveAgain(Call3Value calldata call, bytes memory reason)
+        private
+        returns (bool success, bytes memory returnData)
+    {
+        address spender = address(uint160(uint256(bytes32(call.callData[4:]))));
+        (bool cleared,) = call.target.call(abi.encodeCall(IERC20.approve, (spender, 0)));
+        if (!cleared) return (false, reason);
+        return call.target.call(call.callData);
+    }
+
+    /// @dev Returns the native value that this multicall brought in and did not use. Value that was here before
+    /// stays: otherwise anyone could leave a wei, and stop those whose `refundTo` takes none.
+    function _returnNative(address recipient, uint256 balanceBefore, bytes calldata metadata) private {
+        uint256 balance = address(this).balance;
+        if (balance <= balanceBefore) return;
+        uint256 left = balance - balanceBefore;
+        emit FundsMovement(address(this), recipient, address(0), left, metadata);
+        _sendNative(recipient, left);
     }
 
     function _call(address to, uint256 value, bytes calldata data) private {

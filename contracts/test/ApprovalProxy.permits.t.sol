@@ -5,39 +5,15 @@ import {ApprovalProxy} from "../src/ApprovalProxy.sol";
 import {Usdc} from "../src/devnet/Usdc.sol";
 import {IApprovalProxy} from "../src/interfaces/IApprovalProxy.sol";
 import {IPermit2} from "../src/interfaces/IPermit2.sol";
-import {Call3Value, IRouter} from "../src/interfaces/IRouter.sol";
+import {Call3Value} from "../src/interfaces/IRouter.sol";
 import {Calls} from "./utils/Actors.sol";
-import {HookToken, Swallower} from "./utils/HostileTokens.sol";
-import {IPermit2Domain} from "./utils/ApprovalProxyFixture.sol";
-import {ApprovalProxyFixture} from "./utils/ApprovalProxyFixture.sol";
+import {Swallower} from "./utils/HostileTokens.sol";
+import {SignaturesFixture} from "./utils/SignaturesFixture.sol";
 
-contract ApprovalProxyPermitsTest is ApprovalProxyFixture {
+contract ApprovalProxyPermitsTest is SignaturesFixture {
     using Calls for Call3Value[];
 
     // ---- EIP-2612 ----
-
-    function signPermit(uint256 key, address account, uint256 value, uint256 deadline)
-        internal
-        view
-        returns (IApprovalProxy.Permit[] memory permits)
-    {
-        uint256 nonce = usdc.nonces(account);
-        bytes32 structHash =
-            keccak256(abi.encode(usdc.PERMIT_TYPEHASH(), account, address(proxy), value, nonce, deadline));
-        (uint8 v, bytes32 r, bytes32 s) =
-            vm.sign(key, keccak256(abi.encodePacked(hex"1901", usdc.DOMAIN_SEPARATOR(), structHash)));
-        permits = new IApprovalProxy.Permit[](1);
-        permits[0] = IApprovalProxy.Permit({
-            token: address(usdc),
-            owner: account,
-            value: value,
-            nonce: nonce,
-            deadline: deadline,
-            v: v,
-            r: r,
-            s: s
-        });
-    }
 
     function testFuzz_permitTransferAndMulticall(uint64 amount, bool frontRun) public {
         amount = uint64(bound(amount, 1, 1000e6));
@@ -73,42 +49,6 @@ contract ApprovalProxyPermitsTest is ApprovalProxyFixture {
     }
 
     // ---- Permit2 ----
-
-    function permit2Digest(IPermit2.PermitBatchTransferFrom memory permit, address spender, bytes32 witness)
-        internal
-        view
-        returns (bytes32)
-    {
-        bytes32 typehash = keccak256(
-            "PermitBatchWitnessTransferFrom(TokenPermissions[] permitted,address spender,uint256 nonce,uint256 deadline,RelayerWitness witness)Call3Value(address target,bool allowFailure,uint256 value,bytes callData)RelayerWitness(address relayer,address refundTo,address nftRecipient,bytes metadata,Call3Value[] call3Values)TokenPermissions(address token,uint256 amount)"
-        );
-        bytes32[] memory hashes = new bytes32[](permit.permitted.length);
-        for (uint256 i = 0; i < hashes.length; ++i) {
-            hashes[i] = keccak256(
-                abi.encode(
-                    keccak256("TokenPermissions(address token,uint256 amount)"),
-                    permit.permitted[i].token,
-                    permit.permitted[i].amount
-                )
-            );
-        }
-        bytes32 structHash = keccak256(
-            abi.encode(
-                typehash, keccak256(abi.encodePacked(hashes)), spender, permit.nonce, permit.deadline, witness
-            )
-        );
-        return keccak256(abi.encodePacked(hex"1901", IPermit2Domain(permit2).DOMAIN_SEPARATOR(), structHash));
-    }
-
-    function signPermit2(IPermit2.PermitBatchTransferFrom memory permit, Call3Value[] memory calls)
-        internal
-        view
-        returns (bytes memory)
-    {
-        bytes32 witness = proxy.witnessHash(relayer, user, user, "", calls);
-        (uint8 v, bytes32 r, bytes32 s) = vm.sign(userKey, permit2Digest(permit, address(proxy), witness));
-        return abi.encodePacked(r, s, v);
-    }
 
     function test_the_published_witness_and_digest() public {
         Call3Value[] memory calls = Calls.one(
@@ -149,6 +89,82 @@ contract ApprovalProxyPermitsTest is ApprovalProxyFixture {
             keccak256("Call3Value(address target,bool allowFailure,uint256 value,bytes callData)"),
             0xfd3926a097b5d365885a8c0afe16fa80ed4d377e8627017476dfe9729e8a6cde
         );
+    }
+
+    /// @dev The typed data as EIP-712 describes it, computed here once more.
+    function testFuzz_the_witness_covers_every_member_of_every_call(
+        Call3Value[] memory calls,
+        address refundTo,
+        address nftRecipient,
+        bytes memory metadata
+    ) public view {
+        bytes32[] memory hashes = new bytes32[](calls.length);
+        for (uint256 i = 0; i < calls.length; ++i) {
+            hashes[i] = keccak256(
+                abi.encode(
+                    0xfd3926a097b5d365885a8c0afe16fa80ed4d377e8627017476dfe9729e8a6cde,
+                    calls[i].target,
+                    calls[i].allowFailure,
+                    calls[i].value,
+                    keccak256(calls[i].callData)
+                )
+            );
+        }
+        assertEq(
+            proxy.witnessHash(relayer, refundTo, nftRecipient, metadata, calls),
+            keccak256(
+                abi.encode(
+                    WITNESS_TYPEHASH,
+                    relayer,
+                    refundTo,
+                    nftRecipient,
+                    keccak256(metadata),
+                    keccak256(abi.encodePacked(hashes))
+                )
+            )
+        );
+    }
+
+    /// @dev Each member of a call changed in turn.
+    function changedCalls(address currency, uint256 amount)
+        internal
+        view
+        returns (Call3Value[][4] memory changed)
+    {
+        for (uint256 i = 0; i < changed.length; ++i) {
+            changed[i] = plainDepositCalls(currency, amount);
+        }
+        changed[0][1].target = address(exchange);
+        changed[1][1].allowFailure = true;
+        changed[2][1].value = 1;
+        changed[3][1].callData = "x";
+    }
+
+    function test_a_permit2_signature_covers_every_member_of_a_call() public {
+        vm.prank(user);
+        token.approve(permit2, type(uint256).max);
+        IPermit2.PermitBatchTransferFrom memory permit = permit2Of(address(token), 5 ether, 1);
+        bytes memory signature = signPermit2(permit, plainDepositCalls(address(token), 5 ether));
+        Call3Value[][4] memory changed = changedCalls(address(token), 5 ether);
+        vm.deal(relayer, 1 ether);
+        for (uint256 i = 0; i < changed.length; ++i) {
+            vm.prank(relayer);
+            vm.expectRevert(bytes4(keccak256("InvalidSigner()")));
+            proxy.permit2TransferAndMulticall{value: 1}(user, permit, changed[i], user, user, "", signature);
+        }
+    }
+
+    function test_an_authorization_covers_every_member_of_a_call() public {
+        IApprovalProxy.Permit3009[] memory permits = sign3009(5e6, plainDepositCalls(address(usdc), 5e6));
+        Call3Value[][4] memory changed = changedCalls(address(usdc), 5e6);
+        vm.deal(relayer, 1 ether);
+        for (uint256 i = 0; i < changed.length; ++i) {
+            vm.prank(relayer);
+            vm.expectRevert(Usdc.InvalidSignature.selector);
+            proxy.permit3009TransferAndMulticall{value: 1}(
+                permits, Calls.list(address(usdc)), changed[i], user, user, ""
+            );
+        }
     }
 
     function testFuzz_permit2TransferAndMulticall(uint128 amount, uint256 nonce) public {
@@ -206,70 +222,7 @@ contract ApprovalProxyPermitsTest is ApprovalProxyFixture {
         twin.permit2TransferAndMulticall(user, permit, calls, user, user, "", signature);
     }
 
-    function test_permit2_tokens_cannot_be_taken_between_the_moves() public {
-        HookToken hook = new HookToken();
-        hook.mint(user, 1);
-        IPermit2.PermitBatchTransferFrom memory permit = permit2Of(address(token), 100 ether, 1);
-        permit.permitted = new IPermit2.TokenPermissions[](2);
-        permit.permitted[0] = IPermit2.TokenPermissions({token: address(token), amount: 100 ether});
-        permit.permitted[1] = IPermit2.TokenPermissions({token: address(hook), amount: 1});
-        vm.startPrank(user);
-        token.approve(permit2, type(uint256).max);
-        hook.approve(permit2, type(uint256).max);
-        vm.stopPrank();
-        Call3Value[] memory calls = Calls.one(address(router), 0, Calls.cleanup(address(token), user, 0))
-            .then(address(router), 0, Calls.cleanup(address(hook), user, 0));
-        bytes memory signature = signPermit2(permit, calls);
-        uint256 state = vm.snapshotState();
-        hook.arm(
-            address(router),
-            abi.encodeCall(IRouter.multicall, (stealCalls(address(token)), thief, address(0), "")),
-            true
-        );
-        vm.prank(relayer);
-        vm.expectRevert(notArrived(address(token), 100 ether, 0));
-        proxy.permit2TransferAndMulticall(user, permit, calls, user, user, "", signature);
-
-        vm.revertToState(state);
-        vm.prank(relayer);
-        proxy.permit2TransferAndMulticall(user, permit, calls, user, user, "", signature);
-        assertEq(token.balanceOf(user), 1000 ether);
-    }
-
     // ---- EIP-3009 ----
-
-    function sign3009(uint256 amount, Call3Value[] memory calls)
-        internal
-        view
-        returns (IApprovalProxy.Permit3009[] memory permits)
-    {
-        return sign3009For(relayer, amount, calls);
-    }
-
-    function sign3009For(address submitter, uint256 amount, Call3Value[] memory calls)
-        internal
-        view
-        returns (IApprovalProxy.Permit3009[] memory permits)
-    {
-        bytes32 witness = proxy.witnessHash(submitter, user, user, "", calls);
-        bytes32 structHash = keccak256(
-            abi.encode(
-                usdc.RECEIVE_WITH_AUTHORIZATION_TYPEHASH(),
-                user,
-                address(proxy),
-                amount,
-                0,
-                block.timestamp + 600,
-                witness
-            )
-        );
-        (uint8 v, bytes32 r, bytes32 s) =
-            vm.sign(userKey, keccak256(abi.encodePacked(hex"1901", usdc.DOMAIN_SEPARATOR(), structHash)));
-        permits = new IApprovalProxy.Permit3009[](1);
-        permits[0] = IApprovalProxy.Permit3009({
-            from: user, value: amount, validAfter: 0, validBefore: block.timestamp + 600, v: v, r: r, s: s
-        });
-    }
 
     function testFuzz_permit3009TransferAndMulticall(uint64 amount) public {
         amount = uint64(bound(amount, 1, 1000e6));

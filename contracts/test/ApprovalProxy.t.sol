@@ -8,7 +8,7 @@ import {IOwned} from "../src/interfaces/IOwned.sol";
 import {IPermit2} from "../src/interfaces/IPermit2.sol";
 import {Call3Value, IRouter} from "../src/interfaces/IRouter.sol";
 import {Calls, Intruder, TestExchange} from "./utils/Actors.sol";
-import {FalseToken, FeeToken, HookToken} from "./utils/HostileTokens.sol";
+import {FalseToken} from "./utils/HostileTokens.sol";
 import {ApprovalProxyFixture} from "./utils/ApprovalProxyFixture.sol";
 
 contract ApprovalProxyTest is ApprovalProxyFixture {
@@ -132,64 +132,12 @@ contract ApprovalProxyTest is ApprovalProxyFixture {
         assertEq(address(proxy).balance, 0);
     }
 
-    function test_a_fee_on_transfer_is_refused() public {
-        FeeToken fee = new FeeToken();
-        fee.mint(user, 100);
-        vm.startPrank(user);
-        fee.approve(address(proxy), 100);
-        vm.expectRevert(notArrived(address(fee), 100, 90));
-        proxy.transferAndMulticall(
-            Calls.list(address(fee)), Calls.list(uint256(100)), new Call3Value[](0), user, user, ""
-        );
-        vm.stopPrank();
-        assertEq(fee.balanceOf(user), 100);
-    }
-
-    /// @dev Anyone can register a receiver hook for the router with tokens that have such hooks.
-    function test_a_token_cannot_be_taken_while_it_arrives() public {
-        HookToken hook = new HookToken();
-        hook.mint(user, 5);
-        hook.arm(
-            address(router),
-            abi.encodeCall(IRouter.multicall, (stealCalls(address(hook)), thief, address(0), "")),
-            true
-        );
-        vm.startPrank(user);
-        hook.approve(address(proxy), 5);
-        vm.expectRevert(notArrived(address(hook), 5, 0));
-        proxy.transferAndMulticall(
-            Calls.list(address(hook)), Calls.list(uint256(5)), new Call3Value[](0), user, user, ""
-        );
-        vm.stopPrank();
-    }
-
     function test_a_false_answer_is_refused() public {
         FalseToken no = new FalseToken();
         vm.expectRevert();
         proxy.transferAndMulticall(
             Calls.list(address(no)), Calls.list(uint256(1)), new Call3Value[](0), user, user, ""
         );
-    }
-
-    /// @dev The first token is in the router, which is not in use yet, while the second token calls out.
-    function test_tokens_cannot_be_taken_between_the_moves() public {
-        HookToken hook = new HookToken();
-        hook.mint(user, 1);
-        hook.arm(
-            address(router),
-            abi.encodeCall(IRouter.multicall, (stealCalls(address(token)), thief, address(0), "")),
-            true
-        );
-        address[] memory tokens = new address[](2);
-        uint256[] memory amounts = new uint256[](2);
-        (tokens[0], tokens[1]) = (address(token), address(hook));
-        (amounts[0], amounts[1]) = (100 ether, 1);
-        vm.startPrank(user);
-        token.approve(address(proxy), 100 ether);
-        hook.approve(address(proxy), 1);
-        vm.expectRevert(notArrived(address(token), 100 ether, 0));
-        proxy.transferAndMulticall(tokens, amounts, new Call3Value[](0), user, user, "");
-        vm.stopPrank();
     }
 
     // ---- an approval serves nobody but its owner ----

@@ -128,6 +128,37 @@ contract DepositoryCapTest is FundedDepository {
         assertEq(depository.cappedTokens(), 1);
     }
 
+    /// @dev Half an hour releases half of the old cap, neither nothing nor half of the new one.
+    function test_changing_a_cap_settles_at_the_old_rate_first() public {
+        vm.deal(address(depository), 100 ether);
+        cap(address(0), 10 ether, 1 hours);
+        run(request(native(treasury, 8 ether), 1));
+        skip(30 minutes);
+        cap(address(0), 20 ether, 1 hours);
+        (,, uint256 available) = depository.outflowCap(address(0));
+        assertEq(available, 17 ether);
+        run(request(native(treasury, 17 ether), 2));
+        refuse(request(native(treasury, 1), 3), exceeded(address(0), 1, 0));
+        skip(30 minutes);
+        cap(address(0), 2 ether, 10 hours);
+        refuse(request(native(treasury, 1), 3), exceeded(address(0), 1, 0));
+        skip(40 hours);
+        refuse(request(native(treasury, 1), 3), exceeded(address(0), 1, 0));
+        skip(1 hours);
+        (,, available) = depository.outflowCap(address(0));
+        assertEq(available, 0.2 ether);
+    }
+
+    function test_the_largest_cap_can_be_used_up() public {
+        uint128 most = type(uint128).max;
+        token.mint(address(depository), uint256(most) + 1);
+        cap(address(token), most, 1 hours);
+        run(request(transfer(address(token), treasury, most), 1));
+        refuse(request(transfer(address(token), treasury, 1), 2), exceeded(address(token), 1, 0));
+        cap(address(token), 1, 1 hours);
+        refuse(request(transfer(address(token), treasury, 1), 2), exceeded(address(token), 1, 0));
+    }
+
     function test_a_cap_can_freeze_a_token_and_be_removed() public {
         vm.deal(address(depository), 1 ether);
         cap(address(0), 0, 1);

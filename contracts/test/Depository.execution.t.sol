@@ -4,7 +4,7 @@ pragma solidity =0.8.37;
 import {Depository} from "../src/Depository.sol";
 import {IDepository} from "../src/interfaces/IDepository.sol";
 import {IOwned} from "../src/interfaces/IOwned.sol";
-import {FalseToken, HookToken} from "./utils/HostileTokens.sol";
+import {DeepToken, FalseToken, GreedyToken, HookToken} from "./utils/HostileTokens.sol";
 import {Depositor, Reenterer, ContractSigner} from "./utils/DepositoryActors.sol";
 import {FundedDepository} from "./utils/FundedDepository.sol";
 
@@ -209,6 +209,38 @@ contract DepositoryExecutionTest is FundedDepository {
         assertTrue(results[1].success);
         assertEq(vm.getRecordedLogs().length, 1);
         assertEq(treasury.balance, 1 ether);
+    }
+
+    /// @dev Whoever submits the request chooses the gas. The nonce is used if the payment is made, and only then.
+    function test_too_little_gas_does_not_use_the_nonce_of_a_payment_that_may_fail() public {
+        DeepToken deep = new DeepToken();
+        deep.mint(address(depository), 1);
+        deep.mint(treasury, 1);
+        IDepository.Call memory call = transfer(address(deep), treasury, 1);
+        call.allowFailure = true;
+        IDepository.CallRequest memory callRequest = request(call, 1);
+        bytes memory data = abi.encodeCall(IDepository.execute, (callRequest, sign(callRequest)));
+        uint256 state = vm.snapshotState();
+        uint256 executed;
+        for (uint256 given = 60_000; given < 600_000; given += 2_000) {
+            vm.revertToState(state);
+            (bool success,) = address(depository).call{gas: given}(data);
+            assertEq(depository.usedNonces(1), success);
+            assertEq(deep.balanceOf(treasury), success ? 2 : 1, "a nonce without its payment");
+            if (success) ++executed;
+        }
+        assertGt(executed, 0);
+    }
+
+    function test_a_call_that_uses_all_gas_keeps_the_nonce() public {
+        GreedyToken greedy = new GreedyToken();
+        IDepository.Call memory call = transfer(address(greedy), treasury, 1);
+        call.allowFailure = true;
+        IDepository.CallRequest memory callRequest = request(call, 1);
+        bytes memory signature = sign(callRequest);
+        vm.expectRevert(abi.encodeWithSelector(IDepository.CallStarved.selector, 0));
+        depository.execute{gas: 10_000_000}(callRequest, signature);
+        assertFalse(depository.usedNonces(1));
     }
 
     function test_a_payment_the_token_denies_keeps_the_nonce() public {

@@ -92,7 +92,8 @@ contract RouterGuardTest is RouterFixture {
 
         intruder = new Intruder();
         intruder.arm(address(router), cleanupNative(0, makeAddr("thief")));
-        router.multicall(new Call3Value[](0), address(intruder), address(0), "");
+        vm.prank(user);
+        router.multicall{value: 1}(new Call3Value[](0), address(intruder), address(0), "");
         assertEq(intruder.answer(), abi.encodePacked(IRouter.Reentrancy.selector));
     }
 

@@ -18,6 +18,8 @@ contract RouterTest is RouterFixture {
         assertEq(IRouter.cleanupErc20sViaCall.selector, bytes4(0x73b7bb2f));
         assertEq(IRouter.cleanupNative.selector, bytes4(0xa6bd8c96));
         assertEq(IRouter.cleanupNativeViaCall.selector, bytes4(0x5d1fe6a2));
+        // Ours alone.
+        assertEq(IRouter.requireBalance.selector, bytes4(0x37e0e9e6));
         assertEq(
             IRouter.SolverNativeTransfer.selector,
             0xd35467972d1fda5b63c735f59d3974fa51785a41a92aa3ed1b70832836f8dba6

@@ -71,6 +71,10 @@ interface IDepository is IOwned {
     /// @notice A call that must succeed failed; carries its return data.
     error CallFailed(bytes returnData);
 
+    /// @notice The call at `index` may fail, and failed with more than half of the gas: perhaps the submitter
+    /// gave too little. Submit the request with more.
+    error CallStarved(uint256 index);
+
     /// @notice A call to the depository itself, or a token transfer to it, which would forge a deposit.
     error SelfCall();
 
@@ -156,7 +160,8 @@ interface IDepository is IOwned {
     /// @notice Runs the calls of a request that the allocator signed. Anyone holding the signature may submit it.
     /// @dev A request is refused when its struct hash or its nonce was used, so signing a payout again with a
     /// later expiration cannot pay twice. A token transfer counts as failed when the token has no code or does
-    /// not answer with true or nothing; a failed required call leaves hash and nonce unused.
+    /// not answer with true or nothing; a failed required call leaves hash and nonce unused. A call that may fail must
+    /// leave half of the gas when it does, so that no submitter makes it fail by giving too little.
     /// @param request The calls, nonce and expiration.
     /// @param signature 65 bytes `r ‖ s ‖ v`, 64 bytes in compact form, or any form an ERC-1271 allocator
     /// takes.

@@ -41,12 +41,20 @@ interface IRouter {
     /// @notice A native payment was refused by its recipient.
     error NativeTransferFailed(address to, uint256 amount);
 
+    /// @notice More value was sent along than is paid: `left` would belong to the next caller.
+    error ValueLeftOver(uint256 left);
+
+    /// @notice The router holds `balance` of a token (zero for native), and `amount` was required.
+    error BalanceTooLow(address token, uint256 amount, uint256 balance);
+
     /// @notice An NFT arrived and no recipient for NFTs is set.
     error NoNftRecipient();
 
-    /// @notice Runs `calls` in order, then sends all remaining native value to `refundTo`.
-    /// @dev Remaining tokens are not returned automatically: end the calls with `cleanupErc20s`. Bytes after
-    /// the arguments are ignored, so an order id may follow.
+    /// @notice Runs `calls` in order, then sends to `refundTo` the native value that is left of the value sent
+    /// along and of the value the calls brought in.
+    /// @dev Native value that was here before is left alone. Remaining tokens are not returned automatically:
+    /// end the calls with `cleanupErc20s`. A failing `approve` is tried again from an allowance of zero, because
+    /// a stranger may have left one. Bytes after the arguments are ignored, so an order id may follow.
     /// @param calls The calls; the revert data of a failing call that must succeed is passed on.
     /// @param refundTo The recipient of leftover native value; zero means the caller.
     /// @param nftRecipient The recipient of NFTs that arrive meanwhile; zero refuses them.
@@ -85,14 +93,22 @@ interface IRouter {
     ) external;
 
     /// @notice Sends native value out of the router and records it as payment evidence.
-    /// @param amount The amount; zero means the whole balance, which may be nothing.
+    /// @dev Called directly with the amount as value it is the cheapest payment to a contract. Bytes after the
+    /// arguments are ignored, so an order id may follow.
+    /// @param amount The amount, no less than the value sent along; zero means the whole balance, which may be
+    /// nothing.
     /// @param recipient The recipient.
     /// @param metadata Passed to the movement event.
-    function cleanupNative(uint256 amount, address recipient, bytes calldata metadata) external;
+    function cleanupNative(uint256 amount, address recipient, bytes calldata metadata) external payable;
 
     /// @notice Calls a contract with native value of the router.
     /// @param amount The amount; zero means the whole balance.
     /// @param to The contract.
     /// @param data The calldata.
     function cleanupNativeViaCall(uint256 amount, address to, bytes calldata data) external;
+
+    /// @notice Reverts unless the router holds at least `amount` of `token`, or of native value when zero.
+    /// @dev The step between a swap and the use of its output. An exchange checks the amount it sends; a token
+    /// with hooks may call someone who takes it from here by an allowance left earlier.
+    function requireBalance(address token, uint256 amount) external view;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity =0.8.37;
 
+import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {ERC1155} from "@openzeppelin/contracts/token/ERC1155/ERC1155.sol";
 import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
 import {Call3Value, IRouter} from "../../src/interfaces/IRouter.sol";
@@ -27,6 +28,16 @@ contract TestExchange {
     }
 
     receive() external payable {}
+}
+
+/// @notice Refuses native value.
+contract NoNative {}
+
+/// @notice Takes tokens of others by allowances that were left to it.
+contract Taker {
+    function take(IERC20 token, address from, uint256 amount) external {
+        token.transferFrom(from, address(this), amount);
+    }
 }
 
 /// @notice Tries to use a router when it receives money or a call, and records the result.
@@ -100,6 +111,14 @@ library Calls {
 
     function cleanup(address token, address recipient, uint256 amount) internal pure returns (bytes memory) {
         return abi.encodeCall(IRouter.cleanupErc20s, (list(token), list(recipient), list(amount), ""));
+    }
+
+    function spend(address token, address to, bytes memory data, uint256 amount)
+        internal
+        pure
+        returns (bytes memory)
+    {
+        return abi.encodeCall(IRouter.cleanupErc20sViaCall, (list(token), list(to), list(data), list(amount)));
     }
 
     function list(address item) internal pure returns (address[] memory items) {

@@ -57,8 +57,25 @@ abstract contract ApprovalProxyFixture is Test {
         vm.deal(user, 10 ether);
     }
 
-    /// @dev A gasless deposit: approve the depository, deposit for the user.
+    /// @dev A gasless deposit: the router approves the depository for the amount alone, deposits for the user,
+    /// and takes back an approval that is left.
     function depositCalls(address currency, uint256 amount) internal view returns (Call3Value[] memory) {
+        return Calls.one(
+            address(router),
+            0,
+            Calls.spend(
+                currency,
+                address(depository),
+                abi.encodeWithSignature(
+                    "depositErc20(address,address,uint256,bytes32)", user, currency, amount, id
+                ),
+                amount
+            )
+        );
+    }
+
+    /// @dev The same as two plain calls, as others build it.
+    function plainDepositCalls(address currency, uint256 amount) internal view returns (Call3Value[] memory) {
         return Calls.one(currency, 0, abi.encodeCall(IERC20.approve, (address(depository), amount)))
             .then(
                 address(depository),

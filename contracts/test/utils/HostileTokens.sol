@@ -70,6 +70,82 @@ contract HookToken is TestToken {
     }
 }
 
+/// @notice Refuses to change an allowance from one non-zero value to another.
+contract StubbornToken is TestToken {
+    error AllowanceMustBeZeroFirst();
+
+    function approve(address spender, uint256 value) public override returns (bool) {
+        if (value != 0 && allowance(msg.sender, spender) != 0) revert AllowanceMustBeZeroFirst();
+        return super.approve(spender, value);
+    }
+}
+
+/// @notice A hook token with authorizations, which it believes unsigned. Its hook is for transfers.
+contract HookToken3009 is HookToken {
+    function receiveWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256,
+        uint256,
+        bytes32,
+        uint8,
+        bytes32,
+        bytes32
+    ) external {
+        address hook = target;
+        target = address(0);
+        _transfer(from, to, value);
+        target = hook;
+    }
+}
+
+/// @notice Keeps a tenth of every transfer, and takes unsigned authorizations without a fee.
+contract FeeToken3009 is FeeToken {
+    function receiveWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256,
+        uint256,
+        bytes32,
+        uint8,
+        bytes32,
+        bytes32
+    ) external {
+        _burn(from, value);
+        _mint(to, value);
+    }
+}
+
+/// @notice A token behind several calls, each of which passes a failure on, and whose transfers take much gas.
+contract DeepToken is TestToken {
+    uint256 private written;
+
+    function transfer(address to, uint256 value) public override returns (bool) {
+        return this.deeper(msg.sender, to, value, 4);
+    }
+
+    function deeper(address from, address to, uint256 value, uint256 depth) external returns (bool) {
+        require(msg.sender == address(this));
+        if (depth != 0) return this.deeper(from, to, value, depth - 1);
+        for (uint256 i = 0; i < 300; ++i) {
+            written = i;
+        }
+        _transfer(from, to, value);
+        return true;
+    }
+}
+
+/// @notice Uses all gas of every transfer.
+contract GreedyToken is TestToken {
+    function transfer(address, uint256) public pure override returns (bool) {
+        assembly {
+            invalid()
+        }
+    }
+}
+
 /// @notice Accepts every call and does nothing, like a wrapped native token with its fallback.
 contract Swallower is TestToken {
     fallback() external payable {}

@@ -8,7 +8,7 @@ use alloy::sol_types::SolCall;
 use domain::ids::OrderId;
 
 use crate::account_tag::tag;
-use crate::contracts::{Call3Value, Depository, Erc20, Multicall3, Router};
+use crate::contracts::{Depository, Erc20, Multicall3, Router};
 
 pub fn deposit_native(depositor: Address, order_id: OrderId) -> Bytes {
     Depository::depositNativeCall { depositor, id: order_id.0 }.abi_encode().into()
@@ -37,11 +37,10 @@ pub fn native_fill(id: B256) -> Bytes {
     Bytes::copy_from_slice(id.as_slice())
 }
 
-/// A native payment to a contract goes through the router: a contract that only has `receive` refuses any data.
-pub fn native_fill_through_router(router: Address, recipient: Address, amount: U256, id: B256) -> Bytes {
-    let cleanup = Router::cleanupNativeCall { amount, recipient, metadata: Bytes::new() }.abi_encode().into();
-    let calls = vec![Call3Value { target: router, allowFailure: false, value: U256::ZERO, callData: cleanup }];
-    fill_with_calls(calls, recipient, id)
+/// A native payment to a contract goes through the router: a contract that only has `receive` refuses any data. The
+/// amount, not zero, is sent along.
+pub fn native_fill_through_router(recipient: Address, amount: U256, id: B256) -> Bytes {
+    with_id(Router::cleanupNativeCall { amount, recipient, metadata: Bytes::new() }.abi_encode(), id)
 }
 
 pub fn erc20_fill(recipient: Address, amount: U256, id: B256) -> Bytes {
@@ -77,12 +76,6 @@ pub fn claimed(calldata: &[u8]) -> Option<Claimed> {
     let call = Erc20::transferFromCall::abi_decode(transfer).ok()?;
     let exact = *claim(call.from, call.to, call.amount, account, id.into()) == *calldata;
     exact.then_some(Claimed { account, recipient: call.to, amount: call.amount, id: id.into() })
-}
-
-/// The order's own calls, run by the router; leftover native currency goes to `refund_to`.
-pub fn fill_with_calls(calls: Vec<Call3Value>, refund_to: Address, id: B256) -> Bytes {
-    let call = Router::multicallCall { calls, refundTo: refund_to, nftRecipient: refund_to, metadata: Bytes::new() };
-    with_id(call.abi_encode(), id)
 }
 
 /// Several reads at one block; a failing one does not spoil the others.
@@ -153,13 +146,15 @@ mod tests {
         assert_eq!(native_fill(ORDER.0).len(), 32);
         for data in [
             native_fill(ORDER.0),
-            native_fill_through_router(TOKEN, DEPOSITOR, amount, ORDER.0),
+            native_fill_through_router(DEPOSITOR, amount, ORDER.0),
             erc20_fill(DEPOSITOR, amount, ORDER.0),
             erc20_fill_from_treasury(DEPOSITORY, DEPOSITOR, amount, ORDER.0),
-            fill_with_calls(Vec::new(), DEPOSITOR, ORDER.0),
         ] {
             assert_eq!(trailing_id(&data), Some(ORDER.0));
         }
+        let routed = native_fill_through_router(DEPOSITOR, amount, ORDER.0);
+        let call = Router::cleanupNativeCall::abi_decode(&routed).unwrap();
+        assert_eq!((call.amount, call.recipient, call.metadata.len()), (amount, DEPOSITOR, 0));
         let treasury = erc20_fill_from_treasury(DEPOSITORY, DEPOSITOR, amount, ORDER.0);
         let call = Erc20::transferFromCall::abi_decode(&treasury).unwrap();
         assert_eq!((call.from, call.to, call.amount), (DEPOSITORY, DEPOSITOR, amount));

@@ -88,8 +88,11 @@ sol! {
             external payable returns (CallResult[] results);
         function cleanupErc20s(address[] tokens, address[] recipients, uint256[] amounts, bytes metadata) external;
         function cleanupErc20sViaCall(address[] tokens, address[] tos, bytes[] datas, uint256[] amounts) external;
-        function cleanupNative(uint256 amount, address recipient, bytes metadata) external;
+        function cleanupNative(uint256 amount, address recipient, bytes metadata) external payable;
         function cleanupNativeViaCall(uint256 amount, address to, bytes data) external;
+        function requireBalance(address token, uint256 amount) external view;
+
+        error BalanceTooLow(address token, uint256 amount, uint256 balance);
     }
 
     interface ApprovalProxy {
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn selectors_are_the_public_ones() {
-        let table: [([u8; 4], [u8; 4]); 23] = [
+        let table: [([u8; 4], [u8; 4]); 24] = [
             (Depository::depositNativeCall::SELECTOR, hex!("49290c1c")),
             (Depository::depositErc20_0Call::SELECTOR, hex!("e8017952")),
             (Depository::depositErc20_1Call::SELECTOR, hex!("5a1ee3ac")),
@@ -194,7 +197,8 @@ mod tests {
             (Router::cleanupNativeCall::SELECTOR, hex!("a6bd8c96")),
             (Router::cleanupNativeViaCallCall::SELECTOR, hex!("5d1fe6a2")),
             (ApprovalProxy::transferAndMulticallCall::SELECTOR, hex!("f9e4bab4")),
-            // Not public: the same as in the contract's own test.
+            // Not public: the same as in the contracts' own tests.
+            (Router::requireBalanceCall::SELECTOR, hex!("37e0e9e6")),
             (SpendLimiter::spendCall::SELECTOR, hex!("6bfad608")),
             (SpendLimiter::setLimitCall::SELECTOR, hex!("21d4e316")),
             (SpendLimiter::limitCall::SELECTOR, hex!("5b6cbc5d")),

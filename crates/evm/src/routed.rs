@@ -101,6 +101,11 @@ impl Calls {
         });
     }
 
+    /// Goes on only if the router holds this much of a token.
+    pub fn require_token(&mut self, token: Address, amount: U256) {
+        self.of_itself(&Router::requireBalanceCall { token, amount });
+    }
+
     /// Calls a contract with all native value.
     pub fn spend_native(&mut self, to: Address, data: Bytes) {
         self.of_itself(&Router::cleanupNativeViaCallCall { amount: U256::ZERO, to, data });

@@ -111,6 +111,14 @@ impl Trade<'_> {
         }
     }
 
+    /// The amount below which the trade reverts.
+    fn least_output(&self) -> U256 {
+        match self.bound {
+            Bound::ExactInput { least_output, .. } => least_output,
+            Bound::ExactOutput { output, .. } => output,
+        }
+    }
+
     /// Adds the trade to the calls. Its output goes to the recipient, which may be the router, and unused tokens to
     /// `unspent_to`. The router pays native currency to anyone but itself, so that it is logged, and with an exact
     /// input that pays out all native value there is.
@@ -127,6 +135,12 @@ impl Trade<'_> {
         // router at its end.
         if let Some(token) = self.token_in() {
             calls.pay_token(token, unspent_to, Part::All);
+        }
+        let through_router = !direct || recipient == router;
+        if let Some(token) = self.token_out().filter(|_| through_router && !self.path.is_wrapping()) {
+            // The DEX has checked what it sent. Either token may have called someone since, who took the output by an
+            // allowance that a stranger made the router give. Native currency has no allowances.
+            calls.require_token(token, self.least_output());
         }
         if direct || recipient == router {
             return;
@@ -157,11 +171,8 @@ impl Trade<'_> {
     fn swap(&self, calls: &mut Calls, recipient: Address) {
         let mut parts = vec![self.swap_data(if self.native_out { DEX_ITSELF } else { recipient })];
         if self.native_out {
-            let least = match self.bound {
-                Bound::ExactInput { least_output, .. } => least_output,
-                Bound::ExactOutput { output, .. } => output,
-            };
-            parts.push(SwapRouter::unwrapWETH9Call { amountMinimum: least, recipient }.abi_encode().into());
+            let amountMinimum = self.least_output();
+            parts.push(SwapRouter::unwrapWETH9Call { amountMinimum, recipient }.abi_encode().into());
         }
         if self.native_in {
             // Native value that the pools did not take would stay at the DEX for the first who asks for it.
@@ -244,6 +255,7 @@ mod tests {
     use alloy::primitives::hex;
 
     use super::*;
+    use crate::contracts::Router;
 
     #[test]
     fn selectors_are_those_of_swap_router_02() {
@@ -260,6 +272,32 @@ mod tests {
         ];
         for (ours, public) in table {
             assert_eq!(hex::encode(ours), hex::encode(public));
+        }
+    }
+
+    /// The last call before the output is used: after the swap, and after the unspent input, which may call out too.
+    #[test]
+    fn the_output_is_checked_where_it_arrives_at_the_router() {
+        let [router, dex, wrapped, user] = [1, 2, 3, 4].map(Address::repeat_byte);
+        let path = Path::new(vec![Address::repeat_byte(5), Address::repeat_byte(6)], vec![500]).unwrap();
+        let wrapping = Path::wrapping(wrapped);
+        let sell = Bound::ExactInput { input: U256::from(9), least_output: U256::from(7) };
+        let buy = Bound::ExactOutput { output: U256::from(8), most_input: U256::from(9) };
+        let checks = |path: &Path, native_out: bool, bound, recipient| {
+            let mut calls = Calls::of(router);
+            let native_in = !native_out && path.is_wrapping();
+            Trade { path, native_in, native_out, bound, dex, wrapped }.add_to(&mut calls, recipient, user);
+            let checks = calls.list().iter().map(|call| Router::requireBalanceCall::abi_decode(&call.callData).ok());
+            checks.map(|check| check.map(|check| (check.token, check.amount))).collect::<Vec<_>>()
+        };
+        let token = Address::repeat_byte(6);
+        assert_eq!(checks(&path, false, sell, router), [None, None, Some((token, U256::from(7)))]);
+        assert_eq!(checks(&path, false, buy, router), [None, None, Some((token, U256::from(8)))]);
+        assert_eq!(checks(&path, false, sell, DEX_ITSELF), [None, None, Some((token, U256::from(7))), None]);
+        for (path, native_out, recipient) in
+            [(&path, false, user), (&path, true, router), (&wrapping, true, router), (&wrapping, false, router)]
+        {
+            assert!(checks(path, native_out, sell, recipient).iter().all(Option::is_none));
         }
     }
 

@@ -9,7 +9,7 @@ use alloy::sol_types::SolCall;
 use anyhow::{Result, bail};
 use domain::catalog::Currency;
 use domain::money::Amount;
-use evm::contracts::{Depository, Erc20, PriceFeed, SpendLimiter};
+use evm::contracts::{Depository, Erc20, PriceFeed, Router, SpendLimiter};
 use evm::{At, NonceTag};
 use solver::{ChainHandle, Solver};
 use store::leases::{self, Kind};
@@ -176,6 +176,11 @@ async fn check_contracts(findings: &mut Findings, handle: &ChainHandle) {
             findings.ok(format!("the depository's allocator is {}", Address::from_slice(&answer[12..])));
         }
         _ => findings.fail("the depository does not name its allocator", "is it the right contract?"),
+    }
+    let call = Router::requireBalanceCall { token: Address::ZERO, amount: U256::ZERO }.abi_encode().into();
+    if handle.nodes.call(chain.router, call, At::Latest).await.is_err() {
+        let mend = "deploy the router of this build, and the approval proxy and spend limiter that name it";
+        findings.fail("the router is an older one, which cannot check balances or take the value of a payment", mend);
     }
 }
 

@@ -77,9 +77,8 @@ impl PaymentCall {
             return call(currency, Amount::ZERO, data, limits.erc20_limit);
         }
         if to_contract {
-            let router = handle.chain.router;
-            let data = calldata::native_fill_through_router(router, due.recipient, amount.units(), id);
-            return call(router, amount, data, limits.erc20_limit);
+            let data = calldata::native_fill_through_router(due.recipient, amount.units(), id);
+            return call(handle.chain.router, amount, data, limits.erc20_limit);
         }
         call(due.recipient, amount, calldata::native_fill(id), limits.native_limit)
     }
