@@ -139,7 +139,7 @@ fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
         QuoteError::OriginSwapsDisabled => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
         QuoteError::PlainDepositOfContract => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
         QuoteError::NoSpendLimiter { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "ERC20_ROUTER_ADDRESS_NOT_FOUND"),
-        QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } => {
+        QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } | QuoteError::RecipientRefuses { .. } => {
             (StatusCode::BAD_REQUEST, "DESTINATION_TX_FAILED")
         }
         QuoteError::Node { timed_out: true, .. } => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),

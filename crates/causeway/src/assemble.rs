@@ -94,6 +94,7 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         chains,
         screening,
         recipient_code: Default::default(),
+        refused_recipients: Default::default(),
         leased: Default::default(),
         debug_refunds,
         env,
@@ -110,6 +111,7 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         order_key: orders.key,
         user_balances: Default::default(),
         sponsor_accounts: Default::default(),
+        tried_recipients: Default::default(),
     };
     Ok(Parts { solver, quoter, attestation_key, allocator_address, watchlists, allocator })
 }
@@ -281,7 +283,7 @@ fn chain(config: &ChainConfig) -> Result<Chain> {
             erc20_limit: config.gas.erc20_limit,
             native_typical: config.gas.native_typical,
             erc20_typical: config.gas.erc20_typical,
-            routed_limit: config.gas.routed_limit,
+            contract_typical: config.gas.contract_typical,
             routed_typical: config.gas.routed_typical,
         },
         private_id: config.private_id.clone(),

@@ -41,16 +41,18 @@ impl Currency {
     }
 }
 
-/// Gas of our own transactions: limits are generous constants, because unused gas is free and asking a node is not.
+/// Gas of our own transactions. Fills are sent with a tenth more than their estimate, and charged for by that limit; all
+/// else is sent with generous limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FillGas {
     pub native_limit: u64,
     pub erc20_limit: u64,
-    /// The gas that a fill usually uses, which the user is charged for.
+    /// Estimates: native currency to a wallet, a token, and native currency through the router to a contract with code
+    /// of its own.
     pub native_typical: u64,
     pub erc20_typical: u64,
-    /// Of a fill that trades or calls through the router; each pool it goes through comes on top.
-    pub routed_limit: u64,
+    pub contract_typical: u64,
+    /// A fill that trades or calls through the router; each pool it goes through comes on top.
     pub routed_typical: u64,
 }
 

@@ -6,7 +6,7 @@
 //! down, and the output is computed from what is left, so the parts always add up to the deposit. Where the
 //! caller fixes the output, the input is the least that pays for it by the same rules.
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::B256;
 
 mod inputs;
 mod solve;
@@ -33,8 +33,6 @@ pub use crate::terms::Terms;
 #[derive(Clone, Copy, Debug)]
 pub struct Rates<'a> {
     pub prices: Prices,
-    /// Wei per unit of gas, base fee and tip together.
-    pub origin_gas_price: u128,
     /// The cost of the fill on the destination, in its native currency: gas, and data where that is charged for.
     pub fill_cost: Amount,
     /// The most that one fill can pay out of the solver's inventory now, and of native currency beside it.
@@ -185,7 +183,7 @@ impl Draft<'_> {
             top_up,
             fixed,
             sponsorship: split.sponsorship,
-            origin_gas: gas_cost(user_gas(route.origin.currency, origin_swap.is_some()), rates.origin_gas_price)?,
+            origin_gas: Amount::ZERO,
             slippage_bps,
             prices: rates.prices,
             time_estimate_secs: time_estimate(route, pricing.worth(deposit)?, rates.fill_millis),
@@ -227,20 +225,6 @@ fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Ref
     let values = ask.options.calls.iter().try_fold(Amount::ZERO, |sum, call| sum.checked_add(call.value))?;
     let most = if arrives.native { minimum } else { Amount::ZERO };
     if values > most { Err(Refusal::CallValues) } else { Ok(()) }
-}
-
-pub(crate) fn gas_cost(units: u64, price: u128) -> Result<Amount, OutOfRange> {
-    U256::from(units).checked_mul(U256::from(price)).map(Amount::new).ok_or(OutOfRange)
-}
-
-/// Gas of the user's own steps: a native deposit, an approval and a token deposit, or a trade before either.
-pub(crate) fn user_gas(currency: &Currency, swaps: bool) -> u64 {
-    match (currency.native, swaps) {
-        (true, false) => 26_000,
-        (false, false) => 46_000 + 75_000,
-        (true, true) => 260_000,
-        (false, true) => 46_000 + 330_000,
-    }
 }
 
 /// The confirmations we ask for, the block that carries the fill, and what we need in between: in seconds, which that is

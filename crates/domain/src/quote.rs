@@ -86,8 +86,9 @@ pub struct QuoteOptions {
     pub top_up: Option<UsdMicros>,
     /// The calls on the destination that spend the output.
     pub calls: Vec<Call>,
-    /// Gas of those calls together.
-    pub calls_gas: Option<u64>,
+    /// Gas that the whole fill took when it was tried: with calls, and with native currency to a contract. The most that
+    /// the caller allows, until it is tried.
+    pub tried_gas: Option<u64>,
     /// The rest of a trade for an exact output stays with the solver, not with the recipient.
     pub true_exact_output: bool,
     pub no_origin_swap: bool,
@@ -168,7 +169,8 @@ pub struct Figures {
     pub top_up: Option<Amount>,
     pub sponsorship: Option<Sponsorship>,
     pub fixed: Option<Fixed>,
-    /// The gas of the user's own transactions on the origin, in its native currency. Outside every other figure.
+    /// The gas of the user's own transactions on the origin, in its native currency; zero until they are planned. Outside
+    /// every other figure.
     pub origin_gas: Amount,
     pub slippage_bps: u16,
     pub prices: Prices,

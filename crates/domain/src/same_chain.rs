@@ -7,7 +7,7 @@ use crate::catalog::{Chain, Currency};
 use crate::fees::{Charge, Fees, least};
 use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
 use crate::pair::Pair;
-use crate::pricing::{Fresh, Refusal, SolverOption, Split, Terms, check_impact, gas_cost, split, user_gas};
+use crate::pricing::{Fresh, Refusal, SolverOption, Split, Terms, check_impact, split};
 use crate::quote::{Ask, Bound, Figures, Operation, Prices, Quote, Swap, Trade};
 use crate::sponsorship::NotSponsored;
 use crate::swap::{Exchange, Offer};
@@ -16,7 +16,6 @@ use crate::swap::{Exchange, Offer};
 #[derive(Clone, Copy, Debug)]
 pub struct Rates<'a> {
     pub prices: Prices,
-    pub gas_price: u128,
     pub swap: Option<&'a dyn Exchange>,
     pub sponsor_available: UsdMicros,
 }
@@ -81,7 +80,7 @@ pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh
         top_up: None,
         sponsorship: split.sponsorship,
         fixed: None,
-        origin_gas: gas_cost(user_gas(place.from, market.is_some()), rates.gas_price)?,
+        origin_gas: Amount::ZERO,
         slippage_bps,
         prices: rates.prices,
         time_estimate_secs: u32::try_from(place.chain.block_time_millis.div_ceil(1000)).unwrap_or(u32::MAX).max(1),

@@ -5,6 +5,7 @@
 
 pub mod account_tag;
 pub mod agreement;
+pub mod blame;
 pub mod calldata;
 pub mod contracts;
 mod contradictions;

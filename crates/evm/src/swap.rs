@@ -171,8 +171,8 @@ impl Trade<'_> {
     fn swap(&self, calls: &mut Calls, recipient: Address) {
         let mut parts = vec![self.swap_data(if self.native_out { DEX_ITSELF } else { recipient })];
         if self.native_out {
-            let amountMinimum = self.least_output();
-            parts.push(SwapRouter::unwrapWETH9Call { amountMinimum, recipient }.abi_encode().into());
+            let unwrap = SwapRouter::unwrapWETH9Call { amountMinimum: self.least_output(), recipient };
+            parts.push(unwrap.abi_encode().into());
         }
         if self.native_in {
             // Native value that the pools did not take would stay at the DEX for the first who asks for it.

@@ -1,6 +1,7 @@
 //! A chain, walked block by block: a block comes in, its events are applied, each once.
 
 pub mod apply_block;
+mod blame;
 pub mod doubts;
 mod events;
 pub mod follow;

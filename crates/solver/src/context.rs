@@ -3,6 +3,7 @@
 mod cache;
 mod credit;
 pub mod recipient_code;
+pub mod refused_recipients;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,6 +4,7 @@ mod alarms;
 pub mod fill_time;
 mod health;
 mod lanes;
+pub mod trials;
 pub mod tx_hints;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ use store::risk::Limits;
 
 pub use self::health::{CHECK_TIMEOUT_MILLIS, Health};
 pub use self::lanes::{Lanes, Payer, Wallet};
+use self::trials::Trials;
 use self::tx_hints::TxHints;
 
 /// Blocks that may be known to too few nodes before it is reported: nodes lag behind each other by some.
@@ -67,6 +69,7 @@ pub struct ChainHandle {
     pub health: Health,
     /// Transactions that clients say they have sent here.
     pub tx_hints: TxHints,
+    pub trials: Trials,
 }
 
 /// Contracts by which users' transactions enter a chain. `wrapped` is zero where nothing wraps the native currency.
@@ -91,7 +94,8 @@ impl ChainHandle {
         let watch = Watch::new(chain.depository, chain.token_addresses(), lanes.all().map(|wallet| wallet.address));
         let funding = funding(&chain, treasury, sources, lanes.fillers());
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
-        Self { chain, nodes, settings, treasury, watch, lanes, health: Health::default(), tx_hints: TxHints::default() }
+        let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
+        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials }
     }
 
     pub fn id(&self) -> ChainId {

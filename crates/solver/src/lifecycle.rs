@@ -54,7 +54,7 @@ pub(crate) fn note(
 
 fn apply(request: &mut Request, next: &Next) {
     request.state = next.state;
-    request.fail_reason = next.reason.or(request.fail_reason);
+    request.fail_reason = next.reason.or(request.fail_reason).filter(|_| next.state != State::Success);
     request.refund_fail_reason = next.refund_reason.or(request.refund_fail_reason);
 }
 

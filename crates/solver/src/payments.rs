@@ -12,6 +12,7 @@ pub mod mined;
 pub mod parties;
 mod reprice;
 pub mod send;
+pub mod trial;
 
 use std::fmt;
 
@@ -57,6 +58,10 @@ pub enum Reason {
     TooLarge,
     /// Somebody who pays, is paid or is named is on the operator's list; a person decides.
     Blocked,
+    /// The cause of a failed fill is being looked for: it says how much of the deposit goes back.
+    CauseUnknown,
+    /// The payment is being tried on a node, because code runs in it that is not ours.
+    Untried,
     /// The payment failed on the chain too often to be tried again before a person looks at it.
     NeedsPerson,
 }
@@ -78,6 +83,8 @@ impl fmt::Display for Reason {
             Self::OverBudget => f.write_str("too much is paid out against deposits that are not final yet"),
             Self::TooLarge => f.write_str("too large to be returned from our own funds"),
             Self::Blocked => f.write_str("a wallet that is not served is party to it; a person has to decide"),
+            Self::CauseUnknown => f.write_str("the cause of its failed fill is being looked for"),
+            Self::Untried => f.write_str("it is being tried on a node first"),
             Self::NeedsPerson => f.write_str("it failed on the chain twice; a person has to look at it"),
         }
     }

@@ -4,5 +4,7 @@ pub mod prune;
 pub mod quote;
 mod routes;
 pub mod sponsor_accounts;
+pub mod step_gas;
 pub mod steps;
+pub mod try_fill;
 pub mod user_balances;

@@ -16,6 +16,7 @@ use store::payments::PaymentRow;
 use store::{Lease, Store, StoreError, Tx};
 
 use crate::context::recipient_code::RecipientCode;
+use crate::context::refused_recipients::RefusedRecipients;
 use crate::context::{PayContext, usdc_price};
 use crate::env::{Env, Screening};
 use crate::handle::ChainHandle;
@@ -29,6 +30,7 @@ pub struct Solver {
     /// Replaced as a whole when the lists change.
     pub screening: Arc<ArcSwap<Screening>>,
     pub recipient_code: Arc<RecipientCode>,
+    pub refused_recipients: Arc<RefusedRecipients>,
     /// The store under the worker's lease, while this process holds it. Payments are committed under that lease only.
     pub leased: Arc<ArcSwapOption<Store>>,
     /// Test deployments refund a deposit whose quote asks for it by its referrer.

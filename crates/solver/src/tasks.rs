@@ -36,6 +36,7 @@ fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
         for (lane, inbox) in handle.lanes.open_inboxes().into_iter().enumerate() {
             tasks.spawn(payments::send::run(solver.clone(), handle.clone(), lane, inbox, stop.clone()));
         }
+        tasks.spawn(payments::trial::run(handle.clone(), stop.clone()));
         tasks.spawn(chain::follow::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::tx_fees::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(operator::gas_refill::run(solver.clone(), handle.clone(), stop.clone()));

@@ -38,6 +38,7 @@ pub mod payers;
 pub mod payments;
 pub mod payouts;
 pub mod records;
+pub mod refused_recipients;
 pub mod requests;
 pub mod risk;
 mod row;

@@ -59,6 +59,8 @@ pub struct Record {
 pub struct Failure {
     pub reason: FailReason,
     pub details: String,
+    /// The recipient or a call of the caller's own is to blame.
+    pub refused: bool,
 }
 
 /// Stores a transaction. A known one can only have moved to another block.
@@ -72,6 +74,7 @@ pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
          block_hash = excluded.block_hash, block_time = excluded.block_time, succeeded = excluded.succeeded, gone = 0,
          fail_reason = case when transaction_record.block_hash = excluded.block_hash then transaction_record.fail_reason end,
          details = case when transaction_record.block_hash = excluded.block_hash then transaction_record.details end,
+         refused = case when transaction_record.block_hash = excluded.block_hash then transaction_record.refused else 0 end,
          explain_left =
          case when transaction_record.block_hash = excluded.block_hash then transaction_record.explain_left else 20 end",
         &[
@@ -97,7 +100,7 @@ pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
 pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<Record>, StoreError> {
     tx.rows(
         "select request_id, direction, chain_id, tx_hash, sender, target, value, data, fee, block_number, block_hash,
-         block_time, succeeded, gone, fail_reason, details from transaction_record where request_id = $1
+         block_time, succeeded, gone, fail_reason, details, refused from transaction_record where request_id = $1
          order by record_id limit 1000",
         &[request.0.into()],
     )?
@@ -126,11 +129,21 @@ fn from_row(row: &Row) -> Result<Record, StoreError> {
     })
 }
 
-/// Reason and details, from two columns that are both set or both null.
+/// Reason, details and blame, from three columns; the first two are both set or both null.
 fn failure(row: &Row, index: usize) -> Result<Option<Failure>, StoreError> {
     let Some(reason) = row.opt_text(index)? else { return Ok(None) };
     let reason = reason.parse().map_err(|_| unknown(index, "a reason"))?;
-    Ok(Some(Failure { reason, details: row.opt_text(index + 1)?.unwrap_or_default().to_owned() }))
+    let details = row.opt_text(index + 1)?.unwrap_or_default().to_owned();
+    Ok(Some(Failure { reason, details, refused: row.int(index + 2)? != 0 }))
+}
+
+/// True if a transaction of a request succeeded and stands in a block.
+pub fn has_succeeded(tx: &mut Tx<'_>, request: RequestId, direction: Direction) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from transaction_record where request_id = $1 and direction = $2 and succeeded = 1 and gone = 0 limit 1",
+        &[request.0.into(), direction.as_str().into()],
+    )?;
+    Ok(row.is_some())
 }
 
 /// Gives a transaction to a child request; the parent keeps it as well if it `stays`.
@@ -204,7 +217,7 @@ pub struct Unexplained {
 pub fn unexplained(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Unexplained>, StoreError> {
     tx.rows(
         "select r.request_id, r.direction, r.chain_id, r.tx_hash, r.sender, r.target, r.value, r.data, r.fee,
-         r.block_number, r.block_hash, r.block_time, r.succeeded, r.gone, r.fail_reason, r.details, r.record_id,
+         r.block_number, r.block_hash, r.block_time, r.succeeded, r.gone, r.fail_reason, r.details, r.refused, r.record_id,
          p.purpose, p.gas from transaction_record r
          left join payment p on p.request_id = r.request_id and p.chain_id = r.chain_id and p.tx_hash = r.tx_hash
          where r.chain_id = $1 and r.succeeded = 0 and r.gone = 0 and r.explain_left > 0
@@ -213,11 +226,11 @@ pub fn unexplained(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Une
     )?
     .iter()
     .map(|row| {
-        let payment = match row.opt_text(17)? {
-            Some(_) => Some((crate::payments::purpose(row, 17)?, row.uint(18)?)),
+        let payment = match row.opt_text(18)? {
+            Some(_) => Some((crate::payments::purpose(row, 18)?, row.uint(19)?)),
             None => None,
         };
-        Ok(Unexplained { id: row.int(16)?, record: from_row(row)?, payment })
+        Ok(Unexplained { id: row.int(17)?, record: from_row(row)?, payment })
     })
     .collect()
 }
@@ -225,9 +238,15 @@ pub fn unexplained(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Une
 /// Stores why a transaction failed. Nothing is stored if it has moved to another block meanwhile.
 pub fn explain(tx: &mut Tx<'_>, id: i64, block: B256, failure: &Failure) -> Result<bool, StoreError> {
     let kept = tx.execute(
-        "update transaction_record set fail_reason = $3, details = $4, explain_left = 0
+        "update transaction_record set fail_reason = $3, details = $4, refused = $5, explain_left = 0
          where record_id = $1 and block_hash = $2 and gone = 0 and explain_left > 0",
-        &[id.into(), block.into(), failure.reason.as_str().into(), failure.details.as_str().into()],
+        &[
+            id.into(),
+            block.into(),
+            failure.reason.as_str().into(),
+            failure.details.as_str().into(),
+            Value::Int(failure.refused.into()),
+        ],
     )?;
     Ok(kept > 0)
 }
@@ -241,7 +260,7 @@ pub fn not_explained(tx: &mut Tx<'_>, id: i64) -> Result<(), StoreError> {
 /// The reason why the newest failed payment of a request failed, if known.
 pub fn last_failure(tx: &mut Tx<'_>, request: RequestId, chain: ChainId) -> Result<Option<Failure>, StoreError> {
     let row = tx.row(
-        "select fail_reason, details from transaction_record where request_id = $1 and chain_id = $2
+        "select fail_reason, details, refused from transaction_record where request_id = $1 and chain_id = $2
          and direction = 'out' and succeeded = 0 and gone = 0 order by record_id desc limit 1",
         &[request.0.into(), chain.0.try_into()?],
     )?;

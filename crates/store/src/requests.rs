@@ -149,10 +149,12 @@ pub fn close_child(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Time
     Ok(())
 }
 
-/// Writes the result of a step. A reason once given stays, unless the step names another.
+/// Writes the result of a step. A reason once given stays, unless the step names another or is a success.
 pub fn set_state(tx: &mut Tx<'_>, id: RequestId, next: &Next, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "update request set state = $2, fail_reason = coalesce($3, fail_reason),
+        "update request set state = $2,
+         fail_reason = case when $2 = 'success' then null else coalesce($3, fail_reason) end,
+         details = case when $2 = 'success' then null else details end,
          refund_fail_reason = coalesce($4, refund_fail_reason), updated_at = $5 where request_id = $1",
         &[
             id.0.into(),

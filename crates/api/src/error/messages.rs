@@ -24,6 +24,7 @@ pub fn of_quote(error: &QuoteError) -> String {
         },
         QuoteError::CallsRevert { .. } => "txs",
         QuoteError::PlainDepositOfContract => "explicitDeposit",
+        QuoteError::RecipientRefuses { .. } => "recipient",
         QuoteError::OriginSwapsDisabled => {
             return "originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that"
                 .to_owned();

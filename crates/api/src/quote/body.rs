@@ -214,7 +214,7 @@ impl QuoteBody {
             app_fees: self.app_fees()?,
             top_up: self.top_up()?,
             calls: self.calls(trade)?,
-            calls_gas: self.calls_gas()?,
+            tried_gas: self.calls_gas()?,
             true_exact_output: self.enable_true_exact_output == Some(true),
             no_origin_swap: self.disable_origin_swaps == Some(true),
             any_impact: self.override_price_impact == Some(true),

@@ -75,7 +75,7 @@ fn advice(solver: &Solver) -> Advice {
     };
     let (market, chains) = (solver.market.clone(), solver.chains.clone());
     let cost = move |chain: ChainId, currency: Address| match (chains.get(&chain), market.latest(chain)) {
-        (Some(handle), Some(snapshot)) => refund_cost(handle, &snapshot, currency),
+        (Some(handle), Some(snapshot)) => refund_cost(handle, &snapshot, currency, false),
         (None, _) | (_, None) => Ok(None),
     };
     let (market, chains) = (solver.market.clone(), solver.chains.clone());

@@ -106,7 +106,7 @@ pub struct GasConfig {
     pub erc20_limit: u64,
     pub native_typical: u64,
     pub erc20_typical: u64,
-    pub routed_limit: u64,
+    pub contract_typical: u64,
     pub routed_typical: u64,
 }
 
@@ -117,8 +117,8 @@ impl Default for GasConfig {
             native_limit: 60_000,
             erc20_limit: 150_000,
             native_typical: 22_280,
-            erc20_typical: 65_000,
-            routed_limit: 900_000,
+            erc20_typical: 70_000,
+            contract_typical: 65_000,
             routed_typical: 150_000,
         }
     }
@@ -223,7 +223,11 @@ impl ChainConfig {
                 );
             }
         }
-        ensure!(self.gas.native_limit >= 22_280, "gas.native_limit: below 22280 a native fill is dropped in silence");
+        let least = self.gas.native_limit.min(self.gas.native_typical);
+        ensure!(
+            least >= 22_280,
+            "gas.native_limit, gas.native_typical: below 22280 a native fill is dropped in silence"
+        );
         let mut seen = BTreeSet::from([Address::ZERO]);
         for token in &self.tokens {
             ensure!(seen.insert(token.address), "tokens: {} is listed twice, or is the zero address", token.symbol);

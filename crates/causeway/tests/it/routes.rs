@@ -8,6 +8,7 @@ mod random;
 mod reverts;
 mod same_chain;
 mod slippage;
+mod step_gas;
 
 use std::collections::BTreeMap;
 

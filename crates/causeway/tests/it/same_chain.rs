@@ -176,3 +176,38 @@ async fn only_the_quoted_transaction_counts() -> Result<()> {
     ensure!(status["failReason"] == "TRANSACTION_REVERTED" && status["inTxHashes"] == json!([hash]), "{status}");
     service.stop().await
 }
+
+/// The last word is the chain's: a swap that was sent too early and then again is a success, and one that reverts after
+/// it changes nothing.
+#[tokio::test]
+async fn a_same_chain_swap_that_reverted_and_then_succeeded_is_a_success() -> Result<()> {
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
+    let usdc = base.token("USDC").address;
+    let user = base.fresh_user().await?;
+    let body = ask(user.address, user.address, (BASE, usdc), (BASE, Address::ZERO), U256::from(30_000_000u64));
+    let quote = harness.quote(&body).await?;
+    let (id, steps) = (request_id(&quote), transactions(&quote)?);
+    let [approve, swap] = &steps[..] else { anyhow::bail!("an approval and a swap: {quote}") };
+    let send = async || base.submit_with(user.private_key, swap.to, swap.value, swap.data.clone(), 600_000).await;
+
+    let reverted = send().await?;
+    harness.wait_for(id, "failure").await?;
+    eventually("the failure is explained", || async { Ok(!harness.status(id).await?["details"].is_null()) }).await?;
+
+    base.send(user.private_key, approve.to, approve.value, approve.data.clone()).await?;
+    let succeeded = send().await?;
+    let status = harness.wait_for(id, "success").await?;
+    ensure!(status["failReason"] == "N/A" && status["details"].is_null(), "{status}");
+    let hashes = status["inTxHashes"].as_array().cloned().unwrap_or_default();
+    ensure!(hashes.contains(&json!(succeeded)), "{status}");
+
+    // The allowance is used up: a third one reverts, and takes nothing back.
+    let again = send().await?;
+    ensure!(again != reverted && base.receipt(again).await.is_err(), "the third one reverts");
+    blocks_pass(base, 3).await?;
+    harness.walked(base).await?;
+    ensure!(harness.status(id).await?["status"] == "success");
+    service.stop().await
+}

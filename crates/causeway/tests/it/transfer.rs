@@ -262,6 +262,27 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
     service.stop().await
 }
 
+/// A recipient that is known to be a contract is tried before it is promised anything.
+#[tokio::test]
+async fn a_contract_that_refuses_money_is_not_quoted() -> Result<()> {
+    let harness = Harness::new(Engine::Sqlite).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let (user, recipient) = (base.fresh_user().await?, new_account().address);
+    optimism.set_code(recipient, vec![0x5f, 0x5f, 0xfd].into()).await?;
+    let value = U256::from(20_000_000_000_000_000u64);
+    let body = ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value);
+    let refused = || async {
+        let (code, answer) = harness.post("/quote/v2", &body).await?;
+        Ok(code == 400 && answer["errorCode"] == "DESTINATION_TX_FAILED")
+    };
+    eventually("it is known to be a contract, and tried", refused).await?;
+    // Tokens do not ask their recipient.
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    harness.quote(&ask(user.address, recipient, (BASE, here), (OPTIMISM, there), U256::from(50_000_000u64))).await?;
+    service.stop().await
+}
+
 /// A fixed output arrives exactly.
 #[tokio::test]
 async fn a_fixed_output_arrives_as_it_was_asked_for() -> Result<()> {

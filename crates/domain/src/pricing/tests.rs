@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, Bytes, U256};
 
 use super::*;
 use crate::account::Vm;
@@ -69,7 +69,7 @@ fn chain(id: u64, name: &str) -> Chain {
             erc20_limit: 120_000,
             native_typical: 22_280,
             erc20_typical: 60_000,
-            routed_limit: 400_000,
+            contract_typical: 65_000,
             routed_typical: 200_000,
         },
         private_id: None,
@@ -223,7 +223,6 @@ impl Case {
         let (sells, buys) = pools();
         let rates = Rates {
             prices: prices(route),
-            origin_gas_price: 1_000_000_000,
             fill_cost: Amount::new(U256::from(60_000u64 * 1_000_000_000)),
             payable: Amount::new(U256::from(self.payable)),
             payable_native: Amount::new(U256::from(self.payable)),

@@ -95,14 +95,27 @@ async fn walk(
                 if changed.is_err() {
                     return Ok(());
                 }
-                // Another process has committed work for us. If blocks are waiting, the next of them takes it up.
-                if let Some(head) = head.filter(|head| head.hash == at.hash) {
-                    retry_due(solver, handle, head).await?;
-                    handle.health.taken.send_replace(at.number);
-                }
+                // Another process has committed work for us.
+                retry_now(solver, handle, at, head).await?;
             }
+            // Fills that waited for their trial.
+            () = handle.trials.made.notified() => retry_now(solver, handle, at, head).await?,
         }
     }
+}
+
+/// Tries the due rows, unless blocks are waiting: then the next of them does.
+async fn retry_now(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    at: Cursor,
+    head: Option<Head>,
+) -> Result<(), SolverError> {
+    if let Some(head) = head.filter(|head| head.hash == at.hash) {
+        retry_due(solver, handle, head).await?;
+        handle.health.taken.send_replace(at.number);
+    }
+    Ok(())
 }
 
 /// Publishes the reason why no payments are made here, or None if they are, to this process and all others.

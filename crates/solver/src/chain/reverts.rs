@@ -10,16 +10,19 @@ use std::time::Duration;
 use domain::fail::FailReason;
 use domain::quote::Quote;
 use domain::request::State;
-use domain::revert::Deed;
+use domain::revert::{Deed, Revert};
 use domain::time::Timestamp;
 use evm::Replayed;
+use evm::blame::Blame;
 use store::payments::{PaymentRow, Purpose};
 use store::records::{Failure, Unexplained};
+use store::refused_recipients::{self, Recipient};
 use store::requests::Request;
-use store::{Tx, events, records, requests};
+use store::{Tx, contracts, events, records, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
+use crate::chain::blame;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::payments::gas::is_routed;
@@ -45,25 +48,17 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
 async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
     let chain = handle.id();
     for failed in solver.store.read(move |tx| records::unexplained(tx, chain, MAX_ROWS_PER_ROUND)).await? {
-        let record = &failed.record;
-        let replayed = Replayed {
-            hash: record.tx,
-            from: record.sender,
-            to: record.target,
-            value: record.value.units(),
-            data: record.data.clone(),
-            gas: failed.payment.map(|(_, gas)| gas),
-        };
-        let revert = match handle.nodes.why_failed(&replayed).await {
-            Ok(revert) => revert,
-            Err(error) => {
-                debug!(chain.id = %chain, tx = %record.tx, %error, "a failed transaction cannot be replayed now");
+        let cause = match cause(solver, handle, &failed).await {
+            Ok(cause) => cause,
+            Err(SolverError::Chain(error)) => {
+                debug!(chain.id = %chain, tx = %failed.record.tx, %error, "a failed transaction cannot be replayed now");
                 None
             }
+            Err(error) => return Err(error),
         };
-        let (of, now) = (handle.clone(), solver.now());
+        let (of, now, recipient_code) = (handle.clone(), solver.now(), solver.recipient_code.clone());
         let unit = move |tx: &mut Tx<'_>| {
-            let Some(revert) = &revert else { return Ok(records::not_explained(tx, failed.id)?) };
+            let Some((revert, blame)) = &cause else { return Ok(records::not_explained(tx, failed.id)?) };
             // The request is locked first, as everywhere: its end may be decided at this moment.
             let request = requests::lock(tx, failed.record.request)?;
             let reason = match (failed.payment, &request) {
@@ -71,15 +66,63 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), So
                 // Same-chain transactions fail with one reason, whatever the revert says.
                 (None, _) | (_, None) => FailReason::TransactionReverted,
             };
-            let failure = Failure { reason, details: revert.to_string() };
+            let failure = Failure { reason, details: revert.to_string(), refused: *blame != Blame::Nobody };
             if records::explain(tx, failed.id, failed.record.block_hash, &failure)?
                 && let Some(request) = request
             {
+                if *blame == Blame::Recipient {
+                    remember(tx, &request.quote, now)?;
+                }
+                // Native currency went straight to it, as to a wallet.
+                if let (Blame::Recipient, Some(target)) = (blame, request.quote.ask.recipient.evm())
+                    && failed.record.target == Some(target)
+                {
+                    contracts::note(tx, of.id(), target, now)?;
+                    recipient_code.found_contract(of.id(), target);
+                }
                 tell(tx, &request, &failed, &failure, now)?;
             }
             Ok::<_, SolverError>(())
         };
         solver.store.write(unit).await?;
+    }
+    Ok(())
+}
+
+/// The way in which a transaction failed, and the party to blame if it was a fill. None if it is not known now.
+async fn cause(
+    solver: &Solver,
+    handle: &ChainHandle,
+    failed: &Unexplained,
+) -> Result<Option<(Revert, Blame)>, SolverError> {
+    let record = &failed.record;
+    let replayed = Replayed {
+        hash: record.tx,
+        from: record.sender,
+        to: record.target,
+        value: record.value.units(),
+        data: record.data.clone(),
+        gas: failed.payment.map(|(_, gas)| gas),
+    };
+    let Some(revert) = handle.nodes.why_failed(&replayed).await? else { return Ok(None) };
+    let id = record.request;
+    let is_fill = matches!(failed.payment, Some((Purpose::Fill, _)));
+    let request = match is_fill {
+        true => solver.store.read::<_, SolverError>(move |tx| Ok(requests::find(tx, id)?)).await?,
+        false => None,
+    };
+    let blame = match request {
+        Some(request) => blame::of(handle, &replayed, record, &request.quote).await?,
+        None => Blame::Nobody,
+    };
+    Ok(Some((revert, blame)))
+}
+
+/// Notes a recipient that refused what was promised to it.
+fn remember(tx: &mut Tx<'_>, quote: &Quote, now: Timestamp) -> Result<(), SolverError> {
+    let destination = &quote.ask.destination;
+    if let (Some(currency), Some(address)) = (destination.address.evm(), quote.ask.recipient.evm()) {
+        refused_recipients::note(tx, Recipient { chain: destination.chain, currency, address }, now)?;
     }
     Ok(())
 }

@@ -35,6 +35,11 @@ impl RecipientCode {
         self.contracts.get(&(chain, who)).map(|(is_contract, _)| is_contract)
     }
 
+    /// Notes that an address turned out to be a contract: only code can refuse what is sent to it.
+    pub fn found_contract(&self, chain: ChainId, who: Address) {
+        self.contracts.answered((chain, who), Some(true));
+    }
+
     /// Reads an address's code in the background. A contract is noted in the database for the process that pays.
     pub fn learn(self: &Arc<Self>, handle: &Arc<ChainHandle>, who: Address, store: &Store, now: Timestamp) {
         let key = (handle.id(), who);

@@ -178,7 +178,7 @@ fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<C
     }
     // A claim costs its owner nothing, so it must not be a way to burn our gas.
     let cost = match context.on(handle.id()) {
-        Some((handle, Some(snapshot))) => refund_cost(handle, snapshot, token)?,
+        Some((handle, Some(snapshot))) => refund_cost(handle, snapshot, token, false)?,
         _ => None,
     };
     if let Some(cost) = cost.filter(|cost| amount.in_units(currency.decimals).is_ok_and(|units| units <= *cost)) {

@@ -112,6 +112,10 @@ pub fn apply(
             failure: None,
         },
     )?;
+    // A success that stands outweighs a failure, in whichever order they come.
+    if !done.success && records::has_succeeded(tx, request.id, Direction::In)? {
+        return Ok(Vec::new());
+    }
     if done.success && !request.quote.figures.fees.app.is_empty() {
         same_chain::put(tx, request.id, handle.id(), done.tx.hash, head.number)?;
     }

@@ -29,6 +29,7 @@ pub(super) fn of(
     tx: &mut Tx<'_>,
     due: &Due,
     quote: Option<&Quote>,
+    to_contract: bool,
     chain: &PayingChain<'_>,
     context: &PayContext,
 ) -> Result<Amount, Stop> {
@@ -42,19 +43,19 @@ pub(super) fn of(
             Err(SolverError::InvariantViolated("a payout or a gas refill is never due").into())
         }
         Purpose::Refund => {
-            let amount = less_gas(tx, due, quote, chain, context)?;
+            let amount = less_gas(tx, due, quote, to_contract, chain, context)?;
             let worth = quote.map(|quote| quote.deposit_worth(&chain.handle.chain, due.currency, due.amount));
             within_own_funds(due, worth, chain)?;
             Ok(amount)
         }
         Purpose::Excess => {
-            let amount = less_gas(tx, due, None, chain, context)?;
+            let amount = less_gas(tx, due, None, to_contract, chain, context)?;
             let worth = quote.map(|quote| quote.deposit_worth(&chain.handle.chain, due.currency, due.amount));
             within_own_funds(due, worth, chain)?;
             Ok(amount)
         }
         Purpose::Return => {
-            let amount = less_gas(tx, due, None, chain, context)?;
+            let amount = less_gas(tx, due, None, to_contract, chain, context)?;
             let payable = chain.handle.payable(due.currency, chain.snapshot, false);
             let most = payable.mul_floor(Ratio::bps(MAX_RETURN_BPS))?;
             if amount > most { Err(Stop::not_now(Reason::TooLarge)) } else { Ok(amount) }
@@ -76,11 +77,16 @@ fn less_gas(
     tx: &mut Tx<'_>,
     due: &Due,
     refunded: Option<&Quote>,
+    to_contract: bool,
     chain: &PayingChain<'_>,
     context: &PayContext,
 ) -> Result<Amount, Stop> {
     let (handle, snapshot) = (chain.handle, chain.snapshot);
-    let cost = refund_cost(handle, snapshot, due.currency)?;
+    let cost = refund_cost(handle, snapshot, due.currency, to_contract)?;
+    // The gas of a failed fill is the user's only where the recipient or the user's own calls refused.
+    if refunded.is_some() && payments::is_unexplained(tx, &Subject::Fill(due.order()))? {
+        return Err(Stop::not_now(Reason::CauseUnknown));
+    }
     let wasted = match refunded {
         Some(quote) => wasted(tx, due.order(), (handle, snapshot), due.currency, quote, context)?,
         None => Some(Amount::ZERO),
@@ -98,9 +104,14 @@ fn less_gas(
 }
 
 /// The cost of sending a refund, in the refunded currency. None when prices are not known.
-pub fn refund_cost(handle: &ChainHandle, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, OutOfRange> {
-    let (units, _) = gas::typical(handle.chain.fill_gas, Shape::transfer(currency.is_zero(), false));
-    let wei = snapshot.cost(units);
+pub fn refund_cost(
+    handle: &ChainHandle,
+    snapshot: &Snapshot,
+    currency: Address,
+    to_contract: bool,
+) -> Result<Option<Amount>, OutOfRange> {
+    let shape = Shape::transfer(currency.is_zero(), to_contract, None);
+    let wei = gas::of(handle.chain.fill_gas, shape).cost(snapshot);
     if currency.is_zero() {
         return Ok(Some(wei));
     }
@@ -110,7 +121,8 @@ pub fn refund_cost(handle: &ChainHandle, snapshot: &Snapshot, currency: Address)
     Ok(Some(wei.mul_ceil(rate)?))
 }
 
-/// Gas of an order's failed fills, which comes off its refund, in the refunded currency. None when prices are not known.
+/// Gas of an order's fills that were refused, which comes off its refund, in the refunded currency. None when prices are
+/// not known.
 fn wasted(
     tx: &mut Tx<'_>,
     order: OrderId,
@@ -136,11 +148,6 @@ pub fn wasted_gas(
     currency: Address,
     native: impl Fn(ChainId) -> Option<(Price, u8)>,
 ) -> Result<Option<Amount>, OutOfRange> {
-    // Calls are the caller's own: only the caller can make them pass when they are tried and fail when they are paid,
-    // so the caller pays for the gas they burn. Any other fill that fails is our loss.
-    if quote.ask.options.calls.is_empty() {
-        return Ok(Some(Amount::ZERO));
-    }
     let mut sum = Amount::ZERO;
     for &(chain, fee) in fees {
         let known = if currency.is_zero() { Some(&handle.chain.native) } else { handle.chain.token(currency) };

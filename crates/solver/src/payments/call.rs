@@ -14,7 +14,7 @@ use store::{Tx, claims};
 
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
-use crate::payments::gas;
+use crate::payments::gas::{self, Shape};
 
 #[derive(Clone, Debug)]
 pub struct PaymentCall {
@@ -39,9 +39,16 @@ impl PaymentCall {
         to_contract: bool,
         quote: Option<(&Quote, Option<&Swap>)>,
     ) -> Option<Self> {
-        match quote.filter(|(quote, _)| gas::is_routed(quote)) {
-            Some((quote, swap)) => Self::routed(due, amount, handle, quote, swap),
-            None => Some(Self::plain(due, amount, handle, to_contract)),
+        match quote {
+            Some((quote, swap)) if gas::is_routed(quote) => Self::routed(due, amount, handle, quote, swap),
+            Some((quote, _)) => {
+                let gas = gas::of(handle.chain.fill_gas, Shape::of(quote, None, to_contract)).limit;
+                Some(Self::plain(due, amount, handle, to_contract, gas))
+            }
+            None => {
+                let gas = gas::generous_limit(handle.chain.fill_gas, due.currency.is_zero() && !to_contract);
+                Some(Self::plain(due, amount, handle, to_contract, gas))
+            }
         }
     }
 
@@ -61,26 +68,19 @@ impl PaymentCall {
         })
     }
 
-    fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool) -> Self {
-        let (id, limits, currency) = (due.order().0, handle.chain.fill_gas, due.currency);
-        let call = |target, value, data, gas| Self {
-            target,
-            value,
-            data,
-            gas,
-            currency,
-            amount,
-            through_spend_limiter: false,
-        };
+    fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool, gas: u64) -> Self {
+        let (id, currency) = (due.order().0, due.currency);
+        let call =
+            |target, value, data| Self { target, value, data, gas, currency, amount, through_spend_limiter: false };
         if !currency.is_zero() {
             let data = calldata::erc20_fill_from_treasury(handle.treasury, due.recipient, amount.units(), id);
-            return call(currency, Amount::ZERO, data, limits.erc20_limit);
+            return call(currency, Amount::ZERO, data);
         }
         if to_contract {
             let data = calldata::native_fill_through_router(due.recipient, amount.units(), id);
-            return call(handle.chain.router, amount, data, limits.erc20_limit);
+            return call(handle.chain.router, amount, data);
         }
-        call(due.recipient, amount, calldata::native_fill(id), limits.native_limit)
+        call(due.recipient, amount, calldata::native_fill(id))
     }
 
     fn routed(due: &Due, amount: Amount, handle: &ChainHandle, quote: &Quote, swap: Option<&Swap>) -> Option<Self> {
@@ -125,7 +125,7 @@ impl PaymentCall {
             target: to,
             value: Amount::new(value),
             data,
-            gas: gas::routed_limit(chain, quote),
+            gas: gas::of(chain.fill_gas, Shape::of(quote, swap, false)).limit,
             currency,
             amount,
             through_spend_limiter: !currency.is_zero(),

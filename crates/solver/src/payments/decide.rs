@@ -8,18 +8,21 @@ use domain::quote::{Quote, Swap};
 use market::Snapshot;
 use store::dues::Due;
 use store::payments::{Fees, PaymentRow, Purpose};
-use store::{StoreError, Tx, contracts, deposits, dues, fast_fills, outcomes, payments, risk, settlements};
+use store::refused_recipients::{self, Recipient};
+use store::{StoreError, Tx, contracts, deposits, dues, fast_fills, outcomes, payments, requests, risk, settlements};
 
 use crate::context::PayContext;
+use crate::context::refused_recipients::refused_since;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
+use crate::handle::trials::Verdict;
 use crate::holds::fast_fill::{self, Moment};
 use crate::holds::sponsorship::{self, Asked};
 use crate::payments::call::PaymentCall;
 use crate::payments::gas::{self, Shape};
 use crate::payments::lane::{self, Unassigned};
 use crate::payments::reprice::{Repriced, at_market, reprice};
-use crate::payments::{Outcome, Reason, amount, max_voids, parties};
+use crate::payments::{Outcome, Reason, amount, max_voids, parties, trial};
 
 /// Turns a due into a payment, or gives the reason why not. Runs inside the caller's unit; the settlement row taken
 /// with the payment excludes every other outcome of the order.
@@ -36,15 +39,16 @@ pub fn pay(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayConte
 fn decide(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<PaymentRow, Stop> {
     let repeats = guard(tx, due, quote, context)?;
     let chain = PayingChain::of(due, context)?;
-    let amount = amount::of(tx, due, quote, &chain, context)?;
-    let to_contract = is_to_contract(tx, due, context)?;
+    let to_contract = is_to_contract(tx, due, quote, context)?;
+    let amount = amount::of(tx, due, quote, to_contract, &chain, context)?;
     let fill = match quote.filter(|_| due.purpose() == Purpose::Fill) {
         Some(quote) => Some(sponsor(tx, due, Fill { quote, amount, to_contract, repeats }, &chain, context)?),
         None => None,
     };
     let amount = fill.as_ref().map_or(amount, |fill| fill.amount);
     let call = call(tx, due, amount, to_contract, fill.as_ref(), &chain)?;
-    let payment = into_lane(tx, due, quote, call, &chain, context)?;
+    let tried = fill.as_ref().filter(|fill| !fill.repeats && trial::is_needed(fill.quote, to_contract));
+    let payment = into_lane(tx, due, quote, Sending { call, tried: tried.is_some() }, &chain, context)?;
     if let Some(Promise { outcome: Some(outcome), .. }) = &fill {
         outcomes::put(tx, payment.id, due.order(), outcome)?;
     }
@@ -102,11 +106,32 @@ fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext
         !live || sponsorship::is_reserved(tx, due)?
     };
     if let (Purpose::Fill, false, Some(quote)) = (due.purpose(), repeats, quote)
+        && let Some(reason) = has_refused(tx, due, quote, context)?
+    {
+        return Err(Stop::Because(Outcome::CannotFill(reason)));
+    }
+    if let (Purpose::Fill, false, Some(quote)) = (due.purpose(), repeats, quote)
         && !sponsorship::reserve_quoted(tx, quote, due, context)?
     {
         return Err(Stop::Because(Outcome::CannotFill(FailReason::SponsorBalanceTooLow)));
     }
     Ok(repeats)
+}
+
+/// The reason why a recipient is not paid that refused a payment a short while ago: it would cost us gas again.
+fn has_refused(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    quote: &Quote,
+    context: &PayContext,
+) -> Result<Option<FailReason>, StoreError> {
+    let (currency, address) = (quote.ask.destination.address.evm(), quote.ask.recipient.evm());
+    let (Some(currency), Some(address)) = (currency, address) else { return Ok(None) };
+    let recipient = Recipient { chain: due.chain, currency, address };
+    let refused = refused_recipients::has_refused(tx, recipient, refused_since(context.now))?;
+    let native = currency.is_zero();
+    let reason = if native { FailReason::TransferFailed } else { FailReason::DestinationTokenTransferRejected };
+    Ok(refused.then_some(reason))
 }
 
 /// The chain that pays, at one moment.
@@ -126,12 +151,15 @@ impl<'a> PayingChain<'a> {
     }
 }
 
-/// True if the recipient is a contract. The database is asked for native currency only, if the recipient was quoted by
-/// another process or before a restart.
-fn is_to_contract(tx: &mut Tx<'_>, due: &Due, context: &PayContext) -> Result<bool, StoreError> {
-    match context.recipient_code.known(due.chain, due.recipient) {
+/// True if the recipient is a contract. The database is asked where native currency is paid, if the recipient was quoted
+/// by another process or before a restart.
+fn is_to_contract(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, StoreError> {
+    let fill = quote.filter(|_| due.purpose() == Purpose::Fill);
+    let recipient = fill.and_then(|quote| quote.ask.recipient.evm()).unwrap_or(due.recipient);
+    let native = due.currency.is_zero() || fill.is_some_and(trial::delivers_native);
+    match context.recipient_code.known(due.chain, recipient) {
         Some(is_contract) => Ok(is_contract),
-        None => Ok(due.currency.is_zero() && contracts::is_known(tx, due.chain, due.recipient)?),
+        None => Ok(native && contracts::is_known(tx, due.chain, recipient)?),
     }
 }
 
@@ -151,6 +179,7 @@ struct Promise<'a> {
     amount: Amount,
     swap: Option<Swap>,
     outcome: Option<Box<FillOutcome>>,
+    repeats: bool,
 }
 
 /// Third stage: a fill is priced again, and its sponsor's share reserved. A repeated fill keeps its decision.
@@ -164,9 +193,10 @@ fn sponsor<'a>(
     let (quote, handle, snapshot) = (fill.quote, chain.handle, chain.snapshot);
     if fill.repeats {
         let outcome = outcomes::of_order(tx, due.order())?.map(Box::new);
-        return Ok(Promise { quote, amount: fill.amount, swap: quote.destination_swap.clone(), outcome });
+        let swap = quote.destination_swap.clone();
+        return Ok(Promise { quote, amount: fill.amount, swap, outcome, repeats: true });
     }
-    let (amount, swap) = match reprice(quote, fill.amount, handle, snapshot, context)? {
+    let (amount, swap) = match reprice(quote, fill.amount, fill.to_contract, (handle, snapshot), context)? {
         Repriced::Pay { amount, swap } => (amount, swap),
         Repriced::Refund(reason) => return Err(Stop::Because(Outcome::CannotFill(reason))),
         Repriced::Unknown => return Err(Stop::not_now(Reason::NoMarket)),
@@ -175,15 +205,15 @@ fn sponsor<'a>(
         Some(_) => at_market(quote, amount, handle, snapshot, context)?,
         None => None,
     };
-    let (units, bytes) = gas::typical(handle.chain.fill_gas, Shape::of(quote, fill.to_contract));
-    let cost = sponsorship::FillCost { amount, market, gas: snapshot.cost_with_data(units, bytes) };
+    let gas = gas::of(handle.chain.fill_gas, Shape::of(quote, swap.as_ref(), fill.to_contract));
+    let cost = sponsorship::FillCost { amount, market, gas: gas.cost(snapshot) };
     let outcome = match sponsorship::reserve(tx, quote, due, &cost, (handle, snapshot), context)? {
         Asked::Reserved(outcome) => outcome,
         Asked::TooLow => return Err(Stop::Because(Outcome::CannotFill(FailReason::SponsorBalanceTooLow))),
         Asked::TooFar => return Err(Stop::Because(Outcome::CannotFill(FailReason::Slippage))),
         Asked::Unknown => return Err(Stop::not_now(Reason::NoMarket)),
     };
-    Ok(Promise { quote, amount, swap, outcome })
+    Ok(Promise { quote, amount, swap, outcome, repeats: false })
 }
 
 /// Fourth stage: the transaction.
@@ -205,12 +235,19 @@ fn call(
     call.ok_or(Stop::not_now(Reason::NoContract))
 }
 
-/// Last stage: a lane, the risk budget and, with them, the payment.
+/// A transaction, and whether it is tried before it is sent.
+#[derive(Debug)]
+struct Sending {
+    call: PaymentCall,
+    tried: bool,
+}
+
+/// Last stage: a lane, a trial where one is needed, the risk budget and, with them, the payment.
 fn into_lane(
     tx: &mut Tx<'_>,
     due: &Due,
     quote: Option<&Quote>,
-    call: PaymentCall,
+    Sending { call, tried }: Sending,
     chain: &PayingChain<'_>,
     context: &PayContext,
 ) -> Result<PaymentRow, Stop> {
@@ -220,6 +257,13 @@ fn into_lane(
     let payment =
         Unassigned { subject: due.subject, request: due.request, recipient: due.recipient, call, fees: chain.fees };
     let chosen = lane::choose(tx, chain.handle, chain.snapshot, &payment)?.map_err(Stop::not_now)?;
+    if let Some(quote) = quote.filter(|_| tried) {
+        let verdict = trial::verdict(chain.handle, due.order(), chosen.wallet(), &payment.call, payment.fees);
+        if verdict != Some(Verdict::Passes) {
+            chosen.release(tx);
+            return Err(not_made(tx, due, quote, verdict)?);
+        }
+    }
     if !within_risk(tx, due, quote, context)? {
         chosen.release(tx);
         return Err(Stop::not_now(Reason::OverBudget));
@@ -230,6 +274,13 @@ fn into_lane(
         fast_fill::touch(tx, due.order(), Moment::Paid { terms }, context)?;
     }
     Ok(payment)
+}
+
+/// The end of a fill that waits for its trial, or failed it.
+fn not_made(tx: &mut Tx<'_>, due: &Due, quote: &Quote, verdict: Option<Verdict>) -> Result<Stop, StoreError> {
+    let Some(Verdict::Refuses(revert)) = verdict else { return Ok(Stop::not_now(Reason::Untried)) };
+    requests::set_details(tx, due.request, &revert.to_string())?;
+    Ok(Stop::Because(Outcome::CannotFill(trial::reason(quote, &revert))))
 }
 
 /// Counts a payment against the risk budget while a reorg could still take its deposit away; false if the budget is
@@ -280,6 +331,8 @@ fn is_for_the_depository(
         | Reason::NoContract
         | Reason::FeesTooHigh
         | Reason::LanesFull
+        | Reason::CauseUnknown
+        | Reason::Untried
         | Reason::Elsewhere
         | Reason::Blocked => false,
     })

@@ -1,43 +1,82 @@
-//! Gas of a fill: one rule, read by the quote, the sponsor, the refund and the transaction itself.
+//! Gas of a payment: one rule, read by the quote, the sponsor, the refund and the transaction itself.
+//!
+//! A fill is sent with the limit that is charged for, a tenth above the estimate of the whole fill. There is no slack
+//! beyond it that a recipient's code or a caller's calls could burn at our cost.
 
 use alloy::primitives::Address;
-use domain::catalog::{Chain, FillGas};
-use domain::quote::{Quote, QuoteOptions, Swap};
+use domain::catalog::FillGas;
+use domain::money::Amount;
+use domain::quote::{Call, Quote, Swap};
+use market::Snapshot;
 
-/// The shapes a fill takes.
+/// The gas of a payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gas {
+    /// The limit of the transaction, which is also what is charged for.
+    pub limit: u64,
+    /// Bytes of calldata beyond those of a transfer.
+    pub bytes: usize,
+}
+
+impl Gas {
+    /// The cost at a snapshot's fees, in the chain's native currency.
+    pub fn cost(self, snapshot: &Snapshot) -> Amount {
+        snapshot.cost_with_data(self.limit, self.bytes)
+    }
+}
+
+/// The shapes a payment takes. `tried` is the gas that the whole payment took when it was tried before it was promised.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape<'a> {
     /// Native currency straight to a wallet.
     NativeToWallet,
-    /// Native currency through the router to a contract, or a token from the treasury.
-    Transfer,
+    /// Native currency through the router to a contract.
+    NativeToContract { tried: Option<u64> },
+    /// A token from the treasury.
+    Token,
     /// A trade, native currency beside the output, or calls.
-    Routed { options: &'a QuoteOptions, pools: usize },
+    Routed { tried: Option<u64>, calls: &'a [Call], pools: usize },
 }
 
 impl<'a> Shape<'a> {
-    /// The shape of a quote's fill, as it is paid to a recipient that is a contract or not.
-    pub fn of(quote: &'a Quote, to_contract: bool) -> Self {
-        let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
+    /// The shape of a quote's fill through this trade, as it is paid to a recipient that is a contract or not.
+    pub fn of(quote: &'a Quote, swap: Option<&Swap>, to_contract: bool) -> Self {
+        let tried = quote.ask.options.tried_gas;
         if is_routed(quote) {
-            let pools = pools(quote.destination_swap.as_ref());
-            return Self::Routed { options: &quote.ask.options, pools };
+            let pools = pools(swap);
+            // The fill was tried through the quoted pools.
+            let more = u64::try_from(pools.saturating_sub(self::pools(quote.destination_swap.as_ref())));
+            let more = POOL_GAS.saturating_mul(more.unwrap_or(u64::MAX));
+            let tried = tried.map(|tried| tried.saturating_add(more));
+            return Self::Routed { tried, calls: &quote.ask.options.calls, pools };
         }
-        Self::transfer(native, to_contract)
+        let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
+        Self::transfer(native, to_contract, tried)
     }
 
-    pub const fn transfer(native: bool, to_contract: bool) -> Self {
-        if native && !to_contract { Self::NativeToWallet } else { Self::Transfer }
+    pub const fn transfer(native: bool, to_contract: bool, tried: Option<u64>) -> Self {
+        match (native, to_contract) {
+            (true, true) => Self::NativeToContract { tried },
+            (true, false) => Self::NativeToWallet,
+            (false, _) => Self::Token,
+        }
     }
 }
 
-/// Gas that a fill usually uses, and that is charged: units, and bytes of calldata beyond those of a transfer.
-pub fn typical(gas: FillGas, shape: Shape<'_>) -> (u64, usize) {
-    match shape {
+/// The gas of a payment of this shape.
+pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
+    let (estimate, bytes) = match shape {
         Shape::NativeToWallet => (gas.native_typical, 0),
-        Shape::Transfer => (gas.erc20_typical, 0),
-        Shape::Routed { options, pools } => routed(gas, options, pools),
-    }
+        Shape::NativeToContract { tried } => (tried.unwrap_or(gas.contract_typical), 0),
+        Shape::Token => (gas.erc20_typical, 0),
+        Shape::Routed { tried, calls, pools } => (routed(gas, tried, pools), routed_bytes(calls)),
+    };
+    Gas { limit: estimate.saturating_add(estimate.div_ceil(10)).min(MAX_FILL_GAS), bytes }
+}
+
+/// The gas limit of refunds, returns and excess: a smart wallet whose code was never read must get its money back.
+pub const fn generous_limit(gas: FillGas, native_to_wallet: bool) -> u64 {
+    if native_to_wallet { gas.native_limit } else { gas.erc20_limit }
 }
 
 /// True for a fill of more than one transfer: a trade, native currency beside the output, or calls.
@@ -45,16 +84,24 @@ pub fn is_routed(quote: &Quote) -> bool {
     quote.destination_swap.is_some() || quote.figures.top_up.is_some() || !quote.ask.options.calls.is_empty()
 }
 
-/// Gas of a routed fill. More pools and calls take more.
-fn routed(gas: FillGas, options: &QuoteOptions, pools: usize) -> (u64, usize) {
+/// Gas of a routed fill. One without a trade takes what it took when it was tried; pools move, and may take more.
+fn routed(gas: FillGas, tried: Option<u64>, pools: usize) -> u64 {
+    let traded = POOL_GAS.saturating_mul(u64::try_from(pools).unwrap_or(u64::MAX));
+    let usual = gas.routed_typical.saturating_add(traded);
+    match tried {
+        Some(tried) if pools == 0 => tried,
+        Some(tried) => tried.max(usual),
+        None => usual,
+    }
+}
+
+fn routed_bytes(calls: &[Call]) -> usize {
     /// Encoded bytes of the spending, the trade, the check of its output, the gas top-up and the sweep.
     const AROUND: usize = 3_100;
     /// Encoded bytes of one call beside its data: its place in the list and its other fields.
     const CALL: usize = 224;
-    let traded = POOL_GAS.saturating_mul(u64::try_from(pools).unwrap_or(u64::MAX));
-    let units = options.calls_gas.unwrap_or_default().max(gas.routed_typical.saturating_add(traded));
-    let calls: usize = options.calls.iter().map(|call| CALL + call.data.len().div_ceil(32) * 32).sum();
-    (units, AROUND + calls)
+    let calls: usize = calls.iter().map(|call| CALL + call.data.len().div_ceil(32) * 32).sum();
+    AROUND + calls
 }
 
 /// Pools that a fill with this trade goes through.
@@ -68,27 +115,40 @@ const POOL_GAS: u64 = 150_000;
 /// Largest gas limit of a fill. No chain takes a transaction with a larger one, which would block its lane for ever.
 const MAX_FILL_GAS: u64 = 12_000_000;
 
-/// Gas limit of a routed fill. It is generous: unused gas is free. Gas of the caller's calls was measured, and may
-/// change a little.
-pub fn routed_limit(chain: &Chain, quote: &Quote) -> u64 {
-    let calls = quote.ask.options.calls_gas.unwrap_or_default();
-    chain.fill_gas.routed_limit.saturating_add(calls.saturating_add(calls / 4)).min(MAX_FILL_GAS)
-}
-
 #[cfg(test)]
 mod tests {
     use alloy::primitives::{B256, U256};
     use domain::ids::OrderId;
-    use domain::quote::Call;
     use domain::swap::Path;
 
     use alloy::primitives::Bytes;
-    use domain::money::Amount;
     use evm::fills::{Fill, Funds};
     use evm::routed::{FromSpendLimiter, Message};
     use evm::swap::{self, Trade};
 
     use super::*;
+
+    const GAS: FillGas = FillGas {
+        native_limit: 0,
+        erc20_limit: 0,
+        native_typical: 22_280,
+        erc20_typical: 70_000,
+        contract_typical: 65_000,
+        routed_typical: 150_000,
+    };
+
+    #[test]
+    fn the_limit_is_the_estimate_and_a_tenth() {
+        let limit = |shape| of(GAS, shape).limit;
+        assert_eq!(limit(Shape::transfer(true, false, None)), 24_508);
+        assert_eq!(limit(Shape::transfer(false, true, None)), 77_000);
+        assert_eq!(limit(Shape::transfer(true, true, None)), 71_500);
+        assert_eq!(limit(Shape::transfer(true, true, Some(43_000))), 47_300, "a contract that was tried");
+        let routed = |tried, pools| limit(Shape::Routed { tried, calls: &[], pools });
+        assert_eq!((routed(None, 0), routed(None, 1), routed(None, 2)), (165_000, 330_000, 495_000));
+        assert_eq!((routed(Some(90_001), 0), routed(Some(90_000), 1)), (99_002, 330_000));
+        assert_eq!((routed(Some(3_000_000), 1), routed(Some(u64::MAX), 0)), (3_300_000, MAX_FILL_GAS));
+    }
 
     /// Every shape of a fill, with calls of every size: never fewer bytes are charged for than are sent.
     #[test]
@@ -96,14 +156,6 @@ mod tests {
         let address = Address::repeat_byte;
         let spend_limiter =
             FromSpendLimiter { spend_limiter: address(1), treasury: address(2), token: address(3), amount: U256::MAX };
-        let gas = FillGas {
-            native_limit: 0,
-            erc20_limit: 0,
-            native_typical: 0,
-            erc20_typical: 0,
-            routed_limit: 0,
-            routed_typical: 150_000,
-        };
         let one = Path::new(vec![address(3), address(4)], vec![500]).unwrap();
         let two = Path::new(vec![address(3), address(5), address(4)], vec![500, 3_000]).unwrap();
         let bounds = [
@@ -138,14 +190,11 @@ mod tests {
                     rest_to: address(11),
                 };
                 let sent = fill.message(OrderId(B256::ZERO)).data.len();
-                let options = QuoteOptions { calls: wanted, ..QuoteOptions::default() };
-                let (_, bytes) = routed(gas, &options, path.map_or(0, |path| path.fees().len()));
+                let bytes = routed_bytes(&wanted);
                 assert!(sent <= bytes, "{sent} bytes, and {bytes} are charged for");
                 longest = longest.max(if size == 0 { sent } else { 0 });
             }
         }
         assert!(longest * 3 > 2 * 3_100, "more than half as much again is charged as there is: {longest}");
-        let units = |pools| routed(gas, &QuoteOptions::default(), pools).0;
-        assert_eq!((units(0), units(1), units(2)), (150_000, 300_000, 450_000));
     }
 }

@@ -67,6 +67,10 @@ pub fn choose(
 }
 
 impl Chosen {
+    pub fn wallet(&self) -> Address {
+        self.wallet
+    }
+
     /// The treasury lane, which refills our wallets and pays nobody else.
     pub fn treasury(handle: &ChainHandle) -> Self {
         Self { wallet: handle.treasury, payers: None }

@@ -5,12 +5,12 @@
 //! market's current amount; below the order's minimum the deposit goes back. So a quote is no option on the market, and
 //! a fill that a pool would revert is not sent.
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 use domain::deposit::reaches_minimum;
 use domain::fail::FailReason;
-use domain::money::{Amount, OutOfRange, Ratio, UsdMicros};
+use domain::money::{Amount, OutOfRange, Price, Ratio};
 use domain::pair::Pair;
-use domain::quote::{Bound, Quote, Swap};
+use domain::quote::{Bound, OrderTerms, Quote, Swap};
 use domain::swap::Exchange;
 use market::{Snapshot, hedge};
 
@@ -34,15 +34,15 @@ pub enum Repriced {
 /// A market move up to this size is ignored: pools round.
 const LEAST_MOVE_BPS: u16 = 2;
 
-/// A fill is not worth making when its gas costs more than this many times the quoted gas and a dollar.
-const MAX_GAS_TIMES: i64 = 3;
-const GAS_SLACK: UsdMicros = UsdMicros(1_000_000);
+/// A fill is not made when its gas has become this many times as dear as quoted: a quote of one asset stands for days,
+/// and would be an option on gas.
+const MAX_GAS_TIMES: u64 = 3;
 
 pub fn reprice(
     quote: &Quote,
     quoted: Amount,
-    handle: &ChainHandle,
-    there: &Snapshot,
+    to_contract: bool,
+    (handle, there): (&ChainHandle, &Snapshot),
     context: &PayContext,
 ) -> Result<Repriced, OutOfRange> {
     let mut amount = quoted;
@@ -57,16 +57,33 @@ pub fn reprice(
             return Ok(Repriced::Refund(FailReason::Slippage));
         }
     }
-    if gas::is_routed(quote) && !affordable(quote, handle, there, context)? {
-        return Ok(Repriced::Refund(FailReason::QuotedGasLimitExceeded));
+    let swap = match (&quote.destination_swap, &quote.terms) {
+        (None, _) => None,
+        (Some(_), None) => return Ok(Repriced::Unknown),
+        (Some(swap), Some(terms)) => match through_pools(quote, terms, swap, amount, there)? {
+            Some(swap) => Some(swap),
+            None => return Ok(Repriced::Refund(FailReason::Slippage)),
+        },
+    };
+    match affordable(quote, swap.as_ref(), to_contract, (handle, there), context)? {
+        true => Ok(Repriced::Pay { amount, swap }),
+        false => Ok(Repriced::Refund(FailReason::QuotedGasLimitExceeded)),
     }
-    let Some(swap) = &quote.destination_swap else { return Ok(Repriced::Pay { amount, swap: None }) };
-    let Some(terms) = &quote.terms else { return Ok(Repriced::Unknown) };
+}
+
+/// The quoted trade, by the best path there is now. None if the pools do not give what was promised.
+fn through_pools(
+    quote: &Quote,
+    terms: &OrderTerms,
+    swap: &Swap,
+    amount: Amount,
+    there: &Snapshot,
+) -> Result<Option<Swap>, OutOfRange> {
     let (from, to) = (terms.payout.address.evm(), quote.ask.destination.address.evm());
     let market = from.zip(to).and_then(|(from, to)| there.exchange(from, to));
     let Some(market) = market.filter(|_| there.check_pools().is_ok()) else {
         // Not all pools are known at this block: the quoted path is tried, and its bound is enforced on the chain.
-        return Ok(Repriced::Pay { amount, swap: Some(swap.clone()) });
+        return Ok(Some(swap.clone()));
     };
     let offer = match swap.bound {
         Bound::LeastOutput(_) => {
@@ -75,10 +92,7 @@ pub fn reprice(
         }
         Bound::MostInput(_) => market.buy(swap.output).filter(|offer| offer.amount <= amount),
     };
-    Ok(match offer {
-        Some(offer) => Repriced::Pay { amount, swap: Some(Swap { path: offer.path, ..swap.clone() }) },
-        None => Repriced::Refund(FailReason::Slippage),
-    })
+    Ok(offer.map(|offer| Swap { path: offer.path, ..swap.clone() }))
 }
 
 /// The market amount below which the market's price is taken: the fee charged for the exchange pays for smaller moves.
@@ -127,15 +141,25 @@ pub(crate) fn at_market(
 }
 
 /// True if the gas of a fill costs about as much as quoted.
-fn affordable(quote: &Quote, handle: &ChainHandle, there: &Snapshot, context: &PayContext) -> Result<bool, OutOfRange> {
+fn affordable(
+    quote: &Quote,
+    swap: Option<&Swap>,
+    to_contract: bool,
+    (handle, there): (&ChainHandle, &Snapshot),
+    context: &PayContext,
+) -> Result<bool, OutOfRange> {
     let figures = &quote.figures;
     let deposit = quote.terms.as_ref().and_then(|terms| {
         let (origin, _) = context.on(terms.deposit.chain)?;
         origin.chain.currency(&terms.deposit.address)
     });
-    let (Some(deposit), Ok(native)) = (deposit, there.price(Address::ZERO)) else { return Ok(true) };
-    let (units, bytes) = gas::typical(handle.chain.fill_gas, Shape::of(quote, false));
-    let now = native.usd_floor(there.cost_with_data(units, bytes), handle.chain.native.decimals)?;
-    let quoted = figures.prices.deposit.usd_floor(figures.fees.fill_gas, deposit.decimals)?;
-    Ok(now.0 <= quoted.0.saturating_mul(MAX_GAS_TIMES).saturating_add(GAS_SLACK.0))
+    // A currency that is not listed any more was deposited all the same.
+    let Some(deposit) = deposit else { return Ok(true) };
+    // A price that is not known now is no reason to wait: the quoted one tells about as much.
+    let native = there.price(Address::ZERO).unwrap_or(figures.prices.destination_native);
+    let rate = Price::exchange((native, handle.chain.native.decimals), (figures.prices.deposit, deposit.decimals))?;
+    let gas = gas::of(handle.chain.fill_gas, Shape::of(quote, swap, to_contract));
+    let now = gas.cost(there).mul_floor(rate)?;
+    let most = figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MAX_GAS_TIMES), U256::ONE)?)?;
+    Ok(now <= most)
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use store::{StoreError, contracts, idempotency, requests};
+use store::{StoreError, contracts, idempotency, refused_recipients, requests};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::context::refused_recipients::refused_since;
 use crate::error::Chained;
 use crate::solver::Solver;
 
@@ -35,6 +36,7 @@ pub async fn run(solver: Arc<Solver>, stop: CancellationToken) {
         let kept_since = Timestamp::from_millis(now.millis().saturating_sub(ANSWERS_KEPT_MILLIS));
         let unit = move |tx: &mut store::Tx<'_>| {
             contracts::prune(tx, forgotten)?;
+            refused_recipients::prune(tx, refused_since(now))?;
             let more = idempotency::prune(tx, kept_since)?;
             Ok::<_, StoreError>(requests::prune_quotes(tx, expired)? || more)
         };

@@ -1,30 +1,28 @@
-//! Quotes: priced from memory, then made durable. The commit is the only wait, save for a quote with calls of the
-//! caller's own, which are tried on a node first, and for a plain deposit of a user whose code is not known yet.
+//! Quotes: priced from memory, then made durable. The commit is the only wait, save for fills that are tried on a node
+//! first, and for a plain deposit of a user whose code is not known yet.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, Bytes};
+use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::catalog::{Catalog, Chain};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::order::Order;
-use domain::pricing::{Fresh, Refusal, Side, SolverOption};
+use domain::pricing::{Fresh, Refusal, Side};
 use domain::quote::{Ask, CurrencyKey, End, Party, Quote};
-use domain::revert::Revert;
 use domain::time::Timestamp;
 use evm::{ChainError, LocalSigner};
 use market::MarketError;
-use store::dues::Due;
-use store::payments::Subject;
+use store::refused_recipients::Recipient;
 use store::{QuoteRow, Saving, StoreError};
 
 use crate::handle::ChainHandle;
 use crate::holds::sponsorship::spendable;
-use crate::payments::call::PaymentCall;
 use crate::quoting::routes::RouteInputs;
 use crate::quoting::sponsor_accounts::SponsorAccounts;
 use crate::quoting::steps::{Planner, Step, is_plain_deposit};
+use crate::quoting::try_fill::{TriedRecipients, node_failed};
 use crate::quoting::user_balances::UserBalances;
 use crate::solver::Solver;
 
@@ -46,6 +44,8 @@ pub enum QuoteError {
     NoSpendLimiter { chain: ChainId },
     #[error("a wallet with code cannot deposit by a plain transfer: ask for an explicit deposit")]
     PlainDepositOfContract,
+    #[error("the recipient refuses the payment{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    RecipientRefuses { reason: Option<String> },
     #[error("the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
     #[error("the fill needs {needed} gas or more, which is more than the caller or we allow")]
@@ -85,11 +85,6 @@ pub struct Quoted {
     pub balance: Option<Amount>,
 }
 
-/// Gas assumed for the caller's calls until they are tried.
-const UNTRIED_CALLS_GAS: u64 = 1_000_000;
-/// The most gas that a caller's calls may take in a fill.
-const MAX_CALLS_GAS: u64 = 3_000_000;
-
 /// Prices transfers from memory and makes promises durable.
 #[derive(Clone, Debug)]
 pub struct Quoter {
@@ -99,6 +94,7 @@ pub struct Quoter {
     pub order_key: Option<LocalSigner>,
     pub user_balances: Arc<UserBalances>,
     pub sponsor_accounts: SponsorAccounts,
+    pub tried_recipients: Arc<TriedRecipients>,
 }
 
 impl Quoter {
@@ -107,10 +103,7 @@ impl Quoter {
         if let Some(sponsor) = &ask.options.sponsor {
             self.sponsor_accounts.learn(&self.solver.store, sponsor.wallet).await?;
         }
-        match ask.options.calls.is_empty() {
-            true => ask.options.calls_gas = None,
-            false => ask.options.calls_gas = Some(self.try_calls(ask).await?),
-        }
+        ask.options.tried_gas = self.tried_gas(ask).await?;
         self.learn_payer(ask).await
     }
 
@@ -157,6 +150,7 @@ impl Quoter {
         let destination = self.side(End::Destination, &ask.destination)?;
         self.check_receivers(&ask, origin.chain, destination.chain)?;
         self.screening(&ask)?;
+        self.check_refusals(&ask)?;
         let here = self.solver.market.current(origin.chain.id)?;
         let there = self.solver.market.current(destination.chain.id)?;
         let handle = self.solver.chains.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
@@ -166,7 +160,7 @@ impl Quoter {
         let inputs = RouteInputs { origin, destination, here: &here, there: &there, sponsor_available };
         let fresh = self.fresh();
         let quote = if stays { self.stay(ask, inputs, fresh) } else { self.cross(ask, inputs, fresh) };
-        let quote = quote.map_err(|error| inputs.or_missing_pools(error, stays))?;
+        let mut quote = quote.map_err(|error| inputs.or_missing_pools(error, stays))?;
         self.check_payer(&quote)?;
         let order = quote.order();
         let order_id = order.as_ref().map(Order::id);
@@ -179,6 +173,8 @@ impl Quoter {
             market: &here,
         };
         let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
+        let gas = U256::from(plan.gas).checked_mul(U256::from(here.gas_price()));
+        quote.figures.origin_gas = gas.map(Amount::new).ok_or(Refusal::OutOfRange)?;
         Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance })
     }
 
@@ -189,49 +185,6 @@ impl Quoter {
         if let (Some(handle), Some(recipient)) = (handle, ask.recipient.evm()) {
             self.solver.recipient_code.learn(handle, recipient, &self.solver.store, self.solver.now());
         }
-    }
-
-    /// Tries the calls on the destination before they are promised: the one time a quote waits for a node. Returns the
-    /// gas that they need.
-    async fn try_calls(&self, ask: &Ask) -> Result<u64, QuoteError> {
-        let (limit, mut ask) = (ask.options.calls_gas, ask.clone());
-        let most = limit.unwrap_or(MAX_CALLS_GAS).min(MAX_CALLS_GAS);
-        let assumed = limit.unwrap_or(UNTRIED_CALLS_GAS).min(most);
-        ask.options.calls_gas = Some(assumed);
-        let draft = self.price(ask)?;
-        let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
-            return Err(Refusal::NotOnOneChain(SolverOption::Calls).into());
-        };
-        let handle = self.solver.chains.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
-        let due = Due {
-            subject: Subject::Fill(order),
-            request: draft.quote.id,
-            chain: terms.payout.chain,
-            currency: terms.payout.address.evm().unwrap_or_default(),
-            recipient: draft.quote.payee(terms).evm().unwrap_or_default(),
-            amount: draft.quote.figures.paid,
-            since: self.solver.now(),
-        };
-        let swap = draft.quote.destination_swap.as_ref();
-        let call = PaymentCall::of(&due, due.amount, handle, false, Some((&draft.quote, swap)));
-        let call = call.ok_or(QuoteError::NoSpendLimiter { chain: terms.payout.chain })?;
-        let from = handle.richest(self.solver.market.latest(handle.id()).as_deref());
-        let attempt = evm::Attempt {
-            from,
-            to: call.target,
-            value: call.value.units(),
-            data: call.data.clone(),
-            // A gas price is set: calls that behave only when gas is free must not pass.
-            max_fee: self.solver.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
-            // The draft is priced with the assumed gas; the calls are tried with all the gas they may have.
-            gas: Some(call.gas.saturating_add(most - assumed)),
-        };
-        let tried = handle.nodes.estimate_gas(attempt).await;
-        let needed = tried.map_err(|error| calls_failed(error, from, &call))?;
-        if needed > most {
-            return Err(QuoteError::CallsGas { needed });
-        }
-        Ok(needed)
     }
 
     fn side(&self, end: End, key: &CurrencyKey) -> Result<Side<'_>, QuoteError> {
@@ -261,6 +214,20 @@ impl Quoter {
             }
         }
         Ok(())
+    }
+
+    /// A recipient that refused a payment a short while ago is promised nothing: it would cost us gas again.
+    fn check_refusals(&self, ask: &Ask) -> Result<(), QuoteError> {
+        let (currency, address) = (ask.destination.address.evm(), ask.recipient.evm());
+        let (Some(currency), Some(address), true) = (currency, address, ask.origin.chain != ask.destination.chain)
+        else {
+            return Ok(());
+        };
+        let recipient = Recipient { chain: ask.destination.chain, currency, address };
+        match self.solver.refused_recipients.contains(recipient, &self.solver.store, self.solver.now()) {
+            true => Err(QuoteError::RecipientRefuses { reason: Some("it did a short while ago".to_owned()) }),
+            false => Ok(()),
+        }
     }
 
     fn screening(&self, ask: &Ask) -> Result<(), QuoteError> {
@@ -302,22 +269,4 @@ pub(crate) fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
     let deadline = quote.terms.as_ref().map(|terms| Timestamp::from_secs(terms.deadline.into()));
     let deadline = deadline.unwrap_or(quote.created_at);
     QuoteRow::new(quote, order_id, deadline.plus(KEPT_AFTER_DEADLINE))
-}
-
-/// The error for calls that could not be tried or failed. A node out of reach is not the calls' fault.
-fn calls_failed(error: ChainError, from: Address, call: &PaymentCall) -> QuoteError {
-    let attempt = Box::new(Attempt { from, to: call.target, data: call.data.clone(), value: call.value });
-    match error.refusal() {
-        Some(evm::Refusal::Reverted(data)) => {
-            let reason = Some(evm::revert::decode(data)).filter(|revert| *revert != Revert::Silent);
-            let (reason, data) = (reason.map(|revert| revert.to_string()), data.clone());
-            QuoteError::CallsRevert { reason, data, attempt }
-        }
-        Some(evm::Refusal::OutOfGas) => QuoteError::CallsGas { needed: call.gas },
-        _ => node_failed(error),
-    }
-}
-
-fn node_failed(error: ChainError) -> QuoteError {
-    QuoteError::Node { timed_out: matches!(error, ChainError::Timeout { .. }), cause: error }
 }

@@ -177,11 +177,10 @@ impl Quoter {
             return Err(QuoteError::NoSpendLimiter { chain: destination.chain.id });
         }
         let shape = if routed {
-            Shape::Routed { options, pools }
+            Shape::Routed { tried: options.tried_gas, calls: &options.calls, pools }
         } else {
-            Shape::transfer(payout.currency.native, self.is_contract(ask, destination))
+            Shape::transfer(payout.currency.native, self.is_contract(ask, destination), options.tried_gas)
         };
-        let (units, bytes) = gas::typical(destination.chain.fill_gas, shape);
         Ok(Rates {
             prices: Prices {
                 origin: here.price(origin.currency.evm_address())?,
@@ -191,8 +190,7 @@ impl Quoter {
                 destination: there.price(destination.currency.evm_address())?,
                 destination_native: there.price(Address::ZERO)?,
             },
-            origin_gas_price: here.gas_price(),
-            fill_cost: there.cost_with_data(units, bytes),
+            fill_cost: gas::of(destination.chain.fill_gas, shape).cost(there),
             fill_millis: handle.health.fill_time.millis(),
             payable: handle.payable(paid, there, routed),
             payable_native: handle.payable(Address::ZERO, there, routed),
@@ -235,7 +233,6 @@ impl Quoter {
                 destination: destination_price,
                 destination_native: native,
             },
-            gas_price: here.gas_price(),
             swap: market.as_ref().map(|market| market as &dyn Exchange),
             sponsor_available,
         };

@@ -17,6 +17,7 @@ use market::Snapshot;
 use crate::context::recipient_code::RecipientCode;
 use crate::handle::{ChainHandle, entry};
 use crate::payments::call::trade;
+use crate::quoting::step_gas::{self, Approval, Form, Routed, Storage};
 use crate::quoting::user_balances::{Holder, Holding, UserBalances};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +39,11 @@ pub struct Step {
     pub tip: u128,
 }
 
-/// The steps of a quote, and the user's balance of the origin currency, if it is known.
+/// The steps of a quote, their gas together, and the user's balance of the origin currency, if it is known.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub steps: Vec<Step>,
+    pub gas: u64,
     pub balance: Option<Amount>,
 }
 
@@ -72,12 +74,48 @@ impl Planner<'_> {
         let (spender, amount) = act.approval.unwrap_or_default();
         let holder = Holder { chain: self.handle.id(), owner: user, token, spender };
         let holding = self.user_balances.holding(self.handle, holder);
-        let approvals =
-            if act.approval.is_some() { self.approvals(token, spender, amount, holding) } else { Vec::new() };
+        let approvals = if act.approval.is_some() { self.approvals(amount, holding) } else { Vec::new() };
+        let balance = holding.map(|holding| holding.balance);
+        let storage = self.storage(quote, act.form, balance);
+        let gas = approvals.iter().map(|approval| step_gas::of_approval(approval.0)).sum::<u64>();
+        let gas = gas.saturating_add(step_gas::of(act.form, storage));
+        let approve =
+            |(_, amount)| self.step(StepKind::Approve, token, calldata::approve(spender, amount), Amount::ZERO);
         let Message { to, value, data } = act.message;
         let last = self.step(act.kind, to, data, Amount::new(value));
-        let steps = approvals.into_iter().chain([last]).collect();
-        Some(Plan { steps, balance: holding.map(|holding| holding.balance) })
+        let steps = approvals.into_iter().map(approve).chain([last]).collect();
+        Some(Plan { steps, gas, balance })
+    }
+
+    /// The storage that the last step meets, as far as it is known.
+    fn storage(&self, quote: &Quote, form: Form, balance: Option<Amount>) -> Storage {
+        let recipient = match quote.terms {
+            Some(_) => Some(self.origin.chain.depository),
+            None => quote.ask.recipient.evm(),
+        };
+        let received = match quote.terms {
+            Some(_) => self.origin.currency.evm_address(),
+            None => self.destination.currency.evm_address(),
+        };
+        let has_none = |usual: bool| recipient.map_or(usual, |who| self.has_none(who, received).unwrap_or(usual));
+        // The depository has some of everything; a recipient of tokens often has none.
+        let first_balance = match form {
+            Form::TokenDeposit | Form::TokenTransfer | Form::Wrap => has_none(quote.terms.is_none()),
+            Form::Routed(routed) => !routed.deposits && !received.is_zero() && has_none(true),
+            Form::NativeDeposit | Form::NativeTransfer | Form::Unwrap => false,
+        };
+        let pays_native = matches!(form, Form::Routed(routed) if !routed.deposits) && received.is_zero();
+        Storage {
+            first_balance,
+            last_balance: !self.origin.currency.native && balance == Some(quote.figures.input),
+            new_account: pays_native && has_none(false),
+        }
+    }
+
+    /// True if somebody is known to hold none of a currency.
+    fn has_none(&self, owner: Address, token: Address) -> Option<bool> {
+        let holder = Holder { chain: self.handle.id(), owner, token, spender: Address::ZERO };
+        self.user_balances.holding(self.handle, holder).map(|holding| holding.balance.is_zero())
     }
 
     fn step(&self, kind: StepKind, to: Address, data: Bytes, value: Amount) -> Step {
@@ -87,37 +125,39 @@ impl Planner<'_> {
     }
 
     /// Approvals to send first. None if the allowance suffices; an unknown allowance is asked for again.
-    fn approvals(&self, token: Address, spender: Address, amount: U256, holding: Option<Holding>) -> Vec<Step> {
+    fn approvals(&self, amount: U256, holding: Option<Holding>) -> Vec<(Approval, U256)> {
         let allowance = holding.map(|holding| holding.allowance.units());
         if allowance.is_some_and(|allowance| allowance >= amount) {
             return Vec::new();
         }
-        let approve = |amount| self.step(StepKind::Approve, token, calldata::approve(spender, amount), Amount::ZERO);
-        let resets = self.origin.currency.resets_allowance && allowance.is_none_or(|allowance| !allowance.is_zero());
-        resets.then(|| approve(U256::ZERO)).into_iter().chain([approve(amount)]).collect()
+        let some = allowance.is_some_and(|allowance| !allowance.is_zero());
+        let resets = self.origin.currency.resets_allowance && (some || allowance.is_none());
+        let last = if some && !resets { Approval::Changed } else { Approval::First };
+        resets.then_some((Approval::Reset, U256::ZERO)).into_iter().chain([(last, amount)]).collect()
     }
 
     fn deposit(&self, quote: &Quote, order: OrderId, user: Address) -> Option<Act> {
         let (chain, currency) = (self.origin.chain, self.origin.currency);
         let (token, amount) = (currency.evm_address(), quote.figures.input.units());
-        let act = |message, approval| Some(Act { kind: StepKind::Deposit, message, approval });
+        let act = |form, message, approval| Some(Act { kind: StepKind::Deposit, form, message, approval });
         if let Some(swap) = &quote.origin_swap {
             let native_out = quote.terms.as_ref()?.deposit.address.evm()?.is_zero();
             let trade = trade(chain, swap, swap.funds(), currency.native, native_out)?;
             let message = entry(chain).origin_swap(chain.depository, &trade, user, order, quote.id);
             let approval = (!currency.native).then(|| (chain.approval_proxy, swap.funds().units()));
-            return act(message, approval);
+            let form = Routed { deposits: true, ..routed(swap, currency.native, false) };
+            return act(Form::Routed(form), message, approval);
         }
         let to_depository = |value, data| Message { to: chain.depository, value, data };
         if currency.native {
-            return act(to_depository(amount, calldata::deposit_native(user, order)), None);
+            return act(Form::NativeDeposit, to_depository(amount, calldata::deposit_native(user, order)), None);
         }
         if is_plain_deposit(quote) {
             let data = calldata::implicit_deposit(chain.depository, amount, order);
-            return act(Message { to: token, value: U256::ZERO, data }, None);
+            return act(Form::TokenTransfer, Message { to: token, value: U256::ZERO, data }, None);
         }
         let data = calldata::deposit_erc20(user, token, amount, order);
-        act(to_depository(U256::ZERO, data), Some((chain.depository, amount)))
+        act(Form::TokenDeposit, to_depository(U256::ZERO, data), Some((chain.depository, amount)))
     }
 
     fn same_chain(&self, quote: &Quote) -> Option<Act> {
@@ -140,15 +180,17 @@ pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: 
     let (token, wanted) = (quote.ask.origin.address.evm()?, quote.ask.destination.address.evm()?);
     let (native_in, native_out) = (token.is_zero(), wanted.is_zero());
     if figures.operation == Operation::Send {
-        let message = if native_in && to_contract {
+        let (form, message) = if native_in && to_contract {
             let mut calls = Calls::of(chain.router);
             calls.pay_native(recipient, Part::Exactly(figures.input.units()));
             let ends = Ends { refund_to: user, nft_recipient: user };
-            calls.with_native(figures.input.units(), ends, Bytes::copy_from_slice(quote.id.0.as_slice()))
+            let id = Bytes::copy_from_slice(quote.id.0.as_slice());
+            (Form::Routed(Routed::default()), calls.with_native(figures.input.units(), ends, id))
         } else {
-            send(token, recipient, figures.input.units(), quote.id)
+            let form = if native_in { Form::NativeTransfer } else { Form::TokenTransfer };
+            (form, send(token, recipient, figures.input.units(), quote.id))
         };
-        return Some(Act { kind: StepKind::Send, message, approval: None });
+        return Some(Act { kind: StepKind::Send, form, message, approval: None });
     }
     let wrapping;
     let swap = match &quote.origin_swap {
@@ -166,13 +208,26 @@ pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: 
     let message = entry(chain).same_chain_swap(&trade, Some(fee_taken), user, recipient, quote.id);
     let through_proxy = message.to == chain.approval_proxy;
     let approval = through_proxy.then(|| (chain.approval_proxy, swap.funds().units().saturating_add(fee)));
-    Some(Act { kind: StepKind::Swap, message, approval })
+    let form = match message.to == chain.dex?.wrapped {
+        true if native_in => Form::Wrap,
+        true => Form::Unwrap,
+        false => Form::Routed(Routed { fee: !fee.is_zero(), ..routed(swap, native_in, native_out) }),
+    };
+    Some(Act { kind: StepKind::Swap, form, message, approval })
+}
+
+/// The form of a trade through the router.
+fn routed(swap: &Swap, native_in: bool, native_out: bool) -> Routed {
+    let wraps = swap.path.is_wrapping();
+    let pools = swap.path.fees().len();
+    Routed { tokens_in: !native_in, pools, wraps, native_out: native_out && !wraps, ..Routed::default() }
 }
 
 /// The user's transaction, and the spender and amount to approve before it.
 #[derive(Debug)]
 pub struct Act {
     pub kind: StepKind,
+    pub form: Form,
     pub message: Message,
     pub approval: Option<(Address, U256)>,
 }

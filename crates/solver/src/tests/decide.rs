@@ -5,15 +5,19 @@ use domain::ids::RequestId;
 use domain::money::UsdMicros;
 use domain::payment::State as PaymentState;
 use domain::quote::Quote;
+use domain::revert::Revert;
 use domain::subject::DepositKey;
 use store::dues::Due;
 use store::payments::{PaymentRow, Subject};
+use store::refused_recipients::{self, Recipient};
 use store::risk::Limits;
 use store::{Tx, lanes, payments, settlements};
 
 use super::world::*;
 use crate::context::PayContext;
+use crate::context::refused_recipients::REFUSED_FOR;
 use crate::error::SolverError;
+use crate::handle::trials::Verdict;
 use crate::handle::{CHECK_TIMEOUT_MILLIS, Settings};
 use crate::payments::send::give_up_ending;
 use crate::payments::{Outcome, Reason, pay};
@@ -271,15 +275,95 @@ async fn a_unit_that_fails_leaves_no_gap_in_the_nonces() {
     assert_eq!(paid(decide(&world, fill(&quote), &quote).await).payment.nonce, 0);
 }
 
-#[tokio::test]
-async fn a_native_fill_to_a_contract_goes_through_the_router() {
-    let world = World::new().await;
-    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+/// Notes that the recipient is a contract.
+async fn to_contract(world: &World) {
     world.unit(|tx, context| Ok(store::contracts::note(tx, DESTINATION, RECIPIENT, context.now)?)).await.unwrap();
-    let row = paid(decide(&world, fill(&quote), &quote).await);
+}
+
+#[tokio::test]
+async fn a_native_fill_to_a_contract_is_tried_and_goes_through_the_router() {
+    let world = World::new().await;
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    to_contract(&world).await;
+    assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::Untried));
     let handle = world.handle(DESTINATION);
+    let wanted = handle.trials.take(8);
+    let [(tried, attempt)] = &wanted[..] else { panic!("one trial is asked for: {wanted:?}") };
+    assert_eq!((*tried, attempt.from, attempt.to), (order, FILLER, handle.chain.router));
+    handle.trials.answered(order, Some(Verdict::Passes));
+    let row = paid(decide(&world, fill(&quote), &quote).await);
     assert_eq!(row.payment.target, handle.chain.router);
-    assert_eq!(row.payment.gas, handle.chain.fill_gas.erc20_limit);
+    assert_eq!(row.payment.gas, 71_500, "a tenth above the estimate, for the sponsor, the user and the chain alike");
+    assert_eq!(attempt.gas, Some(row.payment.gas), "with no more gas than it is paid with");
+}
+
+#[tokio::test]
+async fn a_recipient_that_fails_its_trial_costs_no_gas() {
+    let world = World::new().await;
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    to_contract(&world).await;
+    for (revert, reason) in
+        [(Revert::Silent, FailReason::MissingRevertData), (Revert::OutOfGas, FailReason::QuotedGasLimitExceeded)]
+    {
+        decide(&world, fill(&quote), &quote).await;
+        world.handle(DESTINATION).trials.answered(order, Some(Verdict::Refuses(revert)));
+        let outcome = decide(&world, fill(&quote), &quote).await;
+        assert!(matches!(outcome, Outcome::CannotFill(given) if given == reason), "{outcome:?}");
+    }
+    assert!(world.live(fill(&quote).subject).await.is_none(), "nothing is sent");
+}
+
+#[tokio::test]
+async fn nodes_that_cannot_try_a_fill_do_not_keep_it_back() {
+    let world = World::new().await;
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    to_contract(&world).await;
+    for _ in 0..3 {
+        assert!(waits(&decide(&world, fill(&quote), &quote).await, &Reason::Untried));
+        world.handle(DESTINATION).trials.answered(order, None);
+    }
+    paid(decide(&world, fill(&quote), &quote).await);
+}
+
+#[tokio::test]
+async fn a_wallet_is_paid_untried_with_the_gas_of_a_transfer() {
+    let world = World::new().await;
+    for (currency, amount, limit) in [(ETH, ONE_ETHER, 24_508), (USDC, 100 * ONE_USDC, 66_000)] {
+        let (quote, _) = world.quote(currency, currency, amount).await;
+        assert_eq!(paid(decide(&world, fill(&quote), &quote).await).payment.gas, limit);
+    }
+}
+
+/// A quote of one asset stands for a week: it must not be an option on the destination's gas.
+#[tokio::test]
+async fn a_bridge_of_one_asset_is_refunded_when_its_gas_has_become_three_times_the_quoted() {
+    for (currency, amount) in [(ETH, ONE_ETHER), (USDC, 100 * ONE_USDC)] {
+        let mut world = World::new().await;
+        let (quote, _) = world.quote(currency, currency, amount).await;
+        // Sixty thousand units at a gwei were quoted.
+        let limit = if currency == ETH { 24_508 } else { 66_000 };
+        let at = |times: u128| times * 60_000 * 1_000_000_000 / limit;
+        world.snapshot(DESTINATION, |snapshot| (snapshot.base_fee, snapshot.tip) = (at(4), 0));
+        let outcome = decide(&world, fill(&quote), &quote).await;
+        let dear = FailReason::QuotedGasLimitExceeded;
+        assert!(matches!(outcome, Outcome::CannotFill(reason) if reason == dear), "{outcome:?}");
+        world.snapshot(DESTINATION, |snapshot| (snapshot.base_fee, snapshot.tip) = (at(3), 0));
+        paid(decide(&world, fill(&quote), &quote).await);
+    }
+}
+
+#[tokio::test]
+async fn a_recipient_that_refused_is_not_paid_for_a_while() {
+    let mut world = World::new().await;
+    let recipient = Recipient { chain: DESTINATION, currency: ETH, address: RECIPIENT };
+    world.unit(move |tx, context| Ok(refused_recipients::note(tx, recipient, context.now)?)).await.unwrap();
+    let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let outcome = decide(&world, fill(&quote), &quote).await;
+    assert!(matches!(outcome, Outcome::CannotFill(FailReason::TransferFailed)), "{outcome:?}");
+    let (other, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
+    paid(decide(&world, fill(&other), &other).await);
+    world.context.now = NOW.plus(REFUSED_FOR);
+    paid(decide(&world, fill(&quote), &quote).await);
 }
 
 /// Makes the snapshot of a chain older than its age limit.

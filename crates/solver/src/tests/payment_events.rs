@@ -1,12 +1,15 @@
 //! Cases of our own payments: mined, reverted, final, void, and dues that are tried again.
 
+use alloy::primitives::Address;
 use domain::fail::FailReason;
 use domain::ids::OrderId;
+use domain::money::Amount;
 use domain::payment::State as PaymentState;
 use domain::quote::Quote;
 use domain::request::State;
 use store::payments::{PaymentRow, Subject};
-use store::{Tx, dues, lanes, payments, requests, settlements};
+use store::records::Failure;
+use store::{Tx, dues, lanes, payments, records, requests, settlements};
 
 use super::world::*;
 use crate::chain::payment_events::{finalise, mined, retry, sweep};
@@ -189,4 +192,44 @@ async fn a_fill_that_waits_for_a_halted_chain_is_refunded_by_the_origins_time() 
     let paid: Vec<_> = refunds.iter().map(|row| (row.payment.subject, row.payment.chain)).collect();
     assert_eq!(paid, [(Subject::Refund(order), ORIGIN)]);
     assert_eq!(world.state(quote.id).await, State::Refunding);
+}
+
+/// The amount that goes back once a fill has failed, and the reason is known.
+async fn refunded_after(currency: Address, amount: u128, blame: Option<bool>) -> Amount {
+    let world = World::new().await;
+    let (quote, order) = world.quote(currency, currency, amount).await;
+    let fill = world.deposit(deposit(order, currency, amount)).await.unwrap().remove(0);
+    mine(&world, &fill, false).await;
+    let mut refunds = make_final(&world, &fill).await;
+    if let Some(refused) = blame {
+        assert!(refunds.is_empty(), "the cause decides how much goes back");
+        let request = quote.id;
+        refunds = world
+            .unit(move |tx, context| {
+                let failed = records::unexplained(tx, DESTINATION, 8)?.remove(0);
+                assert_eq!(failed.record.request, request);
+                let failure = Failure { reason: FailReason::ExecutionReverted, details: String::new(), refused };
+                assert!(records::explain(tx, failed.id, failed.record.block_hash, &failure)?);
+                let due = dues::find(tx, &Subject::Refund(order))?.unwrap();
+                retry(tx, head(BLOCK + 1), &due, context)
+            })
+            .await
+            .unwrap();
+    }
+    let [refund] = &refunds[..] else { panic!("one refund: {refunds:?}") };
+    refund.payment.amount
+}
+
+/// The fill burnt 21,000 units of gas at a gwei: six cents and a bit.
+#[tokio::test]
+async fn gas_that_a_recipient_made_us_burn_comes_off_the_refund() {
+    let burnt = units(63_000);
+    let refused = refunded_after(USDC, 100 * ONE_USDC, Some(true)).await;
+    let our_loss = refunded_after(USDC, 100 * ONE_USDC, Some(false)).await;
+    assert_eq!(our_loss.checked_sub(refused).unwrap(), burnt, "the recipient's token refused");
+    assert!(our_loss > units(99 * ONE_USDC), "a stranger's doing costs the user nothing but the refund's own gas");
+    // A plain payment of native currency fails for one reason only, which nobody has to look for.
+    let native = refunded_after(ETH, ONE_ETHER, None).await;
+    let kept = units(ONE_ETHER).checked_sub(native).unwrap();
+    assert_eq!(kept, units(21_000_000_000_000 + 24_508 * 1_001_000_000), "what was burnt, and the refund's own gas");
 }

@@ -95,7 +95,7 @@ fn options_mean_what_they_did() {
     assert_eq!(ask.slippage_bps, Some(70));
     let options = ask.options;
     assert_eq!(options.app_fees.iter().map(|fee| fee.bps).collect::<Vec<_>>(), [10, 5]);
-    assert_eq!((options.top_up, options.calls_gas), (Some(UsdMicros(2_000_000)), Some(90_000)));
+    assert_eq!((options.top_up, options.tried_gas), (Some(UsdMicros(2_000_000)), Some(90_000)));
     assert_eq!(options.calls[0].data.as_ref(), [0xde, 0xad]);
     assert!(options.true_exact_output && options.no_origin_swap && options.any_impact && options.force_refund);
 }
