@@ -2,7 +2,7 @@
 
 pub mod apply_block;
 pub mod doubts;
-mod events;
+pub(crate) mod events;
 pub mod follow;
 mod forks;
 pub mod missed_payments;

@@ -51,6 +51,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "0022_doubtful_blocks",
         sql: include_str!("../migrations/0022_doubtful_blocks.sql"),
     },
+    Migration {
+        version: 23,
+        name: "0023_fast_fill_windows",
+        sql: include_str!("../migrations/0023_fast_fill_windows.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
