@@ -156,7 +156,9 @@ fn fast_fill_parts(error: &FastFillError) -> (StatusCode, &'static str) {
         FastFillError::NotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
         FastFillError::InFlight => (StatusCode::CONFLICT, "ALREADY_PROCESSING"),
         FastFillError::NotEligible(_) => (StatusCode::BAD_REQUEST, "NOT_ELIGIBLE"),
-        FastFillError::LessThanQuoted | FastFillError::NotFillable => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
+        FastFillError::LessThanQuoted | FastFillError::MoreThanQuoted { .. } | FastFillError::NotFillable => {
+            (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS")
+        }
         FastFillError::OverMost { .. } | FastFillError::MostAboveAvailable { .. } => {
             (StatusCode::BAD_REQUEST, "MAX_FILL_AMOUNT_EXCEEDED")
         }

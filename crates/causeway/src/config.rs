@@ -42,6 +42,8 @@ pub struct Config {
     #[serde(default)]
     pub fees: FeesConfig,
     #[serde(default)]
+    pub fast_fill: FastFillConfig,
+    #[serde(default)]
     pub limits: LimitsConfig,
     #[serde(default)]
     pub screening: ScreeningConfig,
@@ -140,6 +142,22 @@ impl Default for FeesConfig {
             most_impact_bps: 1_000,
             order_lifetime_secs: 604_800,
         }
+    }
+}
+
+/// Terms of fills ahead of their deposit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FastFillConfig {
+    /// Held beyond the deposit's worth, where its currency is not a stablecoin.
+    pub margin_bps: u16,
+    /// The time for the deposit to land, by its chain's clock.
+    pub window_secs: u64,
+}
+
+impl Default for FastFillConfig {
+    fn default() -> Self {
+        Self { margin_bps: 200, window_secs: 1_800 }
     }
 }
 
@@ -244,6 +262,9 @@ impl Config {
         ] {
             ensure!(bps <= 10_000, "fees.{key}: must be at most 10000");
         }
+        ensure!(self.fast_fill.margin_bps <= 10_000, "fast_fill.margin_bps: must be at most 10000");
+        let window = self.fast_fill.window_secs;
+        ensure!((60..=86_400).contains(&window), "fast_fill.window_secs: must be from 60 to 86400");
         for chain in &self.chains {
             chain.check().with_context(|| format!("chain {}", chain.name))?;
         }

@@ -13,8 +13,8 @@ use url::Url;
 
 use crate::config::{
     AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
-    Environment, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig, NativeConfig,
-    OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
+    Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig,
+    NativeConfig, OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
 };
 
 /// Feeds follow the chain's own clock here, so a feed this old is frozen.
@@ -67,6 +67,7 @@ pub fn config(local: Local<'_>) -> Result<Config> {
             lane_window: 48,
         },
         fees: FeesConfig::default(),
+        fast_fill: FastFillConfig::default(),
         limits: LimitsConfig { rate_limits: local.rate_limits, ..LimitsConfig::default() },
         screening: ScreeningConfig::default(),
         operator: OperatorConfig { token: Some(token_file(folder)?) },

@@ -116,9 +116,11 @@ pub enum Cause {
     FastFillSurplus { deposit: i64 },
     /// The deposit of a fast fill brought less. It may push the balance below zero.
     FastFillShortage { deposit: i64 },
-    /// The deposit of a fast fill never came. It may push the balance below zero.
+    /// The deposit of a fast fill did not come in time: its worth, as far as the hold goes.
     FastFillLoss { hold: HoldId },
-    /// It came after all.
+    /// Its worth beyond the hold. It may push the balance below zero.
+    FastFillLossBeyond { hold: HoldId },
+    /// It came after all, and is worth no more than this.
     FastFillReturn { hold: HoldId },
     /// Paid out to the owner.
     Claim { hold: HoldId },
@@ -144,6 +146,7 @@ impl Cause {
             Self::FastFillSurplus { deposit } => format!("surplus:{deposit}"),
             Self::FastFillShortage { deposit } => format!("shortage:{deposit}"),
             Self::FastFillLoss { hold } => format!("loss:{hold}"),
+            Self::FastFillLossBeyond { hold } => format!("loss-beyond:{hold}"),
             Self::FastFillReturn { hold } => format!("return:{hold}"),
             Self::Claim { hold } => format!("paid:{hold}"),
         }
@@ -154,7 +157,9 @@ impl Cause {
             Self::Funding { .. } => Context::BalanceTopup,
             Self::AppFee { .. } | Self::SameChainFee { .. } | Self::Sponsorship { .. } => Context::PayFees,
             Self::FixedRate { .. } => Context::FixedRateAccounting,
-            Self::FastFillShortage { .. } | Self::FastFillLoss { .. } => Context::FastFillReduceBalance,
+            Self::FastFillShortage { .. } | Self::FastFillLoss { .. } | Self::FastFillLossBeyond { .. } => {
+                Context::FastFillReduceBalance
+            }
             Self::FastFillSurplus { .. } | Self::FastFillReturn { .. } => Context::FastFillIncreaseBalance,
             Self::Claim { .. } => Context::Claim,
         }
@@ -168,6 +173,7 @@ impl Cause {
             Self::FastFillSurplus { .. }
             | Self::FastFillShortage { .. }
             | Self::FastFillLoss { .. }
+            | Self::FastFillLossBeyond { .. }
             | Self::FastFillReturn { .. } => House::FastFills,
         }
     }
@@ -182,6 +188,7 @@ impl Cause {
             Self::Sponsorship { .. }
             | Self::FastFillShortage { .. }
             | Self::FastFillLoss { .. }
+            | Self::FastFillLossBeyond { .. }
             | Self::Claim { .. } => Direction::Out,
             Self::FixedRate { .. } => Direction::Either,
         }
@@ -246,7 +253,7 @@ pub struct Account {
     pub balance: UsdcMicros,
     /// In holds for fast fills.
     pub held: UsdcMicros,
-    /// In reservations for sponsorship and in claims under way.
+    /// In reservations for sponsorship, in claims under way, and in app fees that wait for their sponsor's fast fills.
     pub reserved: UsdcMicros,
 }
 
@@ -255,7 +262,7 @@ impl Account {
     pub fn available(&self, kind: HoldKind) -> UsdcMicros {
         let free = self.balance.minus(self.reserved);
         let free = match kind {
-            HoldKind::FastFill | HoldKind::Claim => free.minus(self.held),
+            HoldKind::FastFill | HoldKind::Claim | HoldKind::AppFee => free.minus(self.held),
             HoldKind::Sponsorship => free,
         };
         free.max(UsdcMicros::ZERO)

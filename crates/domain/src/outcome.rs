@@ -143,6 +143,13 @@ impl Outcome {
         self.sponsored.as_ref().map(|it| (it.wallet, it.payment.minus(it.drift.min(UsdcMicros::ZERO))))
     }
 
+    /// The sponsor, where it pays any part of the app fees.
+    pub fn sponsor_of_app_fees(&self) -> Option<Address> {
+        let sponsored = self.sponsored.as_ref()?;
+        let paid = sponsored.fees.buckets[Component::App as usize].sponsored;
+        (!paid.is_zero()).then_some(sponsored.wallet)
+    }
+
     /// The entries on the sponsor's balance, once the payment is final.
     pub fn sponsor_entries(&self, payment: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
         let Some(it) = &self.sponsored else { return Ok(Vec::new()) };

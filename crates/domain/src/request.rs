@@ -154,7 +154,9 @@ fn found(refund: bool) -> Option<Step> {
 }
 
 fn refund(reason: FailReason) -> Option<Step> {
-    Next { withdraw_due: true, ..Step::to(State::Refunding).because(reason).due(Due::Refund) }.then()
+    let next = Step::to(State::Refunding).because(reason).due(Due::Refund);
+    // A fast fill that was never paid owes nothing.
+    Next { withdraw_due: true, release_hold: true, ..next }.then()
 }
 
 /// Back to where it was before anybody stood for the deposit.

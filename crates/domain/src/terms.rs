@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 
 use crate::catalog::Class;
-use crate::money::UsdMicros;
+use crate::ledger::UsdcMicros;
+use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
 
 /// The operator's charges and promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,30 @@ pub struct Terms {
     /// A trade that loses more than this to the pools is refused, unless the caller insists.
     pub most_impact_bps: u16,
     pub order_lifetime: Duration,
+    pub fast_fill: FastFillTerms,
+}
+
+/// Terms on which an integrator's balance stands for the deposit of an order that is filled ahead of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastFillTerms {
+    /// Held beyond the deposit's worth, where its currency is not a stablecoin.
+    pub margin_bps: u16,
+    /// The time for the deposit to land, on its chain's clock. After it the deposit's worth is owed in USDC.
+    pub window: Duration,
+}
+
+impl FastFillTerms {
+    /// The hold for a deposit of this worth.
+    pub fn hold(self, worth: UsdMicros, class: Class) -> Result<UsdcMicros, OutOfRange> {
+        let margin = match class {
+            Class::Stable => 0,
+            Class::Major | Class::Minor => self.margin_bps,
+        };
+        // A USDC of the ledger counts as a dollar.
+        let worth = u64::try_from(worth.0).map_err(|_| OutOfRange)?;
+        let held = Amount::new(U256::from(worth)).mul_ceil(Ratio::bps_more(margin))?;
+        i64::try_from(held.units()).map(UsdcMicros).map_err(|_| OutOfRange)
+    }
 }
 
 /// A figure for each class of pair.

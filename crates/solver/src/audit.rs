@@ -7,6 +7,7 @@
 mod books;
 mod claims;
 mod depositories;
+mod fast_fills;
 mod ledger;
 mod losses;
 mod payments;
@@ -98,6 +99,7 @@ pub fn run(
         audit.outcomes()?;
         audit.same_chain()?;
         audit.claims()?;
+        audit.fast_fills()?;
         audit.losses()?;
         Ok(audit.checks)
     })

@@ -3,7 +3,7 @@
 pub mod apply_block;
 mod blame;
 pub mod doubts;
-mod events;
+pub(crate) mod events;
 pub mod follow;
 mod forks;
 pub mod missed_payments;

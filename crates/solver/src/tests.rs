@@ -5,6 +5,7 @@
 mod credits;
 mod decide;
 mod deposits;
+mod fast_fill;
 mod payment_events;
 mod screening;
 mod world;

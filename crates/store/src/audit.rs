@@ -175,6 +175,52 @@ pub fn entries_of_claims(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
 }
 
+/// The number of fast fills that were not voided.
+pub fn fast_fills(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    tx.row("select count(*) from fast_fill where voided = 0", &[])?.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// The number of app fees that wait for their sponsor.
+pub fn held_app_fees(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    tx.row("select count(*) from app_fee_hold", &[])?.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// Fast fills whose hold contradicts their deposit or their entries.
+pub fn fast_fill_contradictions(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, &'static str)>, StoreError> {
+    const LATER: &str = "has a final deposit, and its hold waits for nothing";
+    const UNPAID: &str = "has a hold that was spent on nothing";
+    const RETURNED: &str = "was given back more than it was charged";
+    let mut found = Vec::new();
+    for (sql, how) in [
+        (
+            "select f.order_id from fast_fill f join ledger_hold h on h.kind = 'fast-fill' and h.subject = f.request_id
+             and h.attempt = f.attempt and h.state = 'open' join deposit_use u on u.order_id = f.order_id and u.input = 0
+             join deposit d on d.deposit_id = u.deposit_id and d.state = 'final'
+             join request r on r.request_id = f.request_id and r.state = 'success'
+             where f.voided = 0 and f.unpriced_on is null limit $1",
+            LATER,
+        ),
+        (
+            "select f.order_id from fast_fill f join ledger_hold h on h.kind = 'fast-fill' and h.subject = f.request_id
+             and h.attempt = f.attempt and h.state = 'posted' where f.voided = 0 and not exists (select 1
+             from ledger_entry e where e.entry_id = 'loss:' || h.hold_id) limit $1",
+            UNPAID,
+        ),
+        (
+            "select f.order_id from fast_fill f join ledger_hold h on h.kind = 'fast-fill' and h.subject = f.request_id
+             and h.attempt = f.attempt join ledger_entry r on r.entry_id = 'return:' || h.hold_id
+             where f.voided = 0 and r.amount > (select cast(coalesce(sum(e.amount), 0) as bigint) from ledger_entry e
+             where e.entry_id in ('loss:' || h.hold_id, 'loss-beyond:' || h.hold_id)) limit $1",
+            RETURNED,
+        ),
+    ] {
+        for row in tx.rows(sql, &[Value::Int(most)])? {
+            found.push((row.order_id(0)?, how));
+        }
+    }
+    Ok(found)
+}
+
 /// The number of ledger entries caused by a fill.
 pub fn entries_of_fills(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "select count(*) from ledger_entry where amount > 0 and (entry_id like 'sponsorship:%'

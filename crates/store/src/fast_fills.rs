@@ -2,13 +2,13 @@
 
 use alloy_primitives::Address;
 use domain::api_key::ApiKeyId;
-use domain::ids::{OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::ledger::{HoldId, HoldKind, UsdcMicros};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{StoreError, Tx};
+use crate::{StoreError, Tx, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastFill {
@@ -19,8 +19,10 @@ pub struct FastFill {
     pub wallet: Address,
     /// The expected deposit, in its currency.
     pub amount: Amount,
-    /// The value of that amount when the fast fill was requested.
+    /// The amount of the hold: the deposit's worth when the fast fill was requested, and a margin.
     pub held: UsdcMicros,
+    /// A deposit in a later block of its chain is late.
+    pub window_ends: Timestamp,
 }
 
 impl FastFill {
@@ -33,11 +35,11 @@ impl FastFill {
 /// Stores a fast fill, replacing a voided one.
 pub fn put(tx: &mut Tx<'_>, fast: &FastFill, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "insert into fast_fill (order_id, request_id, attempt, key_id, wallet, amount, held, created_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)
+        "insert into fast_fill (order_id, request_id, attempt, key_id, wallet, amount, held, created_at, window_ends)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
          on conflict (order_id) do update set attempt = excluded.attempt, key_id = excluded.key_id,
          wallet = excluded.wallet, amount = excluded.amount, held = excluded.held, voided = 0,
-         created_at = excluded.created_at where fast_fill.voided = 1",
+         created_at = excluded.created_at, window_ends = excluded.window_ends where fast_fill.voided = 1",
         &[
             fast.order.into(),
             fast.request.into(),
@@ -47,6 +49,7 @@ pub fn put(tx: &mut Tx<'_>, fast: &FastFill, now: Timestamp) -> Result<(), Store
             fast.amount.to_string().into(),
             fast.held.0.into(),
             now.into(),
+            fast.window_ends.into(),
         ],
     )?;
     Ok(())
@@ -55,7 +58,8 @@ pub fn put(tx: &mut Tx<'_>, fast: &FastFill, now: Timestamp) -> Result<(), Store
 /// The fast fill of an order, under way or made.
 pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<FastFill>, StoreError> {
     let row = tx.row(
-        "select request_id, attempt, key_id, wallet, amount, held from fast_fill where order_id = $1 and voided = 0",
+        "select request_id, attempt, key_id, wallet, amount, held, window_ends from fast_fill
+         where order_id = $1 and voided = 0",
         &[order.into()],
     )?;
     row.map(|row| {
@@ -67,9 +71,28 @@ pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<FastFill>, Sto
             wallet: row.address(3)?,
             amount: row.amount(4)?,
             held: UsdcMicros(row.int(5)?),
+            window_ends: row.time(6)?,
         })
     })
     .transpose()
+}
+
+/// Notes that the deposit is final and its worth is not known, with the deposit's chain; none once the hold has ended.
+pub fn set_unpriced(tx: &mut Tx<'_>, order: OrderId, chain: Option<ChainId>) -> Result<(), StoreError> {
+    let chain = chain.map_or(Ok(Value::Null), |chain| chain.0.try_into())?;
+    tx.execute("update fast_fill set unpriced_on = $2 where order_id = $1", &[order.into(), chain])?;
+    Ok(())
+}
+
+/// Orders whose fast fill waits for the worth of a final deposit on this chain.
+pub fn unpriced(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<OrderId>, StoreError> {
+    tx.rows(
+        "select order_id from fast_fill where unpriced_on = $1 order by created_at limit $2",
+        &[chain.0.try_into()?, Value::Int(most)],
+    )?
+    .iter()
+    .map(|row| row.order_id(0))
+    .collect()
 }
 
 /// True if the order had a fast fill that was voided.

@@ -4,6 +4,7 @@
 //! of the account is locked first, so all changes to one wallet are serialized; a unit that touches several wallets
 //! locks them in the order of their addresses.
 
+mod app_fees;
 mod holds;
 mod listing;
 
@@ -12,6 +13,7 @@ use domain::ids::RequestId;
 use domain::ledger::{Account, Context, Counted, Entry, House, UsdcMicros};
 use domain::time::Timestamp;
 
+pub use app_fees::{hold_app_fee, misheld_app_fees};
 pub use holds::{
     Opened, StoredHold, change_hold, find_hold, impose_hold, next_attempt, open_hold, open_hold_of, post_hold,
     void_hold,
@@ -46,6 +48,10 @@ pub fn post(tx: &mut Tx<'_>, entry: &Entry, now: Timestamp) -> Result<bool, Stor
         "update ledger_account set balance = balance + $2 where wallet = $1",
         &[entry.wallet().into(), entry.delta().0.into()],
     )?;
+    let after = account.balance.plus(entry.delta());
+    if account.balance < UsdcMicros::ZERO && after >= UsdcMicros::ZERO {
+        app_fees::free(tx, entry.wallet(), now)?;
+    }
     Ok(true)
 }
 

@@ -20,7 +20,7 @@ pub struct Loss {
     /// The deposit the order was paid out for.
     pub amount: Amount,
     pub usd: UsdMicros,
-    /// The order's deadline.
+    /// The time after which it is booked: the order's deadline, or the end of its fast fill's window.
     pub deadline: Timestamp,
 }
 
@@ -64,13 +64,14 @@ pub fn find(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<LossRow>, StoreErr
     tx.row(sql, &[order.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// Opens a loss: a paid-out order has no deposit in its slot. The amount of the first time stays the amount missing.
+/// Opens a loss: a paid-out order has no deposit in its slot. The amount of the first time stays the amount missing, the
+/// deadline is the new one.
 pub fn open(tx: &mut Tx<'_>, loss: &Loss, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into loss (order_id, request_id, chain_id, currency, amount, usd, deadline, state, since)
          values ($1, $2, $3, $4, $5, $6, $7, 'missing', $8)
-         on conflict (order_id) do update set state = 'missing', since = excluded.since, deposit_id = null,
-         recovered_at = null where loss.state = 'recovered'",
+         on conflict (order_id) do update set state = 'missing', since = excluded.since, deadline = excluded.deadline,
+         deposit_id = null, recovered_at = null where loss.state = 'recovered'",
         &[
             loss.order.into(),
             loss.request.into(),

@@ -56,6 +56,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "0023_refused_recipients",
         sql: include_str!("../migrations/0023_refused_recipients.sql"),
     },
+    Migration {
+        version: 24,
+        name: "0024_fast_fill_windows",
+        sql: include_str!("../migrations/0024_fast_fill_windows.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -70,7 +70,9 @@ fn of_refusal(refusal: &Refusal) -> String {
 pub fn of_fast_fill(error: &FastFillError) -> String {
     let field = match error {
         FastFillError::NotEligible(_) => "requestId",
-        FastFillError::LessThanQuoted | FastFillError::NotFillable => "solverInputCurrencyAmount",
+        FastFillError::LessThanQuoted | FastFillError::MoreThanQuoted { .. } | FastFillError::NotFillable => {
+            "solverInputCurrencyAmount"
+        }
         FastFillError::OverMost { .. } | FastFillError::MostAboveAvailable { .. } => "maxFillAmountUsd",
         FastFillError::NotFound
         | FastFillError::InFlight

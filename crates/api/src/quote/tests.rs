@@ -10,6 +10,7 @@ use domain::pair::ByClass;
 use domain::pricing::{Fresh, Rates, Route, Side, Terms, draft};
 use domain::quote::{Ask, CurrencyKey, Prices, QuoteOptions, Trade};
 use domain::sponsorship::{Component, SponsorAsk};
+use domain::terms::FastFillTerms;
 use domain::time::Timestamp;
 use serde_json::Value;
 use solver::Quoted;
@@ -82,6 +83,7 @@ fn terms() -> Terms {
         slippage_bps: 200,
         stable_slippage_bps: 50,
         order_lifetime: std::time::Duration::from_secs(604_800),
+        fast_fill: FastFillTerms { margin_bps: 200, window: std::time::Duration::from_secs(1_800) },
     }
 }
 

@@ -66,10 +66,9 @@ async fn fast_fill(harness: &Harness, by: &Integrator, quote: &Value) -> Result<
     harness.wait_for(request_id(quote), "success").await.map(drop)
 }
 
-/// Orders that end soon, and prices that do not.
+/// Fast fills that end soon, and prices that do not.
 fn short(config: &mut Config) {
-    // Fills start no later than ten minutes before the end.
-    config.fees.order_lifetime_secs = 900;
+    config.fast_fill.window_secs = 600;
     for chain in &mut config.chains {
         for feed in chain.tokens.iter_mut().filter_map(|token| token.feed.as_mut()) {
             feed.max_age_secs = 100_000;
@@ -138,7 +137,7 @@ async fn from_funding_to_withdrawal_to_the_unit() -> Result<()> {
     base.receipt(hash).await?;
     settle_at(&harness, wallet, (expected, 0)).await?;
 
-    // A fast fill whose deposit never comes is lost when its order has ended for good.
+    // A fast fill whose deposit does not come is lost when its window has ended for good.
     fast_fill(&harness, &by, &never).await?;
     ensure!(books(&harness, wallet).await? == (expected, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
@@ -245,6 +244,38 @@ fn restore(harness: &Harness, backup: &Path) -> Result<()> {
     }
     std::fs::copy(backup, harness.folder.path().join("causeway.db"))?;
     Ok(())
+}
+
+/// A sponsor whose balance stands for a fast fill pays a fee to an app: the app has it, and can claim it once the fast
+/// fill's deposit is there.
+#[tokio::test]
+async fn a_fee_that_was_a_fast_fills_dollar_cannot_be_claimed() -> Result<()> {
+    let harness = Harness::isolated(|_| ()).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
+    let by = integrator(&harness, 105).await?;
+    let (user, app) = (base.fresh_user().await?, base.fresh_user().await?);
+    let ahead = quote(&harness, &by, &transfer(&harness, user.address, new_account().address, 100)).await?;
+    fast_fill(&harness, &by, &ahead).await?;
+    let mut body = transfer(&harness, user.address, new_account().address, 100);
+    body["subsidizeFees"] = json!(true);
+    body["appFees"] = json!([{ "recipient": app.address, "fee": "100" }]);
+    let paid = sponsored(&harness, &by, &body).await?;
+    execute(base, &paid, &user).await?;
+    harness.wait_for(request_id(&paid), "success").await?;
+    credited(&harness, app.address, "1000000").await?;
+    ensure!(balance(&harness, app.address).await?["availableBalanceUsd"] == 0.0);
+    let path = format!("/app-fees/{:#x}/claim", app.address);
+    let all = json!({ "chainId": BASE, "currency": base.token("USDC").address, "recipient": app.address });
+    let (code, refused) = harness.post(&path, &all).await?;
+    ensure!(code == 400, "{refused}");
+    execute(base, &ahead, &user).await?;
+    eventually("the fee is free", || async { Ok(balance(&harness, app.address).await?["availableBalanceUsd"] == 1.0) })
+        .await?;
+    claims::claim(&harness, &app, app.address, None).await?;
+    claims::becomes(&harness, app.address, "success").await?;
+    service.stop().await?;
+    agrees(&harness).await
 }
 
 /// Pays so much under the order of a quote.

@@ -123,6 +123,7 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
         ("maxFillAmountUsd", json!(1000.01)),
         ("maxFillAmountUsd", json!(-1)),
         ("solverInputCurrencyAmount", json!("90000000")),
+        ("solverInputCurrencyAmount", json!("200000000")),
         ("solverInputCurrencyAmount", json!("x")),
     ] {
         let mut bad = body.clone();
@@ -270,8 +271,7 @@ async fn many_fast_fills_at_once_pay_once_and_never_exceed_the_balance_postgres(
 #[tokio::test]
 async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_that_never_lands_is_lost() -> Result<()> {
     let harness = Harness::isolated(|config| {
-        // Fills start no later than ten minutes before the end.
-        config.fees.order_lifetime_secs = 900;
+        config.fast_fill.window_secs = 600;
         for chain in &mut config.chains {
             for feed in chain.tokens.iter_mut().filter_map(|token| token.feed.as_mut()) {
                 feed.max_age_secs = 100_000;
@@ -306,7 +306,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     base.receipt(hash).await?;
     eventually("the hold ends", || async { Ok(books(&service, wallet).await? == (500_000_000, 0)) }).await?;
 
-    // A hold whose deposit never comes is spent when its order has ended for good, and not before.
+    // A hold whose deposit does not come is spent when its window has ended for good, and not before.
     let (code, answer) = by.fast_fill(&harness, request_id(&never)).await?;
     ensure!(code == 200, "{answer}");
     harness.wait_for(request_id(&never), "success").await?;
@@ -315,7 +315,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     base.advance_time(Duration::from_secs(1_000)).await?;
     harness.finalise(base).await?;
     eventually("the loss is booked", || async { Ok(books(&service, wallet).await? == (450_000_000, 0)) }).await?;
-    // The deposit comes after all: it is credited in full, and nobody is paid again.
+    // The deposit comes after all: it is credited once it is final, and nobody is paid again.
     execute(base, &never, &user).await?;
     eventually("it is credited back", || async { Ok(books(&service, wallet).await? == (500_000_000, 0)) }).await?;
     blocks_pass(base, 14).await?;

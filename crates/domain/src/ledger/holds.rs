@@ -16,23 +16,27 @@ pub enum HoldKind {
     Claim,
     /// Until a sponsored or fixed-rate transfer is done. Narrows everything.
     Sponsorship,
+    /// App fees that a sponsor paid while its balance stood for fast fills: until those have ended and it owes nothing.
+    /// Narrows everything: the same dollar must not leave twice, whichever way it goes.
+    AppFee,
 }
 
 impl HoldKind {
-    pub const ALL: [Self; 3] = [Self::FastFill, Self::Claim, Self::Sponsorship];
+    pub const ALL: [Self; 4] = [Self::FastFill, Self::Claim, Self::Sponsorship, Self::AppFee];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::FastFill => "fast-fill",
             Self::Claim => "claim",
             Self::Sponsorship => "sponsorship",
+            Self::AppFee => "app-fee",
         }
     }
 
     pub const fn counted(self) -> Counted {
         match self {
             Self::FastFill => Counted::Held,
-            Self::Claim | Self::Sponsorship => Counted::Reserved,
+            Self::Claim | Self::Sponsorship | Self::AppFee => Counted::Reserved,
         }
     }
 
@@ -40,7 +44,7 @@ impl HoldKind {
         match self {
             Self::FastFill => Context::FastFillReduceBalance,
             Self::Claim => Context::Claim,
-            Self::Sponsorship => Context::SetPendingAmount,
+            Self::Sponsorship | Self::AppFee => Context::SetPendingAmount,
         }
     }
 
@@ -48,7 +52,7 @@ impl HoldKind {
         match self {
             Self::FastFill => Context::FastFillIncreaseBalance,
             Self::Claim => Context::Claim,
-            Self::Sponsorship => Context::UnsetPendingAmount,
+            Self::Sponsorship | Self::AppFee => Context::UnsetPendingAmount,
         }
     }
 }
@@ -72,6 +76,14 @@ pub struct HoldId {
 impl HoldId {
     pub const fn first(kind: HoldKind, subject: B256) -> Self {
         Self { kind, subject, attempt: 0 }
+    }
+
+    /// The hold on an app fee: of one payment, and one place among its recipients.
+    pub fn of_app_fee(payment: i64, place: u32) -> Self {
+        let mut subject = B256::ZERO;
+        subject.0[20..28].copy_from_slice(&payment.to_be_bytes());
+        subject.0[28..].copy_from_slice(&place.to_be_bytes());
+        Self::first(HoldKind::AppFee, subject)
     }
 }
 

@@ -19,6 +19,7 @@ fn causes() -> Vec<Cause> {
         Cause::FastFillSurplus { deposit: 1 },
         Cause::FastFillShortage { deposit: 1 },
         Cause::FastFillLoss { hold: HOLD },
+        Cause::FastFillLossBeyond { hold: HOLD },
         Cause::FastFillReturn { hold: HOLD },
         Cause::Claim { hold: HoldId::first(HoldKind::Claim, B256::repeat_byte(1)) },
     ]
@@ -29,6 +30,8 @@ fn every_cause_has_an_id_of_its_own() {
     let ids: HashSet<_> = causes().into_iter().map(Cause::id).collect();
     assert_eq!(ids.len(), causes().len());
     assert_eq!(Cause::AppFee { payment: 7, place: 2 }.id(), "app-fee:7/2");
+    let fees = [(1, 0), (1, 1), (2, 0), (256, 0)].map(|(payment, place)| HoldId::of_app_fee(payment, place).subject);
+    assert_eq!(HashSet::from(fees).len(), fees.len());
     assert_eq!(HOLD.to_string(), format!("fast-fill:0x{}/0", "01".repeat(32)));
 }
 

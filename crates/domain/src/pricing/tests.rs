@@ -11,7 +11,7 @@ use crate::money::{Price, Ratio, Signed};
 use crate::quote::{Bound, Call, Operation, QuoteOptions, Trade};
 use crate::sponsorship::{Component, SponsorAsk};
 use crate::swap::{Offer, Path};
-use crate::terms::ByClass;
+use crate::terms::{ByClass, FastFillTerms};
 
 mod bridges;
 mod pools;
@@ -88,6 +88,7 @@ pub(crate) fn terms() -> Terms {
         slippage_bps: 200,
         stable_slippage_bps: 50,
         order_lifetime: Duration::from_secs(604_800),
+        fast_fill: FastFillTerms { margin_bps: 200, window: Duration::from_secs(1_800) },
     }
 }
 

@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 use evm::{AgreedBlock, AgreedTx, Head, SeenDeposit, SeenTreasuryTransfer};
 use metrics::{counter, gauge};
 use store::dues::Due;
-use store::{Tx, blocks, deposits, dues, lanes, losses, payments, treasury_transfers};
+use store::{Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, treasury_transfers};
 use tracing::error;
 
 use crate::chain::events::{BlockEvent, apply};
@@ -139,6 +139,8 @@ async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head)
                         .map(BlockEvent::TreasuryTransferFinal),
                 );
             }
+            let unpriced = fast_fills::unpriced(tx, chain, MAX_ROWS_PER_BLOCK)?;
+            ripe.extend(unpriced.into_iter().map(BlockEvent::Unpriced));
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
             for &other in &halted {
                 let waiting = dues::fills_from(tx, chain, other, MAX_SWEPT_PER_BLOCK)?;

@@ -15,6 +15,7 @@ use crate::chain::payment_events::{finalise, mined, retry, sweep};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
+use crate::holds::fast_fill::{self, Moment};
 use crate::holds::sponsorship;
 use crate::integrators::funding;
 use crate::orders;
@@ -22,7 +23,7 @@ use crate::orders::advance::advance;
 use crate::orders::same_chain::SameChainTx;
 
 #[derive(Clone, Debug)]
-pub(super) enum BlockEvent {
+pub(crate) enum BlockEvent {
     Deposit(SeenDeposit),
     /// A deposit that one node shows and none denies: enough for a small one, where the operator says so.
     Unseconded(SeenDeposit),
@@ -41,13 +42,15 @@ pub(super) enum BlockEvent {
     Lost(RequestId),
     /// An order was paid out, and its deposit is still missing.
     Loss(OrderId),
+    /// A fast fill's deposit is final, and its worth was not known.
+    Unpriced(OrderId),
     /// A transfer reached the treasury.
     TreasuryTransfer(SeenTreasuryTransfer),
     TreasuryTransferFinal(TreasuryTransferId),
 }
 
 /// Applies an event. Its rows are read again inside the unit: they may have changed since they were looked up.
-pub(super) fn apply(
+pub(crate) fn apply(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
     head: Head,
@@ -91,6 +94,7 @@ pub(super) fn apply(
                 && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == *id)
             {
                 risk::release(tx, order)?;
+                fast_fill::touch(tx, order, Moment::Final, context)?;
                 sponsorship::settle(tx, order, context)?;
                 return orders::excess::give_back(tx, order, context);
             }
@@ -121,6 +125,11 @@ pub(super) fn apply(
         },
         BlockEvent::Loss(order) => {
             orders::losses::book(tx, *order, context)?;
+            Ok(Vec::new())
+        }
+        BlockEvent::Unpriced(order) => {
+            requests::lock_order(tx, *order)?;
+            fast_fill::touch(tx, *order, Moment::Final, context)?;
             Ok(Vec::new())
         }
     }

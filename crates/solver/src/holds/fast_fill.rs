@@ -1,25 +1,35 @@
 //! A fast fill's hold: an integrator's balance stands for a deposit until the deposit is there.
 //!
-//! A fast fill touches a request at five moments, all of them in [`touch`]. The order's input is an empty slot from the
-//! fill on (`orders/losses.rs`): the deposit that takes it ends the hold, and if none has by the order's deadline the
-//! hold is spent. The integrator bears the difference between the deposit and the amount that was counted on.
+//! The integrator owes the deposit, not the dollars it was worth. Within a window the deposit itself ends the hold, and
+//! the integrator bears the difference to the amount that was counted on. After the window its worth of that moment is
+//! charged, and a deposit that comes even later is credited at the worth of its own moment. So nobody gains by choosing
+//! when to deposit, or whether to.
+//!
+//! A fast fill touches a request at six moments, all of them in [`touch`]. The order's input is an empty slot from the
+//! fill on (`orders/losses.rs`).
 
-use alloy::primitives::U256;
+use std::cmp::Ordering;
+
+use alloy::primitives::Address;
+use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::hold::State as HoldState;
-use domain::ids::OrderId;
+use domain::ids::{ChainId, OrderId};
 use domain::ledger::{Cause, Entry, HoldKind, UsdcMicros};
-use domain::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
+use domain::money::UsdMicros;
 use domain::quote::OrderTerms;
+use domain::request::State as RequestState;
 use domain::time::Timestamp;
-use store::deposits::DepositRow;
+use store::deposits::{Deposit, DepositRow};
 use store::fast_fills::FastFill;
+use store::ledger::StoredHold;
 use store::losses::Loss;
 use store::requests::Request;
-use store::{Tx, deposits, dues, fast_fills, ledger, losses, settlements};
+use store::{Tx, deposits, dues, fast_fills, ledger, losses, requests, settlements};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
+use crate::holds::{exposure, worth};
 
 /// Moments of an order at which its fast fill, if it has one, is touched.
 #[derive(Clone, Copy, Debug)]
@@ -28,30 +38,46 @@ pub enum Moment<'a> {
     Paid { terms: &'a OrderTerms },
     /// Nothing was paid ahead of the deposit, and nothing will be.
     GivenUp,
-    /// A deposit has taken the order's slot; `filled` where the fill is mined already.
-    Landed { deposit: &'a DepositRow, filled: bool },
+    /// A deposit has taken the order's slot.
+    Landed,
     /// The fill is mined.
     Filled,
-    /// The order has ended for good and its deposit never came.
-    Lost,
+    /// The deposit in the order's slot is final.
+    Final,
+    /// The window has ended for good, and the slot is empty.
+    Missed,
 }
 
-/// Updates an order's fast fill at a moment. `false` if there is none, or if no hold was left to spend.
-pub fn touch(tx: &mut Tx<'_>, order: OrderId, moment: Moment<'_>, context: &PayContext) -> Result<bool, SolverError> {
-    let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(false) };
+/// The effect of a moment on a fast fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// There is no fast fill, or nobody's hold is left to stand for it.
+    Nothing,
+    Done,
+    /// A price or the fill is still to come: the moment has to be repeated.
+    Waits,
+}
+
+/// Updates an order's fast fill at a moment.
+pub fn touch(
+    tx: &mut Tx<'_>,
+    order: OrderId,
+    moment: Moment<'_>,
+    context: &PayContext,
+) -> Result<Touched, SolverError> {
+    let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(Touched::Nothing) };
     match moment {
         Moment::Paid { terms } => expect_deposit(tx, &fast, terms, context)?,
         Moment::GivenUp => give_up(tx, &fast, context)?,
-        Moment::Landed { deposit, filled } => land(tx, &fast, deposit, filled, context)?,
-        Moment::Filled => {
-            // If the deposit came before the fill was mined, the difference is known now.
-            if let Some(deposit) = deposits::of_order(tx, order)? {
-                book_difference(tx, &fast, &deposit, context)?;
-            }
+        Moment::Landed if settlements::outcome(tx, order)?.is_none() => {
+            // Nothing was paid yet: the deposit pays for the order like any other.
+            dues::withdraw(tx, fast.request)?;
+            give_up(tx, &fast, context)?;
         }
-        Moment::Lost => return lose(tx, &fast, context),
+        Moment::Landed | Moment::Filled | Moment::Final => settle(tx, &fast, context)?,
+        Moment::Missed => return miss(tx, &fast, context),
     }
-    Ok(true)
+    Ok(Touched::Done)
 }
 
 /// Opens a loss for the amount that was counted on, unless the deposit is there already.
@@ -71,7 +97,7 @@ fn expect_deposit(
         currency: terms.deposit.address.evm().unwrap_or_default(),
         amount: fast.amount,
         usd: dollars(fast.held),
-        deadline: Timestamp::from_secs(i64::from(terms.deadline)),
+        deadline: fast.window_ends,
     };
     Ok(losses::open(tx, &loss, context.now)?)
 }
@@ -85,44 +111,144 @@ fn give_up(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(),
     Ok(())
 }
 
-/// Ends the hold. If nothing was paid yet, the deposit pays for the order like any other.
-fn land(
-    tx: &mut Tx<'_>,
-    fast: &FastFill,
-    deposit: &DepositRow,
-    filled: bool,
-    context: &PayContext,
-) -> Result<(), SolverError> {
-    if settlements::outcome(tx, fast.order)?.is_none() {
-        dues::withdraw(tx, fast.request)?;
-        return give_up(tx, fast, context);
+/// Ends the hold if its deposit has landed and its fill is mined. Before that the fill may turn out void: then the
+/// deposit goes back, and nothing is owed.
+fn settle(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(), SolverError> {
+    let (deposit, hold) = (deposits::of_order(tx, fast.order)?, ledger::find_hold(tx, fast.hold())?);
+    let (Some(deposit), Some(hold)) = (deposit, hold) else { return Ok(()) };
+    let request = request(tx, fast)?;
+    if request.state != RequestState::Success {
+        return Ok(());
     }
-    let Some(hold) = ledger::find_hold(tx, fast.hold())? else { return Ok(()) };
-    let ends_here = match hold.state {
-        HoldState::Open => ledger::void_hold(tx, fast.hold(), context.now)?,
-        HoldState::Posted => {
-            let cause = Cause::FastFillReturn { hold: fast.hold() };
-            ledger::post(tx, &Entry::new(cause, fast.wallet, fast.held, Some(fast.request))?, context.now)?
-        }
-        // An earlier deposit had ended the hold, and a reorg took that deposit away.
-        HoldState::Voided => false,
+    let is_final = deposit.state == DepositState::Final;
+    let in_time = deposit.deposit.block_time <= fast.window_ends;
+    let ended = match hold.state {
+        HoldState::Open if in_time => release(tx, fast, &request, &deposit, context)?,
+        // A late deposit is a credit, and credits are for final blocks.
+        HoldState::Open | HoldState::Posted => is_final && take_late(tx, fast, &hold, &deposit.deposit, context)?,
+        // An earlier deposit had ended the hold, and a reorg took that deposit away: what is missing is our loss.
+        HoldState::Voided => true,
     };
-    if ends_here && filled {
-        book_difference(tx, fast, deposit, context)?;
-    }
-    Ok(())
+    let waits_on = (is_final && !ended).then_some(deposit.deposit.chain);
+    Ok(fast_fills::set_unpriced(tx, fast.order, waits_on)?)
 }
 
-/// Spends the hold. `false` if none was open.
-fn lose(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<bool, SolverError> {
-    let open = ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state == HoldState::Open);
-    if !open {
+/// Releases the hold for a deposit that came in time, and books the difference to the amount that was counted on in the
+/// same commit: a claim in between would find a free balance. False if the hold has to stay: the difference has no price,
+/// or the deposit is not final and the risk budget has no room for it.
+fn release(
+    tx: &mut Tx<'_>,
+    fast: &FastFill,
+    request: &Request,
+    deposit: &DepositRow,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let Some(delta) = difference(fast, &deposit.deposit, context)? else { return Ok(false) };
+    if !exposure::take(tx, fast.order, &request.quote, context)? {
         return Ok(false);
     }
-    let cause = Cause::FastFillLoss { hold: fast.hold() };
-    let entry = Entry::new(cause, fast.wallet, fast.held.negated(), Some(fast.request))?;
-    ledger::post_hold(tx, fast.hold(), &[entry], context.now)?;
+    let id = deposit.id.0;
+    let cause = match delta.cmp(&UsdcMicros::ZERO) {
+        Ordering::Equal => None,
+        Ordering::Greater => Some(Cause::FastFillSurplus { deposit: id }),
+        Ordering::Less => Some(Cause::FastFillShortage { deposit: id }),
+    };
+    if let Some(cause) = cause {
+        ledger::post(tx, &Entry::new(cause, fast.wallet, delta, Some(fast.request))?, context.now)?;
+    }
+    ledger::void_hold(tx, fast.hold(), context.now)?;
     Ok(true)
+}
+
+/// The deposit less the amount that was counted on, at the worth of this moment. None while that is not known.
+fn difference(fast: &FastFill, deposit: &Deposit, context: &PayContext) -> Result<Option<UsdcMicros>, SolverError> {
+    let of = (deposit.chain, deposit.currency);
+    Ok(match deposit.amount.cmp(&fast.amount) {
+        Ordering::Equal => Some(UsdcMicros::ZERO),
+        Ordering::Greater => worth::credit(context, of, deposit.amount.checked_sub(fast.amount)?)?,
+        Ordering::Less => {
+            worth::charge(context, of, fast.amount.checked_sub(deposit.amount)?)?.map(UsdcMicros::negated)
+        }
+    })
+}
+
+/// Credits a final deposit that came after the window: its worth of this moment, and no more than was charged for it.
+/// What has not been charged yet is charged first. False while the worth is not known.
+fn take_late(
+    tx: &mut Tx<'_>,
+    fast: &FastFill,
+    hold: &StoredHold,
+    deposit: &Deposit,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let of = (deposit.chain, deposit.currency);
+    let Some(credit) = worth::credit(context, of, deposit.amount)? else { return Ok(false) };
+    if hold.state == HoldState::Open && !charge(tx, fast, hold, of, context)? {
+        return Ok(false);
+    }
+    let credit = credit.min(charged(tx, fast)?);
+    if credit > UsdcMicros::ZERO && !is_returned(tx, fast)? {
+        let cause = Cause::FastFillReturn { hold: fast.hold() };
+        ledger::post(tx, &Entry::new(cause, fast.wallet, credit, Some(fast.request))?, context.now)?;
+    }
+    Ok(true)
+}
+
+/// Spends the hold: the deposit did not come in time, and is owed at its worth of this moment.
+fn miss(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<Touched, SolverError> {
+    let Some(hold) = ledger::find_hold(tx, fast.hold())? else { return Ok(Touched::Nothing) };
+    match hold.state {
+        // A deposit had ended the hold before a reorg took it away: that is our loss.
+        HoldState::Voided => return Ok(Touched::Nothing),
+        // Paid for before. A late deposit came and went again without being credited.
+        HoldState::Posted => return Ok(if is_returned(tx, fast)? { Touched::Nothing } else { Touched::Done }),
+        HoldState::Open => {}
+    }
+    let request = request(tx, fast)?;
+    let terms = request.quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fast fill without an order"))?;
+    let of = (terms.deposit.chain, terms.deposit.address.evm().unwrap_or_default());
+    let charged = request.state == RequestState::Success && charge(tx, fast, &hold, of, context)?;
+    Ok(if charged { Touched::Done } else { Touched::Waits })
+}
+
+/// Charges the deposit's worth of this moment, to the hold first and to the balance after. False while that is not
+/// known.
+fn charge(
+    tx: &mut Tx<'_>,
+    fast: &FastFill,
+    hold: &StoredHold,
+    of: (ChainId, Address),
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let Some(worth) = worth::charge(context, of, fast.amount)? else { return Ok(false) };
+    let within = worth.min(hold.hold.amount);
+    let entry = |cause, amount: UsdcMicros| Entry::new(cause, fast.wallet, amount.negated(), Some(fast.request));
+    // The rest is posted before the hold ends: by its end it shows if the balance covers everything.
+    if worth > within {
+        let beyond = entry(Cause::FastFillLossBeyond { hold: fast.hold() }, worth.minus(within))?;
+        ledger::post(tx, &beyond, context.now)?;
+    }
+    let within = entry(Cause::FastFillLoss { hold: fast.hold() }, within)?;
+    ledger::post_hold(tx, fast.hold(), &[within], context.now)?;
+    Ok(true)
+}
+
+/// The amount that was charged in place of the deposit.
+fn charged(tx: &mut Tx<'_>, fast: &FastFill) -> Result<UsdcMicros, SolverError> {
+    let mut sum = UsdcMicros::ZERO;
+    for cause in [Cause::FastFillLoss { hold: fast.hold() }, Cause::FastFillLossBeyond { hold: fast.hold() }] {
+        sum = sum.minus(ledger::delta_of(tx, &cause.id(), fast.wallet)?.unwrap_or_default());
+    }
+    Ok(sum)
+}
+
+fn is_returned(tx: &mut Tx<'_>, fast: &FastFill) -> Result<bool, SolverError> {
+    let cause = Cause::FastFillReturn { hold: fast.hold() };
+    Ok(ledger::delta_of(tx, &cause.id(), fast.wallet)?.is_some())
+}
+
+fn request(tx: &mut Tx<'_>, fast: &FastFill) -> Result<Request, SolverError> {
+    requests::find(tx, fast.request)?.ok_or(SolverError::InvariantViolated("a fast fill of no request"))
 }
 
 /// True if an order was filled ahead of its deposit, which is still to come.
@@ -130,6 +256,13 @@ pub fn is_ahead(tx: &mut Tx<'_>, request: &Request) -> Result<bool, SolverError>
     Ok(fast_fills::of_order(tx, request.order_id)?.is_some()
         && settlements::outcome(tx, request.order_id)?.is_some()
         && deposits::of_order(tx, request.order_id)?.is_none())
+}
+
+/// The end of the window in which an order's deposit is expected, while a hold stands for it.
+pub fn window_ends(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Timestamp>, SolverError> {
+    let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(None) };
+    let open = ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state == HoldState::Open);
+    Ok(open.then_some(fast.window_ends))
 }
 
 /// True if the integrator's hold was spent in place of the deposit.
@@ -147,89 +280,4 @@ pub fn dollars(usdc: UsdcMicros) -> UsdMicros {
 /// currency excludes it. Its amount is measured by the amount that was counted on.
 pub const fn is_of_the_order(reason: FailReason) -> bool {
     matches!(reason, FailReason::DepositedAmountTooLowToFill)
-}
-
-/// Books the difference between the deposit and the amount that was counted on.
-fn book_difference(
-    tx: &mut Tx<'_>,
-    fast: &FastFill,
-    deposit: &DepositRow,
-    context: &PayContext,
-) -> Result<(), SolverError> {
-    let price = context.price_now(deposit.deposit.chain, deposit.deposit.currency);
-    let delta = difference(fast, deposit.deposit.amount, price)?;
-    let deposit = deposit.id.0;
-    let cause = match delta {
-        UsdcMicros::ZERO => return Ok(()),
-        more if more > UsdcMicros::ZERO => Cause::FastFillSurplus { deposit },
-        _ => Cause::FastFillShortage { deposit },
-    };
-    ledger::post(tx, &Entry::new(cause, fast.wallet, delta, Some(fast.request))?, context.now)?;
-    Ok(())
-}
-
-/// The difference at the price when the fill was asked for or at today's, whichever is worse for the integrator:
-/// otherwise a depositor, who chooses the time and the amount, could sell us a currency at an outdated price. If
-/// today's price is unknown, no more is credited than was held.
-fn difference(fast: &FastFill, deposited: Amount, now: Option<(Price, u8)>) -> Result<UsdcMicros, OutOfRange> {
-    let held = Amount::new(U256::from(fast.held.0.unsigned_abs()));
-    let micros = |amount: Amount| i64::try_from(amount.units()).map_err(|_| OutOfRange);
-    if deposited >= fast.amount {
-        let more = deposited.checked_sub(fast.amount)?;
-        let then = micros(held.mul_floor(Ratio::new(more.units(), fast.amount.units())?)?)?;
-        let bound =
-            now.map_or(Ok(fast.held.0), |(price, decimals)| price.usd_floor(more, decimals).map(|usd| usd.0))?;
-        return Ok(UsdcMicros(then.min(bound)));
-    }
-    let less = fast.amount.checked_sub(deposited)?;
-    let then = micros(held.mul_ceil(Ratio::new(less.units(), fast.amount.units())?)?)?;
-    let bound = now.map_or(Ok(0), |(price, decimals)| price.usd_ceil(less, decimals).map(|usd| usd.0))?;
-    Ok(UsdcMicros(then.max(bound)).negated())
-}
-
-#[cfg(test)]
-mod tests {
-    use alloy::primitives::{Address, B256};
-    use domain::api_key::ApiKeyId;
-    use domain::ids::RequestId;
-
-    use super::*;
-
-    #[test]
-    fn a_difference_has_the_price_that_is_worse_for_the_integrator() {
-        let amount = |units: u64| Amount::new(U256::from(units));
-        // Three units are worth a thousandth of a dollar.
-        let fast = FastFill {
-            order: OrderId(B256::ZERO),
-            request: RequestId(B256::ZERO),
-            attempt: 0,
-            key: ApiKeyId::new([0; 10]),
-            wallet: Address::ZERO,
-            amount: amount(3_000),
-            held: UsdcMicros(1_000_000),
-        };
-        for (deposited, micros) in [
-            (3_000, 0),
-            (3_001, 333),
-            (2_999, -334),
-            (2_700, -100_000),
-            (6_000, 1_000_000),
-            // Without a price, the hold bounds the credit.
-            (30_000_000, 1_000_000),
-        ] {
-            assert_eq!(difference(&fast, amount(deposited), None), Ok(UsdcMicros(micros)), "{deposited}");
-        }
-        let at = |tenths: u128| Some((Price::new(tenths, 1).unwrap(), 3));
-        for (deposited, price, micros) in [
-            // The market fell: a surplus has today's price, a shortage the old one.
-            (6_000, 1, 300_000),
-            (30_000_000, 1, 2_999_700_000),
-            (2_700, 1, -100_000),
-            // The market rose: the other way round.
-            (6_000, 10, 1_000_000),
-            (2_700, 10, -300_000),
-        ] {
-            assert_eq!(difference(&fast, amount(deposited), at(price)), Ok(UsdcMicros(micros)), "{deposited} {price}");
-        }
-    }
 }

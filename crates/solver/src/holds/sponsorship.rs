@@ -5,7 +5,7 @@ use alloy::primitives::Address;
 use domain::deposit;
 use domain::fixed_rate::Fixed;
 use domain::ids::OrderId;
-use domain::ledger::{Entry, Hold, HoldId, HoldKind, UsdcMicros};
+use domain::ledger::{Cause, Entry, Hold, HoldId, HoldKind, UsdcMicros};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::outcome::{Costs, Currencies, Outcome, is_live};
 use domain::payment::State as PaymentState;
@@ -265,8 +265,11 @@ fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), 
     let sponsor = outcome.sponsor_entries(payment, request)?;
     // Accounts are locked in the order of their addresses.
     let after = app.partition_point(|entry| outcome.reservation().is_none_or(|(wallet, _)| entry.wallet() <= wallet));
+    let mut credited = Vec::new();
     for entry in &app[..after] {
-        ledger::post(tx, entry, context.now)?;
+        if ledger::post(tx, entry, context.now)? {
+            credited.push(*entry);
+        }
     }
     match hold {
         Some(hold) => {
@@ -279,7 +282,27 @@ fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), 
         }
     }
     for entry in &app[after..] {
-        ledger::post(tx, entry, context.now)?;
+        if ledger::post(tx, entry, context.now)? {
+            credited.push(*entry);
+        }
+    }
+    hold_fees(tx, &outcome, &credited, context)
+}
+
+/// Holds app fees that were credited in this unit and that a sponsor pays, while its balance stands for fast fills: the
+/// same dollar may be theirs.
+pub(crate) fn hold_fees(
+    tx: &mut Tx<'_>,
+    outcome: &Outcome,
+    credited: &[Entry],
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let Some(sponsor) = outcome.sponsor_of_app_fees() else { return Ok(()) };
+    for entry in credited {
+        let Cause::AppFee { payment, place } = entry.cause() else { continue };
+        let id = HoldId::of_app_fee(payment, place);
+        let fee = Hold { id, wallet: entry.wallet(), amount: entry.delta(), request: entry.request() };
+        ledger::hold_app_fee(tx, &fee, sponsor, context.now)?;
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ use tracing::warn;
 use crate::context::PayContext;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
+use crate::holds::sponsorship;
 use crate::solver::Solver;
 
 /// Transactions looked at in one round.
@@ -169,5 +170,6 @@ pub(crate) fn credit_late(tx: &mut Tx<'_>, booked: &Booked, context: &PayContext
     let known = booked.outcome.app_entries(booked.payment.0, booked.request)?;
     let mut entries = outcome.app_entries(booked.payment.0, booked.request)?;
     entries.retain(|entry| !known.contains(entry));
-    post(tx, entries, context)
+    post(tx, entries.clone(), context)?;
+    sponsorship::hold_fees(tx, &outcome, &entries, context)
 }

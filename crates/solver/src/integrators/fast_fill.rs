@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use alloy::primitives::Address;
 use domain::api_key::ApiKeyId;
+use domain::catalog::Class;
 use domain::deposit::{self, Facts, Verdict};
 use domain::ids::RequestId;
 use domain::ledger::{Hold, HoldKind, UsdcMicros};
+use domain::loss;
 use domain::money::{Amount, OutOfRange, UsdMicros};
-use domain::quote::{OrderTerms, Quote};
+use domain::quote::{CurrencyKey, OrderTerms, Quote};
 use domain::request::{Event, State};
+use domain::time::Timestamp;
 use serde_json::json;
 use store::fast_fills::FastFill;
 use store::ledger::{self, Opened};
@@ -61,6 +64,8 @@ pub enum FastFillError {
     NotEligible(Ineligible),
     #[error("less than was quoted, for a request that another key asked for")]
     LessThanQuoted,
+    #[error("more than the quote brings: its own deposit of {quoted} would not end the hold")]
+    MoreThanQuoted { quoted: Amount },
     #[error("a deposit of this would not be filled")]
     NotFillable,
     #[error("the fill is worth {worth} dollars")]
@@ -96,6 +101,8 @@ pub enum Ineligible {
     OrderEnded,
     #[error("its currency is no longer served")]
     CurrencyNotServed,
+    #[error("the price of its currency is not known at the moment")]
+    PriceUnknown,
 }
 
 impl From<StoreError> for FastFillError {
@@ -133,7 +140,11 @@ impl FastFills {
     }
 }
 
-fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer, Vec<PaymentRow>), FastFillError> {
+pub(crate) fn decide(
+    tx: &mut Tx<'_>,
+    wish: &Wish,
+    context: &PayContext,
+) -> Result<(Answer, Vec<PaymentRow>), FastFillError> {
     let found = requests::find(tx, wish.request)?.ok_or(FastFillError::NotFound)?;
     let done = Ok((Answer::Done, Vec::new()));
     if matches!(found.state, State::Success | State::Refunded) {
@@ -173,13 +184,14 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer,
         key: wish.key,
         wallet: wish.wallet,
         amount: plan.amount,
-        held: UsdcMicros(plan.worth.0),
+        held: plan.hold,
+        window_ends: plan.window_ends,
     };
     let hold = Hold { id: fast.hold(), wallet: fast.wallet, amount: fast.held, request: Some(request.id) };
     match ledger::open_hold(tx, &hold, context.now)? {
         Opened::Now => {}
         Opened::Already(_) => return Err(FastFillError::InFlight),
-        Opened::TooLow(_) => return Err(FastFillError::BalanceTooLow { worth: plan.worth, available }),
+        Opened::TooLow(_) => return Err(FastFillError::BalanceTooLow { worth: dollars(plan.hold), available }),
     }
     fast_fills::put(tx, &fast, context.now)?;
     let figures = json!({
@@ -198,6 +210,9 @@ fn decide(tx: &mut Tx<'_>, wish: &Wish, context: &PayContext) -> Result<(Answer,
 struct Plan {
     amount: Amount,
     worth: UsdMicros,
+    /// The worth, and a margin for the price to move within the window.
+    hold: UsdcMicros,
+    window_ends: Timestamp,
     /// The amount paid out for it.
     output: Amount,
 }
@@ -221,6 +236,10 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
         // Otherwise anyone could have another's transfer filled at its minimum and keep the rest of the deposit.
         return Err(FastFillError::LessThanQuoted);
     }
+    let quoted = quote.figures.deposit;
+    if !loss::takes_place(amount, quoted)? {
+        return Err(FastFillError::MoreThanQuoted { quoted });
+    }
     let (Some(currency), Some(user)) = (terms.deposit.address.evm(), quote.ask.user.evm()) else {
         return Err(FastFillError::NotEligible(Ineligible::DepositNotEvm));
     };
@@ -230,19 +249,36 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     }
     let facts = Facts { chain: terms.deposit.chain, currency, amount, payer: user, sender: user, block_time: time };
     match deposit::judge(quote, &facts)? {
-        Verdict::Fill { output } => Ok(Plan { amount, worth: worth(quote, terms, amount, context)?, output }),
+        Verdict::Fill { output } => {
+            let (worth, class) = worth(quote, terms, amount, context)?;
+            let hold = context.terms.fast_fill.hold(worth, class)?;
+            // The clock of a chain that stands still is behind: it would take its standstill off the window.
+            let now = context.chain_time(terms.deposit.chain).max(context.now);
+            Ok(Plan { amount, worth, hold, window_ends: now.plus(context.terms.fast_fill.window), output })
+        }
         Verdict::Refund { .. } | Verdict::Unrecognized { .. } => Err(FastFillError::NotFillable),
     }
 }
 
-/// The worth of an amount of the deposit's currency: at the quoted price or, if that is more, at today's. Today's price
-/// may be unknown, because the deposit's own chain may stand still.
-fn worth(quote: &Quote, terms: &OrderTerms, amount: Amount, context: &PayContext) -> Result<UsdMicros, FastFillError> {
-    let on = context.on(terms.deposit.chain);
-    let currency = on.and_then(|(handle, _)| handle.chain.currency(&terms.deposit.address));
-    let currency = currency.ok_or(FastFillError::NotEligible(Ineligible::CurrencyNotServed))?;
-    let quoted = quote.figures.prices.deposit.usd_ceil(amount, currency.decimals)?;
-    let price = terms.deposit.address.evm().and_then(|of| context.price_now(terms.deposit.chain, of));
-    let now = price.map(|(price, decimals)| price.usd_ceil(amount, decimals)).transpose()?;
-    Ok(now.unwrap_or(quoted).max(quoted))
+/// The worth of an amount of the deposit's currency, with its class: at the quoted price or, if that is more, at
+/// today's. The deposit's own chain may stand still; then the other chain prices the same asset, and a stablecoin is
+/// worth what was quoted.
+fn worth(
+    quote: &Quote,
+    terms: &OrderTerms,
+    amount: Amount,
+    context: &PayContext,
+) -> Result<(UsdMicros, Class), FastFillError> {
+    let currency =
+        |key: &CurrencyKey| context.on(key.chain).and_then(|(handle, _)| handle.chain.currency(&key.address));
+    let deposit = currency(&terms.deposit).ok_or(FastFillError::NotEligible(Ineligible::CurrencyNotServed))?;
+    let quoted = quote.figures.prices.deposit.usd_ceil(amount, deposit.decimals)?;
+    let twin = currency(&terms.payout).filter(|payout| payout.id == deposit.id);
+    let mut priced = [Some(deposit), twin].into_iter().flatten();
+    let price = priced.find_map(|it| context.price_now(it.chain, it.evm_address()));
+    match price {
+        Some((price, _)) => Ok((price.usd_ceil(amount, deposit.decimals)?.max(quoted), deposit.class)),
+        None if deposit.class == Class::Stable => Ok((quoted, deposit.class)),
+        None => Err(FastFillError::NotEligible(Ineligible::PriceUnknown)),
+    }
 }

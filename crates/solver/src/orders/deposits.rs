@@ -165,8 +165,7 @@ pub fn confirm(
         return refuse(tx, stored, Some(request), FailReason::DoubleSpend, context);
     }
     losses::recover(tx, stored, request, context)?;
-    let landed = Moment::Landed { deposit: stored, filled: request.state == RequestState::Success };
-    fast_fill::touch(tx, request.order_id, landed, context)?;
+    fast_fill::touch(tx, request.order_id, Moment::Landed, context)?;
     advance(tx, request, event, &Figures::of(deposit), context)
 }
 

@@ -1,6 +1,7 @@
 //! Orders that were paid out and whose deposit a reorg took away. The order's input is a slot: the deposit that lands
 //! again, or another that is large enough, takes it and is never refunded. If none has when the order has ended for
-//! good, the loss is booked, and no longer counts against the risk budget.
+//! good, the loss is booked, and no longer counts against the risk budget. A fast fill's hold waits for a deposit in the
+//! same slot, until the end of its window.
 
 use domain::ids::OrderId;
 use domain::loss::{self, Event, State};
@@ -16,7 +17,7 @@ use tracing::{error, info};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
-use crate::holds::fast_fill::{self, Moment};
+use crate::holds::fast_fill::{self, Moment, Touched};
 use crate::holds::sponsorship;
 use crate::lifecycle::note;
 
@@ -27,6 +28,7 @@ pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &Pay
     let usd = context
         .on(deposit.chain)
         .map(|(handle, _)| request.quote.deposit_worth(&handle.chain, deposit.currency, deposit.amount));
+    let deadline = fast_fill::window_ends(tx, request.order_id)?;
     let loss = Loss {
         order: request.order_id,
         request: request.id,
@@ -34,12 +36,12 @@ pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &Pay
         currency: deposit.currency,
         amount: deposit.amount,
         usd: usd.unwrap_or(UsdMicros(i64::MAX)),
-        deadline: Timestamp::from_secs(i64::from(terms.deadline)),
+        deadline: deadline.unwrap_or(Timestamp::from_secs(i64::from(terms.deadline))),
     };
     let figures = json!({
         "amount": loss.amount.to_string(),
         "usd": loss.usd.to_string(),
-        "deadline": terms.deadline,
+        "deadline": loss.deadline.secs(),
     });
     note(tx, request, "deposit-missing", &figures, context)?;
     Ok(losses::open(tx, &loss, context.now)?)
@@ -77,7 +79,7 @@ pub fn recover(
     note(tx, request, rule, &figures, context)
 }
 
-/// Books a loss: the order's deadline is final and the slot is empty. The amount is lost, and no longer at risk.
+/// Books a loss: its deadline is final and the slot is empty. The amount is lost, and no longer at risk.
 pub fn book(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(), SolverError> {
     let request = requests::lock_order(tx, order)?;
     let (Some(request), Some(known)) = (request, losses::find(tx, order)?) else { return Ok(()) };
@@ -85,13 +87,17 @@ pub fn book(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<(),
     if !empty || known.state == State::Booked || loss::step(known.state, Event::DeadlineFinal) != State::Booked {
         return Ok(());
     }
+    let touched = fast_fill::touch(tx, order, Moment::Missed, context)?;
+    if touched == Touched::Waits {
+        return Ok(());
+    }
     losses::book(tx, order, context.now)?;
     risk::release(tx, order)?;
     let Loss { chain, amount, usd, .. } = known.loss;
-    if fast_fill::touch(tx, order, Moment::Lost, context)? {
+    if touched == Touched::Done {
         // The integrator has stood for the deposit: all of the transfer is paid for.
         sponsorship::settle(tx, order, context)?;
-        info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill never came: its integrator pays for it");
+        info!(request.id = %request.id, chain.id = %chain, %amount, usd = %usd, "the deposit of a fast fill did not come in time: its integrator pays for it");
         return note(
             tx,
             &request,

@@ -9,13 +9,14 @@ use market::Snapshot;
 use store::dues::Due;
 use store::payments::{Fees, PaymentRow, Purpose};
 use store::refused_recipients::{self, Recipient};
-use store::{StoreError, Tx, contracts, deposits, dues, fast_fills, outcomes, payments, requests, risk, settlements};
+use store::{StoreError, Tx, contracts, deposits, dues, fast_fills, outcomes, payments, requests, settlements};
 
 use crate::context::PayContext;
 use crate::context::refused_recipients::refused_since;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::handle::trials::Verdict;
+use crate::holds::exposure;
 use crate::holds::fast_fill::{self, Moment};
 use crate::holds::sponsorship::{self, Asked};
 use crate::payments::call::PaymentCall;
@@ -288,14 +289,7 @@ fn not_made(tx: &mut Tx<'_>, due: &Due, quote: &Quote, verdict: Option<Verdict>)
 fn within_risk(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, SolverError> {
     let against = matches!(due.purpose(), Purpose::Fill | Purpose::Refund);
     let (Some(quote), true) = (quote, against) else { return Ok(true) };
-    let Some(stored) = deposits::of_order(tx, due.order())? else { return Ok(true) };
-    let deposit = &stored.deposit;
-    if stored.state == deposit::State::Final {
-        return Ok(true);
-    }
-    let Some((handle, _)) = context.on(deposit.chain) else { return Ok(false) };
-    let usd = quote.deposit_worth(&handle.chain, deposit.currency, deposit.amount);
-    Ok(risk::take(tx, deposit.chain, due.order(), usd, handle.settings.risk, context.now)?)
+    exposure::take(tx, due.order(), quote, context)
 }
 
 /// Keeps a due that cannot be paid now, with the reason. A refund that our own funds cannot or must not pay is left to

@@ -13,6 +13,7 @@ use domain::pair::ByClass;
 use domain::pricing::{Fresh, Rates, Route, Side, Terms, draft};
 use domain::quote::{Ask, CurrencyKey, Prices, Quote, QuoteOptions, Trade};
 use domain::request::State;
+use domain::terms::FastFillTerms;
 use domain::time::Timestamp;
 use evm::{Endpoint, Head, Id, Nodes, SeenDeposit, SentTx};
 use market::{Market, Quoted, Snapshot, TokenFunds};
@@ -328,6 +329,7 @@ fn terms() -> Terms {
         slippage_bps: 200,
         stable_slippage_bps: 50,
         order_lifetime: Duration::from_secs(604_800),
+        fast_fill: FastFillTerms { margin_bps: 200, window: Duration::from_secs(1_800) },
     }
 }
 

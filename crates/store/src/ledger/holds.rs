@@ -6,7 +6,7 @@ use domain::ids::RequestId;
 use domain::ledger::{Account, Context, Counted, DEBT_LIMIT, Entry, Hold, HoldId, HoldKind, House, UsdcMicros, fits};
 use domain::time::Timestamp;
 
-use super::{Written, lock, post, write};
+use super::{Written, app_fees, lock, post, write};
 use crate::columns::unknown;
 use crate::{Row, StoreError, Tx};
 
@@ -52,6 +52,18 @@ pub fn find_hold(tx: &mut Tx<'_>, id: HoldId) -> Result<Option<StoredHold>, Stor
 pub fn open_hold_of(tx: &mut Tx<'_>, kind: HoldKind, subject: B256) -> Result<Option<StoredHold>, StoreError> {
     let sql = concat!("select ", columns!(), "where kind = $1 and subject = $2 and state = 'open'");
     tx.row(sql, &[kind.as_str().into(), subject.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// Held app fees whose sponsor's fast fills of that time have all ended, in the order of their wallets.
+pub(super) fn free_app_fees(tx: &mut Tx<'_>, sponsor: Address) -> Result<Vec<StoredHold>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        "where state = 'open' and hold_id in (select a.hold_id from app_fee_hold a where a.sponsor = $1)
+         and not exists (select 1 from app_fee_hold_wait w join ledger_hold h on h.hold_id = w.fast_fill_hold
+         and h.state = 'open' where w.hold_id = ledger_hold.hold_id) order by wallet"
+    );
+    tx.rows(sql, &[sponsor.into()])?.iter().map(from_row).collect()
 }
 
 /// The attempt that a next hold for this subject would be.
@@ -147,13 +159,25 @@ pub fn post_hold(tx: &mut Tx<'_>, id: HoldId, entries: &[Entry], now: Timestamp)
             return Err(StoreError::EntryDiffers(entry.cause().id()));
         }
     }
+    freed(tx, &stored, news, now)?;
     Ok(news)
 }
 
 /// Ends a hold by giving it back. `false` means that it had been given back before.
 pub fn void_hold(tx: &mut Tx<'_>, id: HoldId, now: Timestamp) -> Result<bool, StoreError> {
     let (stored, account) = locked(tx, id)?;
-    end(tx, &stored, account, Event::Void, now)
+    let news = end(tx, &stored, account, Event::Void, now)?;
+    freed(tx, &stored, news, now)?;
+    Ok(news)
+}
+
+/// Frees the app fees that waited for a fast fill's hold to end. Entries of its end are posted by then: a sponsor that
+/// owes by them frees nothing.
+fn freed(tx: &mut Tx<'_>, ended: &StoredHold, news: bool, now: Timestamp) -> Result<(), StoreError> {
+    match ended.hold.id.kind {
+        HoldKind::FastFill if news => app_fees::free(tx, ended.hold.wallet, now),
+        HoldKind::FastFill | HoldKind::Claim | HoldKind::Sponsorship | HoldKind::AppFee => Ok(()),
+    }
 }
 
 fn end(
@@ -189,7 +213,7 @@ fn line(hold: &Hold, what: &str, context: Context, change: UsdcMicros) -> Writte
     let house = match hold.id.kind {
         HoldKind::FastFill => House::FastFills,
         HoldKind::Claim => House::Treasury,
-        HoldKind::Sponsorship => House::Fees,
+        HoldKind::Sponsorship | HoldKind::AppFee => House::Fees,
     };
     Written {
         id: format!("{what}:{}", hold.id),
@@ -210,7 +234,7 @@ fn take(tx: &mut Tx<'_>, kind: HoldKind, wallet: Address, amount: UsdcMicros) ->
             "update ledger_account set held = held + $2
              where wallet = $1 and balance >= $3 and ($2 = 0 or balance - held - reserved >= $2) returning wallet"
         }
-        HoldKind::Claim => {
+        HoldKind::Claim | HoldKind::AppFee => {
             "update ledger_account set reserved = reserved + $2
              where wallet = $1 and balance >= $3 and ($2 = 0 or balance - held - reserved >= $2) returning wallet"
         }

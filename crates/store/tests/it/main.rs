@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
 mod alarms;
+mod app_fees;
 mod claims;
 mod crash;
 mod database;
