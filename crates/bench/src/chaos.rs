@@ -1,15 +1,24 @@
 //! Chaos: many transfers under way over three chains while the service is killed again and again, nodes misbehave and
-//! chains reorganise. At the end every deposit has had exactly one end, or the run has failed.
+//! chains reorganise, prices move and an adversary tries to be paid for nothing. At the end every deposit has had
+//! exactly one end and nobody is richer than they should be, or the run has failed.
 //!
 //! The seed decides the quotes, payments and faults, and their order; the machine decides how they interleave, so a
 //! seed repeats a run only approximately.
 
+mod adversary;
+mod api;
 mod faults;
 mod ledger;
+mod market;
 mod plan;
+mod quoted;
+mod record;
 mod report;
+mod richer;
+mod sends;
 mod traffic;
 mod verdict;
+mod worth;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -25,9 +34,15 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use self::adversary::{Adversary, Trick};
+use self::api::Api;
 use self::faults::Counts;
 pub(crate) use self::faults::Program;
+use self::market::Market;
+use self::record::Record;
 use self::report::Report;
+use self::richer::People;
+use self::sends::Sends;
 use self::traffic::{Integrator, Traffic};
 use self::verdict::{Books, Tally};
 use crate::Engine;
@@ -38,6 +53,8 @@ const BLOCK_TIME: Duration = Duration::from_millis(250);
 const BETWEEN_KILLS: Duration = Duration::from_millis(2_300);
 /// Blocks mined on top of the users' funding: no reorg reaches it.
 const DEEP: u64 = 10;
+/// Time of the chain for which a fast fill waits for its deposit: short, so that it passes during the run.
+const FAST_FILL_WINDOW: Duration = Duration::from_secs(20);
 /// The longest time without progress after the last fault.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The longest wait for a condition that must become true.
@@ -56,6 +73,9 @@ pub(crate) struct ChaosArgs {
     pub kills: u64,
     #[arg(long, default_value = "sqlite")]
     pub database: Engine,
+    /// Only these tricks of the adversary; all of them by default.
+    #[arg(long)]
+    pub trick: Vec<Trick>,
     /// Another build of the service; this program contains one itself.
     #[arg(long)]
     pub binary: Option<PathBuf>,
@@ -76,8 +96,9 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<Report> {
     let options =
         devnet::Options { block_time: BLOCK_TIME, fillers: 3, progress: progress.clone(), ..Default::default() };
     let devnet = Devnet::start(options).await?;
-    let harness = Harness::new(&devnet, args, &progress).await?;
-    let outcome = harness.run(args, &Rng::new(seed), &progress).await;
+    let rng = Rng::new(seed);
+    let harness = Harness::new(&devnet, args, &rng, &progress).await?;
+    let outcome = harness.run(args, &rng, &progress).await;
     let well = outcome.as_ref().is_ok_and(|report| report.wrong.is_empty());
     if let Some((postgres, data)) = harness.postgres {
         postgres.stop().await?;
@@ -106,20 +127,26 @@ fn leave(well: bool, folder: TempDir, what: &str) {
     }
 }
 
+/// The time after which the kills that were asked for are made.
+fn calm_after(args: &ChaosArgs) -> Result<Duration> {
+    Ok(BETWEEN_KILLS * u32::try_from(args.kills)?)
+}
+
 /// Everything but the users: a configured service whose every node can be told to misbehave.
 struct Harness<'a> {
     devnet: &'a Devnet,
     /// One node of each chain; the devnet has the other.
     proxies: Vec<FaultProxy>,
     program: Program,
-    base_url: String,
+    api: Api,
     integrator: Integrator,
+    adversary: Adversary,
     folder: TempDir,
     postgres: Option<(Postgres, TempDir)>,
 }
 
 impl<'a> Harness<'a> {
-    async fn new(devnet: &'a Devnet, args: &ChaosArgs, progress: &Progress) -> Result<Self> {
+    async fn new(devnet: &'a Devnet, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-chaos-").tempdir()?;
         let (database, postgres) = match args.database {
             Engine::Sqlite => (format!("sqlite:{}", folder.path().join("causeway.db").display()), None),
@@ -131,7 +158,11 @@ impl<'a> Harness<'a> {
         };
         let mut proxies = Vec::new();
         for chain in &devnet.chains {
-            proxies.push(FaultProxy::start(chain.rpc_url.clone(), chain.ws_url.clone()).await?);
+            let proxy = FaultProxy::start(chain.rpc_url.clone(), chain.ws_url.clone()).await?;
+            for node in [&proxy.faults, &chain.faults] {
+                faults::put(node, faults::well());
+            }
+            proxies.push(proxy);
         }
         let keys = &devnet.keys;
         let mut config = local::config(Local {
@@ -157,7 +188,7 @@ impl<'a> Harness<'a> {
         }
         let path = local::write(&config, folder.path())?;
         let config = Config::load(&path)?;
-        let base_url = causeway::assemble::plain(&config.base_url);
+        let api = Api::new(causeway::assemble::plain(&config.base_url))?;
         let log = folder.path().join("service.log");
         let program = Program { binary: args.binary.clone(), config: path, log };
         let (content, _, said) = program.run(&["migrate"]).await?;
@@ -165,62 +196,37 @@ impl<'a> Harness<'a> {
         let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
         let key = api_key::ensure(&config, folder.path(), &wallet).await?;
         let integrator = Integrator { key, wallet };
-        Ok(Self { devnet, proxies, program, base_url, integrator, folder, postgres })
+        let place = (devnet, &config, folder.path());
+        let adversary = Adversary::new(place, args, calm_after(args)? / 2, rng).await?;
+        Ok(Self { devnet, proxies, program, api, integrator, adversary, folder, postgres })
     }
 
     async fn run(&self, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Report> {
         let chains = &self.devnet.chains;
-        let time = BETWEEN_KILLS * u32::try_from(args.kills)?;
+        let time = calm_after(args)?;
         let transfers = plan::transfers(usize::try_from(args.transfers)?, chains.len(), time * 3 / 4, rng);
-        let traffic = Traffic::new(self.devnet, self.base_url.clone(), &self.integrator, transfers.len())?;
+        let sends = Sends::new(self.devnet);
+        let traffic = Traffic::new(self.devnet, &self.api, &sends, &self.integrator, transfers.len());
         progress.say("Giving the users what they pay with");
         traffic.fund(&transfers).await?;
-        let fillers = self.devnet.keys.fillers.iter().map(|filler| filler.address).collect();
-        let mut books = Books::open(chains, fillers, self.devnet.keys.treasury.address).await?;
+        self.adversary.fund(self.devnet).await?;
+        let market = Market::new(self.devnet).await?;
         for chain in chains {
             let deep = chain.block_number().await? + DEEP;
             while chain.block_number().await? < deep {
                 tokio::time::sleep(BLOCK_TIME).await;
             }
         }
-        progress.say("Half of the users ask for their quotes");
-        let mut calm_before = self.program.serve(None)?;
-        let funded = async {
-            while !traffic.is_funded().await {
-                tokio::time::sleep(BLOCK_TIME).await;
-            }
-        };
-        tokio::time::timeout(SERVE_TIMEOUT, funded).await.context("the integrator's balance is not credited")?;
-        let asked = try_join_all(transfers.iter().map(|transfer| traffic.ask_early(transfer)));
-        tokio::time::timeout(SERVE_TIMEOUT, asked).await.context("users still wait for quotes")??;
-        calm_before.kill()?;
+        let fillers = self.devnet.keys.fillers.iter().map(|filler| filler.address).collect();
+        let mut books = Books::open(chains, fillers, self.devnet.keys.treasury.address).await?;
+        let mut record = self.ask_early(&traffic, &transfers, (&books, &market), progress).await?;
         let counts = Counts::default();
-        let (calm, clouds) = watch::channel(false);
-        let nodes = chains.iter().zip(&self.proxies).map(|(chain, proxy)| [&chain.faults, &proxy.faults]);
-        let faults = nodes.zip(0..).map(|(nodes, chain): (_, u32)| {
-            faults::misbehave(nodes, &counts, clouds.clone(), rng.apart(&format!("faults {chain}")))
-        });
-        let reorgs = (0..chains.len()).map(|chain| {
-            let rng = rng.apart(&format!("reorgs {chain}"));
-            faults::reorganise(&traffic, chain, &counts, clouds.clone(), rng)
-        });
-        let users = try_join_all(transfers.iter().map(|transfer| traffic.run(transfer)));
-        let killer = faults::kill_often(&self.program, args.kills, &traffic, &counts, rng.apart("kills"));
-        let storm = async {
-            let served = killer.await;
-            calm.send_replace(true);
-            served
-        };
-        let faults = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
-        let said = report::speak(&counts, &traffic, args, &transfers, &clouds);
-        // Users retry while the service is dead, so they may be done long after the last fault.
-        let users =
-            async { tokio::time::timeout(time + SERVE_TIMEOUT, users).await.context("users still wait for quotes")? };
-        let (served, faults, users, ()) = tokio::join!(storm, faults, users, said);
-        let (served, _, _) = (served?, faults?, users?);
+        let served = self.storm((args, time, rng), &traffic, &transfers, &counts, (&market, &mut record)).await?;
         progress.say("No more faults; waiting for every transfer to end");
-        let (wrong, tally) = self.settle(&traffic, &transfers, &mut books, progress).await?;
-        let mut report = Report { ahead: traffic.ahead(), ..Report::new(&counts, &transfers, tally, wrong) };
+        let (mut wrong, tally) = self.settle(&traffic, &transfers, (&mut books, &mut record), progress).await?;
+        let people = People { traffic: &traffic, transfers: &transfers, adversary: &self.adversary, books: &books };
+        let gains = people.judge(&market, &record, &mut wrong).await?;
+        let mut report = Report { ahead: traffic.ahead(), gains, ..Report::new(&counts, &transfers, tally, wrong) };
         let ended = served.terminate().await?;
         if !ended.success() {
             report.wrong.push(format!("the service did not end in order: {ended}"));
@@ -229,12 +235,87 @@ impl<'a> Harness<'a> {
         Ok(report)
     }
 
+    /// A first life of the service, without faults: it credits balances, and half of the users ask for their quotes.
+    async fn ask_early<'m>(
+        &'m self,
+        traffic: &Traffic<'_>,
+        transfers: &[plan::Transfer],
+        (books, market): (&Books, &'m Market<'m>),
+        progress: &Progress,
+    ) -> Result<Record<'m>> {
+        progress.say("Half of the users ask for their quotes");
+        let mut calm_before = self.program.serve(None)?;
+        let funded = async {
+            while !traffic.is_funded().await || !self.adversary.is_funded(&self.api).await {
+                tokio::time::sleep(BLOCK_TIME).await;
+            }
+        };
+        tokio::time::timeout(SERVE_TIMEOUT, funded).await.context("the integrators' balances are not credited")?;
+        let (users, followed) = richer::parties(transfers, &self.adversary, &self.integrator, (self.devnet, books));
+        let blocks: Vec<u64> = books.ledgers.iter().map(|ledger| ledger.up_to).collect();
+        let world = (&self.devnet.chains[..], &self.api, market);
+        let record = Record::new(world, &blocks, users, followed).await?;
+        let asked = try_join_all(transfers.iter().map(|transfer| traffic.ask_early(transfer)));
+        tokio::time::timeout(SERVE_TIMEOUT, asked).await.context("users still wait for quotes")??;
+        calm_before.kill()?;
+        Ok(record)
+    }
+
+    /// Everything at once, until the last kill and the last user; the service is left running.
+    async fn storm(
+        &self,
+        (args, time, rng): (&ChaosArgs, Duration, &Rng),
+        traffic: &Traffic<'_>,
+        transfers: &[plan::Transfer],
+        counts: &Counts,
+        (market, record): (&Market<'_>, &mut Record<'_>),
+    ) -> Result<causeway::served::Served> {
+        let chains = &self.devnet.chains;
+        let (calm, clouds) = watch::channel(false);
+        let nodes = chains.iter().zip(&self.proxies).map(|(chain, proxy)| [&chain.faults, &proxy.faults]);
+        let faults = nodes.zip(0..).map(|(nodes, chain): (_, u32)| {
+            faults::misbehave(nodes, counts, clouds.clone(), rng.apart(&format!("faults {chain}")))
+        });
+        let reorgs = (0..chains.len()).map(|chain| {
+            let rng = rng.apart(&format!("reorgs {chain}"));
+            faults::reorganise(traffic, chain, counts, clouds.clone(), rng)
+        });
+        let users = try_join_all(transfers.iter().map(|transfer| traffic.run(transfer)));
+        let killer = faults::kill_often(&self.program, args.kills, traffic, counts, rng.apart("kills"));
+        let storm = async {
+            let served = killer.await;
+            calm.send_replace(true);
+            served
+        };
+        let faults = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
+        let said = report::speak(counts, traffic, args, transfers, &clouds);
+        // Users retry while the service is dead, so they may be done long after the last fault.
+        let users =
+            async { tokio::time::timeout(time + SERVE_TIMEOUT, users).await.context("users still wait for quotes")? };
+        let (still, moving) = watch::channel(false);
+        let hostile = async {
+            let tried = self.adversary.run((self.devnet, &self.api, traffic.sends), (market, &self.proxies)).await;
+            still.send_replace(true);
+            tried
+        };
+        let (ended, end) = watch::channel(false);
+        let storm = async {
+            let prices = market.run(moving, rng.apart("prices"));
+            let all = tokio::join!(storm, faults, users, said, hostile, prices);
+            ended.send_replace(true);
+            all
+        };
+        let ((served, faults, users, (), hostile, ()), recorded) = tokio::join!(storm, record.follow(end));
+        let (served, _, _, (), ()) = (served?, faults?, users?, hostile?, recorded?);
+        Ok(served)
+    }
+
     /// Waits until everything is as it should be, or nothing improves any more.
     async fn settle(
         &self,
         traffic: &Traffic<'_>,
         transfers: &[plan::Transfer],
-        books: &mut Books,
+        (books, record): (&mut Books, &mut Record<'_>),
         progress: &Progress,
     ) -> Result<(Vec<String>, Tally)> {
         let began = Instant::now();
@@ -246,10 +327,13 @@ impl<'a> Harness<'a> {
         }
         let (mut last, mut since) = ((usize::MAX, Tally::default()), Instant::now());
         loop {
-            traffic.send_again().await?;
+            traffic.sends.send_again().await?;
             tokio::time::sleep(BLOCK_TIME * 4).await;
             books.read_on(&self.devnet.chains).await?;
-            let (wrong, tally) = books.judge(traffic, transfers).await?;
+            for (chain, ledger) in books.ledgers.iter().enumerate() {
+                record.read_to(chain, ledger.up_to).await?;
+            }
+            let (wrong, tally) = books.judge(traffic, transfers, &self.adversary).await?;
             if wrong.is_empty() {
                 return Ok((wrong, tally));
             }

@@ -267,6 +267,12 @@ impl Chain {
         Ok(())
     }
 
+    /// Like `set_price`, without waiting.
+    pub async fn submit_price(&self, symbol: &str, answer: i64) -> Result<B256> {
+        let call = Feed::setAnswerCall { answer: I256::try_from(answer)? };
+        self.submit(self.deployer.private_key, self.feed(symbol)?, U256::ZERO, call.abi_encode().into()).await
+    }
+
     /// Makes a feed claim this time for its answer; 0 makes it fresh again.
     pub async fn freeze_price(&self, symbol: &str, unix_seconds: u64) -> Result<()> {
         let call = Feed::setFrozenAtCall { timestamp: U256::from(unix_seconds) };

@@ -19,7 +19,9 @@ use tokio::sync::watch;
 use super::traffic::Traffic;
 
 /// The deepest reorg: below the finality depth.
-const DEEPEST: u64 = 5;
+pub(crate) const DEEPEST: u64 = 5;
+/// Logs that a node lists in one answer.
+const MAX_LOGS: usize = 2_000;
 /// Blocks to wait for one with a transaction in it.
 const BUSY_TRIES: u32 = 20;
 /// Users on a slow machine may not be through by the last kill: kills then go on, up to this many times the number
@@ -157,25 +159,35 @@ pub(crate) async fn misbehave(nodes: [&Faults; 2], counts: &Counts, mut calm: wa
     while !*calm.borrow() {
         let first = usize::from(rng.once_in(2));
         let (fault, lies) = fault(&mut rng);
-        nodes[first].set(fault);
+        put(nodes[first], fault);
         add(&counts.faults, 1);
         // A lie is detected by asking another node; if all of them lie, nobody can detect it.
         let (other, other_lies) = self::fault(&mut rng);
         if !lies && !other_lies && rng.once_in(2) {
-            nodes[1 - first].set(other);
+            put(nodes[1 - first], other);
         }
         wait(&mut calm, rng.millis(300, 2_500)).await;
         for node in nodes {
-            node.clear();
+            put(node, well());
         }
         wait(&mut calm, rng.millis(200, 2_000)).await;
     }
 }
 
+/// A node as good as they are: it refuses a query that finds too much.
+pub(crate) fn well() -> Fault {
+    Fault { max_logs: Some(MAX_LOGS), ..Fault::default() }
+}
+
+/// Changes a node's fault; lies of its owner stay.
+pub(crate) fn put(node: &Faults, fault: Fault) {
+    node.update(|it| *it = Fault { lies: std::mem::take(&mut it.lies), ..fault });
+}
+
 /// A random fault, and whether it makes the node lie.
 fn fault(rng: &mut Rng) -> (Fault, bool) {
-    let well = Fault::default();
-    match rng.roll(9) {
+    let well = well();
+    match rng.roll(10) {
         0 | 1 => (Fault { stall: true, ..well }, false),
         2 => (Fault { reset: true, ..well }, false),
         3 => (Fault { reject_sends: true, ..well }, false),
@@ -183,6 +195,7 @@ fn fault(rng: &mut Rng) -> (Fault, bool) {
         5 => (Fault { delay: rng.millis(20, 400), ..well }, false),
         6 => (Fault { stale_head: rng.between(1, 3), ..well }, true),
         7 => (Fault { hide_logs: true, ..well }, true),
+        8 => (Fault { max_logs: Some(0), ..well }, false),
         _ => (Fault { wrong_block_hash: true, ..well }, true),
     }
 }
@@ -215,7 +228,7 @@ pub(crate) async fn reorganise(
         on.pause_mining().await;
         let dropped = reorg(on, counts, &mut rng).await.with_context(|| format!("a reorg of {}", on.name));
         on.resume_mining().await;
-        traffic.dropped(&dropped?, &mut rng).await;
+        traffic.sends.dropped(&dropped?, &mut rng).await;
     }
 }
 
@@ -275,7 +288,7 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256
 
 /// True if the service serves every chain.
 pub(crate) async fn serves(traffic: &Traffic<'_>) -> bool {
-    let Ok((200, lives)) = traffic.get("/lives").await else { return false };
+    let Ok((200, lives)) = traffic.api.get("/lives").await else { return false };
     let chains = lives["report"]["chains"].as_array();
     chains.is_some_and(|chains| !chains.is_empty() && chains.iter().all(|chain| !chain["block"].is_null()))
 }

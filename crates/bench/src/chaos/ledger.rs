@@ -18,6 +18,7 @@ const MAX_CONCURRENT_READS: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Payment {
     pub hash: B256,
+    pub block: u64,
     pub from: Address,
     pub nonce: u64,
     pub to: Address,
@@ -132,6 +133,7 @@ async fn block(chain: &Chain, number: u64, wallets: &[Address]) -> Result<Vec<Pa
         let receipt = receipt.with_context(|| format!("no receipt for {}", tx.hash))?;
         payments.push(Payment {
             hash: tx.hash,
+            block: number,
             from: tx.from,
             nonce: tx.nonce.to(),
             to: tx.to.unwrap_or_default(),

@@ -9,8 +9,10 @@ use tokio::sync::watch;
 use super::ChaosArgs;
 use super::faults::{Counts, get};
 use super::plan::{Kind, Transfer};
+use super::richer::Gains;
 use super::traffic::Traffic;
 use super::verdict::Tally;
+use super::worth::dollars;
 use crate::Engine;
 
 #[derive(Debug, Serialize)]
@@ -31,6 +33,7 @@ pub(crate) struct Report {
     pub ahead: usize,
     #[serde(flatten)]
     pub tally: Tally,
+    pub gains: Gains,
     /// Rows the audit compared.
     pub audited: u64,
     /// Everything that went wrong; empty after a good run.
@@ -58,6 +61,7 @@ impl Report {
             faults: get(&counts.faults),
             ahead: 0,
             tally,
+            gains: Gains::default(),
             audited: 0,
             wrong,
         }
@@ -92,9 +96,23 @@ impl Report {
             self.ahead,
             self.of(Kind::Ahead)
         );
+        let usd = |micros: i64| dollars(i128::from(micros));
+        println!("the price of ether moved {} times", self.gains.price_moves);
+        for (trick, score) in &self.gains.tricks {
+            let (attempts, refused) = (score.attempts, score.refused);
+            let (gain, best) = (usd(score.gain), usd(score.best));
+            println!("{trick:?}: {attempts} attempts, {refused} refused; gain {gain} dollars, {best} at best");
+        }
+        let Gains { lucky, integrator, house, .. } = self.gains;
+        println!(
+            "gain of the house {}, of the integrator {}, of users whose deposits are gone {} dollars",
+            usd(house),
+            usd(integrator),
+            usd(lucky)
+        );
         println!("the audit compared {} things", self.audited);
         if self.wrong.is_empty() {
-            println!("every deposit has exactly one end");
+            println!("every deposit has exactly one end, and nobody is richer than they should be");
         }
         for wrong in self.wrong.iter().take(50) {
             println!("WRONG: {wrong}");

@@ -2,25 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::Instant;
 
-use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
-use anyhow::{Context, Result};
-use devnet::{Account, Chain, Devnet, Rng};
+use alloy::primitives::{Address, B256, U256};
+use anyhow::Result;
+use devnet::{Account, Chain, Devnet};
 use domain::api_key::KeyText;
 use domain::ids::OrderId;
 use evm::account_tag::tag;
 use evm::calldata;
 use serde_json::{Value, json};
 
+use super::api::Api;
 use super::plan::{Kind, Transfer};
+use super::quoted::{Call, Order, order, steps};
+use super::sends::Sends;
 
 /// Enough gas for an approval and for every kind of deposit.
 const GAS_LIMIT: u64 = 300_000;
-/// Pause between two attempts to get a quote from a service that may be dead.
-const RETRY: Duration = Duration::from_millis(150);
-/// Attempts at a fast fill before its user pays all the same.
-const TRIES: u32 = 20;
 /// Wei that nobody would send back.
 const CRUMB: u64 = 1_000;
 /// In USDC: more than the total of sponsored fees and fast fills.
@@ -31,16 +30,6 @@ const BALANCE: u64 = 1_000_000;
 pub(crate) struct Integrator {
     pub key: KeyText,
     pub wallet: Account,
-}
-
-/// A quoted order.
-#[derive(Clone, Debug)]
-pub(crate) struct Order {
-    pub request: String,
-    pub id: B256,
-    /// The recipient's minimum, and the quoted amount.
-    pub minimum: U256,
-    pub quoted: U256,
 }
 
 /// A deposit into a depository.
@@ -59,24 +48,14 @@ pub(crate) struct Deposit {
     pub worthless: bool,
 }
 
-/// A signed transaction of a user.
-#[derive(Clone, Debug)]
-pub(crate) struct Signed {
-    pub chain: usize,
-    pub from: Address,
-    pub nonce: u64,
-    pub raw: Bytes,
-}
-
 #[derive(Debug, Default)]
 struct Done {
     /// Quotes received before the first fault.
     quotes: BTreeMap<usize, Value>,
     orders: BTreeMap<usize, Order>,
     deposits: Vec<Deposit>,
-    signed: BTreeMap<B256, Signed>,
-    /// Transactions that a reorg dropped and their users did not resend.
-    abandoned: BTreeSet<B256>,
+    /// When each user began to pay.
+    paying: BTreeMap<usize, Instant>,
     /// Fast fills that were accepted.
     ahead: usize,
     /// Users who have sent everything.
@@ -87,17 +66,22 @@ struct Done {
 #[derive(Debug)]
 pub(crate) struct Traffic<'a> {
     pub devnet: &'a Devnet,
-    pub base_url: String,
+    pub api: &'a Api,
+    pub sends: &'a Sends<'a>,
     integrator: &'a Integrator,
     users: usize,
-    client: reqwest::Client,
     done: Mutex<Done>,
 }
 
 impl<'a> Traffic<'a> {
-    pub(crate) fn new(devnet: &'a Devnet, base_url: String, integrator: &'a Integrator, users: usize) -> Result<Self> {
-        let client = devnet::http::client().timeout(Duration::from_secs(10)).build()?;
-        Ok(Self { devnet, base_url, integrator, users, client, done: Mutex::default() })
+    pub(crate) fn new(
+        devnet: &'a Devnet,
+        api: &'a Api,
+        sends: &'a Sends<'a>,
+        integrator: &'a Integrator,
+        users: usize,
+    ) -> Self {
+        Self { devnet, api, sends, integrator, users, done: Mutex::default() }
     }
 
     fn done(&self) -> std::sync::MutexGuard<'_, Done> {
@@ -112,12 +96,9 @@ impl<'a> Traffic<'a> {
         self.done().deposits.clone()
     }
 
-    pub(crate) fn signed(&self) -> Vec<(B256, Signed)> {
-        self.done().signed.iter().map(|(hash, signed)| (*hash, signed.clone())).collect()
-    }
-
-    pub(crate) fn is_abandoned(&self, tx: B256) -> bool {
-        self.done().abandoned.contains(&tx)
+    /// When this user began to pay. None for one that never did.
+    pub(crate) fn paying_since(&self, transfer: usize) -> Option<Instant> {
+        self.done().paying.get(&transfer).copied()
     }
 
     /// The number of accepted fast fills.
@@ -128,11 +109,6 @@ impl<'a> Traffic<'a> {
     /// True if every user has sent everything.
     pub(crate) fn is_through(&self) -> bool {
         self.done().through >= self.users
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Result<(u16, Value)> {
-        let response = self.client.get(format!("{}{path}", self.base_url)).send().await?;
-        Ok((response.status().as_u16(), response.json().await?))
     }
 
     /// Funds the users. It runs before any reorg, which would remove the funds.
@@ -159,14 +135,13 @@ impl<'a> Traffic<'a> {
 
     /// True if the integrator's balance is credited.
     pub(crate) async fn is_funded(&self) -> bool {
-        let answer = self.get(&format!("/app-fees/{:#x}/balances", self.integrator.wallet.address)).await;
-        answer.is_ok_and(|(_, body)| body["amount"].as_str().is_some_and(|amount| amount != "0"))
+        self.api.available(self.integrator.wallet.address).await.is_ok_and(|micros| micros > 0)
     }
 
     /// Requests a quote before the first fault: half of the users do.
     pub(crate) async fn ask_early(&self, transfer: &Transfer) -> Result<()> {
         if transfer.early && transfer.kind != Kind::Orphan {
-            let quote = self.quote(transfer, self.amount(transfer)).await?;
+            let quote = self.quote(transfer, self.amount(transfer)).await;
             self.done().quotes.insert(transfer.index, quote);
         }
         Ok(())
@@ -185,12 +160,12 @@ impl<'a> Traffic<'a> {
         let (user, stranger) = (&transfer.user, &transfer.stranger);
         let amount = self.amount(transfer);
         if transfer.kind == Kind::Orphan {
-            return self.pay(transfer, user, 0, (transfer.from, amount), transfer.word, false).await;
+            return self.pay(transfer, user, (transfer.from, amount), transfer.word, false).await;
         }
         let early = self.done().quotes.remove(&transfer.index);
         let quote = match early {
             Some(quote) => quote,
-            None => self.quote(transfer, amount).await?,
+            None => self.quote(transfer, amount).await,
         };
         let order = order(&quote)?;
         self.done().orders.insert(transfer.index, order.clone());
@@ -202,14 +177,13 @@ impl<'a> Traffic<'a> {
                 self.fill_ahead(&order.request).await;
                 self.follow(transfer, &quote, order.id, amount).await
             }
-            Kind::Short => self.pay(transfer, user, 0, (transfer.from, third), order.id, true).await,
+            Kind::Short => self.pay(transfer, user, (transfer.from, third), order.id, true).await,
             Kind::Double => {
                 self.follow(transfer, &quote, order.id, amount).await?;
-                let nonce = steps(&quote)?.len() as u64;
-                self.pay(transfer, user, nonce, (transfer.from, amount), order.id, true).await
+                self.pay(transfer, user, (transfer.from, amount), order.id, true).await
             }
             Kind::Dust => {
-                let dust = self.pay(transfer, stranger, 0, (transfer.from, small), order.id, false);
+                let dust = self.pay(transfer, stranger, (transfer.from, small), order.id, false);
                 let paid = self.follow(transfer, &quote, order.id, amount);
                 // Either may come first.
                 let (dust, paid) = tokio::join!(dust, paid);
@@ -217,11 +191,10 @@ impl<'a> Traffic<'a> {
             }
             Kind::WrongCurrency => {
                 let wrong = units(chain, transfer.mistaken, transfer.size);
-                let nonce = if transfer.coin { steps(&quote)?.len() as u64 } else { 0 };
                 if transfer.coin {
                     self.follow(transfer, &quote, order.id, amount).await?;
                 }
-                self.pay(transfer, user, nonce, (transfer.mistaken, wrong), order.id, false).await
+                self.pay(transfer, user, (transfer.mistaken, wrong), order.id, false).await
             }
             Kind::Orphan => Ok(()),
         }
@@ -240,8 +213,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Asks until there is a quote: the service may be restarting, or not know a chain's market yet.
-    async fn quote(&self, transfer: &Transfer, amount: U256) -> Result<Value> {
+    async fn quote(&self, transfer: &Transfer, amount: U256) -> Value {
         let (from, to) = (&self.devnet.chains[transfer.origin], &self.devnet.chains[transfer.destination]);
         let mut body = json!({
             "user": transfer.user.address, "recipient": transfer.recipient,
@@ -260,47 +232,26 @@ impl<'a> Traffic<'a> {
             }
         }
         let by_integrator = matches!(transfer.kind, Kind::Sponsored | Kind::Ahead);
-        loop {
-            let mut call = self.client.post(format!("{}/quote/v2", self.base_url));
-            if by_integrator {
-                call = call.header("x-api-key", self.integrator.key.expose());
-            }
-            let asked = call.json(&body).send().await;
-            if let Ok(answer) = asked
-                && answer.status().is_success()
-                && let Ok(quote) = answer.json().await
-            {
-                return Ok(quote);
-            }
-            tokio::time::sleep(RETRY).await;
-        }
+        self.api.quote(by_integrator.then_some(&self.integrator.key), &body).await
     }
 
-    /// Asks until there is any answer.
     async fn fill_ahead(&self, request: &str) {
-        for _ in 0..TRIES {
-            let call = self.client.post(format!("{}/fast-fill", self.base_url)).json(&json!({ "requestId": request }));
-            match call.header("x-api-key", self.integrator.key.expose()).send().await {
-                Ok(answer) if !answer.status().is_server_error() => {
-                    self.done().ahead += usize::from(answer.status().is_success());
-                    return;
-                }
-                Ok(_) | Err(_) => tokio::time::sleep(RETRY).await,
-            }
-        }
+        let body = json!({ "requestId": request });
+        let answer = self.api.persist("/fast-fill", Some(&self.integrator.key), &body).await;
+        self.done().ahead += usize::from(answer.is_some_and(|(code, _)| code == 200));
     }
 
     /// Follows the steps of the quote. The last one is the deposit.
     async fn follow(&self, transfer: &Transfer, quote: &Value, id: B256, amount: U256) -> Result<()> {
         let calls = steps(quote)?;
         let last = calls.len() - 1;
-        for (nonce, call) in (0..).zip(calls) {
-            let tx = self.sign(transfer, &transfer.user, nonce, call)?;
-            if nonce == last as u64 {
+        for (place, call) in calls.into_iter().enumerate() {
+            let tx = self.sign(transfer, &transfer.user, call)?;
+            if place == last {
                 let what = (transfer.from, amount);
                 self.expect(transfer, &transfer.user, tx, what, id, true);
             }
-            self.send(tx).await;
+            self.sends.send(tx).await;
         }
         Ok(())
     }
@@ -310,7 +261,6 @@ impl<'a> Traffic<'a> {
         &self,
         transfer: &Transfer,
         from: &Account,
-        nonce: u64,
         what: (&str, U256),
         id: B256,
         qualifies: bool,
@@ -321,18 +271,15 @@ impl<'a> Traffic<'a> {
             "ETH" => (depository, what.1, calldata::deposit_native(from.address, order)),
             token => (chain.token(token).address, U256::ZERO, calldata::implicit_deposit(depository, what.1, order)),
         };
-        let tx = self.sign(transfer, from, nonce, call)?;
+        let tx = self.sign(transfer, from, call)?;
         self.expect(transfer, from, tx, what, id, qualifies);
-        self.send(tx).await;
+        self.sends.send(tx).await;
         Ok(())
     }
 
-    fn sign(&self, transfer: &Transfer, from: &Account, nonce: u64, call: (Address, U256, Bytes)) -> Result<B256> {
-        let raw = self.devnet.chains[transfer.origin].sign(from, nonce, call, GAS_LIMIT)?;
-        let hash = keccak256(&raw);
-        let signed = Signed { chain: transfer.origin, from: from.address, nonce, raw };
-        self.done().signed.insert(hash, signed);
-        Ok(hash)
+    fn sign(&self, transfer: &Transfer, from: &Account, call: Call) -> Result<B256> {
+        self.done().paying.entry(transfer.index).or_insert_with(Instant::now);
+        self.sends.sign(transfer.origin, from, call, GAS_LIMIT, true)
     }
 
     fn expect(&self, transfer: &Transfer, from: &Account, tx: B256, what: (&str, U256), id: B256, qualifies: bool) {
@@ -350,47 +297,6 @@ impl<'a> Traffic<'a> {
             worthless,
         });
     }
-
-    /// A refusal is not final: everything unmined is sent again later.
-    async fn send(&self, tx: B256) {
-        let signed = self.done().signed.get(&tx).cloned();
-        if let Some(signed) = signed {
-            drop(self.devnet.chains[signed.chain].send_raw(&signed.raw).await);
-        }
-    }
-
-    /// Handles transactions dropped by a reorg: their users resend them after a while, or abandon them.
-    pub(crate) async fn dropped(&self, hashes: &[B256], rng: &mut Rng) {
-        tokio::time::sleep(rng.millis(0, 2_500)).await;
-        let mut again: Vec<_> = self.signed().into_iter().filter(|(hash, _)| hashes.contains(hash)).collect();
-        again.sort_by_key(|(_, signed)| (signed.from, signed.nonce));
-        for (hash, signed) in again {
-            let is_last = !self.done().signed.values().any(|it| it.from == signed.from && it.nonce > signed.nonce);
-            if is_last && rng.once_in(6) {
-                self.done().abandoned.insert(hash);
-            } else {
-                self.send(hash).await;
-            }
-        }
-    }
-
-    /// Sends every transaction that is not on its chain, and returns their number.
-    pub(crate) async fn send_again(&self) -> Result<usize> {
-        let mut missing = 0;
-        let mut all = self.signed();
-        all.sort_by_key(|(_, signed)| (signed.from, signed.nonce));
-        for (hash, signed) in all {
-            if self.is_abandoned(hash) {
-                continue;
-            }
-            let receipt: Value = self.devnet.chains[signed.chain].rpc("eth_getTransactionReceipt", [hash]).await?;
-            if receipt.is_null() {
-                missing += 1;
-                self.send(hash).await;
-            }
-        }
-        Ok(missing)
-    }
 }
 
 /// The token address; zero for the native currency.
@@ -399,30 +305,7 @@ pub(crate) fn currency(chain: &Chain, symbol: &str) -> Address {
 }
 
 /// An amount of this size, in the smallest units.
-fn units(chain: &Chain, symbol: &str, size: u64) -> U256 {
+pub(crate) fn units(chain: &Chain, symbol: &str, size: u64) -> U256 {
     let exponent = if symbol == "ETH" { 13 } else { chain.token(symbol).decimals - 2 };
     U256::from(size) * U256::from(10u64).pow(U256::from(exponent))
-}
-
-fn order(quote: &Value) -> Result<Order> {
-    let text = |value: &Value| value.as_str().map(str::to_owned).context("a quote without its members");
-    let out = &quote["details"]["currencyOut"];
-    Ok(Order {
-        request: text(&quote["steps"][0]["requestId"])?,
-        id: text(&quote["protocol"]["v2"]["orderId"])?.parse()?,
-        minimum: text(&out["minimumAmount"])?.parse()?,
-        quoted: text(&out["amount"])?.parse()?,
-    })
-}
-
-/// The transactions that the steps of a quote ask the user to send.
-fn steps(quote: &Value) -> Result<Vec<(Address, U256, Bytes)>> {
-    let steps = quote["steps"].as_array().context("a quote without steps")?;
-    let items = steps.iter().flat_map(|step| step["items"].as_array().into_iter().flatten());
-    items
-        .map(|item| {
-            let text = |name: &str| item["data"][name].as_str().with_context(|| name.to_owned());
-            Ok((text("to")?.parse()?, text("value")?.parse()?, text("data")?.parse()?))
-        })
-        .collect()
 }

@@ -10,6 +10,7 @@ use evm::contracts::Erc20;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::adversary::{Adversary, Brought};
 use super::ledger::Ledger;
 use super::plan::{Kind, SYMBOLS, Transfer};
 use super::traffic::{Deposit, Traffic, currency};
@@ -66,7 +67,12 @@ impl Books {
     }
 
     /// Everything that is not as it should be, and the tally.
-    pub(crate) async fn judge(&self, traffic: &Traffic<'_>, transfers: &[Transfer]) -> Result<(Vec<String>, Tally)> {
+    pub(crate) async fn judge(
+        &self,
+        traffic: &Traffic<'_>,
+        transfers: &[Transfer],
+        adversary: &Adversary,
+    ) -> Result<(Vec<String>, Tally)> {
         let chains = &traffic.devnet.chains;
         let (mut wrong, mut tally) = (Vec::new(), Tally::default());
         let mut present: Vec<Vec<Deposit>> = vec![Vec::new(); transfers.len()];
@@ -79,7 +85,7 @@ impl Books {
                     present[deposit.transfer].push(deposit);
                 }
                 Some(_) => wrong.push(format!("deposit {} reverted: the run itself is at fault", deposit.tx)),
-                None if traffic.is_abandoned(deposit.tx) => gone[deposit.transfer] += 1,
+                None if traffic.sends.is_abandoned(deposit.tx) => gone[deposit.transfer] += 1,
                 None => wrong.push(format!("deposit {} is not on its chain yet", deposit.tx)),
             }
         }
@@ -88,19 +94,48 @@ impl Books {
             let ends = Ends { books: self, traffic, transfer, present: &present[transfer.index] };
             ends.judge(gone[transfer.index], &mut wrong, &mut tally).await?;
         }
-        self.unknown(traffic, &mut wrong);
-        self.inventory(chains, present.iter().flatten(), &mut wrong).await?;
+        let brought = self.brought(chains, adversary, &mut wrong).await?;
+        adversary.robbed(traffic.devnet, &mut wrong).await?;
+        self.unknown(traffic, adversary, &mut wrong);
+        let of_users = present.iter().flatten().map(|it| (it.chain, it.currency, it.amount));
+        let deposits: Vec<_> = of_users.chain(brought.iter().map(|it| (it.chain, it.currency, it.amount))).collect();
+        self.inventory(chains, &deposits, &mut wrong).await?;
         self.wallets(chains, &mut wrong).await?;
         Ok((wrong, tally))
     }
 
+    /// The adversary's deposits on the chains. Each has an end, and no order more ends than deposits or one.
+    async fn brought(&self, chains: &[Chain], adversary: &Adversary, wrong: &mut Vec<String>) -> Result<Vec<Brought>> {
+        let mut present = Vec::new();
+        for deposit in adversary.deposits() {
+            let receipt: Value = chains[deposit.chain].rpc("eth_getTransactionReceipt", [deposit.tx]).await?;
+            match receipt["status"].as_str() {
+                Some("0x1") => present.push(deposit),
+                Some(_) => {}
+                None => wrong.push(format!("the adversary's deposit {} is not on its chain yet", deposit.tx)),
+            }
+        }
+        let count = |id: &B256| self.ledgers.iter().map(|it| it.by_id().get(id).map_or(0, Vec::len)).sum::<usize>();
+        for id in adversary.ids() {
+            let of_id = present.iter().filter(|deposit| deposit.id == id);
+            let returns = of_id.clone().map(|deposit| count(&return_key(chains[deposit.chain].id, deposit.tx)));
+            let (deposits, ends) = (of_id.clone().count(), count(&id) + returns.sum::<usize>());
+            if ends > deposits.max(1) || ends < deposits.min(1) {
+                wrong.push(format!("{deposits} deposits of the adversary under {id} have {ends} ends"));
+            }
+        }
+        Ok(present)
+    }
+
     /// Every transaction of our wallets is for an order, for a deposit, or a payout from a depository.
-    fn unknown(&self, traffic: &Traffic<'_>, wrong: &mut Vec<String>) {
+    fn unknown(&self, traffic: &Traffic<'_>, adversary: &Adversary, wrong: &mut Vec<String>) {
         let deposits = traffic.deposits();
         let chains = &traffic.devnet.chains;
         let orders = deposits.iter().map(|deposit| deposit.id);
         let returned = deposits.iter().map(|deposit| return_key(chains[deposit.chain].id, deposit.tx));
-        let known: BTreeSet<B256> = orders.chain(returned).collect();
+        let brought = adversary.deposits();
+        let brought = brought.iter().map(|deposit| return_key(chains[deposit.chain].id, deposit.tx));
+        let known: BTreeSet<B256> = orders.chain(returned).chain(brought).chain(adversary.ids()).collect();
         for (chain, ledger) in chains.iter().zip(&self.ledgers) {
             for payment in &ledger.payments {
                 let payout = payment.to == chain.contracts.depository;
@@ -112,10 +147,10 @@ impl Books {
     }
 
     /// Our balance is the initial one, plus deposits, less payments and gas.
-    async fn inventory<'d>(
+    async fn inventory(
         &self,
         chains: &[Chain],
-        deposits: impl Iterator<Item = &'d Deposit> + Clone,
+        deposits: &[(usize, Address, U256)],
         wrong: &mut Vec<String>,
     ) -> Result<()> {
         for (index, chain) in chains.iter().enumerate() {
@@ -126,8 +161,8 @@ impl Books {
             let after = holdings(chain, &self.wallets, self.treasury, ledger.up_to).await?;
             for (currency, held) in after {
                 let mut has = self.before[index][&currency];
-                let of_currency = deposits.clone().filter(|it| it.chain == index && it.currency == currency);
-                has += of_currency.fold(U256::ZERO, |sum, deposit| sum + deposit.amount);
+                let of_currency = deposits.iter().filter(|(chain, of, _)| *chain == index && *of == currency);
+                has += of_currency.fold(U256::ZERO, |sum, (_, _, amount)| sum + *amount);
                 for payment in &ledger.payments {
                     if currency.is_zero() {
                         let sent = if payment.success && !ours(&payment.to) { payment.value } else { U256::ZERO };
@@ -217,7 +252,9 @@ impl Ends<'_> {
         if fills > 0 && matches!(transfer.kind, Kind::Short | Kind::Forced) {
             say("it was to be refunded, and is filled".to_owned());
         }
-        if refunds > 0 && !matches!(transfer.kind, Kind::Short | Kind::Forced) {
+        // The market moves ether against the rest, and may have left a quote behind.
+        let exchanged = (transfer.from == "ETH") != (transfer.to == "ETH");
+        if refunds > 0 && !exchanged && !matches!(transfer.kind, Kind::Short | Kind::Forced) {
             say("it was to be filled, and is refunded".to_owned());
         }
         // Nobody else pays this recipient: its balance is the fill.
@@ -254,7 +291,7 @@ impl Ends<'_> {
         (fills, refunds): (usize, usize),
         say: &mut impl FnMut(String),
     ) -> Result<()> {
-        let (_, answer) = self.traffic.get(&format!("/intents/status/v3?requestId={request}")).await?;
+        let (_, answer) = self.traffic.api.get(&format!("/intents/status/v3?requestId={request}")).await?;
         let status = answer["status"].as_str().unwrap_or("missing");
         let expected = match (fills, refunds) {
             (0, 0) => "waiting",

@@ -1,0 +1,53 @@
+//! A fast fill is a free option where its hold is old dollars and its deposit may come at any time: the adversary waits
+//! until its time is over, and then deposits if ether has fallen, and never if it has not.
+
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{U64, U256};
+use anyhow::{Context, Result};
+use devnet::Chain;
+use serde_json::{Value, json};
+
+use super::Debt;
+use super::hands::Hands;
+use crate::chaos::FAST_FILL_WINDOW;
+
+/// A fifth of an ether.
+const WEI: u64 = 200_000_000_000_000_000;
+/// The wait for a price that suits.
+const PATIENCE: Duration = Duration::from_secs(12);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
+    let (chain, wei) = (hands.origin(), U256::from(WEI));
+    let Some((quote, order)) = hands.quote(&hands.ask("ETH", "USDC", wei)).await? else { return Ok(()) };
+    let (accepted, time) = head(chain).await?;
+    if !hands.fast_fill(&order.request).await {
+        return Ok(());
+    }
+    hands.owe(Debt { chain: hands.attempt.origin, wei, accepted, due: None, order: order.id });
+    let over = time + FAST_FILL_WINDOW.as_secs();
+    loop {
+        let (block, time) = head(chain).await?;
+        if time > over {
+            hands.due(block);
+            break;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    let (then, until) = (hands.market.now(), Instant::now() + PATIENCE);
+    while Instant::now() < until {
+        if hands.market.now() * 100 < then * 95 {
+            return hands.follow(&quote, order.id, &hands.attempt.main, "ETH", wei).await;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    Ok(())
+}
+
+/// The last block of a chain, and its time.
+async fn head(chain: &Chain) -> Result<(u64, u64)> {
+    let block: Value = chain.rpc("eth_getBlockByNumber", json!(["latest", false])).await?;
+    let number = |name: &str| serde_json::from_value::<U64>(block[name].clone()).context("a block without its members");
+    Ok((number("number")?.to(), number("timestamp")?.to()))
+}
