@@ -111,7 +111,9 @@ pub fn extract(watch: &Watch, transactions: &[Tx], logs: &[Log]) -> Result<Vec<S
 }
 
 fn of_transaction(watch: &Watch, tx_index: usize, tx: &Tx, seen: &BTreeMap<u64, Seen>) -> Vec<SeenDeposit> {
-    let transfers = seen.values().filter(|seen| matches!(seen, Seen::Transfer { .. })).count();
+    // Anyone can make a token that logs transfers: those that are not listed neither take an id nor spoil one.
+    let transfers = seen.values().filter(|seen| matches!(seen, Seen::Transfer { token, .. } if watch.lists(*token)));
+    let is_only = transfers.count() == 1;
     let mut deposits = Vec::new();
     for (&log_index, it) in seen {
         let (id, depositor, payer, currency, amount) = match *it {
@@ -120,7 +122,7 @@ fn of_transaction(watch: &Watch, tx_index: usize, tx: &Tx, seen: &BTreeMap<u64, 
                 let event = announced(seen, log_index, token, amount);
                 let mut id = event.map_or(Id::None, |(_, id)| id);
                 // A wallet contract's call may be brought by anyone, with an order of their own beside it.
-                if id == Id::None && transfers == 1 && tx.from == from {
+                if id == Id::None && is_only && watch.lists(token) && tx.from == from {
                     id = trailing(&tx.input, watch.depository, from, amount);
                 }
                 (id, event.map_or(from, |(depositor, _)| depositor), from, token, amount)

@@ -104,6 +104,49 @@ async fn a_refund_beyond_the_risk_budget_goes_out_of_the_depository() -> Result<
     goes_out_of_the_depository(Engine::Sqlite, change, "not final").await
 }
 
+/// The list grows after the refund was left to the depository and before its deposit is final.
+#[tokio::test]
+async fn the_allocator_refunds_nothing_for_a_wallet_that_is_blocked_since() -> Result<()> {
+    let harness = Harness::isolated(|config| {
+        repayment::repaid(config);
+        std::fs::write(config.folder.join("blocked.txt"), "# nobody yet\n").unwrap();
+        config.screening.blocked = Some("blocked.txt".into());
+        for chain in &mut config.chains {
+            chain.risk.refund_usd = "10".to_owned();
+            // Time enough to change the list.
+            chain.finality_blocks = 60;
+        }
+    })
+    .await?;
+    repayment::name_allocator(&harness).await?;
+    let service = harness.serve().await?;
+    let base = harness.chain("base");
+    let (usdc, user) = (base.token("USDC").address, base.fresh_user().await?);
+    let (quote, refund_to) = deposited(&harness, &user).await?;
+    let trace = format!("/requests/{}/trace", request_id(&quote));
+    eventually("it is left to the depository", || async {
+        let (_, trace) = operator(&harness, &trace).await?;
+        Ok(trace["due"][0]["reason"].as_str().is_some_and(|reason| reason.contains("out of the depository")))
+    })
+    .await?;
+    let recipient: Address = quote["details"]["recipient"].as_str().context("recipient")?.parse()?;
+    std::fs::write(harness.folder.path().join("blocked.txt"), format!("{recipient} # a thief\n"))?;
+    let body = ask(recipient, recipient, (OPTIMISM, Address::ZERO), (BASE, Address::ZERO), U256::from(10u64.pow(16)));
+    let is_listed =
+        || async { Ok(harness.post("/quote/v2", &body).await?.1["errorCode"] == "SANCTIONED_WALLET_ADDRESS") };
+    eventually("the list is read", is_listed).await?;
+    harness.finalise(base).await?;
+    eventually("a person is told", || async {
+        let (_, lives) = harness.get("/lives").await?;
+        let wrong = lives["report"]["wrong"].as_array().cloned().unwrap_or_default();
+        Ok(wrong.iter().any(|it| it["name"] == "deposit-not-proven" && it["chainId"] == BASE))
+    })
+    .await?;
+    blocks_pass(base, 10).await?;
+    ensure!(all_payouts(&service).await?.is_empty() && base.balance(usdc, refund_to).await?.is_zero());
+    service.stop().await
+}
+
 async fn all_payouts(service: &Service) -> Result<Vec<payouts::PayoutRow>> {
     Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
 }

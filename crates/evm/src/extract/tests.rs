@@ -172,6 +172,15 @@ fn with_two_transfers_the_calldata_is_not_searched() {
 }
 
 #[test]
+fn a_token_that_is_not_listed_neither_takes_an_id_nor_spoils_one() {
+    let junk = Address::repeat_byte(0x66);
+    let deposits = seen(implicit(250, ID), &[transfer(junk, WALLET, 250, 0), transfer(TOKEN, WALLET, 250, 1)]);
+    let found: Vec<_> = deposits.iter().map(|it| (it.currency, it.id)).collect();
+    assert_eq!(found, [(junk, Id::None), (TOKEN, Id::Calldata(ID))]);
+    assert_eq!(only(implicit(250, ID), &[transfer(junk, WALLET, 250, 0)]).id, Id::None);
+}
+
+#[test]
 fn two_deposits_in_one_transaction_keep_their_own_events() {
     let logs = [
         native(USER, 5, OTHER_ID, 0),
