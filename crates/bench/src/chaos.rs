@@ -54,7 +54,7 @@ const BETWEEN_KILLS: Duration = Duration::from_millis(2_300);
 /// Blocks mined on top of the users' funding: no reorg reaches it.
 const DEEP: u64 = 10;
 /// Time of the chain for which a fast fill waits for its deposit: short, so that it passes during the run.
-const FAST_FILL_WINDOW: Duration = Duration::from_secs(20);
+const FAST_FILL_WINDOW: Duration = Duration::from_secs(60);
 /// The longest time without progress after the last fault.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The longest wait for a condition that must become true.
@@ -176,6 +176,7 @@ impl<'a> Harness<'a> {
             fillers: &keys.fillers,
         })?;
         config.limits.rpc_timeout_millis = 2_000;
+        config.fast_fill.window_secs = FAST_FILL_WINDOW.as_secs();
         for (chain, proxy) in config.chains.iter_mut().zip(&proxies) {
             let plain = |url: &str| Text::Plain(url.to_owned());
             chain.endpoints[0] =
