@@ -118,7 +118,7 @@ impl Default for GasConfig {
             erc20_limit: 150_000,
             native_typical: 22_280,
             erc20_typical: 70_000,
-            contract_typical: 65_000,
+            contract_typical: 52_000,
             routed_typical: 150_000,
         }
     }
