@@ -108,7 +108,7 @@ pub(crate) struct Attempt {
     deeds: Mutex<Deeds>,
 }
 
-/// What an attempt has done so far.
+/// The deeds of an attempt so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deeds {
     orders: Vec<B256>,

@@ -119,7 +119,7 @@ impl Default for GasConfig {
             native_typical: 22_280,
             erc20_typical: 70_000,
             contract_typical: 52_000,
-            routed_typical: 150_000,
+            routed_typical: 220_000,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::claims;
 use crate::fast_fill::{Integrator, USDC, integrator};
 use crate::funding::{balance, credited};
 use crate::harness::{Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions};
-use crate::process::causeway;
+use crate::process::recover;
 use crate::sponsorship::{charged, micros, still_gas};
 
 const BASE: u64 = 8453;
@@ -226,7 +226,7 @@ async fn a_sponsor_is_charged_for_a_fill_that_was_recovered() -> Result<()> {
     settle_at(&harness, wallet, (left, 0)).await?;
     service.stop().await?;
     restore(&harness, &backup)?;
-    let recovered = causeway().args(["recover", "--config"]).arg(&toml).output()?;
+    let recovered = recover(&toml).await?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     let service = harness.serve().await?;
     settle_at(&harness, wallet, (left, 0)).await?;

@@ -14,7 +14,7 @@ use store::payouts::{self, State};
 use store::{StoreError, Tx};
 
 use crate::harness::{Engine, Harness, ask, blocks_pass, eventually, execute, new_account, operator, request_id};
-use crate::process::causeway;
+use crate::process::{causeway, recover};
 use crate::repayment;
 
 const BASE: u64 = 8453;
@@ -276,7 +276,7 @@ async fn not_paid_again(harness: &Harness, quote: &Value, refund_to: Address) ->
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let usdc = base.token("USDC").address;
     let back = base.balance(usdc, refund_to).await?;
-    let recovered = causeway().args(["recover", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
+    let recovered = recover(&harness.folder.path().join("dev.toml")).await?;
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     let service = harness.serve().await?;
     ensure!(harness.status(request_id(quote)).await?["status"] == "refund");

@@ -21,7 +21,11 @@ fn forget(tx: &mut Tx<'_>) -> Result<(), StoreError> {
 
 #[tokio::test]
 async fn a_payment_that_the_walk_did_not_see_is_found_by_its_receipt() -> Result<()> {
-    let harness = Harness::with(Engine::Sqlite, |config| config.solver.filler_keys.truncate(1)).await?;
+    let harness = Harness::with(Engine::Sqlite, |config| {
+        config.solver.filler_keys.truncate(1);
+        config.solver.filler_addresses.truncate(1);
+    })
+    .await?;
     let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let value = U256::from(15_000_000_000_000_000u64);
     let quoted = async || {

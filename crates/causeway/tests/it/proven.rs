@@ -65,6 +65,7 @@ const REQUEST: &[Proof] = &[
     ("submitted, Found (refund: false)", MACHINE),
     ("submitted, Found (refund: true)", MACHINE),
     ("success, FillVoid", MACHINE),
+    ("success, Executed (success: false)", &["a_same_chain_request_ends_as_the_chain_shows_it_last"]),
     ("refunding, DepositGone (payment decided: false)", MACHINE),
     ("refunding, RefundMined", REFUNDED),
     ("refunding, RefundVoid", MACHINE),
@@ -72,6 +73,13 @@ const REQUEST: &[Proof] = &[
     ("refunding, Found (refund: false)", MACHINE),
     ("refunding, Found (refund: true)", FOUND_REFUNDED),
     ("refunded, RefundVoid", MACHINE),
+    (
+        "failed, Executed (success: true)",
+        &[
+            "a_same_chain_swap_that_reverted_and_then_succeeded_is_a_success",
+            "a_same_chain_request_ends_as_the_chain_shows_it_last",
+        ],
+    ),
     ("failed, Found (refund: false)", MACHINE),
     ("failed, Found (refund: true)", MACHINE),
 ];
@@ -147,6 +155,15 @@ const MONEY: &[Proof] = &[
     (
         "The excess of an order that does not grow goes back.",
         &["the_excess_over_an_exact_output_goes_back", "an_excess_above_the_limit_is_refunded_with_its_order"],
+    ),
+    (
+        "One node's word is not money.",
+        &[
+            "a_deposit_that_one_node_invents_is_not_paid",
+            "a_transfer_to_the_treasury_that_one_node_invents_is_not_credited",
+            "a_fill_that_one_node_shows_as_failed_is_not_void",
+            "a_deposit_that_one_of_two_nodes_hides_waits_for_it",
+        ],
     ),
     (
         "A deposit waits for the confirmations its size asks for.",
@@ -247,6 +264,28 @@ const MONEY: &[Proof] = &[
             "a_low_wallet_is_filled_up_from_the_treasury_once",
             "dying_with_a_top_up_signed_fills_up_once",
             "dying_with_a_top_up_sent_fills_up_once",
+        ],
+    ),
+    (
+        "A currency becomes dollars at the rate of an exchange, never better.",
+        &[
+            "app_fees_between_chains_are_no_cheaper_exchange",
+            "native_funding_is_no_cheaper_exchange_and_waits_for_prices",
+        ],
+    ),
+    (
+        "The deposit of a fast fill is owed at its worth of the day it is due.",
+        &[
+            "a_deposit_that_does_not_come_is_owed_at_the_price_of_that_moment",
+            "a_late_deposit_is_credited_at_its_own_worth_and_never_beyond_what_was_charged",
+            "a_fee_that_was_a_fast_fills_dollar_cannot_be_claimed",
+        ],
+    ),
+    (
+        "Gas that a recipient burns is the recipient's to pay for.",
+        &[
+            "a_recipient_that_refuses_when_it_is_paid_pays_for_the_gas_and_is_remembered",
+            "calls_have_no_more_gas_to_burn_than_was_charged_for",
         ],
     ),
     ("The audit finds every error in the books.", &["an_audit_finds_every_forged_row"]),

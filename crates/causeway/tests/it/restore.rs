@@ -1,12 +1,14 @@
 //! A database older than the chain does not pay, says so, and is brought up to date by `recover`.
 
+use std::fs::File;
 use std::path::Path;
+use std::process::Stdio;
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};
 use causeway::env::system_env;
 use causeway::service::Service;
-use devnet::{Account, Chain};
+use devnet::{Account, Chain, Fault};
 use serde_json::{Value, json};
 
 use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
@@ -227,6 +229,26 @@ async fn a_restored_backup_does_not_fill_an_order_refunded_on_the_other_chain() 
     ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled what was refunded, after recovery");
     ensure!(base.balance(Address::ZERO, user.address).await? == refunded, "refunded again after recovery");
     ensure!(served.terminate().await?.success());
+    Ok(())
+}
+
+/// A node that does not have the newest blocks yet is waited for.
+#[tokio::test]
+async fn recovery_waits_for_a_node_that_lags() -> Result<()> {
+    let harness = Harness::isolated(|_| ()).await?;
+    let (optimism, log) = (harness.chain("optimism"), harness.folder.path().join("recover.log"));
+    harness.serve().await?.stop().await?;
+    optimism.pause_mining().await;
+    optimism.mine(4).await?;
+    optimism.faults.set(Fault { stale_head: 2, ..Fault::default() });
+    let mut command = causeway();
+    command.args(["recover", "--config"]).arg(harness.folder.path().join("dev.toml"));
+    command.env("RUST_LOG", "warn").stdout(Stdio::null()).stderr(File::create(&log)?);
+    let recovered = tokio::task::spawn_blocking(move || command.status());
+    let waits = || async { Ok(std::fs::read_to_string(&log)?.contains("waiting for the nodes of chain 10")) };
+    eventually("it waits for the node", waits).await?;
+    optimism.faults.clear();
+    ensure!(recovered.await??.success(), "{}", std::fs::read_to_string(&log)?);
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::SolCall;
+use evm::contracts::Depository;
 use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
 use evm::{AgreedBlock, Nodes, Wait, Watch};
 use serde_json::{Value, json};
@@ -18,7 +20,7 @@ const BLOCK: u8 = 9;
 fn deposit(id: u8, log_index: u64) -> Value {
     let data = [USER.into_word(), U256::from(1_000).into(), hash(id)].concat();
     json!({
-        "address": DEPOSITORY, "topics": [NATIVE_DEPOSIT], "data": alloy::primitives::Bytes::from(data),
+        "address": DEPOSITORY, "topics": [NATIVE_DEPOSIT], "data": Bytes::from(data),
         "blockHash": hash(BLOCK), "blockNumber": "0x9", "transactionHash": hash(1), "transactionIndex": "0x0",
         "logIndex": U256::from(log_index), "removed": false,
     })
@@ -28,7 +30,10 @@ fn deposit(id: u8, log_index: u64) -> Value {
 fn shows(ids: &'static [u8], success: bool) -> impl Fn(&str, &Value) -> Reply {
     move |method, params| match method {
         "eth_getBlockByHash" => {
-            result(block(9, hash(BLOCK), json!([transaction(hash(1), USER), transaction(hash(2), LANE)])))
+            let mut deposits = transaction(hash(1), USER);
+            deposits["to"] = json!(DEPOSITORY);
+            deposits["input"] = json!(Bytes::from(Depository::depositNativeCall::SELECTOR));
+            result(block(9, hash(BLOCK), json!([deposits, transaction(hash(2), LANE)])))
         }
         "eth_getLogs" if params[0]["topics"][0] == json!(TRANSFER) => result(json!([])),
         "eth_getLogs" => result((0..).zip(ids).map(|(index, id)| deposit(*id, index)).collect::<Vec<_>>()),

@@ -82,27 +82,7 @@ pub(crate) fn apply(
             };
             orders::deposits::confirm(tx, &stored, request.as_mut(), context)
         }
-        BlockEvent::DepositFinal(id) => {
-            let Some(stored) = deposits::get(tx, *id)? else { return Ok(Vec::new()) };
-            // A unit that makes the fill final meanwhile waits for this lock, and then sees the final deposit.
-            if let Some(order) = stored.deposit.order_id {
-                requests::lock_order(tx, order)?;
-            }
-            deposits::set_state(tx, *id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
-            // Only the deposit that pays for the order: anybody's dust becomes final too.
-            if let Some(order) = stored.deposit.order_id
-                && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == *id)
-            {
-                risk::release(tx, order)?;
-                fast_fill::touch(tx, order, Moment::Final, context)?;
-                sponsorship::settle(tx, order, context)?;
-                return orders::excess::give_back(tx, order, context);
-            }
-            if stored.refused.is_some() {
-                deposits::set_return_due(tx, *id, ReturnDue::Yes)?;
-            }
-            Ok(Vec::new())
-        }
+        BlockEvent::DepositFinal(id) => deposit_final(tx, *id, context),
         BlockEvent::Return(id) => match deposits::get(tx, *id)? {
             Some(stored) => orders::refunds::return_to_depositor(tx, handle, &stored, context),
             None => Ok(Vec::new()),
@@ -133,4 +113,26 @@ pub(crate) fn apply(
             Ok(Vec::new())
         }
     }
+}
+
+fn deposit_final(tx: &mut Tx<'_>, id: DepositId, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
+    let Some(stored) = deposits::get(tx, id)? else { return Ok(Vec::new()) };
+    // A unit that makes the fill final meanwhile waits for this lock, and then sees the final deposit.
+    if let Some(order) = stored.deposit.order_id {
+        requests::lock_order(tx, order)?;
+    }
+    deposits::set_state(tx, id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
+    // Only the deposit that pays for the order: anybody's dust becomes final too.
+    if let Some(order) = stored.deposit.order_id
+        && deposits::of_order(tx, order)?.is_some_and(|tied| tied.id == id)
+    {
+        risk::release(tx, order)?;
+        fast_fill::touch(tx, order, Moment::Final, context)?;
+        sponsorship::settle(tx, order, context)?;
+        return orders::excess::give_back(tx, order, context);
+    }
+    if stored.refused.is_some() {
+        deposits::set_return_due(tx, id, ReturnDue::Yes)?;
+    }
+    Ok(Vec::new())
 }

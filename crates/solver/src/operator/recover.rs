@@ -5,7 +5,7 @@
 //! nonce move up.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::{SolCall, SolValue};
@@ -21,6 +21,7 @@ use evm::topics::NATIVE_PAID;
 use evm::{At, Block, Head, NonceTag, SentTx, Wait, calldata};
 use store::payments::{Fees, Payment, PaymentId, PaymentRow, Purpose, Subject};
 use store::{Tx, blocks, lanes, payments, requests, settlements};
+use tracing::warn;
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -31,8 +32,8 @@ use crate::payments::gas::is_routed;
 use crate::payments::mined::{is_attempt, mined_in};
 use crate::solver::Solver;
 
-/// Reads of a block on which its nodes do not agree, and the time between them.
-const MAX_READS: usize = 5;
+/// Time for nodes that lag or do not answer, for each block: several blocks of a slow chain.
+const NODE_PATIENCE: Duration = Duration::from_secs(60);
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Result of one chain's recovery.
@@ -91,19 +92,31 @@ pub async fn recover(
     Ok(report)
 }
 
-/// A payment that one node hides or invents here would be made twice, or never.
+/// Waits until the nodes agree about a block: the newest ones reach some nodes later than others.
 async fn agreed_block(handle: &ChainHandle, number: u64) -> Result<Block, SolverError> {
-    for _ in 0..MAX_READS {
-        let voted = handle.nodes.voted_header(number, |_| false).await?;
-        let hash = voted.ok_or(SolverError::InvariantViolated("a block below the head is not known to any node"))?.hash;
-        let agreed = handle.nodes.agreed_block(number, hash, &handle.watch, Wait::ForAll).await?;
-        if let Some(agreed) = agreed.filter(|agreed| agreed.stands && !agreed.open) {
-            return Ok(agreed.block);
+    let (chain, began) = (handle.id(), Instant::now());
+    let mut waits = false;
+    loop {
+        let late = began.elapsed() > NODE_PATIENCE;
+        match read_block(handle, number).await {
+            Ok(Some(block)) => return Ok(block),
+            Ok(None) if late => return Err(SolverError::NoAgreement { chain, block: number }),
+            Err(error) if late => return Err(error),
+            Ok(None) | Err(_) => {}
         }
-        // The newest blocks reach some nodes later than others.
+        if !waits {
+            warn!(chain.id = %chain, block = number, "waiting for the nodes of chain {chain} to agree about block {number}");
+            waits = true;
+        }
         tokio::time::sleep(READ_INTERVAL).await;
     }
-    Err(SolverError::NoAgreement { chain: handle.id(), block: number })
+}
+
+/// The block, if its nodes agree: a payment that one of them hides or invents would be made twice, or never.
+async fn read_block(handle: &ChainHandle, number: u64) -> Result<Option<Block>, SolverError> {
+    let Some(voted) = handle.nodes.voted_header(number, |_| false).await? else { return Ok(None) };
+    let agreed = handle.nodes.agreed_block(number, voted.hash, &handle.watch, Wait::ForAll).await?;
+    Ok(agreed.filter(|agreed| agreed.stands && !agreed.open).map(|agreed| agreed.block))
 }
 
 /// Raises the nonces to the chain's. That is safe only now that every sent transaction is known.

@@ -85,7 +85,7 @@ impl Routed {
     fn gas(self) -> u64 {
         const ENTRY: u64 = 63_600;
         const TOKENS_IN: u64 = 38_200;
-        const POOL: u64 = 73_000;
+        const POOL: u64 = 76_000;
         const WRAPS: u64 = 9_600;
         const NATIVE_OUT: u64 = 55_000;
         const FEE: u64 = 21_000;

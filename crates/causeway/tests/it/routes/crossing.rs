@@ -6,7 +6,7 @@ use domain::quote::{Bound, Swap};
 use serde_json::json;
 
 use super::{Wish, act, cross, out, place, serve, step_ids};
-use crate::harness::{Engine, Harness, amount, eventually};
+use crate::harness::{Engine, Harness, eventually, user_balance};
 
 /// The user trades a token that the solver does not hold, in the same transaction as the deposit.
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn an_approval_that_is_there_is_not_asked_for() -> Result<()> {
         from.chain.send(user.private_key, approve.to, approve.value, approve.data).await?;
         let quoted = || async {
             let quote = harness.quote(&body).await?;
-            Ok(step_ids(&quote) == ["deposit"] && amount(&quote["details"]["userBalance"]) == holds)
+            Ok(step_ids(&quote) == ["deposit"] && user_balance(&quote) == Some(holds))
         };
         eventually("the allowance is known", quoted).await?;
         let quote = harness.quote(&body).await?;
@@ -177,7 +177,7 @@ async fn an_approval_that_is_there_is_not_asked_for() -> Result<()> {
     let user = native.holder(U256::ZERO).await?;
     let body = Wish::exact_input(native, place(&harness, "optimism", "ETH"), 5_000).body(user.address, user.address);
     let ether = U256::from(10u64).pow(U256::from(18));
-    let known = || async { Ok(amount(&harness.quote(&body).await?["details"]["userBalance"]) == ether) };
+    let known = || async { Ok(user_balance(&harness.quote(&body).await?) == Some(ether)) };
     eventually("the balance is known", known).await?;
     assert_eq!(native.chain.balance(Address::ZERO, user.address).await?, ether);
     service.stop().await
