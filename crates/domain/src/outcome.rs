@@ -150,6 +150,15 @@ impl Outcome {
         (!paid.is_zero()).then_some(sponsored.wallet)
     }
 
+    /// The part of the sponsor's payment that is no fee but money for somebody: native currency beside the output, and
+    /// the cost of a fixed rate.
+    pub fn delivered(&self, top_up: Amount, decimals: u8, usdc: Price) -> Result<UsdcMicros, OutOfRange> {
+        let Some(it) = &self.sponsored else { return Ok(UsdcMicros::ZERO) };
+        let paid = it.fees.bucket(Component::Execution).sponsored.min(top_up);
+        let top_up = to_charge(self.price.usd_ceil(paid, decimals)?, usdc)?;
+        Ok(top_up.minus(it.drift.min(UsdcMicros::ZERO)))
+    }
+
     /// The entries on the sponsor's balance, once the payment is final.
     pub fn sponsor_entries(&self, payment: i64, request: RequestId) -> Result<Vec<Entry>, NotAnEntry> {
         let Some(it) = &self.sponsored else { return Ok(Vec::new()) };

@@ -10,10 +10,10 @@ mod listing;
 
 use alloy_primitives::Address;
 use domain::ids::RequestId;
-use domain::ledger::{Account, Context, Counted, Entry, House, UsdcMicros};
+use domain::ledger::{Account, Cause, Context, Counted, Entry, House, UsdcMicros};
 use domain::time::Timestamp;
 
-pub use app_fees::{hold_app_fee, misheld_app_fees};
+pub use app_fees::{free as free_app_fees_of, hold_app_fee, misheld_app_fees};
 pub use holds::{
     Opened, StoredHold, change_hold, find_hold, impose_hold, next_attempt, open_hold, open_hold_of, post_hold,
     void_hold,
@@ -48,8 +48,9 @@ pub fn post(tx: &mut Tx<'_>, entry: &Entry, now: Timestamp) -> Result<bool, Stor
         "update ledger_account set balance = balance + $2 where wallet = $1",
         &[entry.wallet().into(), entry.delta().0.into()],
     )?;
-    let after = account.balance.plus(entry.delta());
-    if account.balance < UsdcMicros::ZERO && after >= UsdcMicros::ZERO {
+    // A fee of a sponsored transfer may be held next: whoever posts it frees what it pays for.
+    let may_be_held = matches!(entry.cause(), Cause::AppFee { .. });
+    if entry.delta() > UsdcMicros::ZERO && !may_be_held {
         app_fees::free(tx, entry.wallet(), now)?;
     }
     Ok(true)

@@ -58,7 +58,9 @@ pub async fn apply_block(
     if agreed.stands {
         apply_ripe(solver, handle, head).await?;
     } else {
-        retry_due(solver, handle, head).await?;
+        // Whoever shows the block may be alone with it, and with its time.
+        let now = u64::try_from(solver.now().secs()).unwrap_or_default();
+        retry_due(solver, handle, Head { time: head.time.min(now), ..head }).await?;
     }
     let (of, number) = (handle.clone(), head.number);
     let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
@@ -187,7 +189,7 @@ pub async fn apply_late_payment(
     handle: &Arc<ChainHandle>,
     found: AgreedTx,
 ) -> Result<(), SolverError> {
-    apply_all(solver, handle, found.head, vec![BlockEvent::Mined(found.sent)]).await
+    apply_all(solver, handle, found.head, vec![BlockEvent::MissedPayment(found.sent)]).await
 }
 
 /// Tries the due rows without waiting for the next block.

@@ -9,7 +9,7 @@ use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{PaymentId, PaymentRow};
 use store::treasury_transfers::TreasuryTransferId;
-use store::{Tx, deposits, doubtful_blocks, fast_fills, payments, requests, risk};
+use store::{Tx, blocks, deposits, doubtful_blocks, fast_fills, payments, requests, risk};
 
 use crate::chain::payment_events::{finalise, mined, retry, sweep};
 use crate::context::PayContext;
@@ -31,6 +31,8 @@ pub(crate) enum BlockEvent {
     Late(Box<BlockEvent>),
     Executed(SameChainTx),
     Mined(SentTx),
+    /// The same in a block that the walk has passed: it counts only if that block is still ours.
+    MissedPayment(SentTx),
     DepositConfirmed(DepositId),
     DepositFinal(DepositId),
     Return(DepositId),
@@ -72,6 +74,10 @@ pub(crate) fn apply(
         }
         BlockEvent::Executed(done) => orders::same_chain::apply(tx, head, handle, done, context),
         BlockEvent::Mined(sent) => mined(tx, handle, head, sent, context),
+        BlockEvent::MissedPayment(sent) => match blocks::hash_of(tx, handle.id(), head.number)? {
+            Some(ours) if ours != head.hash => Ok(Vec::new()),
+            Some(_) | None => mined(tx, handle, head, sent, context),
+        },
         BlockEvent::DepositConfirmed(id) => {
             let Some(stored) = deposits::get(tx, *id)?.filter(|stored| stored.state == DepositState::Seen) else {
                 return Ok(Vec::new());

@@ -11,7 +11,8 @@ use std::time::Duration;
 use alloy::primitives::B256;
 use domain::alarm::Alarm;
 use domain::deposit::State;
-use evm::{At, BlockSummary, RescannedBlock, SeenDeposit};
+use evm::agreement::majority;
+use evm::{BlockSummary, RescannedBlock, SeenDeposit};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
 use store::{blocks, deposits, doubtful_blocks, treasury_transfers};
@@ -176,7 +177,8 @@ async fn look_at(
     }
     let canonical = match taken {
         Some(taken) => Some(taken),
-        None => handle.nodes.header(At::Number(number)).await?.map(|head| head.hash),
+        // One node's word on what stands is no more than its word on a deposit.
+        None => Some(handle.nodes.quorum_number(majority(handle.nodes.len()), number).await?.hash),
     };
     if canonical != Some(hash) {
         warn!(chain.id = %chain, block = number, %hash, "a node shows deposits in a block that is not on the chain");

@@ -70,7 +70,8 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), So
             if records::explain(tx, failed.id, failed.record.block_hash, &failure)?
                 && let Some(request) = request
             {
-                if *blame == Blame::Recipient {
+                // Calls run before the recipient is paid, and their author could starve it of gas.
+                if *blame == Blame::Recipient && request.quote.ask.options.calls.is_empty() {
                     remember(tx, &request.quote, now)?;
                 }
                 // Native currency went straight to it, as to a wallet.

@@ -135,7 +135,8 @@ fn settle(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(), 
 
 /// Releases the hold for a deposit that came in time, and books the difference to the amount that was counted on in the
 /// same commit: a claim in between would find a free balance. False if the hold has to stay: the difference has no price,
-/// or the deposit is not final and the risk budget has no room for it.
+/// or the deposit is not
+/// final and brings more than was counted on, or the risk budget has no room for it.
 fn release(
     tx: &mut Tx<'_>,
     fast: &FastFill,
@@ -144,6 +145,10 @@ fn release(
     context: &PayContext,
 ) -> Result<bool, SolverError> {
     let Some(delta) = difference(fast, &deposit.deposit, context)? else { return Ok(false) };
+    // A surplus is a credit, and credits are for final blocks: a reorg may bring back a smaller deposit.
+    if delta > UsdcMicros::ZERO && deposit.state != DepositState::Final {
+        return Ok(false);
+    }
     if !exposure::take(tx, fast.order, &request.quote, context)? {
         return Ok(false);
     }

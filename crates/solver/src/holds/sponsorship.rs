@@ -45,7 +45,7 @@ pub fn reserve_quoted(tx: &mut Tx<'_>, quote: &Quote, due: &Due, context: &PayCo
         return Ok(false);
     }
     let outcome = quoted(tx, quote, due.order(), due.amount, context)?;
-    set_aside(tx, due, outcome.as_ref(), context)
+    set_aside(tx, quote, due, outcome.as_ref(), context)
 }
 
 /// The outcome of a fill of this amount at the quote's own prices and gas. Those are good enough to charge for, and not
@@ -147,7 +147,7 @@ pub fn reserve(
     let Some(costs) = costs(quote, cost, (handle, there), context)? else { return Ok(Asked::Unknown) };
     let deposited = deposited(tx, quote, due.order())?;
     let outcome = Outcome::of(quote, deposited, cost.amount, &costs, currencies)?;
-    let covered = set_aside(tx, due, outcome.as_ref(), context)?;
+    let covered = set_aside(tx, quote, due, outcome.as_ref(), context)?;
     Ok(if covered { Asked::Reserved(outcome.map(Box::new)) } else { Asked::TooLow })
 }
 
@@ -205,10 +205,22 @@ fn deposited(tx: &mut Tx<'_>, quote: &Quote, order: OrderId) -> Result<Amount, S
     Ok(tied.map_or(quote.figures.deposit, |stored| stored.deposit.amount))
 }
 
-fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, context: &PayContext) -> Result<bool, SolverError> {
-    let Some((wallet, amount)) = outcome.and_then(Outcome::reservation) else { return Ok(true) };
+fn set_aside(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    due: &Due,
+    outcome: Option<&Outcome>,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let reservation = outcome.and_then(|outcome| Some((outcome, outcome.reservation()?)));
+    let Some((outcome, (wallet, amount))) = reservation else { return Ok(true) };
     let (kind, subject) = (HoldKind::Sponsorship, due.order().0);
-    if let Some(open) = ledger::open_hold_of(tx, kind, subject)? {
+    let open = ledger::open_hold_of(tx, kind, subject)?;
+    let own = open.as_ref().map_or(UsdcMicros::ZERO, |open| open.hold.amount);
+    if !covers_delivery(tx, quote, outcome, (wallet, own), context)? {
+        return Ok(false);
+    }
+    if let Some(open) = open {
         // The hold only grows: otherwise a waiting fill would leave an entry at every block.
         return Ok(amount <= open.hold.amount || ledger::change_hold(tx, open.hold.id, amount, context.now)?);
     }
@@ -218,6 +230,26 @@ fn set_aside(tx: &mut Tx<'_>, due: &Due, outcome: Option<&Outcome>, context: &Pa
         Opened::Now | Opened::Already(_) => Ok(true),
         Opened::TooLow(_) => Ok(false),
     }
+}
+
+/// True if what a sponsor delivers beyond fees is covered by money that stands for nothing else. Fees stay with us, and
+/// may be paid out of what a fast fill counts on; a delivery leaves us, and would pay that dollar out twice. `own` is the
+/// order's reservation so far.
+fn covers_delivery(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    outcome: &Outcome,
+    (wallet, own): (Address, UsdcMicros),
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let Some(currencies) = currencies(quote, context) else { return Ok(true) };
+    let (top_up, decimals) = (quote.figures.fees.top_up, currencies.deposit.decimals);
+    let delivered = outcome.delivered(top_up, decimals, context.usdc_price())?;
+    if delivered <= UsdcMicros::ZERO {
+        return Ok(true);
+    }
+    let account = ledger::account(tx, wallet)?;
+    Ok(account.balance.minus(account.held).minus(account.reserved).plus(own) >= delivered)
 }
 
 /// Voids the reservation: there will be no fill.
@@ -297,12 +329,16 @@ pub(crate) fn hold_fees(
     credited: &[Entry],
     context: &PayContext,
 ) -> Result<(), SolverError> {
-    let Some(sponsor) = outcome.sponsor_of_app_fees() else { return Ok(()) };
+    let sponsor = outcome.sponsor_of_app_fees();
     for entry in credited {
         let Cause::AppFee { payment, place } = entry.cause() else { continue };
         let id = HoldId::of_app_fee(payment, place);
         let fee = Hold { id, wallet: entry.wallet(), amount: entry.delta(), request: entry.request() };
-        ledger::hold_app_fee(tx, &fee, sponsor, context.now)?;
+        let held = sponsor.map_or(Ok(false), |sponsor| ledger::hold_app_fee(tx, &fee, sponsor, context.now))?;
+        if !held {
+            // It may have paid the wallet's debt.
+            ledger::free_app_fees_of(tx, entry.wallet(), context.now)?;
+        }
     }
     Ok(())
 }

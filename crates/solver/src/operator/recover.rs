@@ -18,7 +18,7 @@ use domain::request::Event;
 use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
-use evm::{At, Block, Head, NonceTag, SentTx, Wait, calldata};
+use evm::{At, Block, Head, SentTx, Wait, calldata};
 use store::payments::{Fees, Payment, PaymentId, PaymentRow, Purpose, Subject};
 use store::{Tx, blocks, lanes, payments, requests, settlements};
 use tracing::warn;
@@ -88,7 +88,7 @@ pub async fn recover(
         }
         progress(number, head.number);
     }
-    raise_nonces(solver, handle).await?;
+    raise_nonces(solver, handle, head.number).await?;
     Ok(report)
 }
 
@@ -119,11 +119,11 @@ async fn read_block(handle: &ChainHandle, number: u64) -> Result<Option<Block>, 
     Ok(agreed.filter(|agreed| agreed.stands && !agreed.open).map(|agreed| agreed.block))
 }
 
-/// Raises the nonces to the chain's. That is safe only now that every sent transaction is known.
-async fn raise_nonces(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), SolverError> {
-    let chain = handle.id();
+/// Raises the nonces to those of the last block that was read: every transaction up to it is known, and none after it.
+async fn raise_nonces(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, read: u64) -> Result<(), SolverError> {
+    let (chain, most) = (handle.id(), evm::agreement::majority(handle.nodes.len()));
     for wallet in handle.addresses() {
-        let used = handle.nodes.nonce(wallet, NonceTag::Latest).await?;
+        let used = handle.nodes.quorum_nonce(most, wallet, At::Number(read)).await?;
         let unit = move |tx: &mut Tx<'_>| {
             lanes::raise_nonce(tx, chain, wallet, used)?;
             // All transactions that used the wallet's nonces are accounted for now.

@@ -106,6 +106,9 @@ fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext
         let live = quote.map_or(Ok(false), is_live)?;
         !live || sponsorship::is_reserved(tx, due)?
     };
+    if due.purpose() == Purpose::Fill && !repeats && is_past_window(tx, due, context)? {
+        return Err(Stop::Because(Outcome::CannotFill(FailReason::OrderExpired)));
+    }
     if let (Purpose::Fill, false, Some(quote)) = (due.purpose(), repeats, quote)
         && let Some(reason) = has_refused(tx, due, quote, context)?
     {
@@ -117,6 +120,14 @@ fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext
         return Err(Stop::Because(Outcome::CannotFill(FailReason::SponsorBalanceTooLow)));
     }
     Ok(repeats)
+}
+
+/// True for a fill ahead of its deposit that had to wait until the deposit's window ended: the hold behind it is worth what
+/// the deposit was worth then.
+fn is_past_window(tx: &mut Tx<'_>, due: &Due, context: &PayContext) -> Result<bool, StoreError> {
+    let fast = fast_fills::of_order(tx, due.order())?;
+    let past = fast.is_some_and(|fast| context.now > fast.window_ends);
+    Ok(past && deposits::of_order(tx, due.order())?.is_none())
 }
 
 /// The reason why a recipient is not paid that refused a payment a short while ago: it would cost us gas again.

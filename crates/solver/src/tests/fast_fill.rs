@@ -17,7 +17,7 @@ use store::{Tx, audit, deposits, ledger, payments, risk};
 
 use super::world::*;
 use crate::chain::events::{BlockEvent, apply};
-use crate::chain::payment_events::{finalise, mined};
+use crate::chain::payment_events::{finalise, mined, retry};
 use crate::error::SolverError;
 use crate::integrators::fast_fill::{Answer, FastFillError, Ineligible, Wish, decide};
 use crate::orders;
@@ -129,6 +129,27 @@ async fn a_hold_has_a_margin_unless_the_deposit_is_a_stablecoin() {
     let (quote, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
     ask(&world, &quote, None).await.unwrap();
     assert_eq!(books(&world).await, (FUNDS, HELD + 100 * DOLLAR));
+}
+
+/// Its hold is worth what the deposit was worth when it was asked for.
+#[tokio::test]
+async fn a_fast_fill_that_waits_until_its_window_has_ended_is_not_paid() {
+    let mut world = world(|_| ()).await;
+    let max_age = world.context.on(DESTINATION).unwrap().1.unwrap().max_age;
+    world.snapshot(DESTINATION, |snapshot| snapshot.max_age = Duration::ZERO);
+    let (quote, order) = world.quote(ETH, ETH, ONE_ETHER).await;
+    let (answer, paid) = ask(&world, &quote, None).await.unwrap();
+    assert_eq!((answer, paid.len()), (Answer::Queued, 0));
+    assert_eq!(books(&world).await, (FUNDS, HELD));
+    world.snapshot(DESTINATION, |snapshot| snapshot.max_age = max_age);
+    world.context.now = NOW.plus(Duration::from_secs(WINDOW_SECS + 1));
+    let unit = world.unit(move |tx, context| {
+        let due = store::dues::find(tx, &Subject::Fill(order))?.unwrap();
+        retry(tx, head(BLOCK + 1), &due, context)
+    });
+    assert!(unit.await.unwrap().is_empty());
+    assert_eq!(books(&world).await, (FUNDS, 0));
+    assert_eq!(world.state(quote.id).await, State::Waiting);
 }
 
 #[tokio::test]
@@ -247,10 +268,12 @@ async fn a_shortage_is_booked_in_the_commit_that_ends_the_hold() {
 }
 
 #[tokio::test]
-async fn a_surplus_is_credited_as_an_exchange() {
+async fn a_surplus_is_credited_as_an_exchange_once_its_deposit_is_final() {
     let world = world(|_| ()).await;
     let order = filled(&world).await;
     land(&world, order, ONE_ETHER * 105 / 100, 0).await;
+    assert_eq!(books(&world).await, (FUNDS, HELD), "a reorg may bring back a smaller one");
+    make_final(&world, order).await;
     assert_eq!(books(&world).await, (FUNDS + credit(150), 0));
 }
 

@@ -10,6 +10,7 @@ use crate::database::Database;
 
 crate::on_both_engines! {
     an_app_fee_waits_for_the_fast_fills_and_debts_of_its_sponsor
+    a_fee_that_is_held_pays_no_debt
 }
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
@@ -94,5 +95,45 @@ async fn an_app_fee_waits_for_the_fast_fills_and_debts_of_its_sponsor(database: 
     // A fee to oneself moves nothing out of reach of one's own holds.
     let own = Hold { id: HoldId::of_app_fee(5, 0), wallet: WALLET, amount: UsdcMicros(1), request: None };
     assert!(!write(&store, move |tx| ledger::hold_app_fee(tx, &own, WALLET, NOW)).await?);
+    Ok(())
+}
+
+/// Otherwise one indebted sponsor frees the fees of another.
+async fn a_fee_that_is_held_pays_no_debt(database: Database) -> anyhow::Result<()> {
+    const APP: Address = Address::repeat_byte(1);
+    const OTHER: Address = Address::repeat_byte(3);
+    let store = database.open().await?;
+    let of = |subject: u8, wallet| Hold { wallet, ..hold(HoldKind::FastFill, subject, 100) };
+    let sponsored = |payment: i64, from: Address, to: Address| {
+        write(&store, move |tx| {
+            ledger::post(tx, &entry(Cause::Sponsorship { payment }, from, -100), NOW)?;
+            ledger::post(tx, &entry(Cause::AppFee { payment, place: 0 }, to, 100), NOW)?;
+            let id = HoldId::of_app_fee(payment, 0);
+            ledger::hold_app_fee(tx, &Hold { id, wallet: to, amount: UsdcMicros(100), request: None }, from, NOW)
+        })
+    };
+    let funded = |transfer: i64, wallet: Address| {
+        write(&store, move |tx| ledger::post(tx, &entry(Cause::Funding { transfer }, wallet, 100), NOW))
+    };
+    let lost = |hold: Hold| {
+        let loss = entry(Cause::FastFillLoss { hold: hold.id }, hold.wallet, -100);
+        write(&store, move |tx| ledger::post_hold(tx, hold.id, &[loss], NOW))
+    };
+    let claimable = || async {
+        assert_eq!(write(&store, |tx| ledger::mismatches(tx, 10)).await?, []);
+        assert_eq!(write(&store, |tx| ledger::misheld_app_fees(tx, 10)).await?, []);
+        anyhow::Ok(write(&store, |tx| ledger::account(tx, APP)).await?.available(HoldKind::Claim).0)
+    };
+    for (transfer, subject, wallet, to) in [(1, 1, WALLET, APP), (2, 2, OTHER, WALLET)] {
+        funded(transfer, wallet).await?;
+        open(&store, of(subject, wallet)).await?;
+        assert!(sponsored(transfer, wallet, to).await?);
+        assert_eq!(claimable().await?, 0, "the fee to a sponsor that owes is no money yet");
+        lost(of(subject, wallet)).await?;
+        assert_eq!(claimable().await?, 0);
+    }
+    // The last of them pays its debt, and with it those of all.
+    funded(3, OTHER).await?;
+    assert_eq!(claimable().await?, 100);
     Ok(())
 }
