@@ -31,7 +31,7 @@ pub struct Deposit {
 }
 
 impl Deposit {
-    /// Whoever paid it, sent it, or is named by it.
+    /// Payer, sender and depositor.
     pub fn parties(&self) -> [Address; 3] {
         [self.payer, self.sender, self.depositor]
     }

@@ -42,7 +42,7 @@ impl Deposit {
         domain::deposit::key(self.chain, self.tx, self.ordinal)
     }
 
-    /// Whoever paid it, sent it, or is named by it.
+    /// Payer, sender and depositor.
     pub fn parties(&self) -> [Address; 3] {
         [self.payer, self.sender, self.depositor]
     }

@@ -178,7 +178,7 @@ fn difference(fast: &FastFill, deposit: &Deposit, context: &PayContext) -> Resul
 }
 
 /// Credits a final deposit that came after the window: its worth of this moment, and no more than was charged for it.
-/// What has not been charged yet is charged first. False while the worth is not known.
+/// A charge that is still open is made first. False while the worth is not known.
 fn take_late(
     tx: &mut Tx<'_>,
     fast: &FastFill,
