@@ -4,6 +4,7 @@ use alloy::primitives::{Address, B256, U256};
 use domain::deposit::State as DepositState;
 use domain::fees::AppFee;
 use domain::ids::OrderId;
+use domain::ledger::{Cause, Entry, Hold, HoldId, HoldKind, UsdcMicros};
 use domain::money::Signed;
 use domain::quote::{Quote, QuoteOptions};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
@@ -160,4 +161,44 @@ async fn a_sponsored_fill_waits_for_prices_instead_of_taking_the_quoted_ones() {
     assert!(matches!(world.unit(reserve.clone()).await.unwrap(), Asked::TooLow));
     world.snapshot(ORIGIN, age);
     assert!(matches!(world.unit(reserve).await.unwrap(), Asked::Unknown));
+}
+
+/// Fees stay with us and may come out of what a fast fill counts on. Gas currency for the recipient leaves us.
+#[tokio::test]
+async fn a_sponsor_delivers_nothing_out_of_what_a_fast_fill_counts_on() {
+    const FUNDS: UsdcMicros = UsdcMicros(100_000_000);
+    for (top_up, held, covered) in [(true, true, false), (false, true, true), (true, false, true)] {
+        let world = World::new().await;
+        let mut quote = quote(ETH, ETH, ONE_ETHER, QuoteOptions::default());
+        if top_up {
+            quote.figures.fees.top_up = units(ONE_ETHER / 1_000);
+        }
+        let ask = SponsorAsk::new(APP, Component::DEFAULT.to_vec(), None);
+        let mut totals = [Signed::ZERO; 5];
+        totals[0] = Signed::cost(quote.figures.fees.execution().unwrap());
+        quote.figures.sponsorship = Some(Sponsorship::allocate(&ask, totals, dollar(3_000), 18).unwrap());
+        let order = quote.order().unwrap().id();
+        let cost = FillCost { amount: quote.figures.paid, market: None, gas: units(1_000_000_000_000) };
+        let asked = world.unit(move |tx, context| {
+            let funds = Entry::new(Cause::Funding { transfer: 1 }, APP, FUNDS, None).unwrap();
+            ledger::post(tx, &funds, context.now)?;
+            if held {
+                let id = HoldId::first(HoldKind::FastFill, B256::repeat_byte(9));
+                ledger::open_hold(tx, &Hold { id, wallet: APP, amount: FUNDS, request: None }, context.now)?;
+            }
+            let due = Due {
+                subject: Subject::Fill(order),
+                request: quote.id,
+                chain: DESTINATION,
+                currency: ETH,
+                recipient: RECIPIENT,
+                amount: cost.amount,
+                since: NOW,
+            };
+            let (handle, there) = context.on(DESTINATION).unwrap();
+            sponsorship::reserve(tx, &quote, &due, &cost, (handle, there.unwrap()), context)
+        });
+        let asked = asked.await.unwrap();
+        assert_eq!(matches!(asked, Asked::Reserved(_)), covered, "top-up {top_up}, held {held}: {asked:?}");
+    }
 }
