@@ -205,6 +205,13 @@ impl Harness {
         Ok((response.status().as_u16(), response.json().await?))
     }
 
+    /// The value of a counter. All services of this process count in one recorder: compare with the value before.
+    pub async fn counted(&self, series: &str) -> Result<u64> {
+        let metrics = self.client.get(self.url("/metrics")).send().await?.text().await?;
+        let mut values = metrics.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        Ok(values.next().map(str::parse).transpose()?.unwrap_or_default())
+    }
+
     pub async fn post(&self, path: &str, body: &Value) -> Result<(u16, Value)> {
         let response = self.client.post(self.url(path)).json(body).send().await?;
         Ok((response.status().as_u16(), response.json().await?))

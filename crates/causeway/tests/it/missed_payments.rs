@@ -8,6 +8,7 @@ use crate::harness::{Engine, Harness, amount, ask, eventually, execute, new_acco
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
+const MISSED: &str = "causeway_payments_missed_total{chain=\"42161\"}";
 
 /// Forgets that the fill was mined, as if the walk had passed its block without it: the walk does not come back, and
 /// every node says that the nonce is used.
@@ -38,6 +39,7 @@ async fn a_payment_that_the_walk_did_not_see_is_found_by_its_receipt() -> Result
     execute(base, &first, &user).await?;
     harness.wait_for(request_id(&first), "success").await?;
     harness.walked(arbitrum).await?;
+    let missed_before = harness.counted(MISSED).await?;
     service.stop().await?;
     {
         let store = Store::open(&causeway::assemble::database(&harness.config)?)?;
@@ -49,11 +51,7 @@ async fn a_payment_that_the_walk_did_not_see_is_found_by_its_receipt() -> Result
     harness.wait_for(request_id(&first), "success").await?;
     let paid = amount(&first["details"]["currencyOut"]["amount"]);
     ensure!(arbitrum.balance(Address::ZERO, recipient).await? == paid, "it was paid once");
-    eventually("it is counted", || async {
-        let metrics = harness.client.get(harness.url("/metrics")).send().await?.text().await?;
-        Ok(metrics.contains("causeway_payments_missed_total{chain=\"42161\"} 1"))
-    })
-    .await?;
+    eventually("it is counted", || async { Ok(harness.counted(MISSED).await? > missed_before) }).await?;
     // The lane goes on.
     let (second, user, _) = quoted().await?;
     execute(base, &second, &user).await?;

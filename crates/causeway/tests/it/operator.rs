@@ -193,12 +193,11 @@ async fn screening_lists_are_read_again_when_they_change() -> Result<()> {
     ensure!(code().await? == 200);
     std::fs::write(&list, format!("{user} # a thief\n"))?;
     eventually("the wallet is blocked", || async { Ok(code().await? == 400) }).await?;
+    let unreadable = "causeway_screening_unreadable_total";
+    let unreadable_before = harness.counted(unreadable).await?;
     std::fs::write(&list, "not an address at all\n")?;
-    eventually("the bad list is noticed", || async {
-        let metrics = harness.client.get(harness.url("/metrics")).send().await?.text().await?;
-        Ok(metrics.contains("causeway_screening_unreadable_total 1"))
-    })
-    .await?;
+    eventually("the bad list is noticed", || async { Ok(harness.counted(unreadable).await? > unreadable_before) })
+        .await?;
     ensure!(code().await? == 400, "a list that cannot be read lets nobody in");
     std::fs::write(&list, "# all is forgiven\n")?;
     eventually("the wallet is served again", || async { Ok(code().await? == 200) }).await?;
