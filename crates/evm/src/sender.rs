@@ -72,6 +72,14 @@ impl Sent {
         })
     }
 
+    /// True when the nodes that answered say that the account is past this nonce, all of them: sending again is idle.
+    pub fn is_spent(&self) -> bool {
+        let idle = |it: &SendOutcome| {
+            !it.is_held() && !matches!(it, SendOutcome::Refused(refusal) if *refusal != Refusal::NonceTooLow)
+        };
+        self.nonce_is_used() && self.outcomes.iter().all(idle)
+    }
+
     /// True when some node said that the account is past this nonce: look up receipts before concluding anything.
     pub fn nonce_is_used(&self) -> bool {
         self.outcomes.iter().any(|outcome| matches!(outcome, SendOutcome::Refused(Refusal::NonceTooLow)))
@@ -121,5 +129,21 @@ impl Nodes {
             }
         }
         Sent { hash, outcomes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_is_spent_when_no_node_says_otherwise() {
+        let used = || SendOutcome::Refused(Refusal::NonceTooLow);
+        let sent = |outcomes| Sent { hash: B256::ZERO, outcomes };
+        assert!(sent(vec![used(), used()]).is_spent());
+        assert!(sent(vec![used(), SendOutcome::Unanswered]).is_spent());
+        assert!(!sent(vec![used(), SendOutcome::Accepted]).is_spent());
+        assert!(!sent(vec![used(), SendOutcome::Refused(Refusal::InsufficientFunds)]).is_spent());
+        assert!(!sent(vec![SendOutcome::Unanswered]).is_spent());
     }
 }

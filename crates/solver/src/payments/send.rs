@@ -33,6 +33,8 @@ const MAX_CONCURRENT_SENDS: usize = 16;
 /// Attempts that a payment may get; each offers an eighth more than the last, so this is plenty.
 const MAX_ATTEMPTS: u32 = 24;
 
+/// The longest time between two passes that send in vain.
+const MAX_IDLE_INTERVAL: Duration = Duration::from_secs(5);
 /// Time after which a payment that no node takes is given up.
 const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time before its order ends at which an unmined fill is given up.
@@ -51,6 +53,7 @@ pub async fn run(
     let mut sending = FuturesUnordered::new();
     let mut looking = FuturesUnordered::new();
     let mut looked: Option<Instant> = None;
+    let mut idle_passes = 0u32;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -59,13 +62,13 @@ pub async fn run(
                 None => return,
             },
             Some(()) = sending.next(), if !sending.is_empty() => {}
-            Some(()) = looking.next(), if !looking.is_empty() => {}
+            Some(idle) = looking.next(), if !looking.is_empty() => idle_passes = if idle { idle_passes + 1 } else { 0 },
             changed = blocks.changed() => {
                 if changed.is_err() {
                     return;
                 }
                 // One pass at a time, and old blocks that are being caught up with count as one.
-                let recent = looked.is_some_and(|at| at.elapsed() < handle.block_time() / 2);
+                let recent = looked.is_some_and(|at| at.elapsed() < pass_interval(handle.block_time(), idle_passes));
                 if looking.is_empty() && !recent {
                     looked = Some(Instant::now());
                     looking.push(look(&solver, &handle, lane));
@@ -75,10 +78,19 @@ pub async fn run(
     }
 }
 
-async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) {
-    if let Err(error) = look_after(solver, handle, lane).await {
+/// The least time between two passes. It doubles with each idle one: while the walk catches up, its payments are mined
+/// and not yet seen, and sending them again takes the nodes' time from the walk.
+fn pass_interval(block_time: Duration, idle_passes: u32) -> Duration {
+    let shortest = block_time / 2;
+    shortest.saturating_mul(1 << idle_passes.min(16)).min(MAX_IDLE_INTERVAL.max(shortest))
+}
+
+/// True if the pass was idle: it sent, and every nonce is used already.
+async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> bool {
+    look_after(solver, handle, lane).await.unwrap_or_else(|error| {
         warn!(chain.id = %handle.id(), error = %Chained(&error), "a lane could not look after its payments");
-    }
+        false
+    })
 }
 
 async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, payment: PaymentRow) {
@@ -90,17 +102,21 @@ async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, p
     }
 }
 
-/// Signs and sends one payment to every node at once, then notes that it is out.
+/// Signs and sends one payment to every node at once, then notes that it is out. True if its nonce is used already.
 async fn send(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     lane: usize,
     stored: &PaymentRow,
-) -> Result<(), SolverError> {
+) -> Result<bool, SolverError> {
     let signed = sign(handle, lane, stored)?;
     solver.crash("payment.signed");
     let sent = handle.nodes.send_raw(&signed.bytes, |_| solver.crash("payment.sent_one_node")).await;
     solver.crash("payment.sent");
+    if sent.is_spent() {
+        debug!(chain.id = %handle.id(), nonce = stored.payment.nonce, "the nonce of the payment is used");
+        return Ok(true);
+    }
     if !sent.is_held() {
         // A used nonce is no verdict: the walk finds the transaction that used it, or the search for missed payments.
         counter!("causeway_sends_refused_total", "chain" => handle.id().to_string()).increment(1);
@@ -108,7 +124,7 @@ async fn send(
             request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce,
             outcomes = ?sent.outcomes, "no node holds the payment yet"
         );
-        return Ok(());
+        return Ok(false);
     }
     if stored.payment.purpose() == Purpose::Fill && stored.state == State::Decided {
         handle.health.fill_time.took(solver.now().millis().saturating_sub(stored.created_at.millis()));
@@ -120,7 +136,8 @@ async fn send(
             let Some(stored) = payments::find(tx, id)? else { return Ok(()) };
             note_sent(tx, &stored, hash, &context)
         })
-        .await
+        .await?;
+    Ok(false)
 }
 
 fn note_sent(tx: &mut Tx<'_>, stored: &PaymentRow, hash: B256, context: &PayContext) -> Result<(), SolverError> {
@@ -186,16 +203,16 @@ fn is_refill(handle: &ChainHandle, payment: &Payment) -> bool {
 }
 
 /// Runs at every block: payments that should have been mined and were not are sent again, in order; the head is bumped
-/// when it has waited too long.
-async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> Result<(), SolverError> {
+/// when it has waited too long. True if every nonce it sent is used already.
+async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> Result<bool, SolverError> {
     let wallet = handle.lanes.wallet(lane).ok_or(SolverError::InvariantViolated("a lane without a wallet"))?.address;
     if !handle.health.has_unmined(wallet) {
-        return Ok(());
+        return Ok(false);
     }
     let chain = handle.id();
     let mut queue = solver.store.read(move |tx| payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_PASS)).await?;
     let given_up = give_up_ending(solver, handle, &mut queue).await?;
-    let Some(head) = queue.first() else { return Ok(()) };
+    let Some(head) = queue.first() else { return Ok(false) };
     let waited = |stored: &PaymentRow| solver.now().millis().saturating_sub(stored.attempted_at.millis());
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     if waited(head) < millis(handle.block_time() * 2) {
@@ -219,21 +236,24 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
     send_again(solver, handle, lane, &queue).await
 }
 
-/// Sends payments again in the order of their nonces, a few at a time.
+/// Sends payments again in the order of their nonces, a few at a time. True if there are some and all nonces are used.
 async fn send_again(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     lane: usize,
     queue: &[PaymentRow],
-) -> Result<(), SolverError> {
+) -> Result<bool, SolverError> {
     if queue.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let chain = handle.id();
     debug!(chain.id = %chain, lane, count = queue.len(), "sending unmined payments again");
     counter!("causeway_resends_total", "chain" => chain.to_string()).increment(queue.len() as u64);
     let sends: Vec<_> = queue.iter().map(|stored| send(solver, handle, lane, stored)).collect();
-    stream::iter(sends).buffered(MAX_CONCURRENT_SENDS).try_collect().await
+    stream::iter(sends)
+        .buffered(MAX_CONCURRENT_SENDS)
+        .try_fold(true, |all, spent| std::future::ready(Ok(all && spent)))
+        .await
 }
 
 /// True if no node has taken a payment for so long that it blocks its lane.
@@ -331,4 +351,18 @@ async fn bump(
 /// Default time before a bump: six blocks, and at least twelve seconds.
 pub fn default_bump_after(block_time: Duration) -> Duration {
     (block_time * 6).max(Duration::from_secs(12))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_that_send_in_vain_come_further_apart() {
+        let (fast, slow) = (Duration::from_millis(200), Duration::from_secs(12));
+        assert_eq!(pass_interval(fast, 0), Duration::from_millis(100));
+        assert_eq!(pass_interval(fast, 3), Duration::from_millis(800));
+        assert_eq!(pass_interval(fast, u32::MAX), MAX_IDLE_INTERVAL);
+        assert_eq!(pass_interval(slow, u32::MAX), Duration::from_secs(6), "a slow chain is looked at once a block");
+    }
 }
