@@ -311,12 +311,36 @@ impl<'a> Harness<'a> {
         Ok(served)
     }
 
-    /// Waits until everything is as it should be, or nothing improves any more.
+    /// Waits until everything is as it should be, or nothing improves any more. The record is read on meanwhile: nodes
+    /// forget the state of old blocks.
     async fn settle(
         &self,
         traffic: &Traffic<'_>,
         transfers: &[plan::Transfer],
         (books, record): (&mut Books, &mut Record<'_>),
+        progress: &Progress,
+    ) -> Result<(Vec<String>, Tally)> {
+        let (end, ended) = watch::channel(false);
+        let settled = async {
+            let settled = self.settled(traffic, transfers, books, progress).await;
+            end.send_replace(true);
+            settled
+        };
+        let (settled, recorded) = tokio::join!(settled, record.follow(ended));
+        recorded?;
+        let settled = settled?;
+        books.read_on(&self.devnet.chains).await?;
+        for (chain, ledger) in books.ledgers.iter().enumerate() {
+            record.read_to(chain, ledger.up_to).await?;
+        }
+        Ok(settled)
+    }
+
+    async fn settled(
+        &self,
+        traffic: &Traffic<'_>,
+        transfers: &[plan::Transfer],
+        books: &mut Books,
         progress: &Progress,
     ) -> Result<(Vec<String>, Tally)> {
         let began = Instant::now();
@@ -331,9 +355,6 @@ impl<'a> Harness<'a> {
             traffic.sends.send_again().await?;
             tokio::time::sleep(BLOCK_TIME * 4).await;
             books.read_on(&self.devnet.chains).await?;
-            for (chain, ledger) in books.ledgers.iter().enumerate() {
-                record.read_to(chain, ledger.up_to).await?;
-            }
             let (wrong, tally) = books.judge(traffic, transfers, &self.adversary).await?;
             if wrong.is_empty() {
                 return Ok((wrong, tally));

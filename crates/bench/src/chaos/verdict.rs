@@ -37,6 +37,8 @@ pub(crate) struct Books {
     pub treasury: Address,
     pub ledgers: Vec<Ledger>,
     before: Vec<Holdings>,
+    /// At the last block of each ledger. Read with it: nodes forget the state of old blocks.
+    after: Vec<Holdings>,
     nonces: Vec<Vec<u64>>,
 }
 
@@ -56,12 +58,13 @@ impl Books {
             }
             nonces.push(used);
         }
-        Ok(Self { wallets, treasury, ledgers, before, nonces })
+        Ok(Self { wallets, treasury, ledgers, after: before.clone(), before, nonces })
     }
 
     pub(crate) async fn read_on(&mut self, chains: &[Chain]) -> Result<()> {
-        for (chain, ledger) in chains.iter().zip(&mut self.ledgers) {
+        for ((chain, ledger), after) in chains.iter().zip(&mut self.ledgers).zip(&mut self.after) {
             ledger.read_on(chain, &self.wallets).await?;
+            *after = holdings(chain, &self.wallets, self.treasury, ledger.up_to).await?;
         }
         Ok(())
     }
@@ -99,7 +102,7 @@ impl Books {
         self.unknown(traffic, adversary, &mut wrong);
         let of_users = present.iter().flatten().map(|it| (it.chain, it.currency, it.amount));
         let deposits: Vec<_> = of_users.chain(brought.iter().map(|it| (it.chain, it.currency, it.amount))).collect();
-        self.inventory(chains, &deposits, &mut wrong).await?;
+        self.inventory(chains, &deposits, &mut wrong);
         self.wallets(chains, &mut wrong).await?;
         Ok((wrong, tally))
     }
@@ -147,19 +150,13 @@ impl Books {
     }
 
     /// Our balance is the initial one, plus deposits, less payments and gas.
-    async fn inventory(
-        &self,
-        chains: &[Chain],
-        deposits: &[(usize, Address, U256)],
-        wrong: &mut Vec<String>,
-    ) -> Result<()> {
+    fn inventory(&self, chains: &[Chain], deposits: &[(usize, Address, U256)], wrong: &mut Vec<String>) {
         for (index, chain) in chains.iter().enumerate() {
             let ledger = &self.ledgers[index];
             let ours = |who: &Address| {
                 self.wallets.contains(who) || *who == self.treasury || *who == chain.contracts.depository
             };
-            let after = holdings(chain, &self.wallets, self.treasury, ledger.up_to).await?;
-            for (currency, held) in after {
+            for (&currency, &held) in &self.after[index] {
                 let mut has = self.before[index][&currency];
                 let of_currency = deposits.iter().filter(|(chain, of, _)| *chain == index && *of == currency);
                 has += of_currency.fold(U256::ZERO, |sum, (_, _, amount)| sum + *amount);
@@ -178,7 +175,6 @@ impl Books {
                 }
             }
         }
-        Ok(())
     }
 
     /// Each nonce was used once, and none is pending.
