@@ -7,6 +7,7 @@ use domain::payment::State;
 pub use domain::subject::{Purpose, Subject};
 use domain::time::Timestamp;
 
+use crate::blocks::Cursor;
 use crate::columns::unknown;
 use crate::lanes;
 use crate::{Row, StoreError, Tx, Value};
@@ -405,6 +406,13 @@ pub fn is_unexplained(tx: &mut Tx<'_>, subject: &Subject) -> Result<bool, StoreE
         &by(subject),
     )?;
     Ok(row.is_some())
+}
+
+/// The block that a payment is in.
+pub fn block_of(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<Cursor>, StoreError> {
+    let sql = "select block_number, block_hash from payment where payment_id = $1 and block_hash is not null";
+    let row = tx.row(sql, &[id.0.into()])?;
+    row.map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? })).transpose()
 }
 
 /// A payment that is not final.

@@ -166,6 +166,15 @@ pub fn set_aside(tx: &mut Tx<'_>, id: TreasuryTransferId, reason: &str, now: Tim
     Ok(())
 }
 
+/// Marks a transfer as gone that is in no block of the chain.
+pub fn gone(tx: &mut Tx<'_>, id: TreasuryTransferId, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update treasury_transfer set state = 'gone', updated_at = $2 where treasury_transfer_id = $1 and state = 'seen'",
+        &[id.0.into(), now.millis().into()],
+    )?;
+    Ok(())
+}
+
 /// Marks transfers above a block as gone after a reorg. `false` means that a final one, which stays, was among them.
 pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64, now: Timestamp) -> Result<bool, StoreError> {
     tx.execute(

@@ -3,14 +3,16 @@
 use domain::deposit::{self, State as DepositState};
 use domain::ids::{OrderId, RequestId};
 use domain::request::Event;
+use domain::treasury_transfer::State as TransferState;
 use evm::{Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
 use store::blocks::Cursor;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{PaymentId, PaymentRow};
 use store::treasury_transfers::TreasuryTransferId;
-use store::{Tx, blocks, deposits, doubtful_blocks, fast_fills, payments, requests, risk};
+use store::{Tx, blocks, deposits, doubtful_blocks, fast_fills, payments, requests, risk, treasury_transfers};
 
+use crate::chain::finality;
 use crate::chain::payment_events::{finalise, mined, retry, sweep};
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -98,7 +100,7 @@ pub(crate) fn apply(
             None => Ok(Vec::new()),
         },
         BlockEvent::TreasuryTransfer(seen) => funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
-        BlockEvent::TreasuryTransferFinal(id) => funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
+        BlockEvent::TreasuryTransferFinal(id) => transfer_final(tx, handle, *id, context).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, context),
         BlockEvent::WaitsForHalted(due) => sweep(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
@@ -121,11 +123,27 @@ pub(crate) fn apply(
     }
 }
 
+fn transfer_final(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    id: TreasuryTransferId,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    match treasury_transfers::get(tx, id)? {
+        Some(stored) if stored.state == TransferState::Seen && finality::undo_transfer(tx, &stored, context)? => Ok(()),
+        Some(_) => funding::credit(tx, handle, id, context),
+        None => Ok(()),
+    }
+}
+
 fn deposit_final(tx: &mut Tx<'_>, id: DepositId, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let Some(stored) = deposits::get(tx, id)? else { return Ok(Vec::new()) };
     // A unit that makes the fill final meanwhile waits for this lock, and then sees the final deposit.
     if let Some(order) = stored.deposit.order_id {
         requests::lock_order(tx, order)?;
+    }
+    if let Some(paid) = finality::undo_deposit(tx, &stored, context)? {
+        return Ok(paid);
     }
     deposits::set_state(tx, id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
     // Only the deposit that pays for the order: anybody's dust becomes final too.

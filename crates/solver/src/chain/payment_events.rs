@@ -15,7 +15,7 @@ use store::requests::Request;
 use store::{Tx, deposits, dues, fast_fills, lanes, payments, records, requests, risk, settlements};
 use tracing::{error, warn};
 
-use crate::chain::reverts;
+use crate::chain::{finality, reverts};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -132,13 +132,17 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, handle: &ChainHandle, wallet: Address,
     Ok(())
 }
 
-/// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free.
+/// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free. In a block
+/// that is not ours it proves nothing.
 pub(crate) fn finalise(
     tx: &mut Tx<'_>,
     stored: &PaymentRow,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
     let mut request = requests::lock(tx, stored.payment.request)?;
+    if finality::undo_payment(tx, stored, context)? {
+        return Ok(Vec::new());
+    }
     let state = payment::step(stored.state, payment::Event::Finalised)?;
     payments::set_state(tx, stored.id, state, context.now)?;
     if state != PaymentState::Void {
