@@ -5,6 +5,7 @@
 mod credits;
 mod decide;
 mod deposits;
+mod failed_fast_fill;
 mod fast_fill;
 mod finality;
 mod funding;

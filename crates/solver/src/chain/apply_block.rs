@@ -141,6 +141,8 @@ pub(crate) async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, 
             }
             let unpriced = fast_fills::unpriced(tx, chain, MAX_ROWS_PER_BLOCK)?;
             ripe.extend(unpriced.into_iter().map(BlockEvent::Unpriced));
+            let failed = fast_fills::failed_on(tx, chain, MAX_ROWS_PER_BLOCK)?;
+            ripe.extend(failed.into_iter().map(BlockEvent::FailedFastFill));
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
             for &other in &halted {
                 let waiting = dues::fills_from(tx, chain, other, MAX_SWEPT_PER_BLOCK)?;
@@ -157,11 +159,11 @@ pub(crate) async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, 
     if let Some(last) = last {
         handle.health.set_last_return(last);
     }
-    apply_all(solver, handle, head, ripe).await
-}
     if let Some(last) = last_transfer {
         handle.health.set_last_transfer(last);
     }
+    apply_all(solver, handle, head, ripe).await
+}
 
 /// Applies deposits that the walk was not shown. Their block is final by now, and their further events follow at the
 /// next block, as for every other deposit.

@@ -18,7 +18,7 @@ use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::holds::fast_fill::{self, Moment};
-use crate::holds::sponsorship;
+use crate::holds::{failed_fill, sponsorship};
 use crate::integrators::funding;
 use crate::orders;
 use crate::orders::advance::advance;
@@ -48,6 +48,8 @@ pub(crate) enum BlockEvent {
     Loss(OrderId),
     /// A fast fill's deposit is final, and its worth was not known.
     Unpriced(OrderId),
+    /// A fast fill failed on this chain, and its hold waits for the cause.
+    FailedFastFill(OrderId),
     /// A transfer reached the treasury.
     TreasuryTransfer(SeenTreasuryTransfer),
     TreasuryTransferFinal(TreasuryTransferId),
@@ -118,6 +120,11 @@ pub(crate) fn apply(
         BlockEvent::Unpriced(order) => {
             requests::lock_order(tx, *order)?;
             fast_fill::touch(tx, *order, Moment::Final, context)?;
+            Ok(Vec::new())
+        }
+        BlockEvent::FailedFastFill(order) => {
+            requests::lock_order(tx, *order)?;
+            failed_fill::settle(tx, *order, context)?;
             Ok(Vec::new())
         }
     }

@@ -158,7 +158,10 @@ pub(crate) fn finalise(
     settlements::free(tx, stored.payment.order(), stored.id)?;
     risk::release(tx, stored.payment.order())?;
     let event = match stored.payment.purpose() {
-        Purpose::Fill if was_ahead(tx, request.as_ref())? => Event::FastFillVoid,
+        Purpose::Fill if was_ahead(tx, request.as_ref())? => {
+            fast_fill::touch(tx, stored.payment.order(), Moment::Failed { payment: stored }, context)?;
+            Event::FastFillVoid
+        }
         Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
         Purpose::Fill => Event::FillVoid { reason: reverts::reason(tx, stored, request.as_ref())? },
         Purpose::Refund => Event::RefundVoid,
