@@ -46,6 +46,8 @@ alarms! {
     LossBooked = "loss-booked",
     /// An event of a block could not be processed.
     EventSetAside = "event-set-aside",
+    /// A row was to become final in a block that is not the one we walked.
+    FinalBlockDiffers = "final-block-differs",
     /// One node alone shows a deposit in a final block.
     DepositDoubtful = "deposit-doubtful",
     /// A node had hidden a deposit.

@@ -30,7 +30,15 @@ pub struct Fees {
     pub app: Vec<Amount>,
 }
 
+/// The most that failed fills cost whoever made them fail, as a multiple of the quoted gas of a fill.
+const MAX_WASTED_GAS_TIMES: u64 = 3;
+
 impl Fees {
+    /// The most gas of failed fills that is charged for: more than that is not the caller's doing.
+    pub fn max_wasted_gas(&self) -> Result<Amount, OutOfRange> {
+        self.fill_gas.mul_floor(Ratio::new(U256::from(MAX_WASTED_GAS_TIMES), U256::ONE)?)
+    }
+
     /// The fees that do not depend on how much is deposited.
     pub fn fixed(&self) -> Result<Amount, OutOfRange> {
         self.fill_gas.checked_add(self.top_up)?.checked_add(self.flat)

@@ -122,6 +122,8 @@ pub enum Cause {
     FastFillLossBeyond { hold: HoldId },
     /// It came after all, and is worth no more than this.
     FastFillReturn { hold: HoldId },
+    /// The fill failed on the chain by the doing of its recipient or of the caller's calls: the gas it burnt.
+    FastFillGas { hold: HoldId },
     /// Paid out to the owner.
     Claim { hold: HoldId },
 }
@@ -148,6 +150,7 @@ impl Cause {
             Self::FastFillLoss { hold } => format!("loss:{hold}"),
             Self::FastFillLossBeyond { hold } => format!("loss-beyond:{hold}"),
             Self::FastFillReturn { hold } => format!("return:{hold}"),
+            Self::FastFillGas { hold } => format!("gas:{hold}"),
             Self::Claim { hold } => format!("paid:{hold}"),
         }
     }
@@ -157,9 +160,10 @@ impl Cause {
             Self::Funding { .. } => Context::BalanceTopup,
             Self::AppFee { .. } | Self::SameChainFee { .. } | Self::Sponsorship { .. } => Context::PayFees,
             Self::FixedRate { .. } => Context::FixedRateAccounting,
-            Self::FastFillShortage { .. } | Self::FastFillLoss { .. } | Self::FastFillLossBeyond { .. } => {
-                Context::FastFillReduceBalance
-            }
+            Self::FastFillShortage { .. }
+            | Self::FastFillLoss { .. }
+            | Self::FastFillLossBeyond { .. }
+            | Self::FastFillGas { .. } => Context::FastFillReduceBalance,
             Self::FastFillSurplus { .. } | Self::FastFillReturn { .. } => Context::FastFillIncreaseBalance,
             Self::Claim { .. } => Context::Claim,
         }
@@ -174,7 +178,8 @@ impl Cause {
             | Self::FastFillShortage { .. }
             | Self::FastFillLoss { .. }
             | Self::FastFillLossBeyond { .. }
-            | Self::FastFillReturn { .. } => House::FastFills,
+            | Self::FastFillReturn { .. }
+            | Self::FastFillGas { .. } => House::FastFills,
         }
     }
 
@@ -189,6 +194,7 @@ impl Cause {
             | Self::FastFillShortage { .. }
             | Self::FastFillLoss { .. }
             | Self::FastFillLossBeyond { .. }
+            | Self::FastFillGas { .. }
             | Self::Claim { .. } => Direction::Out,
             Self::FixedRate { .. } => Direction::Either,
         }

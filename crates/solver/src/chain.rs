@@ -4,6 +4,7 @@ pub mod apply_block;
 mod blame;
 pub mod doubts;
 pub(crate) mod events;
+mod finality;
 pub mod follow;
 mod forks;
 pub mod missed_payments;

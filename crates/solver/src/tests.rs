@@ -5,7 +5,12 @@
 mod credits;
 mod decide;
 mod deposits;
+mod failed_fast_fill;
 mod fast_fill;
+mod finality;
+mod funding;
 mod payment_events;
+mod quorum;
 mod screening;
+mod scripted;
 mod world;

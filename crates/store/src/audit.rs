@@ -190,6 +190,8 @@ pub fn fast_fill_contradictions(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(Order
     const LATER: &str = "has a final deposit, and its hold waits for nothing";
     const UNPAID: &str = "has a hold that was spent on nothing";
     const RETURNED: &str = "was given back more than it was charged";
+    const NOT_VOIDED: &str = "was not paid, and its hold waits for nothing";
+    const GAS: &str = "was not paid, and has a hold that was spent on no gas";
     let mut found = Vec::new();
     for (sql, how) in [
         (
@@ -212,6 +214,17 @@ pub fn fast_fill_contradictions(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(Order
              where f.voided = 0 and r.amount > (select cast(coalesce(sum(e.amount), 0) as bigint) from ledger_entry e
              where e.entry_id in ('loss:' || h.hold_id, 'loss-beyond:' || h.hold_id)) limit $1",
             RETURNED,
+        ),
+        (
+            "select f.order_id from fast_fill f join ledger_hold h on h.kind = 'fast-fill' and h.subject = f.request_id
+             and h.attempt = f.attempt and h.state = 'open' where f.voided = 1 and f.cause_awaited_on is null limit $1",
+            NOT_VOIDED,
+        ),
+        (
+            "select f.order_id from fast_fill f join ledger_hold h on h.kind = 'fast-fill' and h.subject = f.request_id
+             and h.attempt = f.attempt and h.state = 'posted' where f.voided = 1 and not exists (select 1
+             from ledger_entry e where e.entry_id = 'gas:' || h.hold_id) limit $1",
+            GAS,
         ),
     ] {
         for row in tx.rows(sql, &[Value::Int(most)])? {

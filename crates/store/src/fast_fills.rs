@@ -8,7 +8,8 @@ use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{StoreError, Tx, Value};
+use crate::payments::PaymentId;
+use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastFill {
@@ -55,6 +56,19 @@ pub fn put(tx: &mut Tx<'_>, fast: &FastFill, now: Timestamp) -> Result<(), Store
     Ok(())
 }
 
+fn from_row(order: OrderId, row: &Row) -> Result<FastFill, StoreError> {
+    Ok(FastFill {
+        order,
+        request: row.request_id(0)?,
+        attempt: row.u32(1)?,
+        key: row.text(2)?.parse().map_err(|_| unknown(2, "a key id"))?,
+        wallet: row.address(3)?,
+        amount: row.amount(4)?,
+        held: UsdcMicros(row.int(5)?),
+        window_ends: row.time(6)?,
+    })
+}
+
 /// The fast fill of an order, under way or made.
 pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<FastFill>, StoreError> {
     let row = tx.row(
@@ -62,19 +76,7 @@ pub fn of_order(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<FastFill>, Sto
          where order_id = $1 and voided = 0",
         &[order.into()],
     )?;
-    row.map(|row| {
-        Ok(FastFill {
-            order,
-            request: row.request_id(0)?,
-            attempt: row.u32(1)?,
-            key: row.text(2)?.parse().map_err(|_| unknown(2, "a key id"))?,
-            wallet: row.address(3)?,
-            amount: row.amount(4)?,
-            held: UsdcMicros(row.int(5)?),
-            window_ends: row.time(6)?,
-        })
-    })
-    .transpose()
+    row.map(|row| from_row(order, &row)).transpose()
 }
 
 /// Notes that the deposit is final and its worth is not known, with the deposit's chain; none once the hold has ended.
@@ -104,5 +106,42 @@ pub fn was_voided(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
 /// Voids the fast fill: nothing was paid.
 pub fn void(tx: &mut Tx<'_>, order: OrderId) -> Result<(), StoreError> {
     tx.execute("update fast_fill set voided = 1 where order_id = $1", &[order.into()])?;
+    Ok(())
+}
+
+/// Voids the fast fill for a payment that failed on the chain. The hold answers for the gas of that payment, and stays
+/// until [`end_failed`].
+pub fn fail(tx: &mut Tx<'_>, order: OrderId, payment: PaymentId, chain: ChainId) -> Result<(), StoreError> {
+    tx.execute(
+        "update fast_fill set voided = 1, failed_payment = $2, cause_awaited_on = $3 where order_id = $1",
+        &[order.into(), payment.0.into(), chain.0.try_into()?],
+    )?;
+    Ok(())
+}
+
+/// The order's failed fast fill and its payment, while the hold waits for the cause.
+pub fn failed(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<(FastFill, PaymentId)>, StoreError> {
+    let row = tx.row(
+        "select request_id, attempt, key_id, wallet, amount, held, window_ends, failed_payment from fast_fill
+         where order_id = $1 and voided = 1 and cause_awaited_on is not null",
+        &[order.into()],
+    )?;
+    row.map(|row| Ok((from_row(order, &row)?, PaymentId(row.int(7)?)))).transpose()
+}
+
+/// Orders whose fast fill failed on this chain and whose hold waits for the cause.
+pub fn failed_on(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<OrderId>, StoreError> {
+    tx.rows(
+        "select order_id from fast_fill where cause_awaited_on = $1 order by created_at limit $2",
+        &[chain.0.try_into()?, Value::Int(most)],
+    )?
+    .iter()
+    .map(|row| row.order_id(0))
+    .collect()
+}
+
+/// Notes that the hold of a failed fast fill has ended.
+pub fn end_failed(tx: &mut Tx<'_>, order: OrderId) -> Result<(), StoreError> {
+    tx.execute("update fast_fill set cause_awaited_on = null where order_id = $1", &[order.into()])?;
     Ok(())
 }

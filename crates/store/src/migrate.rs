@@ -61,6 +61,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "0024_fast_fill_windows",
         sql: include_str!("../migrations/0024_fast_fill_windows.sql"),
     },
+    Migration {
+        version: 25,
+        name: "0025_failed_fast_fills",
+        sql: include_str!("../migrations/0025_failed_fast_fills.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

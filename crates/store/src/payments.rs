@@ -7,9 +7,14 @@ use domain::payment::State;
 pub use domain::subject::{Purpose, Subject};
 use domain::time::Timestamp;
 
+use crate::blocks::Cursor;
 use crate::columns::unknown;
 use crate::lanes;
 use crate::{Row, StoreError, Tx, Value};
+
+mod wasted_gas;
+
+pub use wasted_gas::{is_cause_unknown, is_unexplained, wasted, wasted_by};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PaymentId(pub i64);
@@ -378,33 +383,11 @@ pub fn voids(tx: &mut Tx<'_>, subject: &Subject) -> Result<u64, StoreError> {
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// The gas cost of a subject's payments that failed because the recipient, or a call of the caller's own, refused. A plain
-/// payment of native currency can fail for no other reason. Payments we cancelled ourselves do not count.
-pub fn wasted(tx: &mut Tx<'_>, subject: &Subject) -> Result<Vec<(ChainId, Amount)>, StoreError> {
-    tx.rows(
-        "select p.chain_id, p.fee from payment p where p.purpose = $1 and p.subject = $2 and p.state = 'void'
-         and p.fee is not null
-         and (p.target = p.recipient and length(p.data) = 32 or exists (select 1 from transaction_record r where r.request_id = p.request_id
-         and r.chain_id = p.chain_id and r.tx_hash = p.tx_hash and r.direction = 'out' and r.refused = 1))
-         and not exists (select 1 from attempt a where a.payment_id = p.payment_id and a.cancels = 1)",
-        &by(subject),
-    )?
-    .iter()
-    .map(|row| Ok((ChainId(row.uint(0)?), row.amount(1)?)))
-    .collect()
-}
-
-/// True if a payment of a subject failed and the cause is still being looked for.
-pub fn is_unexplained(tx: &mut Tx<'_>, subject: &Subject) -> Result<bool, StoreError> {
-    let row = tx.row(
-        "select 1 from payment p join transaction_record r on r.request_id = p.request_id and r.chain_id = p.chain_id
-         and r.tx_hash = p.tx_hash where p.purpose = $1 and p.subject = $2 and p.state = 'void'
-         and not (p.target = p.recipient and length(p.data) = 32)
-         and r.direction = 'out' and r.succeeded = 0 and r.gone = 0 and r.explain_left > 0
-         limit 1",
-        &by(subject),
-    )?;
-    Ok(row.is_some())
+/// The block that a payment is in.
+pub fn block_of(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<Cursor>, StoreError> {
+    let sql = "select block_number, block_hash from payment where payment_id = $1 and block_hash is not null";
+    let row = tx.row(sql, &[id.0.into()])?;
+    row.map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? })).transpose()
 }
 
 /// A payment that is not final.

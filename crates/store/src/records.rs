@@ -6,6 +6,7 @@ use domain::ids::{ChainId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
+use crate::blocks::Cursor;
 use crate::columns::unknown;
 use crate::payments::Purpose;
 use crate::{Row, StoreError, Tx, Value};
@@ -180,6 +181,15 @@ pub fn gone_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<(), Sto
     tx.execute(
         "update transaction_record set gone = 1 where chain_id = $1 and block_number > $2",
         &[chain.0.try_into()?, block.try_into()?],
+    )?;
+    Ok(())
+}
+
+/// Marks the transactions of one block as gone.
+pub fn gone_in(tx: &mut Tx<'_>, chain: ChainId, block: Cursor) -> Result<(), StoreError> {
+    tx.execute(
+        "update transaction_record set gone = 1 where chain_id = $1 and block_number = $2 and block_hash = $3",
+        &[chain.0.try_into()?, block.number.try_into()?, block.hash.into()],
     )?;
     Ok(())
 }

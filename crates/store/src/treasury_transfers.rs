@@ -117,16 +117,27 @@ pub fn count_in(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<u64, Stor
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// Transfers at or below a block that are not decided yet, oldest first.
-pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, up_to: u64, most: i64) -> Result<Vec<TreasuryTransferId>, StoreError> {
-    tx.rows(
-        "select treasury_transfer_id from treasury_transfer where chain_id = $1 and state = 'seen' and block_number <= $2
-         order by block_number, treasury_transfer_id limit $3",
-        &[chain.0.try_into()?, up_to.try_into()?, Value::Int(most)],
-    )?
-    .iter()
-    .map(|row| row.int(0).map(TreasuryTransferId))
-    .collect()
+/// Transfers at or below a block that are not decided yet, in turn: those behind `after` first. Any number of them may
+/// wait for a price, and must not hold up the others.
+pub fn ripe(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    up_to: u64,
+    after: TreasuryTransferId,
+    most: i64,
+) -> Result<Vec<TreasuryTransferId>, StoreError> {
+    const BEHIND: &str = "select treasury_transfer_id from treasury_transfer where chain_id = $1 and state = 'seen'
+         and block_number <= $2 and treasury_transfer_id > $3 order by treasury_transfer_id limit $4";
+    const FROM_OLDEST: &str =
+        "select treasury_transfer_id from treasury_transfer where chain_id = $1 and state = 'seen'
+         and block_number <= $2 and treasury_transfer_id <= $3 order by treasury_transfer_id limit $4";
+    let args = |most| Ok::<_, StoreError>([chain.0.try_into()?, up_to.try_into()?, after.0.into(), Value::Int(most)]);
+    let mut rows = tx.rows(BEHIND, &args(most)?)?;
+    let left = most.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    if left > 0 {
+        rows.extend(tx.rows(FROM_OLDEST, &args(left)?)?);
+    }
+    rows.iter().map(|row| row.int(0).map(TreasuryTransferId)).collect()
 }
 
 /// Marks a transfer as credited, at the price of a block.
@@ -151,6 +162,15 @@ pub fn set_aside(tx: &mut Tx<'_>, id: TreasuryTransferId, reason: &str, now: Tim
         "update treasury_transfer set state = 'unattributed', account = null, reason = $2, updated_at = $3
          where treasury_transfer_id = $1 and state = 'seen'",
         &[id.0.into(), reason.into(), now.millis().into()],
+    )?;
+    Ok(())
+}
+
+/// Marks a transfer as gone that is in no block of the chain.
+pub fn gone(tx: &mut Tx<'_>, id: TreasuryTransferId, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update treasury_transfer set state = 'gone', updated_at = $2 where treasury_transfer_id = $1 and state = 'seen'",
+        &[id.0.into(), now.millis().into()],
     )?;
     Ok(())
 }

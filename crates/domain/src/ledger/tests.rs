@@ -21,6 +21,7 @@ fn causes() -> Vec<Cause> {
         Cause::FastFillLoss { hold: HOLD },
         Cause::FastFillLossBeyond { hold: HOLD },
         Cause::FastFillReturn { hold: HOLD },
+        Cause::FastFillGas { hold: HOLD },
         Cause::Claim { hold: HoldId::first(HoldKind::Claim, B256::repeat_byte(1)) },
     ]
 }

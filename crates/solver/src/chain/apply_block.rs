@@ -110,7 +110,7 @@ async fn apply_events(
 }
 
 /// Applies what ripens under a block: confirmations, finality, dues, losses and returns.
-async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head) -> Result<(), SolverError> {
+pub(crate) async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head) -> Result<(), SolverError> {
     let (chain, number) = (handle.id(), head.number);
     let (finality, window) = (handle.settings.finality, handle.settings.window);
     let halted: Vec<ChainId> = solver
@@ -119,12 +119,12 @@ async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head)
         .copied()
         .filter(|&other| other != chain && solver.market.current(other).is_err())
         .collect();
-    let returned = handle.health.last_return();
+    let (returned, transferred) = (handle.health.last_return(), handle.health.last_transfer());
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(handle.settings.lost_after_millis));
-    let (ripe, last) = solver
+    let (ripe, last, last_transfer) = solver
         .store
         .read(move |tx| {
-            let mut ripe = Vec::new();
+            let (mut ripe, mut last_transfer) = (Vec::new(), None);
             let seen = deposits::to_confirm(tx, chain, number, MAX_CONFIRMED_PER_BLOCK)?;
             ripe.extend(seen.into_iter().map(|stored| BlockEvent::DepositConfirmed(stored.id)));
             if let Some(last) = number.checked_sub(finality) {
@@ -135,14 +135,14 @@ async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head)
                 if let Some(time) = blocks::time_of(tx, chain, last)? {
                     ripe.extend(losses::ripe(tx, chain, time, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Loss));
                 }
-                ripe.extend(
-                    treasury_transfers::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?
-                        .into_iter()
-                        .map(BlockEvent::TreasuryTransferFinal),
-                );
+                let transfers = treasury_transfers::ripe(tx, chain, last, transferred, MAX_ROWS_PER_BLOCK)?;
+                last_transfer = transfers.last().copied();
+                ripe.extend(transfers.into_iter().map(BlockEvent::TreasuryTransferFinal));
             }
             let unpriced = fast_fills::unpriced(tx, chain, MAX_ROWS_PER_BLOCK)?;
             ripe.extend(unpriced.into_iter().map(BlockEvent::Unpriced));
+            let failed = fast_fills::failed_on(tx, chain, MAX_ROWS_PER_BLOCK)?;
+            ripe.extend(failed.into_iter().map(BlockEvent::FailedFastFill));
             ripe.extend(payable(tx, chain, window)?.into_iter().map(BlockEvent::Due));
             for &other in &halted {
                 let waiting = dues::fills_from(tx, chain, other, MAX_SWEPT_PER_BLOCK)?;
@@ -153,11 +153,14 @@ async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head)
             let returns = deposits::to_return(tx, chain, returned, MAX_RETURNS_PER_BLOCK)?;
             let last = returns.last().map(|stored| stored.id);
             ripe.extend(returns.into_iter().map(|stored| BlockEvent::Return(stored.id)));
-            Ok::<_, SolverError>((ripe, last))
+            Ok::<_, SolverError>((ripe, last, last_transfer))
         })
         .await?;
     if let Some(last) = last {
         handle.health.set_last_return(last);
+    }
+    if let Some(last) = last_transfer {
+        handle.health.set_last_transfer(last);
     }
     apply_all(solver, handle, head, ripe).await
 }

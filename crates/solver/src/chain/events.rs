@@ -3,20 +3,22 @@
 use domain::deposit::{self, State as DepositState};
 use domain::ids::{OrderId, RequestId};
 use domain::request::Event;
+use domain::treasury_transfer::State as TransferState;
 use evm::{Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
 use store::blocks::Cursor;
 use store::deposits::{DepositId, ReturnDue};
 use store::dues::Due;
 use store::payments::{PaymentId, PaymentRow};
 use store::treasury_transfers::TreasuryTransferId;
-use store::{Tx, blocks, deposits, doubtful_blocks, fast_fills, payments, requests, risk};
+use store::{Tx, blocks, deposits, doubtful_blocks, fast_fills, payments, requests, risk, treasury_transfers};
 
+use crate::chain::finality;
 use crate::chain::payment_events::{finalise, mined, retry, sweep};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::holds::fast_fill::{self, Moment};
-use crate::holds::sponsorship;
+use crate::holds::{failed_fill, sponsorship};
 use crate::integrators::funding;
 use crate::orders;
 use crate::orders::advance::advance;
@@ -46,6 +48,8 @@ pub(crate) enum BlockEvent {
     Loss(OrderId),
     /// A fast fill's deposit is final, and its worth was not known.
     Unpriced(OrderId),
+    /// A fast fill failed on this chain, and its hold waits for the cause.
+    FailedFastFill(OrderId),
     /// A transfer reached the treasury.
     TreasuryTransfer(SeenTreasuryTransfer),
     TreasuryTransferFinal(TreasuryTransferId),
@@ -98,7 +102,7 @@ pub(crate) fn apply(
             None => Ok(Vec::new()),
         },
         BlockEvent::TreasuryTransfer(seen) => funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
-        BlockEvent::TreasuryTransferFinal(id) => funding::credit(tx, handle, *id, context).map(|()| Vec::new()),
+        BlockEvent::TreasuryTransferFinal(id) => transfer_final(tx, handle, *id, context).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, context),
         BlockEvent::WaitsForHalted(due) => sweep(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
@@ -118,6 +122,24 @@ pub(crate) fn apply(
             fast_fill::touch(tx, *order, Moment::Final, context)?;
             Ok(Vec::new())
         }
+        BlockEvent::FailedFastFill(order) => {
+            requests::lock_order(tx, *order)?;
+            failed_fill::settle(tx, *order, context)?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn transfer_final(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    id: TreasuryTransferId,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    match treasury_transfers::get(tx, id)? {
+        Some(stored) if stored.state == TransferState::Seen && finality::undo_transfer(tx, &stored, context)? => Ok(()),
+        Some(_) => funding::credit(tx, handle, id, context),
+        None => Ok(()),
     }
 }
 
@@ -126,6 +148,9 @@ fn deposit_final(tx: &mut Tx<'_>, id: DepositId, context: &PayContext) -> Result
     // A unit that makes the fill final meanwhile waits for this lock, and then sees the final deposit.
     if let Some(order) = stored.deposit.order_id {
         requests::lock_order(tx, order)?;
+    }
+    if let Some(paid) = finality::undo_deposit(tx, &stored, context)? {
+        return Ok(paid);
     }
     deposits::set_state(tx, id, deposit::step(stored.state, deposit::Event::Finalised)?)?;
     // Only the deposit that pays for the order: anybody's dust becomes final too.

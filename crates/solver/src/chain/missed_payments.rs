@@ -3,7 +3,8 @@
 //!
 //! All attempts of such a payment are looked up by their hashes, and the one that a majority of nodes shows is applied.
 //! The rows and the chain keep what failed, so nothing is lost with a process; each payment is tried again at growing
-//! intervals.
+//! intervals. Nodes that show none of the attempts may be behind, or may have pruned the transaction: only after several
+//! looks, and once the nonce was used in a block that is final, is the nonce taken for somebody else's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,21 +31,46 @@ const MAX_ROWS_PER_ROUND: i64 = 16;
 /// The most rounds between two tries of one payment.
 const MAX_ROUNDS_APART: u32 = 256;
 
-/// Rounds until a payment is tried again, and the number at the try before.
+/// Looks in which none of a payment's attempts was shown, before its nonce is taken for somebody else's. They are at
+/// growing intervals, so that a node that is briefly behind has caught up by the last of them.
+const MIN_VAIN_LOOKS: u32 = 6;
+
+/// The tries of one payment.
+#[derive(Debug)]
+struct Try {
+    /// Rounds until it is tried again.
+    left: u32,
+    /// Rounds to the try after that.
+    apart: u32,
+    /// Looks that a majority answered, and in which no attempt was shown.
+    vain: u32,
+    /// The height by which its nonce was used, as first seen.
+    used_by: u64,
+}
+
 #[derive(Debug, Default)]
-struct Tries(BTreeMap<i64, (u32, u32)>);
+struct Tries(BTreeMap<i64, Try>);
 
 impl Tries {
-    /// True if a payment is tried in this round; the next try is twice as far away as this one was.
-    fn is_due(&mut self, id: PaymentId) -> bool {
-        let (left, apart) = self.0.entry(id.0).or_insert((0, 1));
-        if *left > 0 {
-            *left -= 1;
+    /// True if a payment is tried in this round; the next try is twice as far away as this one was. `walked` is the height
+    /// at which its nonce is used.
+    fn is_due(&mut self, id: PaymentId, walked: u64) -> bool {
+        let tried = self.0.entry(id.0).or_insert(Try { left: 0, apart: 1, vain: 0, used_by: walked });
+        if tried.left > 0 {
+            tried.left -= 1;
             return false;
         }
-        *left = *apart;
-        *apart = apart.saturating_mul(2).min(MAX_ROUNDS_APART);
+        tried.left = tried.apart;
+        tried.apart = tried.apart.saturating_mul(2).min(MAX_ROUNDS_APART);
         true
+    }
+
+    /// Notes that a majority of nodes shows none of the attempts. True if that is enough to take the nonce for somebody
+    /// else's: it was said often, and the block that used the nonce is final.
+    fn is_foreign(&mut self, id: PaymentId, walked: u64, finality: u64) -> bool {
+        let Some(tried) = self.0.get_mut(&id.0) else { return false };
+        tried.vain = tried.vain.saturating_add(1);
+        tried.vain >= MIN_VAIN_LOOKS && walked >= tried.used_by.saturating_add(finality)
     }
 
     fn forget_all_but(&mut self, missed: &[PaymentId]) {
@@ -100,7 +126,7 @@ async fn look(
     let mut missed = Vec::new();
     for stored in unmined.into_iter().filter(|stored| stored.payment.nonce < used) {
         missed.push(stored.id);
-        if !tries.is_due(stored.id) {
+        if !tries.is_due(stored.id, cursor.number) {
             continue;
         }
         match find(solver, handle, &stored, cursor).await {
@@ -110,7 +136,12 @@ async fn look(
                 apply_late_payment(solver, handle, *found).await?;
             }
             Ok(Search::Later) => {}
-            Ok(Search::Foreign) => set_apart(solver, handle, &stored).await?,
+            Ok(Search::NotShown) if tries.is_foreign(stored.id, cursor.number, handle.settings.finality) => {
+                set_apart(solver, handle, &stored).await?;
+            }
+            Ok(Search::NotShown) => {
+                warn!(chain.id = %chain, nonce = stored.payment.nonce, "a nonce was used, and no attempt of its payment is shown: looking again");
+            }
             // Nodes that disagree about one payment do not hold up the others.
             Err(failure) => {
                 warn!(chain.id = %chain, nonce = stored.payment.nonce, error = %Chained(&failure), "a missed payment cannot be looked up now");
@@ -124,8 +155,8 @@ enum Search {
     Found(Box<AgreedTx>),
     /// It is above the cursor now: the walk will meet it.
     Later,
-    /// The nonce was used, and by none of the attempts.
-    Foreign,
+    /// The nonce was used, and a majority of nodes shows none of the attempts.
+    NotShown,
 }
 
 async fn find(
@@ -143,7 +174,7 @@ async fn find(
             None => {}
         }
     }
-    Ok(Search::Foreign)
+    Ok(Search::NotShown)
 }
 
 /// Nothing is concluded about the payment: its lane is left to a person.
@@ -177,11 +208,42 @@ mod tests {
     fn a_payment_that_cannot_be_taken_in_is_tried_again_at_growing_intervals() {
         let mut tries = Tries::default();
         let id = PaymentId(1);
-        let rounds: Vec<u32> = (0..1_000).filter(|_| tries.is_due(id)).collect();
+        let rounds: Vec<u32> = (0..1_000).filter(|_| tries.is_due(id, 7)).collect();
         assert_eq!(rounds[..5], [0, 2, 5, 10, 19]);
         let last: Vec<u32> = rounds.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(last.iter().all(|apart| *apart <= MAX_ROUNDS_APART + 1), "{last:?}");
         tries.forget_all_but(&[]);
-        assert!(tries.is_due(id), "one that is missed anew is looked at at once");
+        assert!(tries.is_due(id, 7), "one that is missed anew is looked at at once");
+    }
+
+    /// The rounds in which a nonce is taken for somebody else's, if no attempt is shown in any of them. A round takes four
+    /// blocks.
+    fn foreign(finality: u64, rounds: u32) -> Vec<u32> {
+        let (mut tries, id) = (Tries::default(), PaymentId(1));
+        let mut is_foreign = |round: &u32| {
+            let walked = 1_000 + 4 * u64::from(*round);
+            tries.is_due(id, walked) && tries.is_foreign(id, walked, finality)
+        };
+        (0..rounds).filter(|round| is_foreign(round)).collect()
+    }
+
+    #[test]
+    fn a_nonce_is_not_taken_for_somebody_elses_by_a_node_that_is_behind() {
+        // Looks are in rounds 0, 2, 5, 10, 19, 36, 69, 134, …
+        assert_eq!(foreign(10, 100), [36, 69], "said often enough");
+        assert_eq!(foreign(200, 100), [69], "and final");
+        assert_eq!(foreign(1_000, 200), [0; 0], "not before");
+        assert_eq!(foreign(0, 3), [0; 0], "nor at once where blocks are final at once");
+    }
+
+    #[test]
+    fn looks_in_vain_are_forgotten_once_a_payment_is_missed_no_more() {
+        let (mut tries, id) = (Tries::default(), PaymentId(1));
+        for _ in 1..MIN_VAIN_LOOKS {
+            tries.is_due(id, 1_000);
+            assert!(!tries.is_foreign(id, 2_000, 10));
+        }
+        tries.forget_all_but(&[]);
+        assert!(tries.is_due(id, 2_000) && !tries.is_foreign(id, 3_000, 10));
     }
 }

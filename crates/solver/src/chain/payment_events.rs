@@ -15,7 +15,7 @@ use store::requests::Request;
 use store::{Tx, deposits, dues, fast_fills, lanes, payments, records, requests, risk, settlements};
 use tracing::{error, warn};
 
-use crate::chain::reverts;
+use crate::chain::{finality, reverts};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -132,13 +132,17 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, handle: &ChainHandle, wallet: Address,
     Ok(())
 }
 
-/// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free.
+/// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free. In a block
+/// that is not ours it proves nothing.
 pub(crate) fn finalise(
     tx: &mut Tx<'_>,
     stored: &PaymentRow,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
     let mut request = requests::lock(tx, stored.payment.request)?;
+    if finality::undo_payment(tx, stored, context)? {
+        return Ok(Vec::new());
+    }
     let state = payment::step(stored.state, payment::Event::Finalised)?;
     payments::set_state(tx, stored.id, state, context.now)?;
     if state != PaymentState::Void {
@@ -154,7 +158,10 @@ pub(crate) fn finalise(
     settlements::free(tx, stored.payment.order(), stored.id)?;
     risk::release(tx, stored.payment.order())?;
     let event = match stored.payment.purpose() {
-        Purpose::Fill if was_ahead(tx, request.as_ref())? => Event::FastFillVoid,
+        Purpose::Fill if was_ahead(tx, request.as_ref())? => {
+            fast_fill::touch(tx, stored.payment.order(), Moment::Failed { payment: stored }, context)?;
+            Event::FastFillVoid
+        }
         Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
         Purpose::Fill => Event::FillVoid { reason: reverts::reason(tx, stored, request.as_ref())? },
         Purpose::Refund => Event::RefundVoid,

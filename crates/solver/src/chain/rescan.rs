@@ -148,13 +148,13 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
 
 /// Result of a block's rescan: clear if all events shown in it were taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scan {
+pub(crate) enum Scan {
     Clear,
     Doubtful,
 }
 
 /// Takes in the unknown events of one block.
-async fn look_at(
+pub(crate) async fn look_at(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     number: u64,

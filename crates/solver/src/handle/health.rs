@@ -9,6 +9,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use domain::money::Amount;
 use domain::time::Timestamp;
 use store::deposits::DepositId;
+use store::treasury_transfers::TreasuryTransferId;
 use tokio::sync::{Notify, watch};
 
 use super::alarms::Alarms;
@@ -37,6 +38,8 @@ pub struct Health {
     unchecked_since: AtomicI64,
     /// The deposit that was last considered for a return: the next ones have their turn.
     last_return: AtomicI64,
+    /// The treasury transfer that was last considered for a credit, likewise.
+    last_transfer: AtomicI64,
     /// Amounts on their way out or due, by currency; they may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
     /// Wallets with unmined payments as of the last block taken in. None before the first.
@@ -55,6 +58,7 @@ impl Default for Health {
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
             unchecked_since: AtomicI64::new(i64::MAX),
             last_return: AtomicI64::new(0),
+            last_transfer: AtomicI64::new(0),
             committed: ArcSwap::default(),
             unmined: ArcSwapOption::empty(),
         }
@@ -93,6 +97,14 @@ impl Health {
 
     pub fn set_last_return(&self, id: DepositId) {
         self.last_return.store(id.0, Ordering::Relaxed);
+    }
+
+    pub fn last_transfer(&self) -> TreasuryTransferId {
+        TreasuryTransferId(self.last_transfer.load(Ordering::Relaxed))
+    }
+
+    pub fn set_last_transfer(&self, id: TreasuryTransferId) {
+        self.last_transfer.store(id.0, Ordering::Relaxed);
     }
 
     /// Notes a block taken in, and whether most nodes have it. Returns the number of blocks since one that most have.

@@ -5,7 +5,7 @@
 //! charged, and a deposit that comes even later is credited at the worth of its own moment. So nobody gains by choosing
 //! when to deposit, or whether to.
 //!
-//! A fast fill touches a request at six moments, all of them in [`touch`]. The order's input is an empty slot from the
+//! A fast fill touches a request at seven moments, all of them in [`touch`]. The order's input is an empty slot from the
 //! fill on (`orders/losses.rs`).
 
 use std::cmp::Ordering;
@@ -24,12 +24,13 @@ use store::deposits::{Deposit, DepositRow};
 use store::fast_fills::FastFill;
 use store::ledger::StoredHold;
 use store::losses::Loss;
+use store::payments::PaymentRow;
 use store::requests::Request;
 use store::{Tx, deposits, dues, fast_fills, ledger, losses, requests, settlements};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
-use crate::holds::{exposure, worth};
+use crate::holds::{exposure, failed_fill, worth};
 
 /// Moments of an order at which its fast fill, if it has one, is touched.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,8 @@ pub enum Moment<'a> {
     Paid { terms: &'a OrderTerms },
     /// Nothing was paid ahead of the deposit, and nothing will be.
     GivenUp,
+    /// The payment failed on the chain for good, and no deposit is there: the hold waits for the cause.
+    Failed { payment: &'a PaymentRow },
     /// A deposit has taken the order's slot.
     Landed,
     /// The fill is mined.
@@ -69,6 +72,10 @@ pub fn touch(
     match moment {
         Moment::Paid { terms } => expect_deposit(tx, &fast, terms, context)?,
         Moment::GivenUp => give_up(tx, &fast, context)?,
+        Moment::Failed { payment } => {
+            fast_fills::fail(tx, order, payment.id, payment.payment.chain)?;
+            failed_fill::settle(tx, order, context)?;
+        }
         Moment::Landed if settlements::outcome(tx, order)?.is_none() => {
             // Nothing was paid yet: the deposit pays for the order like any other.
             dues::withdraw(tx, fast.request)?;

@@ -120,7 +120,11 @@ async fn read_block(handle: &ChainHandle, number: u64) -> Result<Option<Block>, 
 }
 
 /// Raises the nonces to those of the last block that was read: every transaction up to it is known, and none after it.
-async fn raise_nonces(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, read: u64) -> Result<(), SolverError> {
+pub(crate) async fn raise_nonces(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    read: u64,
+) -> Result<(), SolverError> {
     let (chain, most) = (handle.id(), evm::agreement::majority(handle.nodes.len()));
     for wallet in handle.addresses() {
         let used = handle.nodes.quorum_nonce(most, wallet, At::Number(read)).await?;

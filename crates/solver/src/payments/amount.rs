@@ -1,6 +1,6 @@
 //! The amount of a payment: fixed when due for fills and claims; refunds, returns and excess pay for their own gas.
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::Address;
 use domain::fail::RefundFailReason;
 use domain::ids::{ChainId, OrderId};
 use domain::money::{Amount, OutOfRange, Price, Ratio};
@@ -16,9 +16,6 @@ use crate::handle::ChainHandle;
 use crate::payments::decide::{PayingChain, Stop};
 use crate::payments::gas::{self, Shape};
 use crate::payments::{Outcome, Reason};
-
-/// The most that failed fills take off a refund, as a multiple of the quoted gas of a fill.
-const MAX_WASTED_GAS_TIMES: u64 = 3;
 
 /// The largest share of our payable funds that one return may take: a larger return is left to the depository, or
 /// anyone could move our inventory into it.
@@ -139,8 +136,8 @@ fn wasted(
     Ok(wasted_gas(&fees, quote, (handle, snapshot), currency, on)?)
 }
 
-/// The same, from the fees of the failed fills by chain: at most `MAX_WASTED_GAS_TIMES` the quoted gas, because
-/// more than that is not the caller's doing. `native` gives the price and the decimals of a chain's native currency.
+/// The same, from the fees of the failed fills by chain, within the bound of the quoted gas. `native` gives the price and
+/// the decimals of a chain's native currency.
 pub fn wasted_gas(
     fees: &[(ChainId, Amount)],
     quote: &Quote,
@@ -157,6 +154,5 @@ pub fn wasted_gas(
         let rate = Price::exchange(native, (price, known.decimals))?;
         sum = sum.checked_add(fee.mul_ceil(rate)?)?;
     }
-    let most = quote.figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MAX_WASTED_GAS_TIMES), U256::ONE)?)?;
-    Ok(Some(sum.min(most)))
+    Ok(Some(sum.min(quote.figures.fees.max_wasted_gas()?)))
 }

@@ -12,6 +12,7 @@ use evm::SeenTreasuryTransfer;
 use market::Snapshot;
 use store::dues::Due;
 use store::payments::{PaymentRow, Subject};
+use store::treasury_transfers::TreasuryTransferId;
 use store::{Tx, deposits, ledger, outcomes, treasury_transfers};
 
 use super::world::*;
@@ -120,7 +121,7 @@ async fn native_funding_is_no_cheaper_exchange_and_waits_for_prices() {
     let handle = world.handle(ORIGIN);
     let credit = move |tx: &mut Tx<'_>, context: &_| {
         funding::apply(tx, &handle, head(BLOCK), &seen, context)?;
-        for id in treasury_transfers::ripe(tx, ORIGIN, BLOCK, 10)? {
+        for id in treasury_transfers::ripe(tx, ORIGIN, BLOCK, TreasuryTransferId(0), 10)? {
             funding::credit(tx, &handle, id, context)?;
         }
         Ok::<_, SolverError>(())

@@ -23,16 +23,16 @@ use crate::integrators::fast_fill::{Answer, FastFillError, Ineligible, Wish, dec
 use crate::orders;
 
 const WALLET: Address = Address::repeat_byte(0x77);
-const DOLLAR: i64 = 1_000_000;
+pub(super) const DOLLAR: i64 = 1_000_000;
 /// The funds of the integrator.
-const FUNDS: i64 = 10_000 * DOLLAR;
+pub(super) const FUNDS: i64 = 10_000 * DOLLAR;
 /// The hold for one ether at 3,000 dollars, with its margin.
-const HELD: i64 = 3_060 * DOLLAR;
+pub(super) const HELD: i64 = 3_060 * DOLLAR;
 /// Relay fee and spread of an exchange between ether and USDC.
 const EXCHANGE_BPS: i64 = 11;
 const WINDOW_SECS: u64 = 1_800;
 
-async fn world(change: impl Fn(&mut crate::handle::Settings)) -> World {
+pub(super) async fn world(change: impl Fn(&mut crate::handle::Settings)) -> World {
     let world = World::with(change).await;
     let funds = Entry::new(Cause::Funding { transfer: 1 }, WALLET, UsdcMicros(FUNDS), None).unwrap();
     world.unit(move |tx, context| Ok(ledger::post(tx, &funds, context.now)?)).await.unwrap();
@@ -49,7 +49,11 @@ fn credit(dollars: i64) -> i64 {
     dollars * DOLLAR / 10_000 * (10_000 - EXCHANGE_BPS)
 }
 
-async fn ask(world: &World, quote: &Quote, amount: Option<u128>) -> Result<(Answer, Vec<PaymentRow>), FastFillError> {
+pub(super) async fn ask(
+    world: &World,
+    quote: &Quote,
+    amount: Option<u128>,
+) -> Result<(Answer, Vec<PaymentRow>), FastFillError> {
     let (request, context) = (quote.id, world.context.clone());
     let key = ApiKeyId::new([0; 10]);
     let wish = Wish { request, key, wallet: WALLET, amount: amount.map(units), most: None };
@@ -73,7 +77,7 @@ async fn filled(world: &World) -> OrderId {
     order
 }
 
-async fn mine(world: &World, row: &PaymentRow, success: bool) {
+pub(super) async fn mine(world: &World, row: &PaymentRow, success: bool) {
     let (handle, sent) = (world.handle(row.payment.chain), sent(row, success));
     world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 1), &sent, context)).await.unwrap();
 }
@@ -85,7 +89,7 @@ async fn land(world: &World, order: OrderId, amount: u128, secs: u64) {
     world.unit(move |tx, context| orders::deposits::apply(tx, &handle, head, &seen, context)).await.unwrap();
 }
 
-async fn apply_event(world: &World, event: BlockEvent) {
+pub(super) async fn apply_event(world: &World, event: BlockEvent) {
     let handle = world.handle(ORIGIN);
     world.unit(move |tx, context| apply(tx, &handle, head(BLOCK + 20), &event, context)).await.unwrap();
 }
@@ -112,7 +116,7 @@ fn set_max_age(world: &mut World, max_age: Duration) {
 }
 
 /// Balance and hold. The audit's own statements find nothing to say.
-async fn books(world: &World) -> (i64, i64) {
+pub(super) async fn books(world: &World) -> (i64, i64) {
     let read = |tx: &mut Tx<'_>| {
         assert_eq!(ledger::mismatches(tx, 10)?, []);
         assert_eq!(audit::fast_fill_contradictions(tx, 10)?, []);

@@ -262,7 +262,21 @@ fn chain(id: ChainId, name: &str) -> Chain {
 
 fn handle(chain: Chain, change: impl Fn(&mut Settings)) -> ChainHandle {
     let endpoint = Endpoint { http: "http://127.0.0.1:1".parse().unwrap(), ws: None };
-    let nodes = Nodes::new(chain.id, vec![endpoint], Duration::from_secs(1)).unwrap();
+    with_nodes(chain, vec![endpoint], Duration::from_secs(1), change)
+}
+
+/// A chain with nodes that answer.
+pub fn handle_at(id: ChainId, name: &str, endpoints: Vec<Endpoint>) -> ChainHandle {
+    with_nodes(chain(id, name), endpoints, Duration::from_secs(20), |_| ())
+}
+
+fn with_nodes(
+    chain: Chain,
+    endpoints: Vec<Endpoint>,
+    timeout: Duration,
+    change: impl Fn(&mut Settings),
+) -> ChainHandle {
+    let nodes = Nodes::new(chain.id, endpoints, timeout).unwrap();
     let most = UsdMicros(i64::MAX);
     let mut settings = Settings {
         start_block: None,

@@ -10,6 +10,7 @@ mod claims;
 mod crash;
 mod database;
 mod doubtful_blocks;
+mod fast_fills;
 mod keys;
 mod leases;
 mod ledger;
@@ -21,6 +22,7 @@ mod payers;
 mod payouts;
 mod quotes;
 mod reads;
+mod treasury_transfers;
 mod units;
 mod values;
 
