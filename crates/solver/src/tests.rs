@@ -5,6 +5,7 @@
 mod credits;
 mod decide;
 mod deposits;
+mod doubts;
 mod fast_fill;
 mod payment_events;
 mod screening;
