@@ -115,6 +115,11 @@ impl Feed {
         }
     }
 
+    /// True until another endpoint has replaced the head of a leader that is not trusted any more.
+    pub(crate) fn is_void(&self) -> bool {
+        self.history().void
+    }
+
     fn history(&self) -> std::sync::MutexGuard<'_, History> {
         self.history.lock().expect("no code panics while holding the history")
     }
@@ -320,9 +325,9 @@ mod tests {
         feed.offer(0, head(14, 66), How::Pushed);
         feed.distrust_leader();
         feed.offer(0, head(15, 67), How::Pushed);
-        assert_eq!(newest(&feed), head(14, 66));
+        assert!(newest(&feed) == head(14, 66) && feed.is_void());
         feed.offer(1, head(10, 10), How::Pushed);
-        assert_eq!((newest(&feed), feed.leader()), (head(10, 10), Some(1)));
+        assert_eq!((newest(&feed), feed.leader(), feed.is_void()), (head(10, 10), Some(1), false));
         feed.offer(0, head(16, 68), How::Pushed);
         assert_eq!(newest(&feed), head(10, 10));
         // Alone it is better than none.

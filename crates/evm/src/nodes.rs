@@ -182,6 +182,11 @@ impl Nodes {
         self.inner.feed.distrust_leader();
     }
 
+    /// True if the newest head is of an endpoint that is distrusted: only blocks that most have lead on from here.
+    pub fn is_head_distrusted(&self) -> bool {
+        self.inner.feed.is_void()
+    }
+
     /// Polls for heads now instead of at the next interval: subscribers hear of a new one at once.
     pub async fn look(&self) {
         let asked = self.inner.nodes.iter().enumerate().map(|(index, node)| async move {

@@ -234,6 +234,11 @@ async fn catch_up(
     head: Head,
     stop: &CancellationToken,
 ) -> Result<(), SolverError> {
+    if head.number <= at.number
+        && let Some(fork) = forks::leave_unagreed(solver, handle, *at).await?
+    {
+        *at = fork;
+    }
     if head.number <= at.number {
         if !forks::is_known(solver, handle, head).await? {
             match forks::undo(solver, handle, *at).await {
@@ -241,8 +246,6 @@ async fn catch_up(
                 Err(SolverError::Disputed { .. }) => {}
                 fork => *at = fork?,
             }
-        } else if let Some(fork) = forks::leave_unagreed(solver, handle, *at).await? {
-            *at = fork;
         }
         return Ok(());
     }
@@ -258,7 +261,7 @@ async fn catch_up(
         }
         // A block that was announced and cannot be read yet is tried again.
         let Some(next) = next else { return Ok(()) };
-        if !next.stands && !handle.may_walk_ahead() {
+        if !next.stands && (handle.nodes.is_head_distrusted() || !handle.may_walk_ahead()) {
             // Payments that are due do not wait for the blocks.
             let now = u64::try_from(solver.now().secs()).unwrap_or_default();
             return retry_due(solver, handle, Head { number: at.number, hash: at.hash, time: now, ..head }).await;
