@@ -89,8 +89,8 @@ const ONE_NODE: &str = "one node is configured: whatever it says is paid for; co
 fn in_doubt(mut said: Vec<String>, doubtful: u64) -> Option<String> {
     if doubtful > 0 {
         said.push(format!(
-            "{doubtful} blocks hold events that too few nodes show: deposits and payments in them wait until the nodes \
-             answer and agree"
+            "{doubtful} blocks, or events in them, are shown by too few nodes: deposits and payments in them wait until the \
+             nodes answer and agree"
         ));
     }
     (!said.is_empty()).then(|| said.join(". "))

@@ -31,6 +31,8 @@ pub struct Fault {
     pub no_extras: bool,
     /// Log queries that find more logs than this are refused for their size.
     pub max_logs: Option<usize>,
+    /// Announces a head this many blocks beyond the real one, and shows empty blocks up to it.
+    pub invented_heads: u64,
     /// Lies about the transactions of some senders.
     pub lies: Vec<Lie>,
 }

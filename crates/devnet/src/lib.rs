@@ -12,6 +12,7 @@ mod deploy;
 mod fault_replies;
 mod faults;
 pub mod http;
+mod invented;
 mod keys;
 mod lies;
 mod mining;

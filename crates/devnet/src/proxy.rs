@@ -3,6 +3,7 @@
 //! Calls are answered over HTTP whichever way they came in; only subscriptions use a websocket to the node, one for
 //! each of the caller's.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use url::Url;
 use crate::connection::Cutting;
 use crate::fault_replies::{self, Plan};
 use crate::faults::{Fault, Faults};
+use crate::invented;
 use crate::lies::{self, Lie};
 
 /// Runs until it is dropped; then its connections are reset.
@@ -158,6 +160,11 @@ impl Node {
 
     async fn answer_one(&self, call: Value, fault: &Fault, head: Option<u64>) -> Result<Value> {
         let (id, method) = (call["id"].clone(), fault_replies::method(&call).to_owned());
+        if fault.invented_heads > 0
+            && let Some(result) = self.invent(&method, &call["params"], fault.invented_heads).await?
+        {
+            return Ok(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        }
         Ok(match fault_replies::plan(call, fault, head) {
             Plan::Result(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Plan::Error(code, text) => {
@@ -175,6 +182,31 @@ impl Node {
                 answer
             }
         })
+    }
+
+    /// The answer to a question about a block that is invented; none for other questions.
+    async fn invent(&self, method: &str, params: &Value, ahead: u64) -> Result<Option<Value>> {
+        const ASKED: [&str; 5] =
+            ["eth_blockNumber", "eth_getBlockByNumber", "eth_getBlockByHash", "eth_getBlockReceipts", "eth_getLogs"];
+        if !ASKED.contains(&method) {
+            return Ok(None);
+        }
+        let head = self.ask("eth_getBlockByNumber", json!(["latest", false])).await?;
+        let real = fault_replies::number(&head["number"]).context("a head without a number")?;
+        if method == "eth_blockNumber" {
+            return Ok(Some(json!(U64::from(real.saturating_add(ahead)))));
+        }
+        let Some(number) = invented::asked_for(method, params, real, ahead) else { return Ok(None) };
+        if matches!(method, "eth_getLogs" | "eth_getBlockReceipts") {
+            return Ok(Some(json!([])));
+        }
+        let below = number.saturating_sub(1);
+        let parent = match below.cmp(&real) {
+            Ordering::Greater => json!(invented::hash(below)),
+            Ordering::Equal => head["hash"].clone(),
+            Ordering::Less => self.ask("eth_getBlockByNumber", json!([U64::from(below), false])).await?["hash"].clone(),
+        };
+        Ok(Some(invented::block(&head, number, &parent)))
     }
 
     /// Changes the node's answer to a call by the lies that are told.
@@ -241,6 +273,13 @@ impl Node {
                 for of_blocks_only in ["transactions", "uncles", "size", "withdrawals"] {
                     result.as_object_mut().context("a block that is not an object")?.remove(of_blocks_only);
                 }
+            }
+        }
+        if is_head && fault.invented_heads > 0 {
+            let invented = self.invent("eth_getBlockByNumber", &json!(["latest", false]), fault.invented_heads).await?;
+            *result = invented.context("a head that is invented")?;
+            for of_blocks_only in ["transactions", "uncles", "size", "withdrawals"] {
+                result.as_object_mut().context("a block that is not an object")?.remove(of_blocks_only);
             }
         }
         fault_replies::bend("", result, fault, None);

@@ -48,6 +48,29 @@ pub fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
+/// The decision on the nonces of a wallet that nodes claim to be used, beside the number that we know to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NonceVerdict {
+    /// No more are used than we know of.
+    Known,
+    /// So many are used: more than we know of.
+    Used(u64),
+    /// Only nodes that claim more have answered, and they are too few to be believed.
+    Undecided,
+}
+
+/// Judges the claims of the nodes that answered, out of all `nodes`. Only more than half of them together make us
+/// believe that somebody else used a wallet's nonces: one node must not be able to stop a lane.
+pub fn nonce_verdict(claims: &[u64], ours: u64, nodes: usize) -> NonceVerdict {
+    let mut beyond: Vec<u64> = claims.iter().copied().filter(|claim| *claim > ours).collect();
+    beyond.sort_unstable_by(|a, b| b.cmp(a));
+    match beyond.get(majority(nodes) - 1) {
+        Some(&used) => NonceVerdict::Used(used),
+        None if beyond.len() < claims.len() => NonceVerdict::Known,
+        None => NonceVerdict::Undecided,
+    }
+}
+
 /// A node's answer about one block.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {

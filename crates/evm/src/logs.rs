@@ -101,8 +101,13 @@ fn events(span: Span, depository: Address, topics: &[B256]) -> Value {
 }
 
 fn transfers(span: Span, tokens: &[Address], to: Vec<Address>) -> Value {
-    let mut filter = span.filter();
+    let mut filter = transfers_of_any_token(span, to);
     filter["address"] = json!(tokens);
+    filter
+}
+
+fn transfers_of_any_token(span: Span, to: Vec<Address>) -> Value {
+    let mut filter = span.filter();
     filter["topics"] = json!([TRANSFER, null, to.into_iter().map(|to| to.into_word()).collect::<Vec<_>>()]);
     filter
 }
@@ -128,7 +133,18 @@ pub(crate) async fn logs(node: &Node, span: Span, kind: Kind, watch: &Watch) -> 
     Ok(all.into_iter().filter(|log| kind.matches(log, watch)).collect())
 }
 
-fn is_too_much<T>(answer: &Result<T, ChainError>) -> bool {
+/// The transfers of any token to us in a block: what a receipt would tell of them, for a node that finds the receipt
+/// too large.
+pub(crate) async fn any_transfers(node: &Node, block: B256, watch: &Watch) -> Result<Vec<Log>, ChainError> {
+    let span = Span::Block(block);
+    let answer = node.ask("eth_getLogs", [transfers_of_any_token(span, watch.recipients().collect())]).await;
+    if !is_too_much(&answer) {
+        return answer;
+    }
+    in_pieces(node, watch.recipients().map(|to| transfers_of_any_token(span, vec![to])).collect()).await
+}
+
+pub(crate) fn is_too_much<T>(answer: &Result<T, ChainError>) -> bool {
     matches!(answer, Err(ChainError::Refused { refusal: Refusal::TooMuch, .. }))
 }
 

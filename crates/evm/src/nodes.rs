@@ -24,7 +24,8 @@ use crate::calldata;
 use crate::contracts::Multicall3;
 use crate::contradictions::{Contradiction, Contradictions};
 use crate::errors::{ChainError, Host, Refusal};
-use crate::heads::{Feed, Following};
+use crate::feed::Feed;
+use crate::heads::Following;
 use crate::node::{EndpointHealth, Node};
 use crate::rpc::{Head, Header, HeardTx, Receipt};
 use crate::watch::Watch;
@@ -175,6 +176,17 @@ impl Nodes {
         inner.feed.subscribe()
     }
 
+    /// The endpoint whose chain we follow showed blocks that most others replaced: for a while its heads are followed only
+    /// where no other endpoint has any.
+    pub fn distrust_leader(&self) {
+        self.inner.feed.distrust_leader();
+    }
+
+    /// True if the newest head is of an endpoint that is distrusted: only blocks that most have lead on from here.
+    pub fn is_head_distrusted(&self) -> bool {
+        self.inner.feed.is_void()
+    }
+
     /// Polls for heads now instead of at the next interval: subscribers hear of a new one at once.
     pub async fn look(&self) {
         let asked = self.inner.nodes.iter().enumerate().map(|(index, node)| async move {
@@ -248,6 +260,18 @@ impl Nodes {
         let answers =
             self.ask_all(|node| async move { node.ask::<U256>("eth_getTransactionCount", (who, tag)).await }).await?;
         Ok(answers.into_iter().max().unwrap_or_default().saturating_to())
+    }
+
+    /// The nonces of a wallet that each endpoint which answers knows to be used, those of its mempool included.
+    pub async fn used_nonces(&self, who: Address) -> Result<Vec<u64>, ChainError> {
+        let answers = self.ask_all(|node| async move {
+            let (mined, pending): (U256, U256) = tokio::try_join!(
+                node.ask("eth_getTransactionCount", (who, "latest")),
+                node.ask("eth_getTransactionCount", (who, "pending")),
+            )?;
+            Ok(mined.max(pending).saturating_to())
+        });
+        answers.await
     }
 
     pub async fn balance(&self, who: Address, at: At) -> Result<U256, ChainError> {

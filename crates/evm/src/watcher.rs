@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::errors::{ChainError, Contradiction};
 use crate::extract::{SeenDeposit, extract, is_deposit};
 use crate::funding::SeenTreasuryTransfer;
-use crate::logs::{Kind, Span};
+use crate::logs::{Kind, Span, any_transfers, is_too_much};
 use crate::node::{BLOCK_RECEIPTS, Node};
 use crate::rpc::{FullBlock, Head, Receipt, ReceiptName, Tx};
 use crate::topics::TRANSFER;
@@ -153,7 +153,10 @@ pub(crate) async fn read(node: &Node, hash: B256, watch: &Watch) -> Result<Optio
 }
 
 async fn logs(node: &Node, hash: B256, kind: Kind, watch: &Watch) -> Result<Vec<Log>, ChainError> {
-    let logs = crate::logs::logs(node, Span::Block(hash), kind, watch).await?;
+    of_block(node, hash, crate::logs::logs(node, Span::Block(hash), kind, watch).await?)
+}
+
+fn of_block(node: &Node, hash: B256, logs: Vec<Log>) -> Result<Vec<Log>, ChainError> {
     if logs.iter().any(|log| log.block_hash != Some(hash)) {
         return Err(inconsistent(node, "eth_getLogs", hash, "logs of another block"));
     }
@@ -174,9 +177,13 @@ async fn with_unasked(
 ) -> Result<Vec<Log>, ChainError> {
     let concerns = |log: &&Log| is_deposit(watch, log) || watch.funding.as_ref().is_some_and(|it| it.counts(log));
     let named: BTreeSet<B256> = logs.iter().filter(concerns).filter_map(|log| log.transaction_hash).collect();
-    let mixed = block.transactions.iter().filter(|tx| named.contains(&tx.hash) && !watch.is_direct(tx)).collect();
-    let receipts = receipts(node, block, mixed).await?;
-    let whole: HashMap<B256, HashMap<Option<u64>, Log>> = receipts
+    let is_mixed = |tx: &&Tx| named.contains(&tx.hash) && !watch.is_direct(tx);
+    let mixed: Vec<&Tx> = block.transactions.iter().filter(is_mixed).collect();
+    let receipts = receipts(node, block, mixed.clone()).await;
+    if is_too_much(&receipts) {
+        return with_any_transfers(node, block, watch, logs, &mixed).await;
+    }
+    let whole: HashMap<B256, HashMap<Option<u64>, Log>> = receipts?
         .into_iter()
         .map(|(tx, receipt)| (tx.hash, receipt.logs.into_iter().map(|log| (log.log_index, log)).collect()))
         .collect();
@@ -188,6 +195,30 @@ async fn with_unasked(
     }
     logs.retain(|log| log.transaction_hash.is_none_or(|tx| !whole.contains_key(&tx)));
     logs.extend(whole.into_values().flat_map(HashMap::into_values));
+    Ok(logs)
+}
+
+/// The same where the node finds a receipt too large: anybody can make one, around a deposit of dust. The transfers of
+/// these transactions to us are asked for by themselves; other logs of theirs concern nobody here.
+async fn with_any_transfers(
+    node: &Node,
+    block: &FullBlock,
+    watch: &Watch,
+    mut logs: Vec<Log>,
+    mixed: &[&Tx],
+) -> Result<Vec<Log>, ChainError> {
+    let hash = block.head().hash;
+    let all = of_block(node, hash, any_transfers(node, hash, watch).await?)?;
+    let is_mixed = |log: &Log| log.transaction_hash.is_some_and(|tx| mixed.iter().any(|it| it.hash == tx));
+    let all: HashMap<Option<u64>, Log> = all.into_iter().filter(is_mixed).map(|log| (log.log_index, log)).collect();
+    let is_transfer = |log: &&Log| is_mixed(log) && log.topic0() == Some(&TRANSFER);
+    for log in logs.iter().filter(is_transfer) {
+        if all.get(&log.log_index).is_none_or(|other| other.inner != log.inner) {
+            return Err(inconsistent(node, "eth_getLogs", hash, "a log that it does not show to another question"));
+        }
+    }
+    logs.retain(|log| !all.contains_key(&log.log_index));
+    logs.extend(all.into_values());
     Ok(logs)
 }
 

@@ -9,7 +9,6 @@ pub mod tx_hints;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::Address;
@@ -29,8 +28,11 @@ pub use self::lanes::{Lanes, Payer, Wallet};
 use self::trials::Trials;
 use self::tx_hints::TxHints;
 
-/// Blocks that may be known to too few nodes before it is reported: nodes lag behind each other by some.
+/// Blocks that are walked ahead of what most nodes have: nodes lag behind each other by some. Beyond, the walk waits and
+/// it is reported.
 const MAX_UNAGREED_BLOCKS: u64 = 8;
+/// The same where small deposits are acted on by the word of one node. A fork is found among the kept blocks.
+const MAX_BLOCKS_OF_ONE_NODE: u64 = 256;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -136,8 +138,8 @@ impl ChainHandle {
     /// The contradictions between this chain's nodes, which name them, and a walk that too few of them follow.
     pub fn nodes_in_doubt(&self) -> Vec<String> {
         let mut said: Vec<String> = self.nodes.contradictions().iter().map(ToString::to_string).collect();
-        let unagreed = self.health.unagreed.load(Ordering::Relaxed);
-        if unagreed > MAX_UNAGREED_BLOCKS {
+        let unagreed = self.health.unagreed();
+        if !self.may_walk_ahead() || unagreed > MAX_UNAGREED_BLOCKS {
             let waits = format!(
                 "too few nodes have the last {unagreed} blocks: deposits in them wait, and nothing becomes final"
             );
@@ -145,6 +147,18 @@ impl ChainHandle {
             said.push(std::iter::once(waits).chain(unwell).collect::<Vec<_>>().join("; "));
         }
         said
+    }
+
+    /// True if a block that too few nodes have may be walked. The blocks of one node lead the walk only so far, and never
+    /// so far that it could not go back: a fork deeper than finality stops the chain.
+    pub fn may_walk_ahead(&self) -> bool {
+        self.health.unagreed() < self.max_unagreed()
+    }
+
+    pub fn max_unagreed(&self) -> u64 {
+        let by_one = self.settings.one_node_below > UsdMicros::default();
+        let most = if by_one { MAX_BLOCKS_OF_ONE_NODE } else { MAX_UNAGREED_BLOCKS };
+        most.min(self.settings.finality)
     }
 
     /// True if the word of a node is money here, because there is no other.

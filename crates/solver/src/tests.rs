@@ -6,6 +6,7 @@ mod credits;
 mod decide;
 mod deposits;
 mod failed_fast_fill;
+mod doubts;
 mod fast_fill;
 mod finality;
 mod funding;

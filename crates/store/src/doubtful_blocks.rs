@@ -48,6 +48,16 @@ pub fn count(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
     tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))
 }
 
+/// The number of doubtful blocks in a row that end with the block of this number; at most so many are counted.
+pub fn run_up_to(tx: &mut Tx<'_>, chain: ChainId, last: u64, most: u64) -> Result<u64, StoreError> {
+    let rows = tx.rows(
+        "select number from doubtful_block where chain_id = $1 and number <= $2 order by number desc limit $3",
+        &[chain.0.try_into()?, last.try_into()?, most.try_into()?],
+    )?;
+    let numbers = rows.iter().map(|row| row.uint(0)).collect::<Result<Vec<_>, _>>()?;
+    Ok((0..).zip(numbers).take_while(|(back, number)| last.checked_sub(*back) == Some(*number)).count() as u64)
+}
+
 /// True as long as the block is doubtful and on our chain.
 pub fn is_noted(tx: &mut Tx<'_>, chain: ChainId, block: Cursor) -> Result<bool, StoreError> {
     let row = tx.row(

@@ -1,6 +1,8 @@
 //! Nodes that lie about money, among others that do not: nothing is paid, credited or voided for the lie, honest
 //! transfers through the same nodes are filled, and the alarm names the node.
 
+use std::time::Duration;
+
 use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Context, Result, ensure};
 use causeway::config::{Config, EndpointConfig, Text};
@@ -223,6 +225,8 @@ async fn with_the_second_node_dead_deposits_wait_but_small_ones_may_not() -> Res
     let small = |config: &mut Config| {
         for chain in &mut config.chains {
             chain.risk.one_node_usd = "100".to_owned();
+            // Blocks of one node are walked as long as they could be taken back.
+            chain.finality_blocks = 200;
         }
     };
     let (harness, service) = beside(BASE, &[&dead], small).await?;
@@ -239,6 +243,51 @@ async fn with_the_second_node_dead_deposits_wait_but_small_ones_may_not() -> Res
     ensure!(harness.status(request_id(&large)).await?["status"] == "waiting", "one node was enough");
     dead.faults.clear();
     harness.wait_for(request_id(&large), "success").await?;
+    service.stop().await
+}
+
+/// The walk is at no block far beyond the head of the chain.
+async fn is_not_led_ahead(harness: &Harness, chain: &Chain) -> Result<()> {
+    for _ in 0..20 {
+        let report = chain_report(harness, chain.id).await?;
+        let (walked, head) = (report["block"].as_u64().unwrap_or_default(), chain.block_number().await?);
+        ensure!(walked <= head + 8, "walked to {walked}, the head is {head}");
+        ensure!(report["refusing"].is_null(), "{report}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// A node that announces blocks which do not exist, a few or very many beyond the head, leads us nowhere: while it lies,
+/// when it is the only one that answers, and after it.
+#[tokio::test]
+async fn heads_that_one_node_invents_lead_nowhere() -> Result<()> {
+    let base = Devnet::shared().await.chain("base");
+    let (honest, liar) = (endpoint(base).await?, endpoint(base).await?);
+    let alone = |config: &mut Config| {
+        for chain in config.chains.iter_mut().filter(|chain| chain.id == BASE) {
+            chain.endpoints.remove(0);
+        }
+    };
+    let (harness, service) = beside(BASE, &[&honest, &liar], alone).await?;
+    let invents = |ahead: u64| Fault { invented_heads: ahead, ..Fault::default() };
+    for ahead in [5, 1_000_000] {
+        liar.faults.set(invents(ahead));
+        is_not_led_ahead(&harness, base).await?;
+        honest_transfer(&harness).await?;
+    }
+    honest.faults.set(Fault { reset: true, ..Fault::default() });
+    eventually("the walk waits for the other node", || async {
+        let report = chain_report(&harness, BASE).await?;
+        Ok(report["nodes"].as_str().is_some_and(|said| said.contains("too few nodes have the last 8 blocks")))
+    })
+    .await?;
+    is_not_led_ahead(&harness, base).await?;
+    honest.faults.clear();
+    honest_transfer(&harness).await?;
+    liar.faults.clear();
+    until_final(&harness, base).await?;
+    honest_transfer(&harness).await?;
     service.stop().await
 }
 

@@ -210,3 +210,22 @@ fn a_node_that_repeats_itself_has_one_vote() {
     let (decided, _) = agreed(&[says(twice), None]);
     assert!(decided.block.deposits.is_empty() && decided.open);
 }
+
+#[test]
+fn one_node_does_not_stop_a_lane_by_a_nonce() {
+    let cases: [(&str, &[u64], usize, NonceVerdict); 10] = [
+        ("the only node", &[7], 1, NonceVerdict::Used(7)),
+        ("the only node agrees", &[5], 1, NonceVerdict::Known),
+        ("one of two lies", &[5, 1_000_000], 2, NonceVerdict::Known),
+        ("an old backup", &[7, 7], 2, NonceVerdict::Used(7)),
+        ("an old backup, and a node that lags a little", &[9, 7], 2, NonceVerdict::Used(7)),
+        ("one of two lies, the other is down", &[1_000_000], 2, NonceVerdict::Undecided),
+        ("one of two is down", &[5], 2, NonceVerdict::Known),
+        ("one of three lies", &[5, 5, 1_000_000], 3, NonceVerdict::Known),
+        ("one of three lies, and one is down", &[5, 1_000_000], 3, NonceVerdict::Known),
+        ("an old backup, and one of three denies it", &[5, 8, 7], 3, NonceVerdict::Used(7)),
+    ];
+    for (what, claims, nodes, expected) in cases {
+        assert_eq!(nonce_verdict(claims, 5, nodes), expected, "{what}");
+    }
+}

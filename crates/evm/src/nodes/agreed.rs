@@ -3,7 +3,6 @@
 //! A block costs the slower of two parallel reads. Nodes that have not answered by then are heard in the background,
 //! where nobody waits for them: one that contradicts the others is found out all the same.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use super::{At, Nodes};
 use crate::agreement::{AgreedBlock, Answer, agree, is_decided};
 use crate::contradictions::Contradictions;
 use crate::errors::ChainError;
+use crate::header_votes::HeaderVotes;
 use crate::node::Node;
 use crate::rpc::{Head, Header};
 use crate::watch::Watch;
@@ -92,16 +92,16 @@ impl Nodes {
 
     /// The header of that number on the chain that most nodes are on. Where as many are on another, the preferred one.
     pub async fn voted_header(&self, number: u64, prefers: impl Fn(&Head) -> bool) -> Result<Option<Head>, ChainError> {
+        Ok(self.header_votes(number).await?.candidates(prefers).first().copied())
+    }
+
+    /// The headers of that number, as every node that answers shows it.
+    pub async fn header_votes(&self, number: u64) -> Result<HeaderVotes, ChainError> {
         let heads = self.ask_all(|node| async move {
             let header: Option<Header> = node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
             Ok(header.map(|header| header.head()))
         });
-        let mut counts: BTreeMap<B256, (usize, Head)> = BTreeMap::new();
-        for head in heads.await?.into_iter().flatten().filter(|head| head.number == number) {
-            counts.entry(head.hash).or_insert((0, head)).0 += 1;
-        }
-        let best = counts.into_values().max_by_key(|(count, head)| (*count, prefers(head)));
-        Ok(best.map(|(_, head)| head))
+        Ok(HeaderVotes::count(self.len(), number, heads.await?))
     }
 }
 

@@ -56,6 +56,8 @@ fn node(method: &str, params: &Value, max_logs: usize, block_receipts: bool) -> 
         "eth_getLogs" if params[0]["topics"][0] != json!(TRANSFER) => result(json!([])),
         "eth_getLogs" => {
             let tokens = &params[0]["address"];
+            let to = params[0]["topics"][2].as_array().unwrap();
+            assert!(to.contains(&json!(DEPOSITORY.into_word())), "only transfers to us are asked for");
             let asked = |log: &Value| tokens.is_null() || tokens.as_array().unwrap().contains(&log["address"]);
             let found: Vec<Value> = logs().into_iter().filter(asked).collect();
             if found.len() > max_logs {
@@ -102,6 +104,32 @@ async fn a_block_full_of_junk_transfers_does_not_stop_its_chain() {
         assert_eq!(agreed, [(9, hash(BLOCK))], "{what}");
         assert_eq!(nodes.quorum_block(2, hash(BLOCK), &watch).await.expect(what).deposits.len(), 2, "{what}");
     }
+}
+
+/// Anybody may deposit dust in a transaction with a receipt that no node shows whole.
+#[tokio::test]
+async fn a_receipt_that_a_node_finds_too_large_does_not_stop_its_chain() {
+    let refuses = |method: &str, params: &Value| match method {
+        "eth_getTransactionReceipt" | "eth_getBlockReceipts" => Reply::Error(-32005, "response size exceeded"),
+        _ => node(method, params, 10_000, false),
+    };
+    let (small, large) = (Scripted::start(refuses).await, Scripted::start(|m, p| node(m, p, 10_000, true)).await);
+    for tokens in [vec![TOKEN], vec![TOKEN, OTHER]] {
+        let watch = Watch::new(DEPOSITORY, tokens, []);
+        let whole = nodes(&[&large], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
+        let block = nodes(&[&small], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
+        assert_eq!(block, whole, "the deposits and their places are those of the receipts");
+        assert_eq!((block.deposits[1].tx, block.deposits[1].ordinal), (hash(3), 1));
+    }
+    // A node that shows a transfer to one question has to show it to the other.
+    let invents = Scripted::start(move |method, params| match method {
+        "eth_getLogs" if params[0]["address"].is_null() => result(json!([])),
+        _ => refuses(method, params),
+    })
+    .await;
+    let watch = Watch::new(DEPOSITORY, [TOKEN], []);
+    let error = nodes(&[&invents], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap_err();
+    assert!(error.to_string().contains("a log that it does not show to another question"), "{error}");
 }
 
 #[tokio::test]

@@ -43,8 +43,8 @@ pub fn lag(blocks: u64) -> f64 {
     blocks as f64
 }
 
-/// Applies a block. Applying it twice is harmless. True if the block has to be read again for an event on which its nodes
-/// do not agree yet.
+/// Applies a block. Applying it twice is harmless. True if the block has to be read again: its nodes do not agree yet on
+/// an event, or on the block, and who showed it may have hidden an event that leaves no log.
 pub async fn apply_block(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -66,7 +66,7 @@ pub async fn apply_block(
     let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
     handle.health.commit(committed);
     handle.health.set_unmined(wallets);
-    Ok(open || agreed.refuted)
+    Ok(open || agreed.refuted || !agreed.stands)
 }
 
 /// Applies the events of a doubtful block that the walk has passed, as far as its nodes agree by now. True if it is still

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy::primitives::Address;
-use evm::{AgreedBlock, At, Head, NonceTag, Wait};
+use domain::alarm::Alarm;
+use evm::agreement::{NonceVerdict, majority, nonce_verdict};
+use evm::{AgreedBlock, Head, Wait};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
 use store::{blocks, chain_states, doubtful_blocks, dues, lanes};
@@ -28,6 +30,8 @@ const KEPT_AT_START: u64 = 64;
 const MAX_DOUBTFUL_BLOCKS: u64 = 4_096;
 /// Delay before another read of a block that a node announced and could not serve.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// The same while the walk waits for nodes that are behind or down.
+const WAITING_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Follows a chain until told to stop. After an error it waits and retries from the same cursor.
 pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
@@ -75,6 +79,12 @@ async fn walk(
         return Ok(());
     }
     let Some(mut at) = begin(solver, handle, heads, stop).await? else { return Ok(()) };
+    if *handle.health.taken.borrow() == 0 {
+        // Blocks that too few nodes had are noted as doubtful until more have them.
+        let (chain, last, most) = (handle.id(), at.number, handle.max_unagreed());
+        let noted = solver.store.read(move |tx| doubtful_blocks::run_up_to(tx, chain, last, most)).await?;
+        handle.health.set_unagreed(if handle.has_one_node() { 0 } else { noted });
+    }
     // A process that died between a block's commits and its cursor may find another block in its place.
     forks::undo_above(solver, handle, at.number).await?;
     handle.health.taken.send_replace(at.number);
@@ -87,10 +97,13 @@ async fn walk(
                 .set(lag(head.number.saturating_sub(at.number)));
         }
         let behind = head.is_some_and(|head| at.number < head.number);
+        let interval = if behind && handle.may_walk_ahead() { RETRY_INTERVAL } else { WAITING_INTERVAL };
+        // Blocks that too few nodes have may be outvoted without a new head.
+        let behind = behind || handle.health.unagreed() > 0;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             changed = heads.changed() => if changed.is_err() { return Ok(()) },
-            () = tokio::time::sleep(RETRY_INTERVAL), if behind => {}
+            () = tokio::time::sleep(interval), if behind => {}
             changed = woken.changed() => {
                 if changed.is_err() {
                     return Ok(());
@@ -130,20 +143,33 @@ async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> R
 }
 
 /// The start-up checks; true if the chain may be walked. A database that knows fewer nonces than the chain is an old
-/// backup: paying from it could pay twice. Payments in a node's mempool count as well.
+/// backup: paying from it could pay twice. Payments in the nodes' mempools count as well.
 pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool, SolverError> {
     let chain = handle.id();
     for wallet in handle.addresses() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
-        let mined = handle.nodes.nonce(wallet, NonceTag::Latest).await?;
-        let used = mined.max(handle.nodes.nonce(wallet, NonceTag::Pending).await?);
+        let claims = handle.nodes.used_nonces(wallet).await?;
         let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
         let ours = lanes.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
-        if used > ours {
-            let why = older_than_chain(chain.0, wallet, ours, used);
-            error!(chain.id = %chain, wallet = %wallet, "{why}");
-            refuse(solver, handle, Some(why)).await?;
-            return Ok(false);
+        let highest = claims.iter().copied().max().unwrap_or_default();
+        match nonce_verdict(&claims, ours, handle.nodes.len()) {
+            NonceVerdict::Known if highest > ours => {
+                let what = format!(
+                    "a node claims that wallet {wallet} has used {highest} nonces; the database knows {ours}, and most \
+                     nodes show no more"
+                );
+                error!(chain.id = %chain, wallet = %wallet, "{what}");
+                handle.health.alarms.raise(Alarm::NodesDisagree, what);
+            }
+            NonceVerdict::Known => {}
+            NonceVerdict::Used(used) => {
+                let why = older_than_chain(chain.0, wallet, ours, used);
+                error!(chain.id = %chain, wallet = %wallet, "{why}");
+                refuse(solver, handle, Some(why)).await?;
+                return Ok(false);
+            }
+            // The other nodes have to say whether it is true.
+            NonceVerdict::Undecided => return Err(SolverError::Disputed { chain }),
         }
     }
     if handle.settings.depository_caps.is_empty() {
@@ -173,19 +199,19 @@ async fn begin(
     if let Some(cursor) = solver.store.read(move |tx| blocks::cursor(tx, chain)).await? {
         return Ok(Some(cursor));
     }
-    let head = loop {
-        if let Some(head) = *heads.borrow_and_update() {
-            break head;
-        }
+    while heads.borrow_and_update().is_none() {
         tokio::select! {
             () = stop.cancelled() => return Ok(None),
             changed = heads.changed() => if changed.is_err() { return Ok(None) },
         }
-    };
+    }
+    // The first block is one that most nodes have: there is no way back from it.
+    let most = majority(handle.nodes.len());
+    let head = handle.nodes.quorum_header(most, 0).await?;
     let number = handle.settings.start_block.unwrap_or(head.number).min(head.number);
     let mut kept = Vec::new();
     for number in number.saturating_sub(KEPT_AT_START)..=number {
-        kept.extend(handle.nodes.header(At::Number(number)).await?);
+        kept.push(handle.nodes.quorum_number(most, number).await?);
     }
     let first = *kept.last().ok_or(SolverError::InvariantViolated("the start block is not known to any node"))?;
     let keep = blocks_kept(handle);
@@ -208,6 +234,11 @@ async fn catch_up(
     head: Head,
     stop: &CancellationToken,
 ) -> Result<(), SolverError> {
+    if head.number <= at.number
+        && let Some(fork) = forks::leave_unagreed(solver, handle, *at).await?
+    {
+        *at = fork;
+    }
     if head.number <= at.number {
         if !forks::is_known(solver, handle, head).await? {
             match forks::undo(solver, handle, *at).await {
@@ -218,9 +249,23 @@ async fn catch_up(
         }
         return Ok(());
     }
+    let mut left = false;
     while at.number < head.number && !stop.is_cancelled() {
+        let next = read_next(handle, *at, head).await?;
+        if !left && next.as_ref().is_none_or(|next| !next.stands) {
+            // Whoever led us here may be alone.
+            if let Some(fork) = forks::leave_unagreed(solver, handle, *at).await? {
+                (*at, left) = (fork, true);
+                continue;
+            }
+        }
         // A block that was announced and cannot be read yet is tried again.
-        let Some(next) = read_next(handle, *at, head).await? else { return Ok(()) };
+        let Some(next) = next else { return Ok(()) };
+        if !next.stands && (handle.nodes.is_head_distrusted() || !handle.may_walk_ahead()) {
+            // Payments that are due do not wait for the blocks.
+            let now = u64::try_from(solver.now().secs()).unwrap_or_default();
+            return retry_due(solver, handle, Head { number: at.number, hash: at.hash, time: now, ..head }).await;
+        }
         if next.block.head.parent_hash != at.hash {
             let fork = forks::undo(solver, handle, *at).await?;
             let moving = fork.number == at.number;
@@ -243,24 +288,28 @@ async fn read_next(handle: &ChainHandle, at: Cursor, head: Head) -> Result<Optio
     let (nodes, watch, number) = (&handle.nodes, &handle.watch, at.number + 1);
     // The hot path: the head is the child of our last block, so it is read by its own hash at once.
     let child = (head.number == number && head.parent_hash == at.hash).then_some(head.hash);
-    let read = match child {
-        Some(hash) => nodes.agreed_block(number, hash, watch, Wait::Briefly).await?,
+    let of_number = |read: &AgreedBlock| read.block.head.number == number;
+    let mut read = match child {
+        Some(hash) => nodes.agreed_block(number, hash, watch, Wait::Briefly).await?.filter(of_number),
         None => None,
     };
-    let decided = read.as_ref().is_some_and(|read| read.stands) || child.is_some() && nodes.len() == 1;
-    let read = if decided {
-        read
-    } else {
-        // Whoever announced the head may be alone with it.
-        let prefers = |other: &Head| child.map_or(other.parent_hash == at.hash, |child| other.hash == child);
-        match nodes.voted_header(number, prefers).await? {
-            Some(voted) if Some(voted.hash) != child => {
-                nodes.agreed_block(number, voted.hash, watch, Wait::Briefly).await?
-            }
-            Some(_) | None => read,
+    if read.as_ref().is_some_and(|read| read.stands) || child.is_some() && nodes.len() == 1 {
+        return Ok(read);
+    }
+    // Whoever announced the head may be alone with it. A block that most nodes have comes first, then that of most votes.
+    let prefers = |other: &Head| child.map_or(other.parent_hash == at.hash, |child| other.hash == child);
+    let mut best = None;
+    for voted in nodes.header_votes(number).await?.candidates(prefers) {
+        let this = match Some(voted.hash) == child {
+            true => read.take(),
+            false => nodes.agreed_block(number, voted.hash, watch, Wait::Briefly).await?.filter(of_number),
+        };
+        if this.as_ref().is_some_and(|this| this.stands) {
+            return Ok(this);
         }
-    };
-    Ok(read.filter(|read| read.block.head.number == number))
+        best = best.or(this);
+    }
+    Ok(best.or(read))
 }
 
 async fn apply(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, agreed: &AgreedBlock) -> Result<(), SolverError> {

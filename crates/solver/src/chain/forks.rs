@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use alloy::primitives::B256;
 use domain::alarm::Alarm;
 use domain::ids::ChainId;
 use domain::payment;
-use evm::Head;
+use evm::{Head, Wait};
 use metrics::counter;
 use store::blocks::Cursor;
 use store::payments::PaymentRow;
@@ -37,14 +38,14 @@ async fn recent(solver: &Solver, handle: &ChainHandle) -> Result<Vec<Cursor>, So
 /// Goes back to the last block we share with the chain. A chain that takes back final blocks is stopped; one node
 /// alone cannot cause that.
 pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -> Result<Cursor, SolverError> {
-    let chain = handle.id();
     let recent = recent(solver, handle).await?;
     let last = at.number.saturating_sub(handle.settings.finality);
+    let standing = at.number.saturating_sub(handle.health.unagreed());
     let mut fork = None;
     for block in recent.iter().take_while(|block| block.number >= last) {
-        // One node alone does not take a block back: as many have to be against it as are for it, and one more.
-        let canonical = handle.nodes.voted_header(block.number, |head| head.hash == block.hash).await?;
-        if canonical.is_some_and(|header| header.hash == block.hash) {
+        // One node alone does not take back a block that most had.
+        let votes = handle.nodes.header_votes(block.number).await?;
+        if !votes.take_back(block.hash, block.number <= standing) {
             fork = Some(*block);
             break;
         }
@@ -53,6 +54,55 @@ pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -
     if fork.number == at.number {
         return Ok(fork);
     }
+    rewind(solver, handle, at, fork).await?;
+    Ok(fork)
+}
+
+/// Goes back to the last block that most nodes had, if others than those walked since have more nodes behind them: one
+/// node may have led us there alone. Nothing was confirmed or made final in them.
+pub async fn leave_unagreed(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    at: Cursor,
+) -> Result<Option<Cursor>, SolverError> {
+    let (chain, ahead) = (handle.id(), handle.health.unagreed());
+    let Some(number) = at.number.checked_sub(ahead).filter(|_| ahead > 0) else { return Ok(None) };
+    let read = move |tx: &mut Tx<'_>| {
+        Ok::<_, SolverError>((blocks::hash_of(tx, chain, number)?, blocks::hash_of(tx, chain, number + 1)?))
+    };
+    let (Some(hash), Some(first)) = solver.store.read(read).await? else { return Ok(None) };
+    let fork = Cursor { number, hash };
+    if !is_outvoted(handle, fork, first).await? {
+        return Ok(None);
+    }
+    handle.nodes.distrust_leader();
+    rewind(solver, handle, at, fork).await?;
+    Ok(Some(fork))
+}
+
+/// True if the block after this one is outvoted, or if most nodes have another one by its hash, whatever they show by
+/// its number.
+async fn is_outvoted(handle: &ChainHandle, fork: Cursor, ours: B256) -> Result<bool, SolverError> {
+    let number = fork.number.saturating_add(1);
+    let votes = handle.nodes.header_votes(number).await?;
+    if votes.take_back(ours, false) {
+        return Ok(true);
+    }
+    if votes.agreed().is_some() {
+        return Ok(false);
+    }
+    let others = votes.candidates(|_| false).into_iter().filter(|head| head.hash != ours);
+    for head in others.filter(|head| head.parent_hash == fork.hash) {
+        let read = handle.nodes.agreed_block(number, head.hash, &handle.watch, Wait::Briefly).await?;
+        if read.is_some_and(|read| read.stands) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn rewind(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor, fork: Cursor) -> Result<(), SolverError> {
+    let chain = handle.id();
     let depth = at.number.saturating_sub(fork.number);
     warn!(chain.id = %chain, fork = fork.number, depth, "chain {chain} was reorganised, {depth} blocks are undone");
     counter!("causeway_reorgs_total", "chain" => chain.to_string()).increment(1);
@@ -60,8 +110,8 @@ pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -
     solver.store.write(move |tx| blocks::rewind(tx, chain, fork)).await?;
     undo_above(solver, handle, fork.number).await?;
     solver.crash("reorg.undone");
-    handle.health.taken.send_replace(fork.number);
-    Ok(fork)
+    handle.health.rewound(depth, fork.number);
+    Ok(())
 }
 
 /// The error for a fork that takes back final blocks: if one node still has ours, or does not answer, the nodes

@@ -103,7 +103,9 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
     let read =
         move |tx: &mut store::Tx<'_>| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::rescanned(tx, chain)?));
     let (cursor, looked) = solver.store.read(read).await?;
-    let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(handle.settings.finality)) else {
+    // Blocks that too few nodes have make nothing final.
+    let depth = handle.settings.finality.saturating_add(handle.health.unagreed());
+    let Some(last) = cursor.and_then(|cursor| cursor.number.checked_sub(depth)) else {
         return Ok(false);
     };
     // A new database stores where the walk began; with an older one the chain was walked without a rescan so far.

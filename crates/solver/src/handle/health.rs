@@ -28,7 +28,7 @@ pub struct Health {
     /// The number of the last block taken in that most nodes have: what becomes final counts from it.
     pub standing: AtomicU64,
     /// The number of blocks taken in since then.
-    pub unagreed: AtomicU64,
+    unagreed: AtomicU64,
     /// Notified when a transaction of ours has failed, so that its cause is read soon.
     pub failed: Notify,
     pub fill_time: FillTime,
@@ -117,6 +117,23 @@ impl Health {
         self.unagreed.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
+    /// The number of blocks taken in since one that most nodes have.
+    pub fn unagreed(&self) -> u64 {
+        self.unagreed.load(Ordering::Relaxed)
+    }
+
+    /// Takes up the count of an earlier process.
+    pub fn set_unagreed(&self, blocks: u64) {
+        self.unagreed.store(blocks, Ordering::Relaxed);
+    }
+
+    /// Notes that the last blocks taken in were undone.
+    pub fn rewound(&self, blocks: u64, to: u64) {
+        self.set_unagreed(self.unagreed().saturating_sub(blocks));
+        self.standing.fetch_min(to, Ordering::Relaxed);
+        self.taken.send_replace(to);
+    }
+
     /// The amount of a currency that is on its way out or due.
     pub fn committed(&self, currency: Address) -> Amount {
         self.committed.load().get(&currency).copied().unwrap_or_default()
@@ -134,5 +151,22 @@ impl Health {
     /// True if a wallet may have unmined payments.
     pub fn has_unmined(&self, wallet: Address) -> bool {
         self.unmined.load().as_ref().is_none_or(|wallets| wallets.contains(&wallet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_since_one_that_most_nodes_have_are_counted_and_counted_back() {
+        let health = Health::default();
+        assert_eq!((health.walked(10, true), health.walked(11, false), health.walked(12, false)), (0, 1, 2));
+        health.rewound(1, 11);
+        assert_eq!((health.unagreed(), health.standing.load(Ordering::Relaxed)), (1, 10));
+        // A reorg that takes back more than those.
+        health.rewound(3, 8);
+        assert_eq!((health.unagreed(), health.standing.load(Ordering::Relaxed)), (0, 8));
+        assert_eq!(*health.taken.borrow(), 8);
     }
 }
