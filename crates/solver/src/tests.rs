@@ -5,8 +5,8 @@
 mod credits;
 mod decide;
 mod deposits;
-mod failed_fast_fill;
 mod doubts;
+mod failed_fast_fill;
 mod fast_fill;
 mod finality;
 mod funding;
