@@ -9,6 +9,7 @@ const contracts = [
   "Router",
   "ApprovalProxy",
   "SpendLimiter",
+  "DepositAddressFactory",
   "Usdc",
   "Usdt",
   "Dai",

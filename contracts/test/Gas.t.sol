@@ -3,6 +3,7 @@ pragma solidity =0.8.37;
 
 import {DeployPermit2} from "permit2-test/DeployPermit2.sol";
 import {ApprovalProxy} from "../src/ApprovalProxy.sol";
+import {DepositAddressFactory} from "../src/DepositAddressFactory.sol";
 import {SpendLimiter} from "../src/SpendLimiter.sol";
 import {Router} from "../src/Router.sol";
 import {Usdc} from "../src/devnet/Usdc.sol";
@@ -280,6 +281,31 @@ contract GasTest is DepositoryFixture {
         assertTrue(delivered && toppedUp);
         assertEq(usdc.balanceOf(user), 1200e6);
         assertEq(user.balance, 10.001 ether);
+    }
+
+    /// @dev Each kind of sweep, the first of an address and a later one.
+    function test_depositAddressFactory() public {
+        DepositAddressFactory factory = new DepositAddressFactory(owner, address(depository));
+        vm.prank(owner);
+        factory.setOperator(relayer, true);
+        vm.snapshotGasLastCall("DepositAddressFactory", "setOperator");
+        // The depository holds native currency, as it does in production.
+        depository.depositNative{value: 1}(user, id);
+        string[2] memory turns = [", first", ""];
+        for (uint256 i = 0; i < turns.length; ++i) {
+            vm.deal(factory.computeDepositAddress(id, signer), 1 ether);
+            factory.sweep(id, signer, Calls.list(address(0)));
+            vm.snapshotGasLastCall("DepositAddressFactory", string.concat("sweep, native", turns[i]));
+            usdc.mint(factory.computeDepositAddress(id, user), 100e6);
+            factory.sweep(id, user, Calls.list(address(usdc)));
+            vm.snapshotGasLastCall("DepositAddressFactory", string.concat("sweep, token", turns[i]));
+            usdc.mint(factory.computeOpenDepositAddress(id), 100e6);
+            vm.prank(relayer);
+            factory.sweepOpen(id, id, user, Calls.list(address(usdc)));
+            vm.snapshotGasLastCall("DepositAddressFactory", string.concat("sweepOpen, token", turns[i]));
+        }
+        factory.sweep(id, signer, Calls.list(address(0)));
+        vm.snapshotGasLastCall("DepositAddressFactory", "sweep, nothing");
     }
 
     function fill(Call3Value[] memory calls) internal view returns (bytes memory) {

@@ -9,7 +9,7 @@ import {TestToken} from "./HostileTokens.sol";
 abstract contract FundedDepository is DepositoryFixture {
     TestToken internal token;
 
-    function setUp() public override {
+    function setUp() public virtual override {
         super.setUp();
         token = new TestToken();
         vm.deal(user, 1000 ether);

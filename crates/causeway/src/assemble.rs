@@ -279,6 +279,7 @@ fn chain(config: &ChainConfig) -> Result<Chain> {
         approval_proxy: config.contracts.approval_proxy,
         multicall3: config.contracts.multicall3,
         spend_limiter: config.contracts.spend_limiter,
+        deposit_address_factory: config.contracts.deposit_address_factory,
         dex: config.dex.as_ref().map(|dex| Dex { swap_router: dex.swap_router, wrapped: dex.wrapped }),
         block_time_millis: config.block_time_millis,
         confirmations: config.confirmations,

@@ -158,6 +158,7 @@ fn chain(chain: &Chain) -> ChainConfig {
             approval_proxy: chain.contracts.approval_proxy,
             multicall3: chain.contracts.multicall3,
             spend_limiter: Some(chain.contracts.spend_limiter),
+            deposit_address_factory: Some(chain.contracts.deposit_address_factory),
             gas_oracle: chain.contracts.gas_oracle,
         },
         dex: Some(DexConfig {

@@ -12,6 +12,9 @@ use crate::tools::{self, Cache};
 
 pub(crate) const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
 pub(crate) const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
+/// The contract that deploys by CREATE2: a salt and the code to deploy are its whole input. Every node of the local
+/// network starts with it.
+pub(crate) const DETERMINISTIC_DEPLOYER: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 /// The address where an OP-style chain prices the publishing of data.
 pub(crate) const GAS_ORACLE: Address = address!("420000000000000000000000000000000000000F");
 
@@ -29,6 +32,7 @@ ours! {
     ROUTER = "Router",
     APPROVAL_PROXY = "ApprovalProxy",
     SPEND_LIMITER = "SpendLimiter",
+    DEPOSIT_ADDRESS_FACTORY = "DepositAddressFactory",
     USDC = "Usdc",
     USDT = "Usdt",
     DAI = "Dai",

@@ -14,7 +14,7 @@ use crate::artifacts::{self, ThirdParty};
 use crate::keys::{Account, Keys};
 use crate::networks;
 use crate::rpc::Rpc;
-use crate::stage::Stage;
+use crate::stage::{Deterministic, Stage};
 use crate::tokens::{Erc20, Token, ether, units};
 use crate::uniswap;
 
@@ -25,6 +25,10 @@ sol! {
 
     interface SpendLimiter {
         function setLimit(address filler, address token, uint256 amount) external;
+    }
+
+    interface DepositAddressFactory {
+        function setOperator(address operator, bool allowed) external;
     }
 
     interface DataFees {
@@ -46,6 +50,7 @@ pub struct Contracts {
     pub router: Address,
     pub approval_proxy: Address,
     pub spend_limiter: Address,
+    pub deposit_address_factory: Address,
     pub multicall3: Address,
     pub permit2: Address,
     pub weth: Address,
@@ -103,6 +108,7 @@ pub(crate) async fn deploy(rpc: &Rpc, chain_id: u64, keys: &Keys, third_party: &
         router: ours.router,
         approval_proxy: ours.approval_proxy,
         spend_limiter: ours.spend_limiter,
+        deposit_address_factory: ours.deposit_address_factory,
         multicall3: artifacts::MULTICALL3,
         permit2: artifacts::PERMIT2,
         weth,
@@ -126,6 +132,7 @@ struct Ours {
     router: Address,
     approval_proxy: Address,
     spend_limiter: Address,
+    deposit_address_factory: Address,
 }
 
 fn stage_ours(stage: &mut Stage<'_>, keys: &Keys) -> Result<Ours> {
@@ -143,7 +150,27 @@ fn stage_ours(stage: &mut Stage<'_>, keys: &Keys) -> Result<Ours> {
     )?;
     let spend_limiter = stage.create(deployer, artifacts::creation(artifacts::SPEND_LIMITER)?, router.abi_encode())?;
     stage.call(&keys.owner, depository, &Guarded::setGuardianCall { guardian: keys.guardian.address })?;
-    Ok(Ours { depository, router, approval_proxy, spend_limiter })
+    let deposit_address_factory = stage_factory(stage, keys, depository)?;
+    Ok(Ours { depository, router, approval_proxy, spend_limiter, deposit_address_factory })
+}
+
+/// The deployment of a factory of deposit addresses for a depository.
+pub fn deposit_address_factory(owner: Address, depository: Address) -> Result<Deterministic> {
+    let code = artifacts::creation(artifacts::DEPOSIT_ADDRESS_FACTORY)?;
+    Ok(Deterministic::new(&code, &(owner, depository).abi_encode()))
+}
+
+/// The factory of deposit addresses, deployed as on a real chain: its address stands for its arguments. Every filler may
+/// sweep.
+fn stage_factory(stage: &mut Stage<'_>, keys: &Keys, depository: Address) -> Result<Address> {
+    let factory = deposit_address_factory(keys.owner.address, depository)?;
+    stage.send(&keys.owner, TxKind::Call(factory.deployer), U256::ZERO, factory.input)?;
+    let factory = factory.address;
+    for filler in &keys.fillers {
+        let call = DepositAddressFactory::setOperatorCall { operator: filler.address, allowed: true };
+        stage.call(&keys.owner, factory, &call)?;
+    }
+    Ok(factory)
 }
 
 /// The feed of the native currency and the tokens with theirs, WETH first.

@@ -42,7 +42,7 @@ use tokio::task::JoinHandle;
 use url::Url;
 
 pub use crate::chain::Chain;
-pub use crate::deploy::Contracts;
+pub use crate::deploy::{Contracts, deposit_address_factory};
 pub use crate::faults::{Fault, Faults};
 pub use crate::keys::{Account, Keys};
 pub use crate::lies::{InventedCall, InventedLog, Lie};
@@ -52,6 +52,7 @@ pub use crate::progress::Progress;
 pub use crate::proxy::FaultProxy;
 pub use crate::rng::Rng;
 pub use crate::scratch::scratch;
+pub use crate::stage::Deterministic;
 pub use crate::tokens::Token;
 
 use crate::anvil::{Anvil, Setup};

@@ -8,12 +8,29 @@ use alloy::eips::eip2718::Encodable2718;
 use alloy::rpc::types::TransactionReceipt;
 use alloy::signers::SignerSync;
 use alloy::sol_types::SolCall;
-use alloy_primitives::{Address, Bytes, TxKind, U256};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::artifacts::DETERMINISTIC_DEPLOYER;
 use crate::keys::Account;
 use crate::rpc::Rpc;
+
+/// A deployment by the deterministic deployer: the call to make, and the address that it gives.
+#[derive(Clone, Debug)]
+pub struct Deterministic {
+    pub deployer: Address,
+    pub input: Bytes,
+    pub address: Address,
+}
+
+impl Deterministic {
+    pub(crate) fn new(code: &Bytes, args: &[u8]) -> Self {
+        let (deployer, salt, code) = (DETERMINISTIC_DEPLOYER, B256::ZERO, [code.as_ref(), args].concat());
+        let input = [salt.as_slice(), &code].concat().into();
+        Self { deployer, input, address: deployer.create2_from_code(salt, code) }
+    }
+}
 
 /// Transactions that go into one block together.
 #[derive(Debug)]

@@ -98,6 +98,8 @@ pub struct Chain {
     pub multicall3: Address,
     /// Where fillers spend the treasury's tokens through the router; without it they only transfer them.
     pub spend_limiter: Option<Address>,
+    /// The factory whose deposit addresses bring their money into the depository; without it there are none.
+    pub deposit_address_factory: Option<Address>,
     pub dex: Option<Dex>,
     pub block_time_millis: u64,
     /// Blocks that must stand on a deposit, its own included, before we pay against it.
@@ -114,6 +116,7 @@ impl Chain {
     pub fn cannot_receive(&self, who: Address) -> bool {
         [Address::ZERO, self.depository, self.router, self.approval_proxy, self.multicall3].contains(&who)
             || self.spend_limiter == Some(who)
+            || self.deposit_address_factory == Some(who)
             || self.dex.is_some_and(|dex| dex.swap_router == who)
             || self.token(who).is_some()
     }

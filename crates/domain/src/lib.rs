@@ -12,6 +12,7 @@ pub mod chained;
 pub mod claim;
 pub mod credit;
 pub mod deposit;
+pub mod deposit_address;
 pub mod digits;
 pub mod fail;
 pub mod fees;

@@ -5,10 +5,11 @@
 
 use alloy::primitives::{Address, B256, Bytes, U256, eip191_hash_message};
 use alloy::sol_types::SolCall;
+use domain::deposit_address::RouteKey;
 use domain::ids::OrderId;
 
 use crate::account_tag::tag;
-use crate::contracts::{Depository, Erc20, Multicall3, Router};
+use crate::contracts::{DepositAddressFactory, Depository, Erc20, Multicall3, Router};
 
 pub fn deposit_native(depositor: Address, order_id: OrderId) -> Bytes {
     Depository::depositNativeCall { depositor, id: order_id.0 }.abi_encode().into()
@@ -30,6 +31,20 @@ pub fn approve(spender: Address, amount: U256) -> Bytes {
 /// A plain token transfer to the depository that names its order: one transaction instead of two.
 pub fn implicit_deposit(depository: Address, amount: U256, order_id: OrderId) -> Bytes {
     with_id(Erc20::transferCall { to: depository, amount }.abi_encode(), order_id.0)
+}
+
+/// Brings what a strict deposit address holds of one currency, zero for the native one, into the depository. One
+/// currency to a call: a token that fails then holds up no other.
+pub fn sweep(order_id: OrderId, depositor: Address, currency: Address) -> Bytes {
+    let call = DepositAddressFactory::sweepCall { orderId: order_id.0, depositor, tokens: vec![currency] };
+    call.abi_encode().into()
+}
+
+/// The same for an open deposit address, whose order is named here.
+pub fn sweep_open(route: RouteKey, order_id: OrderId, depositor: Address, currency: Address) -> Bytes {
+    let (route_key, tokens) = (route.0, vec![currency]);
+    let call = DepositAddressFactory::sweepOpenCall { routeKey: route_key, orderId: order_id.0, depositor, tokens };
+    call.abi_encode().into()
 }
 
 /// The data of a native payment to a wallet is the id and nothing else.

@@ -95,10 +95,78 @@ sol! {
         error BalanceTooLow(address token, uint256 amount, uint256 balance);
     }
 
+    /// Signed with every permit: who submits it, and everything that runs.
+    struct RelayerWitness {
+        address relayer;
+        address refundTo;
+        address nftRecipient;
+        bytes metadata;
+        Call3Value[] call3Values;
+    }
+
+    struct TokenPermissions {
+        address token;
+        uint256 amount;
+    }
+
+    /// The typed data of Permit2, with the witness as its last member.
+    struct PermitBatchWitnessTransferFrom {
+        TokenPermissions[] permitted;
+        address spender;
+        uint256 nonce;
+        uint256 deadline;
+        RelayerWitness witness;
+    }
+
+    /// The same in a call, where the spender is the caller.
+    struct PermitBatchTransferFrom {
+        TokenPermissions[] permitted;
+        uint256 nonce;
+        uint256 deadline;
+    }
+
+    /// The typed data of EIP-3009.
+    struct ReceiveWithAuthorization {
+        address from;
+        address to;
+        uint256 value;
+        uint256 validAfter;
+        uint256 validBefore;
+        bytes32 nonce;
+    }
+
+    /// The same in a call, where the payee is the approval proxy and the nonce is the hash of the witness.
+    struct Permit3009 {
+        address from;
+        uint256 value;
+        uint256 validAfter;
+        uint256 validBefore;
+        uint8 v;
+        bytes32 r;
+        bytes32 s;
+    }
+
     interface ApprovalProxy {
         function transferAndMulticall(
             address[] tokens,
             uint256[] amounts,
+            Call3Value[] calls,
+            address refundTo,
+            address nftRecipient,
+            bytes metadata
+        ) external payable returns (CallResult[] results);
+        function permit2TransferAndMulticall(
+            address user,
+            PermitBatchTransferFrom permit,
+            Call3Value[] calls,
+            address refundTo,
+            address nftRecipient,
+            bytes metadata,
+            bytes permitSignature
+        ) external payable returns (CallResult[] results);
+        function permit3009TransferAndMulticall(
+            Permit3009[] permits,
+            address[] tokens,
             Call3Value[] calls,
             address refundTo,
             address nftRecipient,
@@ -124,6 +192,25 @@ sol! {
         error RefundToCannotBeZero();
         error LimitExceeded(address token, uint256 amount, uint256 remaining);
         error NotArrived(address token, uint256 expected, uint256 balance);
+    }
+
+    /// Our own contract: derives deposit addresses and brings their balances into the depository.
+    interface DepositAddressFactory {
+        event Swept(
+            address indexed depositAddress,
+            bytes32 indexed orderId,
+            address indexed token,
+            address depositor
+        );
+
+        function computeDepositAddress(bytes32 orderId, address depositor) external view returns (address);
+        function computeOpenDepositAddress(bytes32 routeKey) external view returns (address);
+        function sweep(bytes32 orderId, address depositor, address[] tokens) external;
+        function sweepOpen(bytes32 routeKey, bytes32 orderId, address depositor, address[] tokens) external;
+        function setOperator(address operator, bool allowed) external;
+        function operators(address account) external view returns (bool);
+        function DEPOSITORY() external view returns (address);
+        function IMPLEMENTATION() external view returns (address);
     }
 
     /// The fee that a rollup of the OP family charges for putting a transaction's data on its parent chain.
@@ -178,7 +265,7 @@ mod tests {
 
     #[test]
     fn selectors_are_the_public_ones() {
-        let table: [([u8; 4], [u8; 4]); 24] = [
+        let table: [([u8; 4], [u8; 4]); 28] = [
             (Depository::depositNativeCall::SELECTOR, hex!("49290c1c")),
             (Depository::depositErc20_0Call::SELECTOR, hex!("e8017952")),
             (Depository::depositErc20_1Call::SELECTOR, hex!("5a1ee3ac")),
@@ -197,6 +284,10 @@ mod tests {
             (Router::cleanupNativeCall::SELECTOR, hex!("a6bd8c96")),
             (Router::cleanupNativeViaCallCall::SELECTOR, hex!("5d1fe6a2")),
             (ApprovalProxy::transferAndMulticallCall::SELECTOR, hex!("f9e4bab4")),
+            (ApprovalProxy::permit2TransferAndMulticallCall::SELECTOR, hex!("0a2b8f36")),
+            (ApprovalProxy::permit3009TransferAndMulticallCall::SELECTOR, hex!("f80f00fb")),
+            (DepositAddressFactory::computeDepositAddressCall::SELECTOR, hex!("0767bc1e")),
+            (DepositAddressFactory::sweepCall::SELECTOR, hex!("d80c6c1b")),
             // Not public: the same as in the contracts' own tests.
             (Router::requireBalanceCall::SELECTOR, hex!("37e0e9e6")),
             (SpendLimiter::spendCall::SELECTOR, hex!("6bfad608")),

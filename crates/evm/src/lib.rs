@@ -21,6 +21,7 @@ pub mod http;
 mod logs;
 mod node;
 pub mod nodes;
+pub mod permits;
 pub mod pools;
 pub mod quorum;
 pub mod replay;

@@ -55,6 +55,7 @@ fn chain(id: u64, name: &str) -> Chain {
         approval_proxy: Address::repeat_byte(0xd2),
         multicall3: Address::repeat_byte(0xd3),
         spend_limiter: None,
+        deposit_address_factory: None,
         dex: Some(Dex { swap_router: Address::repeat_byte(0xd4), wrapped: Address::repeat_byte(4) }),
         block_time_millis: 2_000,
         confirmations: 1,

@@ -1,15 +1,18 @@
 //! `causeway doctor`: every check that can be made without sending a payment.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use allocator::Allocator;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
 use anyhow::{Result, bail};
 use domain::catalog::Currency;
+use domain::deposit_address::{Factory, RouteKey};
+use domain::ids::OrderId;
 use domain::money::Amount;
-use evm::contracts::{Depository, Erc20, PriceFeed, Router, SpendLimiter};
+use evm::contracts::{DepositAddressFactory, Depository, Erc20, PriceFeed, Router, SpendLimiter};
 use evm::{At, NonceTag};
 use solver::{ChainHandle, Solver};
 use store::leases::{self, Kind};
@@ -46,6 +49,7 @@ pub(crate) async fn run(path: &Path, role: Role) -> Result<()> {
     println!("configuration");
     let config = Config::load(path)?;
     findings.ok(path.display());
+    check_factories(&findings, &config.chains);
     println!("database");
     let database = assemble::database(&config)?;
     let store = match Store::open(&database) {
@@ -124,6 +128,9 @@ async fn check_chain(
         }
     }
     check_contracts(findings, handle).await;
+    if let Some(factory) = handle.chain.deposit_address_factory {
+        check_factory(findings, handle, factory).await;
+    }
     check_allocator(findings, allocator, handle, settings).await;
     check_feeds(findings, handle, settings).await;
     check_wallets(findings, solver, handle).await;
@@ -160,7 +167,11 @@ async fn check_contracts(findings: &mut Findings, handle: &ChainHandle) {
         ("approval proxy", chain.approval_proxy),
         ("multicall3", chain.multicall3),
     ];
-    let optional = [("spend limiter", chain.spend_limiter), ("swap router", chain.dex.map(|dex| dex.swap_router))];
+    let optional = [
+        ("spend limiter", chain.spend_limiter),
+        ("deposit address factory", chain.deposit_address_factory),
+        ("swap router", chain.dex.map(|dex| dex.swap_router)),
+    ];
     let optional = optional.into_iter().filter_map(|(name, address)| Some((name, address?)));
     let tokens = chain.tokens.iter().map(|token| (token.symbol.as_str(), token.address.evm().unwrap_or_default()));
     for (name, address) in contracts.into_iter().chain(optional).chain(tokens).collect::<Vec<_>>() {
@@ -181,6 +192,47 @@ async fn check_contracts(findings: &mut Findings, handle: &ChainHandle) {
     if handle.nodes.call(chain.router, call, At::Latest).await.is_err() {
         let mend = "deploy the router of this build, and the approval proxy and spend limiter that name it";
         findings.fail("the router is an older one, which cannot check balances or take the value of a payment", mend);
+    }
+}
+
+/// Checks that deposit addresses are derived here as the factory derives them, that its depository is ours, and that every
+/// wallet may sweep open ones. A wrong factory would have users pay addresses that nobody can sweep.
+async fn check_factory(findings: &mut Findings, handle: &ChainHandle, factory: Address) {
+    let read = async |call: Vec<u8>| {
+        let answer = handle.nodes.call(factory, call.into(), At::Latest).await.unwrap_or_default();
+        if answer.len() == 32 { B256::from_slice(&answer) } else { B256::ZERO }
+    };
+    let depository = Address::from_word(read(DepositAddressFactory::DEPOSITORYCall {}.abi_encode()).await);
+    if depository != handle.chain.depository {
+        let what = format!("the deposit address factory {factory} deposits in {depository}");
+        findings.fail(what, "deploy a factory for this depository, or correct `contracts.deposit_address_factory`");
+    }
+    // Any parameters will do.
+    let (word, depositor, ours) = (B256::repeat_byte(0x5a), Address::repeat_byte(0xa5), Factory::new(factory));
+    let strict = DepositAddressFactory::computeDepositAddressCall { orderId: word, depositor }.abi_encode();
+    let open = DepositAddressFactory::computeOpenDepositAddressCall { routeKey: word }.abi_encode();
+    let derived = [ours.strict(OrderId(word), depositor), ours.open(RouteKey(word))];
+    if [read(strict).await, read(open).await].map(Address::from_word) == derived {
+        findings.ok("deposit addresses are derived as the factory derives them");
+    } else {
+        let mend = "it is not the contract of this build; correct `contracts.deposit_address_factory`";
+        findings.fail(format!("the deposit address factory {factory} derives other addresses"), mend);
+    }
+    for wallet in handle.addresses() {
+        let call = DepositAddressFactory::operatorsCall { account: wallet }.abi_encode();
+        if read(call).await != B256::with_last_byte(1) {
+            let what = format!("wallet {wallet} may not sweep open deposit addresses");
+            findings.warn(what, "let the factory's owner call `setOperator` for it");
+        }
+    }
+}
+
+/// Warns where the factories of chains differ: an address that is paid on the wrong chain is then out of reach.
+fn check_factories(findings: &Findings, chains: &[ChainConfig]) {
+    let factories: BTreeSet<_> = chains.iter().filter_map(|chain| chain.contracts.deposit_address_factory).collect();
+    if factories.len() > 1 {
+        let what = format!("there are {} factories of deposit addresses", factories.len());
+        findings.warn(what, "deploy one at the same address everywhere, so that its deposit addresses are the same");
     }
 }
 

@@ -179,6 +179,9 @@ pub struct ContractsConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "purse")]
     pub spend_limiter: Option<Address>,
+    /// The factory of deposit addresses. Without it none are given out here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposit_address_factory: Option<Address>,
     /// The rollup's oracle for the cost of transaction data, if it charges for data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gas_oracle: Option<Address>,

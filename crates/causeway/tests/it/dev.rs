@@ -1,9 +1,11 @@
 //! `causeway dev`, run as a person would run it.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use alloy::primitives::Address;
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -100,6 +102,23 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     eventually("the chains are gone", || async { Ok(!answers(&rpc).await) }).await
 }
 
+/// Users would pay addresses that nobody can sweep.
+fn doctor_refuses_another_factory(toml: &Path) -> Result<()> {
+    let other = toml.with_file_name("other-factory.toml");
+    let factory = format!("deposit_address_factory = \"{}\"", Address::repeat_byte(0x77));
+    let text = fs::read_to_string(toml)?;
+    let lines =
+        text.lines().map(|line| if line.starts_with("deposit_address_factory") { factory.as_str() } else { line });
+    fs::write(&other, lines.collect::<Vec<_>>().join("\n"))?;
+    let doctor = causeway().args(["doctor", "--config"]).arg(&other).output()?;
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    ensure!(!doctor.status.success(), "{said}");
+    for finding in ["has no code", "deposits in 0x0000", "derives other addresses", "may not sweep"] {
+        ensure!(said.contains(finding), "{finding}: {said}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
     let folder = devnet::scratch("causeway-dev-")?;
@@ -111,7 +130,11 @@ async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
     ensure!(devnet::http::get(&lives).await.is_err(), "the service is running");
     let toml = data_dir.join("dev.toml");
     let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
-    ensure!(doctor.status.success(), "{}", String::from_utf8_lossy(&doctor.stdout));
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    ensure!(doctor.status.success(), "{said}");
+    ensure!(said.matches("deposit addresses are derived as the factory derives them").count() == 3, "{said}");
+    ensure!(!said.contains("may not sweep"), "{said}");
+    doctor_refuses_another_factory(&toml)?;
     let served = crate::process::serve(&toml, None)?;
     eventually("it serves", || async {
         let Ok(response) = devnet::http::get(&lives).await else { return Ok(false) };

@@ -10,9 +10,9 @@ use causeway::env::system_env;
 use causeway::local::{self, Local};
 use causeway::service::Service;
 use causeway::telemetry::LogFormat;
-use devnet::{Account, Chain, Devnet, Postgres};
+use devnet::{Account, Chain, Deterministic, Devnet, Postgres};
 use evm::calldata;
-use evm::contracts::SpendLimiter;
+use evm::contracts::{DepositAddressFactory, SpendLimiter};
 use serde_json::{Value, json};
 use store::Store;
 use tempfile::TempDir;
@@ -98,10 +98,11 @@ impl Harness {
         let fillers = vec![new_account(), new_account()];
         let (orders, treasury) = (new_account(), new_account());
         let depository = new_account().address;
+        let factory = devnet::deposit_address_factory(treasury.address, depository)?;
         let prepared = devnet.chains.iter().map(async |chain| {
-            fund(chain, &treasury, &fillers).await?;
             let code: Bytes = chain.rpc("eth_getCode", (chain.contracts.depository, "latest")).await?;
-            chain.set_code(depository, code).await
+            chain.set_code(depository, code).await?;
+            fund(chain, &treasury, &fillers, &factory).await
         });
         futures::future::try_join_all(prepared).await?;
         let mut config = local::config(Local {
@@ -118,6 +119,7 @@ impl Harness {
             // The shared chains are long by the time a test begins.
             chain.start_block = None;
             chain.contracts.depository = depository;
+            chain.contracts.deposit_address_factory = Some(factory.address);
         }
         // Deposits stay in the depository, where they can be counted; tests of repayment turn the allocator on.
         config.allocator = None;
@@ -351,7 +353,8 @@ pub async fn operator(harness: &Harness, path: &str) -> Result<(u16, Value)> {
     Ok((response.status().as_u16(), response.json().await?))
 }
 
-async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<()> {
+/// Gives a service its money and its rights. The factory of deposit addresses is its own, as its depository is.
+async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account], factory: &Deterministic) -> Result<()> {
     let ether = |n: u64| U256::from(n) * U256::from(10u64).pow(U256::from(18));
     chain.set_balance(treasury.address, ether(10)).await?;
     let usdc = chain.token("USDC").address;
@@ -364,7 +367,17 @@ async fn fund(chain: &Chain, treasury: &Account, fillers: &[Account]) -> Result<
         calls.push((usdc, calldata::approve(filler.address, inventory)));
         calls.push((spend_limiter, limit.abi_encode().into()));
     }
+    let mut sent = vec![chain.submit(treasury.private_key, factory.deployer, U256::ZERO, factory.input.clone()).await?];
+    for filler in fillers {
+        // The factory is not there yet, so the gas cannot be estimated.
+        let call = DepositAddressFactory::setOperatorCall { operator: filler.address, allowed: true }.abi_encode();
+        let data = Bytes::from(call);
+        sent.push(chain.submit_with(treasury.private_key, factory.address, U256::ZERO, data, 100_000).await?);
+    }
     chain.send_all(treasury.private_key, calls).await?;
+    for hash in sent {
+        chain.receipt(hash).await?;
+    }
     Ok(())
 }
 

@@ -6,12 +6,13 @@ use alloy::signers::SignerSync;
 use alloy::sol;
 use alloy::sol_types::{SolCall, SolValue};
 use alloy_primitives::aliases::U24;
-use alloy_primitives::{Address, B256, Bytes, U160, U256, b256};
+use alloy_primitives::{Address, B256, Bytes, U160, U256, b256, keccak256};
 use devnet::{Chain, Devnet, Options};
 use serde_json::{Value, json};
 
 sol! {
     function approve(address spender, uint256 value);
+    function transfer(address to, uint256 value);
     function allowance(address owner, address spender) returns (uint256);
     function decimals() returns (uint8);
     function latestAnswer() returns (int256);
@@ -24,6 +25,10 @@ sol! {
     function ROUTER() returns (address);
     function limit(address treasury, address filler, address token) returns (uint256);
     function setLimit(address filler, address token, uint256 amount);
+    function DEPOSITORY() returns (address);
+    function operators(address account) returns (bool);
+    function computeDepositAddress(bytes32 orderId, address depositor) returns (address);
+    function sweep(bytes32 orderId, address depositor, address[] tokens);
 
     struct Call { address target; bool allowFailure; uint256 value; bytes callData; }
     function spend(
@@ -75,6 +80,7 @@ async fn three_chains_have_the_same_addresses() {
     assert_eq!(base.tokens, arbitrum.tokens);
     assert_eq!(arbitrum.contracts.gas_oracle, None);
     assert_eq!(base.contracts.depository, arbitrum.contracts.depository);
+    assert_eq!(base.contracts.deposit_address_factory, arbitrum.contracts.deposit_address_factory);
     for chain in &devnet.chains {
         assert_eq!(chain.rpc::<U256>("eth_chainId", [(); 0]).await.unwrap(), U256::from(chain.id));
         for token in &chain.tokens {
@@ -86,6 +92,11 @@ async fn three_chains_have_the_same_addresses() {
         assert_eq!(guardian, devnet.keys.guardian.address);
         for place in [chain.contracts.approval_proxy, chain.contracts.spend_limiter] {
             assert_eq!(chain.read(place, &ROUTERCall {}).await.unwrap(), chain.contracts.router);
+        }
+        let factory = chain.contracts.deposit_address_factory;
+        assert_eq!(chain.read(factory, &DEPOSITORYCall {}).await.unwrap(), chain.contracts.depository);
+        for filler in &devnet.keys.fillers {
+            assert!(chain.read(factory, &operatorsCall { account: filler.address }).await.unwrap());
         }
         let id = chain.read(chain.contracts.multicall3, &getChainIdCall {}).await.unwrap();
         assert_eq!(id, U256::from(chain.id));
@@ -200,6 +211,38 @@ async fn deposits_carry_the_public_topics() {
     let log = &receipt.logs()[1];
     assert_eq!((log.address(), log.topics()), (depository, &[ERC20_DEPOSIT][..]));
     assert_eq!(log.data().data, (user.address, token, amount, id).abi_encode());
+}
+
+/// Plain transfers of native currency and a token to an address that has no code yet, and sweeps by a stranger.
+#[tokio::test]
+async fn anyone_sweeps_a_strict_deposit_address_into_the_depository() {
+    let chain = Devnet::shared().await.chain("optimism");
+    let (user, stranger) = (chain.fresh_user().await.unwrap(), chain.fresh_user().await.unwrap());
+    let (factory, usdc) = (chain.contracts.deposit_address_factory, chain.token("USDC").address);
+    let order = keccak256(user.address);
+    let compute = computeDepositAddressCall { orderId: order, depositor: user.address };
+    let derived = chain.read(factory, &compute).await.unwrap();
+
+    let wei = U256::from(7_000_000);
+    chain.send(user.private_key, derived, wei, Bytes::new()).await.unwrap();
+    chain.call(user.private_key, usdc, &transferCall { to: derived, value: dollars(5) }).await.unwrap();
+    let sweep = |token| sweepCall { orderId: order, depositor: user.address, tokens: vec![token] };
+    let native = chain.call(stranger.private_key, factory, &sweep(Address::ZERO)).await.unwrap();
+    let token = chain.call(stranger.private_key, factory, &sweep(usdc)).await.unwrap();
+    let deposits = [(&native, NATIVE_DEPOSIT), (&token, ERC20_DEPOSIT)].map(|(receipt, topic)| {
+        let logs = receipt.logs().iter();
+        let mut found = logs.filter(|log| log.address() == chain.contracts.depository && log.topics() == [topic]);
+        found.next().expect("a deposit").data().data.clone()
+    });
+    assert_eq!(deposits[0], (user.address, wei, order).abi_encode());
+    assert_eq!(deposits[1], (user.address, usdc, dollars(5), order).abi_encode());
+    // The address has code now: it takes native currency with some gas, and not with the least.
+    let pay = async |gas| chain.submit_with(user.private_key, derived, wei, Bytes::new(), gas).await.unwrap();
+    assert!(chain.receipt(pay(21_000).await).await.is_err());
+    chain.receipt(pay(26_000).await).await.unwrap();
+    chain.call(stranger.private_key, factory, &sweep(Address::ZERO)).await.unwrap();
+    assert_eq!(chain.balance(Address::ZERO, derived).await.unwrap(), U256::ZERO);
+    assert_eq!(chain.balance(usdc, derived).await.unwrap(), U256::ZERO);
 }
 
 /// Tokens of the treasury and native currency of the filler in one transaction, which names its order.

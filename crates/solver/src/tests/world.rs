@@ -244,6 +244,7 @@ fn chain(id: ChainId, name: &str) -> Chain {
         approval_proxy: address(0xd2),
         multicall3: address(0xd3),
         spend_limiter: None,
+        deposit_address_factory: None,
         dex: None,
         block_time_millis: 2_000,
         confirmations: 1,

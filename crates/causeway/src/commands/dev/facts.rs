@@ -44,6 +44,7 @@ fn chain(chain: &Chain) -> Value {
         "depository": chain.contracts.depository,
         "router": chain.contracts.router,
         "approvalProxy": chain.contracts.approval_proxy,
+        "depositAddressFactory": chain.contracts.deposit_address_factory,
         "tokens": chain.tokens.iter().map(|token| {
             json!({ "symbol": token.symbol, "address": token.address, "decimals": token.decimals })
         }).collect::<Vec<_>>(),
