@@ -20,7 +20,7 @@ use crate::wire::{AmountBody, Members, Shown};
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AppBalances)]
-pub struct BalancesResponse<'a> {
+pub(crate) struct BalancesResponse<'a> {
     #[serde(flatten)]
     #[schema(value_type = AmountBody<'a>)]
     balance: Members<'a>,
@@ -61,7 +61,7 @@ fn in_units(micros: UsdcMicros, currency: &Currency) -> Option<Signed> {
 }
 
 /// The wallet in a path.
-pub fn wallet(text: &str) -> Result<Address, ApiError> {
+pub(crate) fn wallet(text: &str) -> Result<Address, ApiError> {
     let parsed = Text::parse(Vm::Evm, text).ok().and_then(|account| account.evm());
     let problem = || "must be 0x followed by 40 hexadecimal digits".to_owned();
     parsed.ok_or_else(|| ApiError::Address { field: "wallet", problem: problem() })
@@ -77,7 +77,7 @@ pub fn wallet(text: &str) -> Result<Address, ApiError> {
         (status = 400, description = "Not a wallet, or no balances are kept here", body = ErrorBody),
     )
 )]
-pub async fn balances(app: State<App>, Path(wallet_text): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn balances(app: State<App>, Path(wallet_text): Path<String>) -> Result<Response, ApiError> {
     let wallet = wallet(&wallet_text)?;
     let currency = ledger::currency_of(&app.catalog).ok_or(ApiError::NotOffered { field: "wallet" })?;
     let account = app.store.read(move |tx| book::account(tx, wallet)).await?;

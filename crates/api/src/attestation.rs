@@ -14,7 +14,7 @@ use crate::error::{ApiError, Coded, CodedBody};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AttestationResponse {
+pub(crate) struct AttestationResponse {
     request_data: RequestData,
     /// EIP-191, over the hash of the ABI encoding of the request id and the members above, in this order: id,
     /// originChainId, originUser, originCurrency, originAmount, destinationChainId, destinationUser.
@@ -25,7 +25,7 @@ pub struct AttestationResponse {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RequestData {
+pub(crate) struct RequestData {
     origin_chain_id: u64,
     origin_user: String,
     origin_currency: String,
@@ -38,7 +38,7 @@ pub struct RequestData {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AttestationV2Response {
+pub(crate) struct AttestationV2Response {
     request_data: RequestDataV2,
     /// EIP-191, over the hash of the ABI encoding of the request id and the members above, in this order: id,
     /// originChainId, originUser, originCurrency, destinationChainId, destinationUser, destinationCurrency.
@@ -49,7 +49,7 @@ pub struct AttestationV2Response {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RequestDataV2 {
+pub(crate) struct RequestDataV2 {
     origin_chain_id: u64,
     origin_user: String,
     origin_currency: String,
@@ -105,7 +105,7 @@ fn depository(app: &App, request: &Request) -> String {
         (status = 404, description = "No such request", body = CodedBody),
     )
 )]
-pub async fn signature(app: State<App>, Path(id): Path<String>) -> Result<Json<AttestationResponse>, Coded> {
+pub(crate) async fn signature(app: State<App>, Path(id): Path<String>) -> Result<Json<AttestationResponse>, Coded> {
     let request = attested(&app, &id).await?;
     let (ask, input) = (&request.quote.ask, request.quote.figures.input);
     let (signature, signer) = sign(
@@ -143,7 +143,10 @@ pub async fn signature(app: State<App>, Path(id): Path<String>) -> Result<Json<A
         (status = 404, description = "No such request", body = CodedBody),
     )
 )]
-pub async fn signature_v2(app: State<App>, Path(id): Path<String>) -> Result<Json<AttestationV2Response>, Coded> {
+pub(crate) async fn signature_v2(
+    app: State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<AttestationV2Response>, Coded> {
     let request = attested(&app, &id).await?;
     let ask = &request.quote.ask;
     let (signature, signer) = sign(

@@ -16,7 +16,7 @@ const SHARDS: usize = 16;
 const MAX_BUCKETS: usize = 100_000;
 
 #[derive(Debug)]
-pub struct Buckets<K> {
+pub(crate) struct Buckets<K> {
     began: Instant,
     shards: [Mutex<HashMap<K, Duration>>; SHARDS],
     most_per_shard: usize,
@@ -25,7 +25,7 @@ pub struct Buckets<K> {
 
 /// The call may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub(crate) struct Taken {
     pub left: u32,
     /// Until nothing of the allowance is missing.
     pub full_in: Duration,
@@ -33,13 +33,13 @@ pub struct Taken {
 
 /// The call came too early by this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Empty {
+pub(crate) struct Empty {
     pub wait: Duration,
     pub full_in: Duration,
 }
 
 impl<K: Copy + Eq + Hash> Buckets<K> {
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self::holding(MAX_BUCKETS, now)
     }
 
@@ -53,12 +53,12 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
     }
 
     /// Takes one call out of a bucket.
-    pub fn take(&self, key: K, rate: Rate, now: Instant) -> Result<Taken, Empty> {
+    pub(crate) fn take(&self, key: K, rate: Rate, now: Instant) -> Result<Taken, Empty> {
         self.with(key, rate, now, true)
     }
 
     /// Checks that there is a call in a bucket, which stays there.
-    pub fn peek(&self, key: K, rate: Rate, now: Instant) -> Result<Taken, Empty> {
+    pub(crate) fn peek(&self, key: K, rate: Rate, now: Instant) -> Result<Taken, Empty> {
         self.with(key, rate, now, false)
     }
 

@@ -59,7 +59,7 @@ fn shown(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// A key that is shown and not good is refused on every route: whoever shows one believes to act under it. An address
 /// that shows too many of those is not looked up for a while, and keys in use go on from there all the same.
-pub async fn identify(app: &App, headers: &HeaderMap, client: Option<IpAddr>) -> Result<Caller, ApiError> {
+pub(crate) async fn identify(app: &App, headers: &HeaderMap, client: Option<IpAddr>) -> Result<Caller, ApiError> {
     let Some(shown) = shown(headers) else { return Ok(Caller(None)) };
     if !headers.contains_key("x-api-key") && app.operator.is_some_and(|token| token.is(shown)) {
         return Ok(Caller(None));

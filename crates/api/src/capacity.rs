@@ -21,7 +21,7 @@ use crate::liquidity::balance;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct CapacityQuery {
+pub(crate) struct CapacityQuery {
     origin_chain_id: u64,
     destination_chain_id: u64,
     /// Who would pay.
@@ -34,7 +34,7 @@ pub struct CapacityQuery {
 /// A figure that is not known is null, never zero.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CapacityResponse {
+pub(crate) struct CapacityResponse {
     /// A quote would be given.
     enabled: bool,
     user: UserCapacity,
@@ -46,7 +46,7 @@ pub struct CapacityResponse {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct UserCapacity {
+pub(crate) struct UserCapacity {
     /// Always null: wallets are not read here.
     balance: Option<String>,
     max_bridge_amount: Option<String>,
@@ -54,7 +54,7 @@ pub struct UserCapacity {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SolverCapacity {
+pub(crate) struct SolverCapacity {
     /// The address orders name.
     address: String,
     /// Its balance on the destination.
@@ -146,7 +146,7 @@ impl Pair<'_> {
         (status = 400, description = "No such chain or currency", body = ErrorBody),
     )
 )]
-pub async fn config(app: State<App>, ApiQuery(query): ApiQuery<CapacityQuery>) -> ApiResult<CapacityResponse> {
+pub(crate) async fn config(app: State<App>, ApiQuery(query): ApiQuery<CapacityQuery>) -> ApiResult<CapacityResponse> {
     let pair = query.into_pair(&app.catalog)?;
     let fee = pair.fee(&app);
     let inventory = pair.inventory(&app).map_err(|OutOfRange| ApiError::Internal)?;

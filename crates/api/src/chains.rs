@@ -18,13 +18,13 @@ use crate::json::ApiQuery;
 use crate::wire::vm_type;
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ChainsResponse {
+pub(crate) struct ChainsResponse {
     chains: Vec<ChainBody>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ChainBody {
+pub(crate) struct ChainBody {
     id: u64,
     name: String,
     display_name: String,
@@ -60,7 +60,7 @@ pub struct ChainBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ExplorerPaths {
+pub(crate) struct ExplorerPaths {
     transaction: &'static str,
     address: &'static str,
     token: &'static str,
@@ -68,7 +68,7 @@ pub struct ExplorerPaths {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NativeCurrency {
+pub(crate) struct NativeCurrency {
     #[serde(flatten)]
     listed: SolverCurrency,
     supports_bridging: bool,
@@ -76,7 +76,7 @@ pub struct NativeCurrency {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FeaturedToken {
+pub(crate) struct FeaturedToken {
     #[serde(flatten)]
     listed: SolverCurrency,
     supports_bridging: bool,
@@ -84,14 +84,14 @@ pub struct FeaturedToken {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TokenMetadata {
+pub(crate) struct TokenMetadata {
     #[serde(rename = "logoURI")]
     logo_uri: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Erc20Currency {
+pub(crate) struct Erc20Currency {
     #[serde(flatten)]
     listed: SolverCurrency,
     supports_bridging: bool,
@@ -102,7 +102,7 @@ pub struct Erc20Currency {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct SolverCurrency {
+pub(crate) struct SolverCurrency {
     id: String,
     symbol: String,
     name: String,
@@ -112,7 +112,7 @@ pub struct SolverCurrency {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Contracts {
+pub(crate) struct Contracts {
     multicall3: String,
     multicaller: String,
     only_owner_multicaller: String,
@@ -124,19 +124,19 @@ pub struct Contracts {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ContractsV3 {
+pub(crate) struct ContractsV3 {
     erc20_router: String,
     approval_proxy: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ChainProtocol {
+pub(crate) struct ChainProtocol {
     v2: ChainProtocolV2,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ChainProtocolV2 {
+pub(crate) struct ChainProtocolV2 {
     chain_id: Option<String>,
     depository: Option<String>,
     depository_vault: Option<String>,
@@ -249,12 +249,12 @@ impl From<&Currency> for SolverCurrency {
 }
 
 /// True if everybody is told of this chain. A private one is for those who know its id.
-pub fn is_listed(chain: &Chain) -> bool {
+pub(crate) fn is_listed(chain: &Chain) -> bool {
     chain.private_id.is_none()
 }
 
 /// The chain a caller names by its number, which works for private ones too: whoever moves money there has to.
-pub fn named<'a>(catalog: &'a Catalog, field: &'static str, id: u64) -> Result<&'a Chain, ApiError> {
+pub(crate) fn named<'a>(catalog: &'a Catalog, field: &'static str, id: u64) -> Result<&'a Chain, ApiError> {
     let chain = ChainId(id);
     catalog.chain(chain).ok_or(ApiError::UnsupportedChain { field, chain })
 }
@@ -262,7 +262,7 @@ pub fn named<'a>(catalog: &'a Catalog, field: &'static str, id: u64) -> Result<&
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct ChainsQuery {
+pub(crate) struct ChainsQuery {
     /// Ids of private chains to list as well, separated by commas. Others are ignored.
     include_chains: Option<String>,
 }
@@ -285,7 +285,7 @@ impl ChainsQuery {
         (status = 400, description = "Not a query", body = ErrorBody),
     )
 )]
-pub async fn chains(app: State<App>, ApiQuery(query): ApiQuery<ChainsQuery>) -> impl IntoResponse {
+pub(crate) async fn chains(app: State<App>, ApiQuery(query): ApiQuery<ChainsQuery>) -> impl IntoResponse {
     const MAX_AGE: Duration = Duration::from_secs(60);
     let shown = app.catalog.chains().iter().filter(|chain| query.includes(chain));
     let chains = shown.map(|chain| ChainBody::new(chain, &app)).collect();

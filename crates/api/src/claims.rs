@@ -29,7 +29,7 @@ const MAX_PAGE: u16 = 50;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ClaimBody {
+pub(crate) struct ClaimBody {
     /// The chain on which it is paid out: that of app balances.
     #[schema(value_type = u64)]
     chain_id: Option<Value>,
@@ -87,13 +87,13 @@ impl ClaimBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ClaimResponse {
+pub(crate) struct ClaimResponse {
     steps: [ClaimStep; 1],
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ClaimStep {
+pub(crate) struct ClaimStep {
     id: &'static str,
     action: &'static str,
     description: String,
@@ -103,13 +103,13 @@ pub struct ClaimStep {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ClaimItem {
+pub(crate) struct ClaimItem {
     status: &'static str,
     data: ClaimData,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ClaimData {
+pub(crate) struct ClaimData {
     sign: ClaimSign,
     post: ClaimPost,
 }
@@ -117,14 +117,14 @@ pub struct ClaimData {
 /// The wallet signs the 32 bytes of `message` as a personal message (EIP-191); a contract answers for them (EIP-1271).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ClaimSign {
+pub(crate) struct ClaimSign {
     signature_kind: &'static str,
     message: String,
 }
 
 /// Where the signature goes, as the query's `signature`.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ClaimPost {
+pub(crate) struct ClaimPost {
     endpoint: &'static str,
     method: &'static str,
     body: ClaimPermit,
@@ -132,7 +132,7 @@ pub struct ClaimPost {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ClaimPermit {
+pub(crate) struct ClaimPermit {
     kind: &'static str,
     request_id: String,
 }
@@ -176,7 +176,7 @@ impl ClaimResponse {
         (status = 400, description = "Not to be paid out so, or more than is available", body = ErrorBody),
     )
 )]
-pub async fn claim(
+pub(crate) async fn claim(
     app: State<App>,
     Path(wallet_text): Path<String>,
     ApiJson(body): ApiJson<ClaimBody>,
@@ -190,7 +190,7 @@ const KIND: &str = "claim";
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PermitBody {
+pub(crate) struct PermitBody {
     /// `claim`.
     #[schema(value_type = String)]
     kind: Option<Value>,
@@ -201,14 +201,14 @@ pub struct PermitBody {
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct PermitQuery {
+pub(crate) struct PermitQuery {
     /// Of the wallet, in hexadecimal.
     #[param(required = true)]
     signature: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct PermitResponse {
+pub(crate) struct PermitResponse {
     message: &'static str,
     /// Nothing more is to be done.
     #[schema(value_type = Vec<Object>)]
@@ -248,7 +248,7 @@ impl PermitQuery {
         (status = 400, description = "Not signed for, expired, used, or more than is available", body = ErrorBody),
     )
 )]
-pub async fn permit(
+pub(crate) async fn permit(
     app: State<App>,
     ApiQuery(query): ApiQuery<PermitQuery>,
     ApiJson(body): ApiJson<PermitBody>,
@@ -261,7 +261,7 @@ pub async fn permit(
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ClaimsQuery {
+pub(crate) struct ClaimsQuery {
     /// From 1 to 50; 20 unless said.
     #[param(value_type = Option<u16>)]
     limit: Option<String>,
@@ -285,7 +285,7 @@ impl ClaimsQuery {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Claims)]
-pub struct ClaimsResponse<'a> {
+pub(crate) struct ClaimsResponse<'a> {
     /// Newest first.
     claims: Vec<ClaimRecord<'a>>,
     /// For the next page; none where there is none.
@@ -295,7 +295,7 @@ pub struct ClaimsResponse<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Claim)]
-pub struct ClaimRecord<'a> {
+pub(crate) struct ClaimRecord<'a> {
     claim_id: String,
     wallet: String,
     recipient: String,
@@ -335,7 +335,7 @@ impl<'a> ClaimRecord<'a> {
         (status = 400, description = "Not a wallet, or not a page", body = ErrorBody),
     )
 )]
-pub async fn list(
+pub(crate) async fn list(
     app: State<App>,
     Path(wallet_text): Path<String>,
     ApiQuery(query): ApiQuery<ClaimsQuery>,

@@ -21,7 +21,7 @@ use crate::wire::{CurrencyBody, vm_type};
 /// A search for currencies. Every member narrows the answer, none is required, and those we do not know are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SearchBody {
+pub(crate) struct SearchBody {
     /// Chains to look on; none or an empty list means all that are listed.
     chain_ids: Option<Vec<u64>>,
     /// Part of a symbol or of a name, or a whole address, in any case.
@@ -59,7 +59,7 @@ const MAX_ENTRIES: usize = 1_000;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Token)]
-pub struct Token<'a> {
+pub(crate) struct Token<'a> {
     #[serde(flatten)]
     currency: CurrencyBody<'a>,
     vm_type: &'static str,
@@ -167,7 +167,7 @@ impl Search {
         (status = 400, description = "Not a search", body = ErrorBody),
     )
 )]
-pub async fn search(app: State<App>, ApiJson(body): ApiJson<SearchBody>) -> Result<Answer, ApiError> {
+pub(crate) async fn search(app: State<App>, ApiJson(body): ApiJson<SearchBody>) -> Result<Answer, ApiError> {
     Answer::of(&body.into_search()?.find(&app.catalog))
 }
 
@@ -177,7 +177,7 @@ pub async fn search(app: State<App>, ApiJson(body): ApiJson<SearchBody>) -> Resu
     path = "/currencies/trending",
     responses((status = 200, description = "The currencies", body = Vec<Token>))
 )]
-pub async fn trending(app: State<App>) -> Result<Answer, ApiError> {
+pub(crate) async fn trending(app: State<App>) -> Result<Answer, ApiError> {
     let listed = app.catalog.chains().iter().filter(|chain| is_listed(chain));
     let currencies = listed.flat_map(|chain| chain.currencies().map(move |currency| Token::new(chain, currency)));
     Answer::of(&currencies.take(DEFAULT_LIMIT).collect::<Vec<_>>())

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 mod messages;
 
-pub type ApiResult<T> = Result<Json<T>, ApiError>;
+pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
@@ -237,7 +237,7 @@ const SUCCESSOR: &str = "/requests/v3";
 
 /// The transaction that was tried.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct FailedCall {
+pub(crate) struct FailedCall {
     from: String,
     to: String,
     data: String,
@@ -303,11 +303,11 @@ impl ApiError {
 
 /// An error of a route whose clients look for the code under another name; ours is there too.
 #[derive(Debug)]
-pub struct Coded(ApiError);
+pub(crate) struct Coded(ApiError);
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CodedError)]
-pub struct CodedBody {
+pub(crate) struct CodedBody {
     #[serde(flatten)]
     body: ErrorBody,
     code: &'static str,

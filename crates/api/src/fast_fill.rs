@@ -16,7 +16,7 @@ use crate::json::ApiJson;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FastFillBody {
+pub(crate) struct FastFillBody {
     request_id: Option<String>,
     /// The amount of the deposit, in smallest units of its currency; the quoted amount unless said. A number is taken
     /// too.
@@ -28,7 +28,7 @@ pub struct FastFillBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct FastFillResponse {
+pub(crate) struct FastFillResponse {
     message: &'static str,
 }
 
@@ -92,7 +92,7 @@ fn micros(text: &str) -> Option<UsdMicros> {
         (status = 429, description = "Too many requests", body = ErrorBody),
     )
 )]
-pub async fn fast_fill(
+pub(crate) async fn fast_fill(
     app: State<App>,
     Keyed(key): Keyed,
     ApiJson(body): ApiJson<FastFillBody>,

@@ -14,13 +14,13 @@ use crate::json::ApiQuery;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct HealthQuery {
+pub(crate) struct HealthQuery {
     /// All listed chains unless said.
     chain_id: Option<u64>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct HealthResponse {
+pub(crate) struct HealthResponse {
     healthy: bool,
 }
 
@@ -41,7 +41,7 @@ fn is_healthy(app: &App, chain: &Chain) -> bool {
         (status = 400, description = "No such chain", body = CodedBody),
     )
 )]
-pub async fn health(
+pub(crate) async fn health(
     app: State<App>,
     query: Result<ApiQuery<HealthQuery>, ApiError>,
 ) -> Result<Json<HealthResponse>, Coded> {

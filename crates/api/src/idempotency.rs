@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 500;
 
 /// Lets one of several equal calls through.
-pub async fn once(app: &App, request: Request, next: Next) -> Response {
+pub(crate) async fn once(app: &App, request: Request, next: Next) -> Response {
     let key = request.extensions().get::<Caller>().and_then(|caller| caller.key().map(|key| key.id));
     let covered = request.method() == Method::POST && is_covered(request.uri().path());
     let (Some(key), Some(name), true) = (key, request.headers().get(NAME).cloned(), covered) else {

@@ -19,13 +19,13 @@ mod tests;
 mod verbatim;
 mod writer;
 
-pub use verbatim::{Figure, WrittenJson, amount};
+pub(crate) use verbatim::{Figure, WrittenJson, amount};
 
 /// The largest body any route takes.
-pub const MAX_BODY: usize = 256 * 1024;
+pub(crate) const MAX_BODY: usize = 256 * 1024;
 
 #[derive(Debug)]
-pub struct ApiJson<T>(pub T);
+pub(crate) struct ApiJson<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ApiJson<T> {
     type Rejection = ApiError;
@@ -57,7 +57,7 @@ fn rejected(rejection: JsonRejection) -> ApiError {
 }
 
 #[derive(Debug)]
-pub struct ApiQuery<T>(pub T);
+pub(crate) struct ApiQuery<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ApiQuery<T> {
     type Rejection = ApiError;
@@ -77,10 +77,10 @@ const ROOM: usize = 16 * 1024;
 /// A large answer, written into enough room at once: `axum::Json` begins with 128 bytes and copies as it grows, which
 /// was half of what rendering a quote took.
 #[derive(Debug)]
-pub struct Answer(Vec<u8>);
+pub(crate) struct Answer(Vec<u8>);
 
 impl Answer {
-    pub fn of(body: &impl Serialize) -> Result<Self, ApiError> {
+    pub(crate) fn of(body: &impl Serialize) -> Result<Self, ApiError> {
         writer::write(body, ROOM).map(Self).map_err(|_| ApiError::Internal)
     }
 }

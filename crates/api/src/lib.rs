@@ -2,8 +2,6 @@
 //!
 //! A handler parses, makes one call, renders. No rule about money is decided here.
 
-#![allow(unreachable_pub, reason = "its items are not narrowed to the crate yet")]
-
 mod app_fees;
 mod attestation;
 mod buckets;

@@ -126,7 +126,7 @@ fn whole_secs(duration: Duration) -> u64 {
 }
 
 /// Finds out who calls, counts the call, and turns it away where there were too many.
-pub async fn admit(app: &App, mut request: Request, next: Next) -> Response {
+pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let proxies = app.limits.as_deref().map_or(&[][..], |limits| &limits.allowance.trusted_proxies);
     let client = peer.map(|peer| network::client(peer, request.headers(), proxies));

@@ -18,18 +18,18 @@ use crate::json::ApiQuery;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct LiquidityQuery {
+pub(crate) struct LiquidityQuery {
     chain_id: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct LiquidityResponse {
+pub(crate) struct LiquidityResponse {
     liquidity: Vec<Holding>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Holding {
+pub(crate) struct Holding {
     chain_id: u64,
     currency_id: String,
     symbol: String,
@@ -59,7 +59,7 @@ impl Holding {
 }
 
 /// The solver's balance of a currency: the native one lies with the wallets that pay, tokens with the treasury.
-pub fn balance(currency: &Currency, market: &Snapshot) -> Result<Amount, OutOfRange> {
+pub(crate) fn balance(currency: &Currency, market: &Snapshot) -> Result<Amount, OutOfRange> {
     if currency.native {
         return market.native.values().try_fold(Amount::ZERO, |sum, &held| sum.checked_add(held));
     }
@@ -78,7 +78,10 @@ pub fn balance(currency: &Currency, market: &Snapshot) -> Result<Amount, OutOfRa
         (status = 503, description = "The chain cannot be read at the moment", body = ErrorBody),
     )
 )]
-pub async fn liquidity(app: State<App>, ApiQuery(query): ApiQuery<LiquidityQuery>) -> ApiResult<LiquidityResponse> {
+pub(crate) async fn liquidity(
+    app: State<App>,
+    ApiQuery(query): ApiQuery<LiquidityQuery>,
+) -> ApiResult<LiquidityResponse> {
     let chain = named(&app.catalog, "chainId", query.chain_id)?;
     let market = app.market.current(chain.id).map_err(QuoteError::from)?;
     let holdings = chain.held().map(|currency| Holding::new(currency, &market)).collect::<Result<_, _>>();

@@ -17,14 +17,14 @@ use self::wrong::Wrong;
 use crate::App;
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct LivesResponse {
+pub(crate) struct LivesResponse {
     /// `ok`; `degraded` where something is wrong; `down` where the database cannot be read.
     status: &'static str,
     report: Report,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Report {
+pub(crate) struct Report {
     version: &'static str,
     database: bool,
     instance: InstanceReport,
@@ -36,7 +36,7 @@ pub struct Report {
 /// The process that answers, among those that serve the same database.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct InstanceReport {
+pub(crate) struct InstanceReport {
     name: String,
     /// `api`, `worker`, `allocator` or `all`.
     role: &'static str,
@@ -48,7 +48,7 @@ pub struct InstanceReport {
 /// A duty that one process has at a time.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LeaseReport {
+pub(crate) struct LeaseReport {
     /// `worker` or `allocator`.
     kind: &'static str,
     /// How often it was taken.
@@ -61,7 +61,7 @@ pub struct LeaseReport {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ChainReport {
+pub(crate) struct ChainReport {
     id: u64,
     name: String,
     /// The last block of which everything is stored.
@@ -105,7 +105,7 @@ fn in_doubt(mut said: Vec<String>, doubtful: u64) -> Option<String> {
         (status = 503, description = "It does not", body = LivesResponse),
     )
 )]
-pub async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
+pub(crate) async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) {
     let mut chains = Vec::new();
     let mut wrong = Vec::new();
     let mut database = true;

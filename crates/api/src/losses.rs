@@ -15,7 +15,7 @@ const MAX_LOSSES: i64 = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LossesResponse {
+pub(crate) struct LossesResponse {
     /// The sum that may still come back, in dollars.
     missing_usd: String,
     /// The sum that has not, by the time its order had ended for good.
@@ -27,7 +27,7 @@ pub struct LossesResponse {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Loss)]
-pub struct LossBody {
+pub(crate) struct LossBody {
     request_id: String,
     order_id: String,
     /// `missing`, `booked`, or `recovered` once a deposit has taken the other's place.
@@ -71,7 +71,7 @@ impl From<losses::LossRow> for LossBody {
         (status = 401, description = "The operator's token is needed", body = ErrorBody),
     )
 )]
-pub async fn losses(_: Operator, app: State<App>) -> ApiResult<LossesResponse> {
+pub(crate) async fn losses(_: Operator, app: State<App>) -> ApiResult<LossesResponse> {
     let read =
         |tx: &mut store::Tx<'_>| Ok::<_, store::StoreError>((losses::totals(tx)?, losses::newest(tx, MAX_LOSSES)?));
     let ((missing, booked), newest) = app.store.read(read).await?;

@@ -17,7 +17,7 @@ const MAX_REASON_LEN: usize = 500;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RefundBody {
+pub(crate) struct RefundBody {
     request_id: String,
     /// Who decided. It is kept with the request.
     by: String,
@@ -27,7 +27,7 @@ pub struct RefundBody {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RefundResponse {
+pub(crate) struct RefundResponse {
     request_id: String,
     /// `refunding` from now on, or already what became of that.
     state: &'static str,
@@ -61,7 +61,11 @@ impl RefundBody {
         (status = 409, description = "It cannot be refunded any more, or not yet", body = ErrorBody),
     )
 )]
-pub async fn refund(_: Operator, app: State<App>, ApiJson(body): ApiJson<RefundBody>) -> ApiResult<RefundResponse> {
+pub(crate) async fn refund(
+    _: Operator,
+    app: State<App>,
+    ApiJson(body): ApiJson<RefundBody>,
+) -> ApiResult<RefundResponse> {
     let (id, decision) = body.into_decision()?;
     let commands = app.commands.clone();
     // Nothing of a payment happens in a caller's future: callers hang up.

@@ -40,7 +40,7 @@ impl std::str::FromStr for Network {
 
 /// The client behind a connection. Only a proxy of ours may speak for somebody else, and the last address it did not add
 /// itself is the one it saw.
-pub fn client(peer: IpAddr, headers: &HeaderMap, trusted_proxies: &[Network]) -> IpAddr {
+pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, trusted_proxies: &[Network]) -> IpAddr {
     let trusted = |address: IpAddr| trusted_proxies.iter().any(|network| network.contains(address));
     let mut client = unmapped(peer);
     let forwarded = headers.get_all("x-forwarded-for");

@@ -30,7 +30,7 @@ impl OperatorToken {
 
 /// The caller had the operator's token.
 #[derive(Debug)]
-pub struct Operator;
+pub(crate) struct Operator;
 
 impl FromRequestParts<App> for Operator {
     type Rejection = ApiError;
@@ -45,14 +45,14 @@ impl FromRequestParts<App> for Operator {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct RiskResponse {
+pub(crate) struct RiskResponse {
     chains: Vec<ChainRisk>,
 }
 
 /// The money out against deposits on a chain that are not final, in dollars.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ChainRisk {
+pub(crate) struct ChainRisk {
     chain_id: u64,
     name: String,
     open_usd: String,
@@ -71,7 +71,7 @@ pub struct ChainRisk {
         (status = 401, description = "The operator's token is needed", body = ErrorBody),
     )
 )]
-pub async fn risk(_: Operator, app: State<App>) -> ApiResult<RiskResponse> {
+pub(crate) async fn risk(_: Operator, app: State<App>) -> ApiResult<RiskResponse> {
     let now = app.now();
     let used = app.store.read(move |tx| risk::used(tx, now)).await?;
     let chains = app.chains.values().map(|handle| {
@@ -91,21 +91,21 @@ pub async fn risk(_: Operator, app: State<App>) -> ApiResult<RiskResponse> {
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub struct ReceiptsQuery {
+pub(crate) struct ReceiptsQuery {
     /// Only those before this one: the `id` that a page ended with.
     before: Option<i64>,
 }
 
 /// Money that reached the treasury and could be credited to nobody.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ReceiptsResponse {
+pub(crate) struct ReceiptsResponse {
     receipts: Vec<ReceiptBody>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = UnattributedReceipt)]
-pub struct ReceiptBody {
+pub(crate) struct ReceiptBody {
     id: i64,
     chain_id: u64,
     tx_hash: String,
@@ -146,7 +146,7 @@ const MAX_TRANSFERS: i64 = 100;
         (status = 401, description = "The operator's token is needed", body = ErrorBody),
     )
 )]
-pub async fn receipts(
+pub(crate) async fn receipts(
     _: Operator,
     app: State<App>,
     ApiQuery(query): ApiQuery<ReceiptsQuery>,

@@ -17,7 +17,7 @@ use crate::json::ApiQuery;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct PriceQuery {
+pub(crate) struct PriceQuery {
     /// The currency; the zero address is the native one.
     address: String,
     chain_id: u64,
@@ -40,14 +40,14 @@ impl PriceQuery {
 
 /// A price in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TokenPrice {
+pub(crate) struct TokenPrice {
     /// Zero where it is below a millionth: clients round to six places and divide by the result.
     price: f64,
 }
 
 /// A price in US dollars, exactly.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TokenPriceV2 {
+pub(crate) struct TokenPriceV2 {
     /// A decimal of at most eighteen places.
     price: String,
 }
@@ -77,7 +77,7 @@ fn number(price: Price) -> Result<f64, OutOfRange> {
         (status = 503, description = "The price is not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn token_price(app: State<App>, ApiQuery(query): ApiQuery<PriceQuery>) -> ApiResult<TokenPrice> {
+pub(crate) async fn token_price(app: State<App>, ApiQuery(query): ApiQuery<PriceQuery>) -> ApiResult<TokenPrice> {
     let price = number(query.price(&app)?).map_err(|OutOfRange| ApiError::Internal)?;
     Ok(Json(TokenPrice { price }))
 }
@@ -93,7 +93,7 @@ pub async fn token_price(app: State<App>, ApiQuery(query): ApiQuery<PriceQuery>)
         (status = 503, description = "The price is not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn token_price_v2(app: State<App>, ApiQuery(query): ApiQuery<PriceQuery>) -> ApiResult<TokenPriceV2> {
+pub(crate) async fn token_price_v2(app: State<App>, ApiQuery(query): ApiQuery<PriceQuery>) -> ApiResult<TokenPriceV2> {
     let price = decimal(query.price(&app)?).map_err(|OutOfRange| ApiError::Internal)?;
     Ok(Json(TokenPriceV2 { price }))
 }

@@ -6,7 +6,7 @@ use store::Saving;
 
 mod body;
 mod response;
-pub mod sponsor;
+pub(crate) mod sponsor;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +31,11 @@ use response::{PriceResponse, QuoteResponse};
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn quote(app: State<App>, caller: Caller, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
+pub(crate) async fn quote(
+    app: State<App>,
+    caller: Caller,
+    ApiJson(body): ApiJson<QuoteBody>,
+) -> Result<Answer, ApiError> {
     answer(&app, &caller, body).await
 }
 
@@ -46,7 +50,7 @@ pub async fn quote(app: State<App>, caller: Caller, ApiJson(body): ApiJson<Quote
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn quote_unversioned(
+pub(crate) async fn quote_unversioned(
     app: State<App>,
     caller: Caller,
     ApiJson(body): ApiJson<QuoteBody>,
@@ -85,7 +89,11 @@ fn promise(app: &App, ask: Ask, signed: bool) -> Result<(Answer, Saving), ApiErr
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
-pub async fn price(app: State<App>, caller: Caller, ApiJson(body): ApiJson<QuoteBody>) -> Result<Answer, ApiError> {
+pub(crate) async fn price(
+    app: State<App>,
+    caller: Caller,
+    ApiJson(body): ApiJson<QuoteBody>,
+) -> Result<Answer, ApiError> {
     let mut ask = body.into_ask(&app.catalog, &caller)?;
     app.quoter.prepare(&mut ask).await?;
     let priced = app.quoter.price(ask)?;

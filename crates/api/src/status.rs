@@ -15,7 +15,7 @@ use crate::json::ApiQuery;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct StatusQuery {
+pub(crate) struct StatusQuery {
     /// The request to look up.
     #[param(required = true)]
     request_id: Option<String>,
@@ -24,7 +24,7 @@ pub struct StatusQuery {
 /// How a transfer stands. Every member is always present.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StatusResponse {
+pub(crate) struct StatusResponse {
     /// `waiting`, `depositing`, `pending`, `submitted`, `success`, `failure` or `refund`.
     status: &'static str,
     details: Option<String>,
@@ -95,7 +95,7 @@ async fn find(app: &App, query: StatusQuery) -> Result<StatusResponse, ApiError>
         (status = 404, description = "No such request", body = ErrorBody),
     )
 )]
-pub async fn status(app: State<App>, ApiQuery(query): ApiQuery<StatusQuery>) -> ApiResult<StatusResponse> {
+pub(crate) async fn status(app: State<App>, ApiQuery(query): ApiQuery<StatusQuery>) -> ApiResult<StatusResponse> {
     find(&app, query).await.map(Json)
 }
 
@@ -110,6 +110,6 @@ pub async fn status(app: State<App>, ApiQuery(query): ApiQuery<StatusQuery>) -> 
         (status = 404, description = "No such request", body = ErrorBody),
     )
 )]
-pub async fn status_v2(app: State<App>, ApiQuery(query): ApiQuery<StatusQuery>) -> ApiResult<StatusResponse> {
+pub(crate) async fn status_v2(app: State<App>, ApiQuery(query): ApiQuery<StatusQuery>) -> ApiResult<StatusResponse> {
     find(&app, query).await.map(|found| Json(found.in_v2()))
 }

@@ -11,18 +11,18 @@ use crate::error::{ApiResult, ErrorBody};
 use crate::json::ApiQuery;
 
 /// The market behind a chain's `dex`.
-pub const SOURCE: &str = "uniswap-v3";
+pub(crate) const SOURCE: &str = "uniswap-v3";
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct SwapSourcesQuery {
+pub(crate) struct SwapSourcesQuery {
     /// All chains unless said.
     chain_id: Option<u64>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct SwapSourcesResponse {
+pub(crate) struct SwapSourcesResponse {
     /// Currencies that the solver does not hold are traded there.
     sources: Vec<&'static str>,
 }
@@ -37,7 +37,7 @@ pub struct SwapSourcesResponse {
         (status = 400, description = "No such chain", body = ErrorBody),
     )
 )]
-pub async fn swap_sources(
+pub(crate) async fn swap_sources(
     app: State<App>,
     ApiQuery(query): ApiQuery<SwapSourcesQuery>,
 ) -> ApiResult<SwapSourcesResponse> {

@@ -14,21 +14,21 @@ use crate::operator::Operator;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TopUpsBody {
+pub(crate) struct TopUpsBody {
     /// Without it, what is lacking is only said.
     #[serde(default)]
     send: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TopUpsResponse {
+pub(crate) struct TopUpsResponse {
     /// Those that say what their wallets should have.
     chains: Vec<ChainFloat>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ChainFloat {
+pub(crate) struct ChainFloat {
     chain_id: u64,
     name: String,
     symbol: String,
@@ -39,7 +39,7 @@ pub struct ChainFloat {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WalletFloat {
+pub(crate) struct WalletFloat {
     wallet: String,
     has: String,
     /// The amount that fills it up, where that is worth a transaction.
@@ -54,7 +54,7 @@ pub struct WalletFloat {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TopUpUnderWay {
+pub(crate) struct TopUpUnderWay {
     amount: String,
     tx_hash: Option<String>,
 }
@@ -70,7 +70,11 @@ pub struct TopUpUnderWay {
         (status = 401, description = "The operator's token is needed", body = ErrorBody),
     )
 )]
-pub async fn top_ups(_: Operator, app: State<App>, ApiJson(body): ApiJson<TopUpsBody>) -> ApiResult<TopUpsResponse> {
+pub(crate) async fn top_ups(
+    _: Operator,
+    app: State<App>,
+    ApiJson(body): ApiJson<TopUpsBody>,
+) -> ApiResult<TopUpsResponse> {
     if body.send {
         app.commands.refill_gas().await?;
     }

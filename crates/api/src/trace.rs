@@ -23,7 +23,7 @@ use crate::quote::sponsor::SponsorshipBody;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TraceResponse {
+pub(crate) struct TraceResponse {
     request_id: String,
     order_id: String,
     /// The request whose order this one's deposit named, where it is a deposit that paid for none.
@@ -46,7 +46,7 @@ pub struct TraceResponse {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TraceEvent)]
-pub struct EventBody {
+pub(crate) struct EventBody {
     /// Unix milliseconds.
     at: i64,
     state: String,
@@ -58,7 +58,7 @@ pub struct EventBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TraceDeposit)]
-pub struct DepositBody {
+pub(crate) struct DepositBody {
     chain_id: u64,
     tx_hash: String,
     block: u64,
@@ -75,7 +75,7 @@ pub struct DepositBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TracePayment)]
-pub struct PaymentBody {
+pub(crate) struct PaymentBody {
     purpose: String,
     chain_id: u64,
     wallet: String,
@@ -95,7 +95,7 @@ pub struct PaymentBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TraceDue)]
-pub struct DueBody {
+pub(crate) struct DueBody {
     purpose: String,
     chain_id: u64,
     currency: String,
@@ -242,7 +242,7 @@ impl Reader {
         (status = 404, description = "No such request, or that of another key", body = ErrorBody),
     )
 )]
-pub async fn trace(
+pub(crate) async fn trace(
     operator: Result<Operator, ApiError>,
     caller: Caller,
     app: State<App>,

@@ -17,7 +17,7 @@ use crate::json::ApiJson;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct IndexBody {
+pub(crate) struct IndexBody {
     /// The chain, as text; a number is taken too.
     #[schema(value_type = String)]
     chain_id: Value,
@@ -27,7 +27,7 @@ pub struct IndexBody {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SingleBody {
+pub(crate) struct SingleBody {
     request_id: String,
     /// The chain, as text; a number is taken too.
     #[schema(value_type = String)]
@@ -37,7 +37,7 @@ pub struct SingleBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Noted {
+pub(crate) struct Noted {
     message: &'static str,
 }
 
@@ -77,7 +77,7 @@ fn check_request(text: &str) -> Result<(), ApiError> {
         (status = 400, description = "Not a transaction of a chain we serve", body = ErrorBody),
     )
 )]
-pub async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiResult<Noted> {
+pub(crate) async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiResult<Noted> {
     let (chain, tx) = (chain(&app, &body.chain_id)?, hash("txHash", &body.tx_hash)?);
     body.request_id.as_deref().map_or(Ok(()), check_request)?;
     app.note_hint(chain, tx);
@@ -94,7 +94,7 @@ pub async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiRes
         (status = 400, description = "Not a transaction of a chain we serve", body = ErrorBody),
     )
 )]
-pub async fn single(app: State<App>, ApiJson(body): ApiJson<SingleBody>) -> ApiResult<Noted> {
+pub(crate) async fn single(app: State<App>, ApiJson(body): ApiJson<SingleBody>) -> ApiResult<Noted> {
     let chain = chain(&app, &body.chain_id)?;
     check_request(&body.request_id)?;
     let tx: Value = serde_json::from_str(&body.tx).unwrap_or_default();

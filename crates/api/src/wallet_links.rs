@@ -14,7 +14,7 @@ use crate::error::{ApiError, ApiResult, ErrorBody};
 use crate::json::ApiJson;
 
 #[derive(Debug, Deserialize, ToSchema)]
-pub struct LinkBody {
+pub(crate) struct LinkBody {
     wallet: Option<String>,
     /// Of the message, by the wallet's key (EIP-191) or its contract (EIP-1271). Without it the message is answered.
     signature: Option<String>,
@@ -22,7 +22,7 @@ pub struct LinkBody {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LinkResponse {
+pub(crate) struct LinkResponse {
     key_id: String,
     wallet: String,
     linked: bool,
@@ -58,7 +58,11 @@ fn signature(text: &str) -> Result<Bytes, ApiError> {
         (status = 401, description = "An API key is required", body = ErrorBody),
     )
 )]
-pub async fn link(app: State<App>, Keyed(key): Keyed, ApiJson(body): ApiJson<LinkBody>) -> ApiResult<LinkResponse> {
+pub(crate) async fn link(
+    app: State<App>,
+    Keyed(key): Keyed,
+    ApiJson(body): ApiJson<LinkBody>,
+) -> ApiResult<LinkResponse> {
     let wallet = wallet(&body)?;
     let (store, now, service) = (&app.store, app.now(), &app.addresses.base_url);
     let answer = |linked, message, expires_at| LinkResponse {

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::json::{Figure, WrittenJson};
 
 /// The interface's word for a kind of machine.
-pub fn vm_type(vm: Vm) -> &'static str {
+pub(crate) fn vm_type(vm: Vm) -> &'static str {
     match vm {
         Vm::Evm => "evm",
         Vm::Venue => "lvm",
@@ -27,7 +27,7 @@ pub fn vm_type(vm: Vm) -> &'static str {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Currency)]
-pub struct CurrencyBody<'a> {
+pub(crate) struct CurrencyBody<'a> {
     pub chain_id: u64,
     pub address: &'a str,
     pub symbol: &'a str,
@@ -39,7 +39,7 @@ pub struct CurrencyBody<'a> {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Metadata)]
-pub struct Metadata<'a> {
+pub(crate) struct Metadata<'a> {
     #[serde(rename = "logoURI")]
     pub logo_uri: &'a str,
     pub verified: bool,
@@ -119,7 +119,7 @@ impl Deref for Shown<'_> {
 // Figures stay numbers until they are written.
 #[derive(Clone, Copy, Debug, ToSchema)]
 #[schema(as = Amount, rename_all = "camelCase")]
-pub struct AmountBody<'a> {
+pub(crate) struct AmountBody<'a> {
     #[schema(value_type = CurrencyBody<'a>)]
     currency: &'a Written,
     #[schema(value_type = String)]
@@ -133,15 +133,15 @@ pub struct AmountBody<'a> {
 }
 
 impl<'a> AmountBody<'a> {
-    pub fn new(currency: Shown<'a>, amount: Amount, usd: UsdMicros) -> Self {
+    pub(crate) fn new(currency: Shown<'a>, amount: Amount, usd: UsdMicros) -> Self {
         Self::with_minimum(currency, amount, usd, amount)
     }
 
-    pub fn with_minimum(currency: Shown<'a>, amount: Amount, usd: UsdMicros, minimum: Amount) -> Self {
+    pub(crate) fn with_minimum(currency: Shown<'a>, amount: Amount, usd: UsdMicros, minimum: Amount) -> Self {
         Self { minimum_amount: Signed::cost(minimum), ..Self::signed(currency, Signed::cost(amount), usd) }
     }
 
-    pub fn signed(currency: Shown<'a>, amount: Signed, usd: UsdMicros) -> Self {
+    pub(crate) fn signed(currency: Shown<'a>, amount: Signed, usd: UsdMicros) -> Self {
         Self {
             currency: currency.written,
             amount,
@@ -165,7 +165,7 @@ impl Serialize for AmountBody<'_> {
 
 /// An amount member by member, as a body needs it that has them among its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Members<'a>(pub AmountBody<'a>);
+pub(crate) struct Members<'a>(pub AmountBody<'a>);
 
 /// Most amounts are their own minimum, whose text is then made once.
 impl Serialize for Members<'_> {
@@ -187,7 +187,7 @@ impl Serialize for Members<'_> {
 
 /// An amount in whole units of its currency.
 #[derive(Clone, Copy, Debug)]
-pub struct Scaled {
+pub(crate) struct Scaled {
     amount: Signed,
     decimals: u8,
 }
@@ -200,7 +200,7 @@ impl Serialize for Scaled {
 
 /// Dollars with six decimals.
 #[derive(Clone, Copy, Debug)]
-pub struct Dollars(pub UsdMicros);
+pub(crate) struct Dollars(pub UsdMicros);
 
 impl Serialize for Dollars {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -210,7 +210,7 @@ impl Serialize for Dollars {
 
 /// A cost, negative; or a benefit, positive.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-pub struct Usd {
+pub(crate) struct Usd {
     #[schema(value_type = String)]
     pub usd: Dollars,
 }
@@ -222,7 +222,7 @@ impl From<UsdMicros> for Usd {
 }
 
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-pub struct Impact {
+pub(crate) struct Impact {
     #[schema(value_type = String)]
     pub usd: Dollars,
     #[schema(value_type = String)]
@@ -230,13 +230,13 @@ pub struct Impact {
 }
 
 impl Impact {
-    pub fn new(usd: UsdMicros, of: UsdMicros) -> Self {
+    pub(crate) fn new(usd: UsdMicros, of: UsdMicros) -> Self {
         Self { usd: Dollars(usd), percent: Figure(usd.percent_of(of)) }
     }
 }
 
 /// A point in time as records show it: ISO 8601 in UTC, with milliseconds.
-pub fn iso(at: Timestamp) -> String {
+pub(crate) fn iso(at: Timestamp) -> String {
     let (days, millis) = (at.millis().div_euclid(86_400_000), at.millis().rem_euclid(86_400_000));
     // Years that begin in March have their odd day at the end; an era is 400 of them.
     let (era, day) = ((days + 719_468).div_euclid(146_097), (days + 719_468).rem_euclid(146_097));

@@ -23,13 +23,14 @@ mod worth;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use causeway::commands::api_key;
-use causeway::config::{Config, EndpointConfig, Text};
-use causeway::local::{self, Local};
+use causeway::config::{EndpointConfig, Text};
+use causeway::served::Served;
 use clap::Args;
 use devnet::{Devnet, FaultProxy, Postgres, Progress, Rng};
 use futures::future::try_join_all;
+use harness::{Engine, Program, Wallets, World, database};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -37,7 +38,6 @@ use tokio::sync::watch;
 use self::adversary::{Adversary, Trick};
 use self::api::Api;
 use self::faults::Counts;
-pub(crate) use self::faults::Program;
 use self::market::Market;
 use self::record::Record;
 use self::report::Report;
@@ -45,7 +45,6 @@ use self::richer::People;
 use self::sends::Sends;
 use self::traffic::{Integrator, Traffic};
 use self::verdict::{Books, Tally};
-use crate::Engine;
 
 /// Blocks come fast, so that a run sees many of them.
 const BLOCK_TIME: Duration = Duration::from_millis(250);
@@ -97,14 +96,14 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<Report> {
         devnet::Options { block_time: BLOCK_TIME, fillers: 3, progress: progress.clone(), ..Default::default() };
     let devnet = Devnet::start(options).await?;
     let rng = Rng::new(seed);
-    let harness = Harness::new(&devnet, args, &rng, &progress).await?;
-    let outcome = harness.run(args, &rng, &progress).await;
+    let chaos = Chaos::new(&devnet, args, &rng, &progress).await?;
+    let outcome = chaos.run(args, &rng, &progress).await;
     let well = outcome.as_ref().is_ok_and(|report| report.wrong.is_empty());
-    if let Some((postgres, data)) = harness.postgres {
+    if let Some((postgres, data)) = chaos.postgres {
         postgres.stop().await?;
         leave(well, data, "the database is");
     }
-    leave(well, harness.folder, "the service's log, and its database if it has one of its own, are");
+    leave(well, chaos.folder, "the service's log, and its database if it has one of its own, are");
     devnet.shutdown().await?;
     let report = Report {
         seed,
@@ -133,7 +132,7 @@ fn calm_after(args: &ChaosArgs) -> Result<Duration> {
 }
 
 /// Everything but the users: a configured service whose every node can be told to misbehave.
-struct Harness<'a> {
+struct Chaos<'a> {
     devnet: &'a Devnet,
     /// One node of each chain; the devnet has the other.
     proxies: Vec<FaultProxy>,
@@ -145,17 +144,17 @@ struct Harness<'a> {
     postgres: Option<(Postgres, TempDir)>,
 }
 
-impl<'a> Harness<'a> {
+impl<'a> Chaos<'a> {
     async fn new(devnet: &'a Devnet, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-chaos-").tempdir()?;
-        let (database, postgres) = match args.database {
-            Engine::Sqlite => (format!("sqlite:{}", folder.path().join("causeway.db").display()), None),
+        let postgres = match args.database {
+            Engine::Sqlite => None,
             Engine::Postgres => {
                 let data = tempfile::Builder::new().prefix("causeway-chaos-postgres-").tempdir()?;
-                let postgres = Postgres::start(data.path(), progress).await?;
-                (postgres.fresh_database().await?.to_string(), Some((postgres, data)))
+                Some((Postgres::start(data.path(), progress).await?, data))
             }
         };
+        let database = database(folder.path(), postgres.as_ref().map(|(server, _)| server)).await?;
         let mut proxies = Vec::new();
         for chain in &devnet.chains {
             let proxy = FaultProxy::start(chain.rpc_url.clone(), chain.ws_url.clone()).await?;
@@ -164,42 +163,29 @@ impl<'a> Harness<'a> {
             }
             proxies.push(proxy);
         }
-        let keys = &devnet.keys;
-        let mut config = local::config(Local {
-            devnet,
-            folder: folder.path(),
-            port: devnet::free_port()?,
-            rate_limits: false,
-            database: &database,
-            orders: &keys.orders,
-            treasury: keys.treasury.address,
-            fillers: &keys.fillers,
+        let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
+            config.limits.rpc_timeout_millis = 2_000;
+            config.fast_fill.window_secs = FAST_FILL_WINDOW.as_secs();
+            for (chain, proxy) in config.chains.iter_mut().zip(&proxies) {
+                let plain = |url: &str| Text::Plain(url.to_owned());
+                chain.endpoints[0] =
+                    EndpointConfig { http: plain(proxy.rpc_url.as_str()), ws: Some(plain(proxy.ws_url.as_str())) };
+                chain.bump_after_millis = Some(2_000);
+            }
+            if let Some(allocator) = &mut config.allocator {
+                // Short, so that payouts happen during the run, not after it.
+                allocator.batch_age_secs = 2;
+            }
         })?;
-        config.limits.rpc_timeout_millis = 2_000;
-        config.fast_fill.window_secs = FAST_FILL_WINDOW.as_secs();
-        for (chain, proxy) in config.chains.iter_mut().zip(&proxies) {
-            let plain = |url: &str| Text::Plain(url.to_owned());
-            chain.endpoints[0] =
-                EndpointConfig { http: plain(proxy.rpc_url.as_str()), ws: Some(plain(proxy.ws_url.as_str())) };
-            chain.bump_after_millis = Some(2_000);
-        }
-        if let Some(allocator) = &mut config.allocator {
-            // Short, so that payouts happen during the run, not after it.
-            allocator.batch_age_secs = 2;
-        }
-        let path = local::write(&config, folder.path())?;
-        let config = Config::load(&path)?;
-        let api = Api::new(causeway::assemble::plain(&config.base_url))?;
-        let log = folder.path().join("service.log");
-        let program = Program { binary: args.binary.clone(), config: path, log };
-        let (content, _, said) = program.run(&["migrate"]).await?;
-        ensure!(content, "cannot make the database: {said}");
+        let api = Api::new(causeway::assemble::plain(&world.config.base_url))?;
+        let program = world.program(args.binary.clone());
+        program.migrate().await?;
         let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
-        let key = api_key::ensure(&config, folder.path(), &wallet).await?;
+        let key = api_key::ensure(&world.config, world.folder.path(), &wallet).await?;
         let integrator = Integrator { key, wallet };
-        let place = (devnet, &config, folder.path());
+        let place = (devnet, &world.config, world.folder.path());
         let adversary = Adversary::new(place, args, calm_after(args)? / 2, rng).await?;
-        Ok(Self { devnet, proxies, program, api, integrator, adversary, folder, postgres })
+        Ok(Self { devnet, proxies, program, api, integrator, adversary, folder: world.folder, postgres })
     }
 
     async fn run(&self, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Report> {
@@ -270,7 +256,7 @@ impl<'a> Harness<'a> {
         transfers: &[plan::Transfer],
         counts: &Counts,
         (market, record): (&Market<'_>, &mut Record<'_>),
-    ) -> Result<causeway::served::Served> {
+    ) -> Result<Served> {
         let chains = &self.devnet.chains;
         let (calm, clouds) = watch::channel(false);
         let nodes = chains.iter().zip(&self.proxies).map(|(chain, proxy)| [&chain.faults, &proxy.faults]);

@@ -12,18 +12,15 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Context, Result, ensure};
-use causeway::config::Config;
-use causeway::local::{self, Local};
 use causeway::served::Served;
 use clap::Args;
 use devnet::{Account, Chain, Devnet, Progress, Rng};
 use domain::ids::OrderId;
 use evm::calldata;
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use harness::{Wallets, World, ask, database};
+use serde_json::Value;
 
 pub(crate) use self::report::Report;
-use crate::chaos::Program;
 use crate::client::{Client, post};
 use crate::processes::Watched;
 
@@ -103,14 +100,14 @@ async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &
     for chain in &devnet.chains {
         chain.faults.update(|fault| fault.delay = delay);
     }
-    let harness = Harness::start(devnet, args, !delay.is_zero()).await?;
-    let resident_before = crate::processes::resident_kib(harness.served.id());
+    let filling = Filling::start(devnet, args, !delay.is_zero()).await?;
+    let resident_before = crate::processes::resident_kib(filling.served.id());
     progress.say("One deposit per block");
-    let latency = latency::measure(&harness, args.samples, !delay.is_zero()).await?;
+    let latency = latency::measure(&filling, args.samples, !delay.is_zero()).await?;
     progress.say(&format!("{} deposits a second for {} s", args.rate, args.seconds));
-    let throughput = throughput::measure(&harness, args).await?;
-    let resident_after = crate::processes::resident_kib(harness.served.id());
-    ensure!(harness.served.terminate().await?.success(), "the service did not end in order");
+    let throughput = throughput::measure(&filling, args).await?;
+    let resident_after = crate::processes::resident_kib(filling.served.id());
+    ensure!(filling.served.terminate().await?.success(), "the service did not end in order");
     Ok(report::Distance {
         node_delay_millis: u64::try_from(delay.as_millis())?,
         latency,
@@ -121,43 +118,30 @@ async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &
 }
 
 /// A service in a process of its own, and users with funds to deposit.
-struct Harness<'a> {
+struct Filling<'a> {
     devnet: &'a Devnet,
     served: Served,
-    address: std::net::SocketAddr,
     users: Vec<Account>,
-    _folder: TempDir,
+    world: World,
 }
 
-impl<'a> Harness<'a> {
+impl<'a> Filling<'a> {
     async fn start(devnet: &'a Devnet, args: &FillArgs, far: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(&args.folder)?;
-        let keys = &devnet.keys;
-        let mut config = local::config(Local {
-            devnet,
-            folder: folder.path(),
-            port: devnet::free_port()?,
-            rate_limits: false,
-            database: &format!("sqlite:{}", folder.path().join("causeway.db").display()),
-            orders: &keys.orders,
-            treasury: keys.treasury.address,
-            fillers: &keys.fillers,
+        let database = database(folder.path(), None).await?;
+        let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
+            // No allocator: repayment is not measured, so deposits stay in the depository.
+            config.allocator = None;
+            for chain in &mut config.chains {
+                // The first endpoint is the node itself, the second the same node behind a proxy that can add a delay.
+                chain.endpoints.remove(usize::from(!far));
+                chain.start_block = None;
+                let plenty = || "1000000000".to_owned();
+                (chain.risk.open_usd, chain.risk.per_minute_usd) = (plenty(), plenty());
+            }
         })?;
-        // No allocator: repayment is not measured, so deposits stay in the depository.
-        config.allocator = None;
-        for chain in &mut config.chains {
-            // The first endpoint is the node itself, the second the same node behind a proxy that can add a delay.
-            chain.endpoints.remove(usize::from(!far));
-            chain.start_block = None;
-            let plenty = || "1000000000".to_owned();
-            (chain.risk.open_usd, chain.risk.per_minute_usd) = (plenty(), plenty());
-        }
-        let path = local::write(&config, folder.path())?;
-        let address = Config::load(&path)?.listen;
-        let log = folder.path().join("service.log");
-        let program = Program { binary: args.binary.clone(), config: path, log };
-        let (content, _, said) = program.run(&["migrate"]).await?;
-        ensure!(content, "cannot make the database: {said}");
+        let program = world.program(args.binary.clone());
+        program.migrate().await?;
         let users: Vec<Account> = {
             let mut rng = Rng::new(1);
             (0..USERS).map(|_| rng.account()).collect()
@@ -167,13 +151,13 @@ impl<'a> Harness<'a> {
             devnet.chains[0].set_balance(user.address, ether * U256::from(1_000)).await?;
         }
         // Enough for every fill, so that no wallet runs dry.
-        for filler in &keys.fillers {
+        for filler in &devnet.keys.fillers {
             devnet.chains[1].set_balance(filler.address, ether * U256::from(10_000)).await?;
         }
         let served = program.serve(None)?;
-        let harness = Self { devnet, served, address, users, _folder: folder };
-        harness.wait().await?;
-        Ok(harness)
+        let filling = Self { devnet, served, users, world };
+        filling.wait().await?;
+        Ok(filling)
     }
 
     /// Waits until the service quotes.
@@ -213,16 +197,11 @@ impl<'a> Harness<'a> {
     /// Requests quotes for `count` transfers and returns their orders.
     async fn orders(&self, count: usize) -> Result<Vec<OrderId>> {
         let (from, to) = (self.origin(), self.destination());
-        let mut client = Client::connect(self.address).await?;
+        let mut client = Client::connect(self.world.config.listen).await?;
         let mut orders = Vec::with_capacity(count);
         for n in 0..count {
-            let native = Address::ZERO;
-            let body = json!({
-                "user": self.users[n % USERS].address, "recipient": recipient(n),
-                "originChainId": from.id, "originCurrency": native,
-                "destinationChainId": to.id, "destinationCurrency": native,
-                "amount": VALUE.to_string(), "tradeType": "EXACT_INPUT",
-            });
+            let (from, to) = ((from.id, Address::ZERO), (to.id, Address::ZERO));
+            let body = ask(self.users[n % USERS].address, recipient(n), from, to, U256::from(VALUE));
             let quote: Value = serde_json::from_slice(client.send(&post("/quote/v2", &body.to_string())).await?)?;
             let id = quote["protocol"]["v2"]["orderId"].as_str().context("a quote without an order")?;
             orders.push(OrderId(id.parse::<B256>()?));

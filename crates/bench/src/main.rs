@@ -7,10 +7,10 @@ mod client;
 mod cpu;
 mod disk;
 mod fill;
-mod harness;
 mod load;
 mod processes;
 mod quote;
+mod quoting;
 mod report;
 mod socket;
 mod stats;
@@ -21,7 +21,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+use harness::Engine;
 
 /// Measures the service on this machine.
 #[derive(Debug, Parser)]
@@ -66,22 +67,6 @@ struct QuoteArgs {
     /// Also write the results to this file.
     #[arg(long)]
     json: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Engine {
-    Sqlite,
-    Postgres,
-}
-
-impl Engine {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sqlite => "SQLite",
-            Self::Postgres => "Postgres",
-        }
-    }
 }
 
 fn main() -> ExitCode {

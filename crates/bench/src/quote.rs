@@ -7,14 +7,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use devnet::{Chain, Devnet, Postgres, Progress};
 use domain::api_key::KeyText;
+use harness::Engine;
 use serde_json::{Value, json};
 
 use crate::baseline::Baseline;
 use crate::client::{Client, post, post_as};
-use crate::harness::Harness;
 use crate::load::{self, Effort};
+use crate::quoting::Quoting;
 use crate::report::{Beside, Group, Report, Row};
-use crate::{Engine, QuoteArgs, disk};
+use crate::{QuoteArgs, disk};
 
 const NATIVE: &str = "0x0000000000000000000000000000000000000000";
 /// The kind that the sponsored quote is compared with.
@@ -65,9 +66,9 @@ async fn group(
     delay: Duration,
     effort: Effort,
 ) -> Result<Group> {
-    let harness = Harness::start(devnet, engine, postgres, &args.folder).await?;
-    let address = harness.service.address;
-    let kinds = kinds(devnet, &harness.sponsor);
+    let quoting = Quoting::start(devnet, engine, postgres, &args.folder).await?;
+    let address = quoting.service.address;
+    let kinds = kinds(devnet, &quoting.sponsor);
     let sample = sample(address, &kinds[1].request).await?;
     let mut group =
         Group { engine, node_delay_millis: delay.as_millis(), answer_bytes: sample.len(), rows: Vec::new() };
@@ -80,7 +81,7 @@ async fn group(
         }
         group.rows.push(row);
     }
-    harness.stop().await?;
+    quoting.stop().await?;
     Ok(group)
 }
 

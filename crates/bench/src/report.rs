@@ -3,9 +3,9 @@
 // Ratios and milliseconds are for reading; measurements stay whole nanoseconds.
 #![allow(clippy::float_arithmetic, reason = "figures for people, not money")]
 
+use harness::Engine;
 use serde::Serialize;
 
-use crate::Engine;
 use crate::load::Outcome;
 use crate::stats::Latency;
 

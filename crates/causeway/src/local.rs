@@ -16,6 +16,7 @@ use crate::config::{
     Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig,
     NativeConfig, OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
 };
+use crate::service::Service;
 
 /// Feeds follow the chain's own clock here, so a feed this old is frozen.
 const FEED_AGE_SECS: u64 = 3_600;
@@ -37,8 +38,28 @@ pub struct Local<'a> {
     pub fillers: &'a [Account],
 }
 
+/// Writes keys and configuration, and returns the file and the configuration read back from it: the service gets
+/// exactly what `serve --config` would read. `change` may alter it before it is written.
+pub fn prepare(local: Local<'_>, change: impl FnOnce(&mut Config)) -> Result<(PathBuf, Config)> {
+    let mut config = config(local)?;
+    change(&mut config);
+    let path = write(&config, local.folder)?;
+    let config = Config::load(&path)?;
+    Ok((path, config))
+}
+
+/// Whether every chain has been read and takes payments.
+pub fn serves_every_chain(service: &Service) -> bool {
+    let solver = &service.solver;
+    solver.chains.values().all(|handle| {
+        handle.refusing().is_none()
+            && *handle.health.taken.borrow() > 0
+            && solver.market.current(handle.id()).is_ok_and(|market| market.check_pools().is_ok())
+    })
+}
+
 /// Writes the key files and returns the configuration.
-pub fn config(local: Local<'_>) -> Result<Config> {
+fn config(local: Local<'_>) -> Result<Config> {
     let folder = local.folder;
     let order_key = key_file(folder, "order", local.orders.private_key)?;
     // The attestation key is a separate key, and the same at every start.

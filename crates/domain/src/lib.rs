@@ -2,8 +2,6 @@
 //!
 //! Everything here is a function of its arguments. There is no I/O, no clock, no randomness and no wire shape.
 
-#![allow(unreachable_pub, reason = "its items are not narrowed to the crate yet")]
-
 pub mod account;
 pub mod alarm;
 pub mod api_key;

@@ -76,13 +76,13 @@ pub const VERSION: &str = "v1";
 mod type_hash {
     use alloy_primitives::{B256, b256};
 
-    pub const INPUT_PAYMENT: B256 = b256!("66edc7ab4e5f0ad0adad21638ffff360dbf956d89a28f9ec6cdd3e7a123bb4eb");
-    pub const INPUT_REFUND: B256 = b256!("9f8e11410c9bfb023e54a2bfcc41ef4f8db1fe4bb5db7873169ff3aead2bf0e2");
-    pub const INPUT: B256 = b256!("c5b0643c7427e4816be79fd8064fc108fc7c5aefbe7016b1eeeb150228f93745");
-    pub const OUTPUT_PAYMENT: B256 = b256!("96c6557b6ec114bb9ff5291394bf5f35c3685043c1a46f43146634a70dca0cdc");
-    pub const OUTPUT: B256 = b256!("ec5bd83409077be71a3fbc2c8578ea7dd1aa0ce0a7be97571a0a89e61e2c2269");
-    pub const FEE: B256 = b256!("5e1420e6482d4138dbc016fa378f064eb120b8b82c866fbb1da0b68c92f8abae");
-    pub const ORDER: B256 = b256!("ee05e73da8f2fce11d34a78a39998b4dd8a56c6298aa9ad2870c3f9a2821dc8e");
+    pub(crate) const INPUT_PAYMENT: B256 = b256!("66edc7ab4e5f0ad0adad21638ffff360dbf956d89a28f9ec6cdd3e7a123bb4eb");
+    pub(crate) const INPUT_REFUND: B256 = b256!("9f8e11410c9bfb023e54a2bfcc41ef4f8db1fe4bb5db7873169ff3aead2bf0e2");
+    pub(crate) const INPUT: B256 = b256!("c5b0643c7427e4816be79fd8064fc108fc7c5aefbe7016b1eeeb150228f93745");
+    pub(crate) const OUTPUT_PAYMENT: B256 = b256!("96c6557b6ec114bb9ff5291394bf5f35c3685043c1a46f43146634a70dca0cdc");
+    pub(crate) const OUTPUT: B256 = b256!("ec5bd83409077be71a3fbc2c8578ea7dd1aa0ce0a7be97571a0a89e61e2c2269");
+    pub(crate) const FEE: B256 = b256!("5e1420e6482d4138dbc016fa378f064eb120b8b82c866fbb1da0b68c92f8abae");
+    pub(crate) const ORDER: B256 = b256!("ee05e73da8f2fce11d34a78a39998b4dd8a56c6298aa9ad2870c3f9a2821dc8e");
 }
 
 /// Hashes of short texts, kept: the names of chains, currencies and contracts are the same in every order, and hashing
@@ -109,7 +109,7 @@ mod memo {
         static KNOWN: RefCell<Vec<[Option<Known>; PLACES]>> = RefCell::new(vec![[None; PLACES]; SHELVES]);
     }
 
-    pub fn hash(bytes: &[u8]) -> B256 {
+    pub(crate) fn hash(bytes: &[u8]) -> B256 {
         if bytes.len() > MAX_NAME_LEN {
             return keccak256(bytes);
         }

@@ -6,8 +6,6 @@
 //! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby`,
 //! [`leader`] (tasks run while a lease is held) and [`tasks`], which starts and stops all of it.
 
-#![allow(unreachable_pub, reason = "its items are not narrowed to the crate yet")]
-
 pub mod audit;
 pub mod chain;
 pub mod context;

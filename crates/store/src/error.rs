@@ -138,7 +138,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub fn of(error: &postgres::Error) -> Self {
+    pub(crate) fn of(error: &postgres::Error) -> Self {
         // Arguments are checked before sending, so an error without a server message comes from the connection.
         let Some(db) = error.as_db_error() else { return Self::Lost };
         let code = db.code();

@@ -3,8 +3,6 @@
 //! A unit of work is a closure over [`Tx`]; it runs on the store's own threads and reaches the database and nothing
 //! else. There are no repository traits and no in-memory twin: tests run on the real engines.
 
-#![allow(unreachable_pub, reason = "its items are not narrowed to the crate yet")]
-
 pub mod alarms;
 pub mod audit;
 pub mod blocks;

@@ -14,7 +14,11 @@ use tracing::error;
 use crate::StoreError;
 
 /// `held` is dropped after everything that `run` owned: a caller that waits for it finds connections and files closed.
-pub fn spawn(name: &str, held: impl Send + 'static, run: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+pub(crate) fn spawn(
+    name: &str,
+    held: impl Send + 'static,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<(), StoreError> {
     let run = move || {
         or_abort("a thread of the store", run);
         drop(held);
@@ -22,7 +26,7 @@ pub fn spawn(name: &str, held: impl Send + 'static, run: impl FnOnce() + Send + 
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(no_thread)
 }
 
-pub fn or_abort<T>(what: &'static str, run: impl FnOnce() -> T) -> T {
+pub(crate) fn or_abort<T>(what: &'static str, run: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
         error!("{what} panicked, the process ends");
         std::process::abort()
@@ -30,13 +34,13 @@ pub fn or_abort<T>(what: &'static str, run: impl FnOnce() -> T) -> T {
 }
 
 /// A runtime for waiting on queues from a thread: it drives no I/O and no timer.
-pub fn waiting_runtime() -> Result<Runtime, StoreError> {
+pub(crate) fn waiting_runtime() -> Result<Runtime, StoreError> {
     Builder::new_current_thread().build().map_err(no_thread)
 }
 
 /// The next message within this time, to the microsecond: a runtime's timer counts milliseconds. None also where no
 /// sender is left.
-pub fn recv_within<T>(queue: &mut mpsc::Receiver<T>, time: Duration) -> Option<T> {
+pub(crate) fn recv_within<T>(queue: &mut mpsc::Receiver<T>, time: Duration) -> Option<T> {
     let until = Instant::now() + time;
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     loop {
@@ -66,7 +70,7 @@ fn no_thread(error: std::io::Error) -> StoreError {
 /// Runs `work` on a thread of its own and waits for it.
 ///
 /// The synchronous Postgres client drives a runtime inside, which panics on a thread that already drives one.
-pub fn off_runtime<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn off_runtime<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let run = || or_abort("opening the database", work);
         scope.spawn(run).join().unwrap_or_else(|_| std::process::abort())

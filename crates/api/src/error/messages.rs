@@ -6,7 +6,7 @@ use solver::QuoteError;
 use solver::integrators::claims::ClaimError;
 use solver::integrators::fast_fill::FastFillError;
 
-pub fn of_quote(error: &QuoteError) -> String {
+pub(crate) fn of_quote(error: &QuoteError) -> String {
     let field = match error {
         QuoteError::UnsupportedChain { end, .. } | QuoteError::ChainDisabled { end, .. } => match end {
             End::Origin => "originChainId",
@@ -67,7 +67,7 @@ fn of_refusal(refusal: &Refusal) -> String {
     }
 }
 
-pub fn of_fast_fill(error: &FastFillError) -> String {
+pub(crate) fn of_fast_fill(error: &FastFillError) -> String {
     let field = match error {
         FastFillError::NotEligible(_) => "requestId",
         FastFillError::LessThanQuoted | FastFillError::MoreThanQuoted { .. } | FastFillError::NotFillable => {
@@ -84,7 +84,7 @@ pub fn of_fast_fill(error: &FastFillError) -> String {
     format!("{field}: {error}")
 }
 
-pub fn of_claim(error: &ClaimError) -> String {
+pub(crate) fn of_claim(error: &ClaimError) -> String {
     let field = match error {
         ClaimError::OtherChain(_) => "chainId",
         ClaimError::OtherCurrency(_) => "currency",

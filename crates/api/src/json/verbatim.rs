@@ -13,7 +13,7 @@ pub(super) const JSON: &str = "$causeway::json";
 
 /// Half of all texts of a quote are figures: nothing in them has to be escaped.
 #[derive(Clone, Copy, Debug)]
-pub struct Figure(pub Digits);
+pub(crate) struct Figure(pub Digits);
 
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -33,21 +33,21 @@ impl Serialize for FigureBytes<'_> {
 }
 
 /// For fields that stay an [`Amount`] until they are written.
-pub fn amount<S: Serializer>(amount: &Amount, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn amount<S: Serializer>(amount: &Amount, serializer: S) -> Result<S::Ok, S::Error> {
     signed(&Signed::cost(*amount), serializer)
 }
 
 /// For fields that stay a [`Signed`] until they are written.
-pub fn signed<S: Serializer>(amount: &Signed, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn signed<S: Serializer>(amount: &Signed, serializer: S) -> Result<S::Ok, S::Error> {
     Figure(amount.digits()).serialize(serializer)
 }
 
 /// JSON that is written already.
 #[derive(Clone, Debug)]
-pub struct WrittenJson(Box<RawValue>);
+pub(crate) struct WrittenJson(Box<RawValue>);
 
 impl WrittenJson {
-    pub fn new(value: &impl Serialize) -> serde_json::Result<Self> {
+    pub(crate) fn new(value: &impl Serialize) -> serde_json::Result<Self> {
         serde_json::value::to_raw_value(value).map(Self)
     }
 }

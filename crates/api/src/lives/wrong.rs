@@ -13,7 +13,7 @@ use crate::App;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Wrong)]
-pub struct Wrong {
+pub(crate) struct Wrong {
     /// Its name among the alarms of the operator's documentation, which says what to do.
     name: &'static str,
     /// None where it concerns all chains.

@@ -21,7 +21,7 @@ use crate::quote::sponsor;
 /// The request for a quote. Members we do not know are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct QuoteBody {
+pub(crate) struct QuoteBody {
     /// The sender on the origin chain.
     user: String,
     /// Who receives the output; the user unless said.
@@ -92,7 +92,7 @@ pub struct QuoteBody {
 /// A call on the destination, made by the router.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = DestinationCall)]
-pub struct TxBody {
+pub(crate) struct TxBody {
     to: Option<String>,
     #[schema(value_type = Option<String>)]
     value: Option<Value>,
@@ -101,7 +101,7 @@ pub struct TxBody {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = AppFee)]
-pub struct AppFeeBody {
+pub(crate) struct AppFeeBody {
     recipient: String,
     /// Basis points, as text.
     #[schema(value_type = String)]
@@ -122,11 +122,11 @@ fn bad(field: &'static str, problem: impl Into<String>) -> ApiError {
 }
 
 impl QuoteBody {
-    pub fn wants_signature(&self) -> bool {
+    pub(crate) fn wants_signature(&self) -> bool {
         self.include_protocol_data == Some(true)
     }
 
-    pub fn into_ask(self, catalog: &Catalog, caller: &Caller) -> Result<Ask, ApiError> {
+    pub(crate) fn into_ask(self, catalog: &Catalog, caller: &Caller) -> Result<Ask, ApiError> {
         self.refuse_what_is_not_offered()?;
         let (origin, destination) = (ChainId(self.origin_chain_id), ChainId(self.destination_chain_id));
         // An unknown chain is said first: without it no address can be read.
@@ -315,7 +315,7 @@ fn evm_address(text: &str) -> Option<Address> {
 }
 
 /// A number or its decimal text, without sign, fraction or leading zero.
-pub fn whole(value: &Value) -> Option<u64> {
+pub(crate) fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => u64::try_from(text.parse::<Amount>().ok()?.units()).ok(),
         Value::Number(number) => number.as_u64(),

@@ -24,7 +24,7 @@ use steps::{StepBody, step_body};
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = QuoteResponse)]
-pub struct QuoteResponse<'a> {
+pub(crate) struct QuoteResponse<'a> {
     steps: Vec<StepBody<'a>>,
     fees: FeesBody<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct QuoteResponse<'a> {
 /// A quote without what makes it a promise.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PriceResponse)]
-pub struct PriceResponse<'a> {
+pub(crate) struct PriceResponse<'a> {
     fees: FeesBody<'a>,
     details: Details<'a>,
 }
@@ -46,7 +46,7 @@ pub struct PriceResponse<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = FeesBody)]
-pub struct FeesBody<'a> {
+pub(crate) struct FeesBody<'a> {
     /// The gas of the user's own transactions on the origin. Outside every other figure.
     gas: AmountBody<'a>,
     relayer: AmountBody<'a>,
@@ -59,7 +59,7 @@ pub struct FeesBody<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Details)]
-pub struct Details<'a> {
+pub(crate) struct Details<'a> {
     operation: &'static str,
     sender: &'a str,
     recipient: &'a str,
@@ -88,7 +88,7 @@ pub struct Details<'a> {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ExpandedImpact {
+pub(crate) struct ExpandedImpact {
     swap: Usd,
     execution: Usd,
     relay: Usd,
@@ -97,14 +97,14 @@ pub struct ExpandedImpact {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct SlippageBody {
+pub(crate) struct SlippageBody {
     total: String,
     origin: Slippage,
     destination: Slippage,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Slippage {
+pub(crate) struct Slippage {
     #[schema(value_type = String)]
     usd: Dollars,
     #[serde(serialize_with = "crate::json::amount")]
@@ -116,7 +116,7 @@ pub struct Slippage {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Route)]
-pub struct Route<'a> {
+pub(crate) struct Route<'a> {
     origin: RouteSide<'a>,
     destination: RouteSide<'a>,
 }
@@ -124,7 +124,7 @@ pub struct Route<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RouteSide)]
-pub struct RouteSide<'a> {
+pub(crate) struct RouteSide<'a> {
     input_currency: AmountBody<'a>,
     output_currency: AmountBody<'a>,
     router: &'static str,
@@ -178,7 +178,7 @@ struct Worth {
 
 impl<'a> QuoteResponse<'a> {
     /// None only if a currency of the quote is no longer configured or a figure does not fit.
-    pub fn new(
+    pub(crate) fn new(
         quoted: &'a Quoted,
         catalog: &'a Catalog,
         rendered: &'a Rendered,
@@ -234,7 +234,7 @@ impl<'a> QuoteResponse<'a> {
         })
     }
 
-    pub fn into_price(self) -> PriceResponse<'a> {
+    pub(crate) fn into_price(self) -> PriceResponse<'a> {
         PriceResponse { fees: self.fees, details: self.details }
     }
 }

@@ -15,7 +15,7 @@ use crate::quote::body::whole;
 use crate::wire::{AmountBody, Shown};
 
 /// The members of a body about sponsorship, as they came.
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     pub subsidize: bool,
     pub components: Option<&'a [String]>,
     pub cap: Option<&'a Value>,
@@ -23,7 +23,7 @@ pub struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    pub fn read(self, caller: &Caller) -> Result<(Option<SponsorAsk>, Option<FixedRate>), ApiError> {
+    pub(crate) fn read(self, caller: &Caller) -> Result<(Option<SponsorAsk>, Option<FixedRate>), ApiError> {
         let bad = |field, problem: &str| ApiError::Parameter { field, problem: problem.to_owned() };
         let fixed_rate = self.fixed_rate.map(str::parse::<FixedRate>).transpose();
         let fixed_rate = fixed_rate.map_err(|error| ApiError::FixedRate { problem: error.to_string() })?;
@@ -67,7 +67,7 @@ impl Asked<'_> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = FeeSponsorship)]
-pub struct SponsorshipBody<'a> {
+pub(crate) struct SponsorshipBody<'a> {
     quoted: PhaseBody<'a>,
     /// How it turned out, once the fill is made. A quote does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub struct SponsorshipBody<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorshipOutcome)]
-pub struct ActualBody<'a> {
+pub(crate) struct ActualBody<'a> {
     #[serde(flatten)]
     phase: PhaseBody<'a>,
     sponsor_payment: SponsorPayment<'a>,
@@ -92,7 +92,7 @@ pub struct ActualBody<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorPayment)]
-pub struct SponsorPayment<'a> {
+pub(crate) struct SponsorPayment<'a> {
     amount: String,
     address: &'a str,
     chain_id: u64,
@@ -101,7 +101,7 @@ pub struct SponsorPayment<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorshipPhase)]
-pub struct PhaseBody<'a> {
+pub(crate) struct PhaseBody<'a> {
     selected_components: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_subsidization_amount: Option<String>,
@@ -113,7 +113,7 @@ pub struct PhaseBody<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SponsorshipComponents)]
-pub struct ComponentsBody<'a> {
+pub(crate) struct ComponentsBody<'a> {
     execution: BucketBody<'a>,
     swap: BucketBody<'a>,
     relay: BucketBody<'a>,
@@ -124,7 +124,7 @@ pub struct ComponentsBody<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorshipBucket)]
-pub struct BucketBody<'a> {
+pub(crate) struct BucketBody<'a> {
     selected: bool,
     total: AmountBody<'a>,
     sponsored: AmountBody<'a>,
@@ -143,7 +143,7 @@ fn reason(refused: NotSponsored) -> &'static str {
 }
 
 /// The sponsor's payment, in dollars: the sum of what is shown for each bucket.
-pub fn sponsored_usd(sponsorship: &Sponsorship, price: Price, decimals: u8) -> Result<UsdMicros, OutOfRange> {
+pub(crate) fn sponsored_usd(sponsorship: &Sponsorship, price: Price, decimals: u8) -> Result<UsdMicros, OutOfRange> {
     sum(sponsorship.buckets.iter().map(|bucket| price.usd_floor(bucket.sponsored, decimals)))
 }
 
@@ -152,7 +152,7 @@ fn sum(mut parts: impl Iterator<Item = Result<UsdMicros, OutOfRange>>) -> Result
 }
 
 impl<'a> SponsorshipBody<'a> {
-    pub fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
+    pub(crate) fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
         let quoted = PhaseBody::new(sponsorship, currency, price)?;
         let (sponsored_total, user_pays_total) = (quoted.sponsored_total, quoted.user_pays_total);
         let not_sponsored_reason = sponsorship.refused.map(reason);
@@ -160,7 +160,12 @@ impl<'a> SponsorshipBody<'a> {
     }
 
     /// With what the fill came to. `usdc` is the currency of the balance.
-    pub fn turned_out(self, outcome: &Outcome, currency: Shown<'a>, usdc: &'a Currency) -> Result<Self, OutOfRange> {
+    pub(crate) fn turned_out(
+        self,
+        outcome: &Outcome,
+        currency: Shown<'a>,
+        usdc: &'a Currency,
+    ) -> Result<Self, OutOfRange> {
         let Some(sponsored) = &outcome.sponsored else { return Ok(self) };
         let phase = PhaseBody::new(&sponsored.fees, currency, outcome.price)?;
         let sponsor_payment = SponsorPayment {

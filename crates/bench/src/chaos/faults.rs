@@ -1,9 +1,7 @@
 //! Faults during the run: the service dies, nodes misbehave, chains reorganise.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use causeway::crash::POINTS;
 use causeway::served::Served;
 use devnet::{Chain, Fault, Faults, Rng};
+use harness::Program;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
@@ -31,47 +30,6 @@ const MAX_KILLS: u64 = 4;
 const SLOWEST_START: Duration = Duration::from_secs(15);
 /// Failed restarts in a row before the run gives up.
 const RESTARTS: u32 = 40;
-
-/// The way to run the binary: another build of it, or this program, which contains the whole service.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    pub binary: Option<PathBuf>,
-    pub config: PathBuf,
-    /// File for its output.
-    pub log: PathBuf,
-}
-
-impl Program {
-    pub(crate) fn command(&self) -> Result<Command> {
-        match &self.binary {
-            Some(path) => Ok(Command::new(path)),
-            None => {
-                let mut command = Command::new(std::env::current_exe()?);
-                command.arg("causeway");
-                Ok(command)
-            }
-        }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "the log filter is the choice of whoever runs the benchmark")]
-    pub(crate) fn serve(&self, crash_at: Option<&str>) -> Result<Served> {
-        let mut command = self.command()?;
-        command.stdout(Stdio::null()).stderr(File::options().create(true).append(true).open(&self.log)?);
-        if std::env::var_os("RUST_LOG").is_none() {
-            command.env("RUST_LOG", "warn,alloy_pubsub=off,alloy_transport_ws=off");
-        }
-        Served::start(command, "all", &self.config, crash_at)
-    }
-
-    /// Runs a subcommand to its end; returns its success and its output.
-    pub(crate) async fn run(&self, args: &[&str]) -> Result<(bool, String, String)> {
-        let mut command = self.command()?;
-        command.args(args).arg("--config").arg(&self.config);
-        let output = tokio::task::spawn_blocking(move || command.output()).await??;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok((output.status.success(), text(&output.stdout), text(&output.stderr)))
-    }
-}
 
 /// Counts of faults, updated during the run.
 #[derive(Debug, Default)]

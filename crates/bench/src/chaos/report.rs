@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use harness::Engine;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -13,7 +14,6 @@ use super::richer::Gains;
 use super::traffic::Traffic;
 use super::verdict::Tally;
 use super::worth::dollars;
-use crate::Engine;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {

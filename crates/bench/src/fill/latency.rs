@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use devnet::Rng;
 use serde_json::{Value, json};
 
-use super::Harness;
+use super::Filling;
 use super::report::LatencyStats;
 use crate::socket::Subscription;
 use crate::stats::{Latency, nanos};
@@ -18,11 +18,11 @@ const FILL_GAS: u64 = 60_000;
 const MAX_BLOCKS: u32 = 60;
 
 /// Measures fill and baseline in turn, so that both see the same load on the machine.
-pub(crate) async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
-    let (origin, destination) = (harness.origin(), harness.destination());
-    let orders = harness.orders(usize::try_from(samples)?).await?;
-    let deposits = harness.deposits(&orders).await?;
-    let mut bare = Bare::new(harness, far).await?;
+pub(crate) async fn measure(filling: &Filling<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
+    let (origin, destination) = (filling.origin(), filling.destination());
+    let orders = filling.orders(usize::try_from(samples)?).await?;
+    let deposits = filling.deposits(&orders).await?;
+    let mut bare = Bare::new(filling, far).await?;
     let mut heads = Subscription::to(&origin.ws_url, "newHeads").await?;
     let mut pool = Subscription::to(&destination.ws_url, "newPendingTransactions").await?;
     let (mut fills, mut baselines, mut next_block) = (Vec::new(), Vec::new(), 0);
@@ -33,8 +33,8 @@ pub(crate) async fn measure(harness: &Harness<'_>, samples: u64, far: bool) -> R
         let (seen, block) = holding(&mut heads, origin, deposit).await?;
         let (taken, fill) = pool.next().await?;
         fills.push(nanos(taken.duration_since(seen)));
-        next_block += usize::from(is_next(harness, &fill, &block).await?);
-        baselines.push(bare.once(harness, &mut heads, &mut pool, far).await?);
+        next_block += usize::from(is_next(filling, &fill, &block).await?);
+        baselines.push(bare.once(filling, &mut heads, &mut pool, far).await?);
     }
     Ok(LatencyStats { baseline: Latency::of(baselines), fill: Latency::of(fills), mined_in_next_block: next_block })
 }
@@ -52,11 +52,11 @@ async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> R
 }
 
 /// True if the destination mined the fill in its first block after the deposit's.
-async fn is_next(harness: &Harness<'_>, fill: &Value, deposit_block: &Value) -> Result<bool> {
+async fn is_next(filling: &Filling<'_>, fill: &Value, deposit_block: &Value) -> Result<bool> {
     let hash: B256 = fill.as_str().context("a pending transaction without a hash")?.parse()?;
-    let destination = harness.destination();
+    let destination = filling.destination();
     let receipt = destination.receipt(hash).await?;
-    ensure!(harness.is_filler(receipt.from), "something else is in the destination's pool");
+    ensure!(filling.is_filler(receipt.from), "something else is in the destination's pool");
     let number = receipt.block_number.context("a receipt without a block")?;
     let before: Value = destination.rpc("eth_getBlockByNumber", (U64::from(number - 1), false)).await?;
     let time = |value: &Value| value.as_str().and_then(|text| text.parse::<U256>().ok());
@@ -73,10 +73,10 @@ struct Bare {
 }
 
 impl Bare {
-    async fn new(harness: &Harness<'_>, far: bool) -> Result<Self> {
+    async fn new(filling: &Filling<'_>, far: bool) -> Result<Self> {
         let signer = Rng::new(2).account();
-        harness.destination().set_balance(signer.address, U256::from(10u64).pow(U256::from(20))).await?;
-        let origin = harness.origin();
+        filling.destination().set_balance(signer.address, U256::from(10u64).pow(U256::from(20))).await?;
+        let origin = filling.origin();
         let url = if far { &origin.second_ws_url } else { &origin.ws_url };
         let heads = Subscription::to(url, "newHeads").await?;
         let client = devnet::http::client().tcp_nodelay(true).build()?;
@@ -85,12 +85,12 @@ impl Bare {
 
     async fn once(
         &mut self,
-        harness: &Harness<'_>,
+        filling: &Filling<'_>,
         near: &mut Subscription,
         pool: &mut Subscription,
         far: bool,
     ) -> Result<u64> {
-        let destination = harness.destination();
+        let destination = filling.destination();
         let url = if far { &destination.second_rpc_url } else { &destination.rpc_url };
         for socket in [&mut self.heads, &mut *near, &mut *pool] {
             socket.forget().await;

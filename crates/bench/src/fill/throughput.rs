@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::report::Throughput;
-use super::{FillArgs, Harness};
+use super::{FillArgs, Filling};
 use crate::stats::per_second;
 use crate::{cpu, processes};
 
@@ -16,13 +16,13 @@ const TXS_PER_BATCH: usize = 50;
 /// The longest time without a fill in any block before the run counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
-pub(crate) async fn measure(harness: &Harness<'_>, args: &FillArgs) -> Result<Throughput> {
+pub(crate) async fn measure(filling: &Filling<'_>, args: &FillArgs) -> Result<Throughput> {
     let count = usize::try_from(args.rate * args.seconds)?;
-    let orders = harness.orders(count).await?;
-    let deposits = harness.deposits(&orders).await?;
-    let (origin, destination) = (harness.origin(), harness.destination());
+    let orders = filling.orders(count).await?;
+    let deposits = filling.deposits(&orders).await?;
+    let (origin, destination) = (filling.origin(), filling.destination());
     let first_block = destination.block_number().await?;
-    let watched = harness.processes();
+    let watched = filling.processes();
     let (before, began) = (processes::now(&watched), Instant::now());
     let load = async {
         let mut tick = tokio::time::interval(Duration::from_secs(1));

@@ -12,7 +12,6 @@ pub mod api_key;
 mod facts;
 
 use crate::cli::DevArgs;
-use crate::config::Config;
 use crate::env::system_env;
 use crate::local::{self, Local};
 use crate::service::{Service, signal};
@@ -62,7 +61,7 @@ async fn with_chains(
 ) -> Result<()> {
     let database = Database::open(args, folder, devnet, progress).await?;
     let keys = &devnet.keys;
-    let config = local::config(Local {
+    let local = Local {
         devnet,
         folder,
         port: args.port,
@@ -71,10 +70,8 @@ async fn with_chains(
         orders: &keys.orders,
         treasury: keys.treasury.address,
         fillers: &keys.fillers,
-    })?;
-    let toml = local::write(&config, folder)?;
-    // The configuration is read back from the file, so that `dev` serves exactly what `serve --config` would.
-    let config = Config::load(&toml)?;
+    };
+    let (_, config) = local::prepare(local, |_| ())?;
     progress.say("Preparing the database");
     Store::migrate(&crate::assemble::database(&config)?)?;
     let api_key = api_key::ensure(&config, folder, &keys.users[1]).await?;
@@ -101,14 +98,8 @@ async fn with_chains(
 
 /// Waits until every chain has been read and accepts payments, so that the first pasted quote works.
 async fn ready(service: &Service) {
-    let solver = &service.solver;
-    let read = |handle: &solver::ChainHandle| {
-        solver.market.current(handle.id()).and_then(|market| market.check_pools()).is_ok()
-    };
-    let served =
-        |handle: &solver::ChainHandle| handle.refusing().is_none() && *handle.health.taken.borrow() > 0 && read(handle);
     for _ in 0..200 {
-        if solver.chains.values().all(|handle| served(handle)) {
+        if local::serves_every_chain(service) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -2,29 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+pub use ::harness::{Engine, WAIT_TIMEOUT, ask, eventually};
+use ::harness::{Wallets, World, database};
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, bail, ensure};
 use causeway::config::Config;
 use causeway::env::system_env;
-use causeway::local::{self, Local};
+use causeway::local::OPERATOR_TOKEN;
 use causeway::service::Service;
 use causeway::telemetry::LogFormat;
 use devnet::{Account, Chain, Deterministic, Devnet, Postgres};
 use evm::calldata;
 use evm::contracts::{DepositAddressFactory, SpendLimiter};
 use serde_json::{Value, json};
-use store::Store;
 use tempfile::TempDir;
-
-/// The longest wait for a condition on a busy machine, before the test is called stuck.
-pub const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    Sqlite,
-    Postgres,
-}
 
 /// Everything a service needs, with wallets nobody else uses. The service itself is started by the test.
 pub struct Harness {
@@ -91,10 +83,11 @@ impl Harness {
         // `RUST_LOG` shows the logs of the services of a failing test.
         causeway::telemetry::start_logging(LogFormat::Text, "off");
         let folder = devnet::scratch("causeway-stand-")?;
-        let database = match engine {
-            Engine::Sqlite => format!("sqlite:{}", folder.path().join("causeway.db").display()),
-            Engine::Postgres => Postgres::shared().await.fresh_database().await?.to_string(),
+        let server = match engine {
+            Engine::Sqlite => None,
+            Engine::Postgres => Some(Postgres::shared().await),
         };
+        let database = database(folder.path(), server).await?;
         let fillers = vec![new_account(), new_account()];
         let (orders, treasury) = (new_account(), new_account());
         let depository = new_account().address;
@@ -105,35 +98,26 @@ impl Harness {
             fund(chain, &treasury, &fillers, &factory).await
         });
         futures::future::try_join_all(prepared).await?;
-        let mut config = local::config(Local {
-            devnet,
-            folder: folder.path(),
-            port: devnet::free_port()?,
-            rate_limits: false,
-            database: &database,
-            orders: &orders,
-            treasury: treasury.address,
-            fillers: &fillers,
+        let wallets = Wallets { orders: &orders, treasury: treasury.address, fillers: &fillers };
+        let world = World::new(folder, devnet, &database, wallets, |config| {
+            for chain in &mut config.chains {
+                // The shared chains are long by the time a test begins.
+                chain.start_block = None;
+                chain.contracts.depository = depository;
+                chain.contracts.deposit_address_factory = Some(factory.address);
+            }
+            // Deposits stay in the depository, where they can be counted; tests of repayment turn the allocator on.
+            config.allocator = None;
+            change(config);
         })?;
-        for chain in &mut config.chains {
-            // The shared chains are long by the time a test begins.
-            chain.start_block = None;
-            chain.contracts.depository = depository;
-            chain.contracts.deposit_address_factory = Some(factory.address);
-        }
-        // Deposits stay in the depository, where they can be counted; tests of repayment turn the allocator on.
-        config.allocator = None;
-        change(&mut config);
-        local::write(&config, folder.path())?;
-        let config = Config::load(&folder.path().join("dev.toml"))?;
-        Store::migrate(&causeway::assemble::database(&config)?)?;
+        world.migrate()?;
         Ok(Self {
             devnet,
-            config,
+            config: world.config,
             fillers,
             treasury,
             depository,
-            folder,
+            folder: world.folder,
             client: devnet::http::client().build()?,
             _isolated: None,
         })
@@ -259,16 +243,6 @@ impl Harness {
     }
 }
 
-/// The simplest body of a quote.
-pub fn ask(user: Address, recipient: Address, from: (u64, Address), to: (u64, Address), amount: U256) -> Value {
-    json!({
-        "user": user, "recipient": recipient,
-        "originChainId": from.0, "originCurrency": from.1,
-        "destinationChainId": to.0, "destinationCurrency": to.1,
-        "amount": amount.to_string(), "tradeType": "EXACT_INPUT",
-    })
-}
-
 /// Sends the transactions of a quote's steps in order, as a wallet would.
 pub async fn execute(chain: &Chain, quote: &Value, user: &Account) -> Result<B256> {
     let mut last = B256::ZERO;
@@ -315,22 +289,6 @@ pub fn new_account() -> Account {
     Account::new(key)
 }
 
-/// Polls a condition until it holds.
-pub async fn eventually<F, Fut>(what: &str, mut is_so: F) -> Result<()>
-where
-    F: FnMut() -> Fut,
-    Fut: Future<Output = Result<bool>>,
-{
-    let began = Instant::now();
-    while began.elapsed() < WAIT_TIMEOUT {
-        if is_so().await? {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    bail!("not in time: {what}")
-}
-
 /// Waits until the chain has made some more blocks.
 pub async fn blocks_pass(chain: &Chain, count: u64) -> Result<()> {
     let until = chain.block_number().await? + count;
@@ -349,7 +307,7 @@ pub async fn take_away(chain: &Chain, tx: B256) -> Result<()> {
 /// Reads a route of the operator.
 pub async fn operator(harness: &Harness, path: &str) -> Result<(u16, Value)> {
     let client = &harness.client;
-    let response = client.get(harness.url(path)).bearer_auth(local::OPERATOR_TOKEN).send().await?;
+    let response = client.get(harness.url(path)).bearer_auth(OPERATOR_TOKEN).send().await?;
     Ok((response.status().as_u16(), response.json().await?))
 }
 

@@ -16,7 +16,7 @@ const MARKET_TTL_SECS: u32 = 600;
 
 /// Everything that is settled before the amounts are.
 #[derive(Debug)]
-pub struct Pricing<'a> {
+pub(crate) struct Pricing<'a> {
     pub ask: &'a Ask,
     pub route: Route<'a>,
     pub rates: Rates<'a>,
@@ -31,7 +31,7 @@ pub struct Pricing<'a> {
 }
 
 impl<'a> Pricing<'a> {
-    pub fn new(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Self, Refusal> {
+    pub(crate) fn new(ask: &'a Ask, route: Route<'a>, rates: Rates<'a>, terms: &'a Terms) -> Result<Self, Refusal> {
         let pair = Pair::of(route.origin.currency, route.destination.currency);
         let exchange = Pair::of(route.deposit, route.payout);
         let prices = &rates.prices;
@@ -72,7 +72,7 @@ impl<'a> Pricing<'a> {
     }
 
     /// A quote that depends on a market stands for a while at the most, whatever the caller would like.
-    pub fn bounded_ask(&self) -> Ask {
+    pub(crate) fn bounded_ask(&self) -> Ask {
         let mut ask = self.ask.clone();
         let options = &ask.options;
         let at_market =
@@ -86,13 +86,13 @@ impl<'a> Pricing<'a> {
     }
 
     /// The split of a deposit. `loss` is the pools' part, in the deposit's currency, for a sponsor to make good.
-    pub fn split(&self, deposit: Amount, loss: Amount) -> Result<Split, Refusal> {
+    pub(crate) fn split(&self, deposit: Amount, loss: Amount) -> Result<Split, Refusal> {
         let price = (self.rates.prices.deposit, self.route.deposit.decimals);
         split(self.ask, &self.charge, deposit, loss, price, self.rates.sponsor_available)
     }
 
     /// The least deposit for which this much is paid out.
-    pub fn deposit_for(&self, paid: Amount, loss: Amount) -> Result<Amount, Refusal> {
+    pub(crate) fn deposit_for(&self, paid: Amount, loss: Amount) -> Result<Amount, Refusal> {
         let left = paid.mul_ceil(self.rate.inverse()?)?;
         let guess = if self.ask.options.sponsor.is_some() { left } else { self.charge.gross(left)? };
         let pays = |deposit: Amount| {
@@ -106,12 +106,12 @@ impl<'a> Pricing<'a> {
     }
 
     /// True if the pools' loss is one of the fees: with a sponsor it is shown beside them, and may be made good.
-    pub fn counts_losses(&self) -> bool {
+    pub(crate) fn counts_losses(&self) -> bool {
         self.ask.options.sponsor.is_some() && self.rates.losses_known
     }
 
     /// The loss to the origin's pools, in the deposit's currency.
-    pub fn origin_loss(&self, input: Amount, deposit: Amount) -> Result<Amount, Refusal> {
+    pub(crate) fn origin_loss(&self, input: Amount, deposit: Amount) -> Result<Amount, Refusal> {
         if self.rates.origin_swap.is_none() || !self.counts_losses() {
             return Ok(Amount::ZERO);
         }
@@ -121,7 +121,7 @@ impl<'a> Pricing<'a> {
     }
 
     /// The loss to the destination's pools, in the deposit's currency.
-    pub fn destination_loss(&self, paid: Amount, output: Amount) -> Result<Amount, Refusal> {
+    pub(crate) fn destination_loss(&self, paid: Amount, output: Amount) -> Result<Amount, Refusal> {
         if !self.counts_losses() {
             return Ok(Amount::ZERO);
         }
@@ -136,7 +136,7 @@ impl<'a> Pricing<'a> {
         Ok((spent, prices.destination.usd_floor(output, self.route.destination.currency.decimals)?))
     }
 
-    pub fn check_impact(
+    pub(crate) fn check_impact(
         &self,
         origin: Option<(Amount, Amount)>,
         destination: Option<(Amount, Amount)>,
@@ -155,12 +155,12 @@ impl<'a> Pricing<'a> {
         }
     }
 
-    pub fn worth(&self, deposit: Amount) -> Result<UsdMicros, OutOfRange> {
+    pub(crate) fn worth(&self, deposit: Amount) -> Result<UsdMicros, OutOfRange> {
         self.rates.prices.deposit.usd_floor(deposit, self.route.deposit.decimals)
     }
 
     /// A pool gives nothing for next to nothing, which is not for lack of liquidity.
-    pub fn no_offer(&self, input: Amount) -> Refusal {
+    pub(crate) fn no_offer(&self, input: Amount) -> Refusal {
         let prices = &self.rates.prices;
         let worth = prices.origin.usd_floor(input, self.route.origin.currency.decimals);
         let fees = self.charge.fees(Amount::ZERO).and_then(|fees| fees.fixed());
@@ -171,21 +171,21 @@ impl<'a> Pricing<'a> {
         }
     }
 
-    pub fn too_low(&self, split: &Split) -> Refusal {
+    pub(crate) fn too_low(&self, split: &Split) -> Refusal {
         match split.fees.total() {
             Ok(fees) => Refusal::AmountTooLow { fees: fees.size() },
             Err(OutOfRange) => Refusal::OutOfRange,
         }
     }
 
-    pub fn top_up(&self) -> Result<Option<Amount>, Refusal> {
+    pub(crate) fn top_up(&self) -> Result<Option<Amount>, Refusal> {
         let native = &self.route.destination.chain.native;
         let amount = |usd| self.rates.prices.destination_native.amount_floor(usd, native.decimals);
         Ok(self.ask.options.top_up.map(amount).transpose()?.filter(|amount| !amount.is_zero()))
     }
 
     /// Beside what the market would give, and only if the integrator can stand for the difference.
-    pub fn fixed(&self, split: &Split, output: Amount) -> Result<Option<Fixed>, Refusal> {
+    pub(crate) fn fixed(&self, split: &Split, output: Amount) -> Result<Option<Fixed>, Refusal> {
         let Some(rate) = self.ask.options.fixed_rate else { return Ok(None) };
         let fixed = Fixed { rate, market_output: split.exchanged.mul_floor(self.market_rate)? };
         if fixed.deviates(output)? {

@@ -14,7 +14,7 @@ const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
 const LOSS_ROUNDS: u8 = 3;
 
 #[derive(Debug)]
-pub struct Solved {
+pub(crate) struct Solved {
     pub input: Amount,
     pub deposit: Amount,
     pub split: Split,
@@ -29,7 +29,7 @@ pub struct Solved {
 }
 
 impl Pricing<'_> {
-    pub fn solve(&self) -> Result<Solved, Refusal> {
+    pub(crate) fn solve(&self) -> Result<Solved, Refusal> {
         let amount = self.ask.amount;
         let pools = self.rates.origin_swap.is_some() || self.rates.destination_swap.is_some();
         match self.ask.trade {
@@ -99,7 +99,7 @@ impl Pricing<'_> {
 
     /// The user's own trade. Where all of the input is sold, it is bound to the least deposit that still brings the
     /// minimum: below it the user's own transaction reverts, and nothing has to be sent back.
-    pub fn bounded_origin_swap(&self, solved: &Solved) -> Result<Option<Swap>, Refusal> {
+    pub(crate) fn bounded_origin_swap(&self, solved: &Solved) -> Result<Option<Swap>, Refusal> {
         let Some(mut swap) = solved.origin_swap.clone() else { return Ok(None) };
         if let Bound::LeastOutput(least) = &mut swap.bound {
             let part = Ratio::new(solved.minimum.units(), solved.output.units())?;

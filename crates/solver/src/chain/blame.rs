@@ -14,7 +14,12 @@ use crate::handle::ChainHandle;
 use crate::payments::gas::is_routed;
 
 /// The party to blame. The trace of the transaction tells; where no node offers it, the form of the fill does.
-pub async fn of(handle: &ChainHandle, tx: &Replayed, record: &Record, quote: &Quote) -> Result<Blame, ChainError> {
+pub(crate) async fn of(
+    handle: &ChainHandle,
+    tx: &Replayed,
+    record: &Record,
+    quote: &Quote,
+) -> Result<Blame, ChainError> {
     let (Some(recipient), Some(target)) = (quote.ask.recipient.evm(), record.target) else { return Ok(Blame::Nobody) };
     if handle.chain.token(target).is_some() {
         let refused = handle.nodes.token_refuses(tx).await?;

@@ -23,7 +23,7 @@ use crate::solver::Solver;
 const ROWS_PER_COMMIT: i64 = 64;
 
 /// True if a head at or below the cursor was taken in before, or is so old that only a lagging node can announce it.
-pub async fn is_known(solver: &Solver, handle: &ChainHandle, head: Head) -> Result<bool, SolverError> {
+pub(crate) async fn is_known(solver: &Solver, handle: &ChainHandle, head: Head) -> Result<bool, SolverError> {
     let recent = recent(solver, handle).await?;
     let oldest = recent.last().map_or(0, |block| block.number);
     Ok(head.number < oldest || recent.iter().any(|block| block.hash == head.hash))
@@ -37,7 +37,7 @@ async fn recent(solver: &Solver, handle: &ChainHandle) -> Result<Vec<Cursor>, So
 
 /// Goes back to the last block we share with the chain. A chain that takes back final blocks is stopped; one node
 /// alone cannot cause that.
-pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -> Result<Cursor, SolverError> {
+pub(crate) async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -> Result<Cursor, SolverError> {
     let recent = recent(solver, handle).await?;
     let last = at.number.saturating_sub(handle.settings.finality);
     let standing = at.number.saturating_sub(handle.health.unagreed());
@@ -60,7 +60,7 @@ pub async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -
 
 /// Goes back to the last block that most nodes had, if others than those walked since have more nodes behind them: one
 /// node may have led us there alone. Nothing was confirmed or made final in them.
-pub async fn leave_unagreed(
+pub(crate) async fn leave_unagreed(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     at: Cursor,
@@ -134,7 +134,7 @@ async fn deep(handle: &ChainHandle, recent: &[Cursor], last: u64) -> SolverError
 }
 
 /// Undoes everything that was stored from blocks above this one.
-pub async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u64) -> Result<(), SolverError> {
+pub(crate) async fn undo_above(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, fork: u64) -> Result<(), SolverError> {
     let chain = handle.id();
     loop {
         let context = solver.context();

@@ -15,6 +15,7 @@ use domain::payment::State;
 use domain::payout::{self, Kind};
 use domain::quote::Quote;
 use domain::request::Event;
+use evm::agreement::majority;
 use evm::calldata::Claimed;
 use evm::contracts::{Depository, Erc20, SpendLimiter};
 use evm::topics::NATIVE_PAID;
@@ -56,8 +57,7 @@ pub async fn recover(
     for wallet in handle.addresses() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
     }
-    // One node alone may claim any height.
-    let head = handle.nodes.quorum_header(evm::agreement::majority(handle.nodes.len()), 0).await?;
+    let head = handle.nodes.quorum_header(majority(handle.nodes.len()), 0).await?;
     let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
     let first = cursor.map(|cursor| cursor.number + 1).or(handle.settings.start_block);
     let first =
@@ -126,7 +126,7 @@ pub(crate) async fn raise_nonces(
     handle: &Arc<ChainHandle>,
     read: u64,
 ) -> Result<(), SolverError> {
-    let (chain, most) = (handle.id(), evm::agreement::majority(handle.nodes.len()));
+    let (chain, most) = (handle.id(), majority(handle.nodes.len()));
     for wallet in handle.addresses() {
         let used = handle.nodes.quorum_nonce(most, wallet, At::Number(read)).await?;
         let unit = move |tx: &mut Tx<'_>| {

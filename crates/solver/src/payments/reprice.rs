@@ -20,7 +20,7 @@ use crate::payments::call::least_output;
 use crate::payments::gas::{self, Shape};
 
 #[derive(Debug)]
-pub enum Repriced {
+pub(crate) enum Repriced {
     /// The amount to pay out, and the swap it goes through, if any.
     Pay {
         amount: Amount,
@@ -38,7 +38,7 @@ const LEAST_MOVE_BPS: u16 = 2;
 /// and would be an option on gas.
 const MAX_GAS_TIMES: u64 = 3;
 
-pub fn reprice(
+pub(crate) fn reprice(
     quote: &Quote,
     quoted: Amount,
     to_contract: bool,

@@ -64,7 +64,7 @@ impl Exchange for Leg<'_> {
 
 /// Both sides of a transfer at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct RouteInputs<'a> {
+pub(crate) struct RouteInputs<'a> {
     pub origin: Side<'a>,
     pub destination: Side<'a>,
     pub here: &'a Snapshot,
@@ -74,7 +74,7 @@ pub struct RouteInputs<'a> {
 
 impl RouteInputs<'_> {
     /// Replaces an error about a missing route while some pools are unread: a route may go through them.
-    pub fn or_missing_pools(&self, error: QuoteError, stays: bool) -> QuoteError {
+    pub(crate) fn or_missing_pools(&self, error: QuoteError, stays: bool) -> QuoteError {
         let no_way = matches!(
             error,
             QuoteError::Refused(Refusal::NoRoute | Refusal::InsufficientLiquidity)

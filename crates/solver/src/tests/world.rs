@@ -31,28 +31,28 @@ use crate::orders;
 use crate::quoting::quote::row;
 use crate::solver::Solver;
 
-pub const ORIGIN: ChainId = ChainId(8453);
-pub const DESTINATION: ChainId = ChainId(10);
-pub const ETH: Address = Address::ZERO;
-pub const USDC: Address = Address::repeat_byte(0x01);
-pub const USER: Address = Address::repeat_byte(0x11);
-pub const RECIPIENT: Address = Address::repeat_byte(0x22);
-pub const STRANGER: Address = Address::repeat_byte(0x33);
-pub const FILLER: Address = Address::repeat_byte(0xf1);
-pub const TREASURY: Address = Address::repeat_byte(0xf2);
-pub const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
+pub(crate) const ORIGIN: ChainId = ChainId(8453);
+pub(crate) const DESTINATION: ChainId = ChainId(10);
+pub(crate) const ETH: Address = Address::ZERO;
+pub(crate) const USDC: Address = Address::repeat_byte(0x01);
+pub(crate) const USER: Address = Address::repeat_byte(0x11);
+pub(crate) const RECIPIENT: Address = Address::repeat_byte(0x22);
+pub(crate) const STRANGER: Address = Address::repeat_byte(0x33);
+pub(crate) const FILLER: Address = Address::repeat_byte(0xf1);
+pub(crate) const TREASURY: Address = Address::repeat_byte(0xf2);
+pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
 /// The block that every snapshot is of.
-pub const BLOCK: u64 = 1_000;
+pub(crate) const BLOCK: u64 = 1_000;
 
-pub const ONE_ETHER: u128 = 1_000_000_000_000_000_000;
-pub const ONE_USDC: u128 = 1_000_000;
+pub(crate) const ONE_ETHER: u128 = 1_000_000_000_000_000_000;
+pub(crate) const ONE_USDC: u128 = 1_000_000;
 
-pub fn units(units: u128) -> Amount {
+pub(crate) fn units(units: u128) -> Amount {
     Amount::new(U256::from(units))
 }
 
 /// A database, and a context that a test may change before it decides.
-pub struct World {
+pub(crate) struct World {
     pub store: Store,
     pub context: PayContext,
     /// Held, so that the lanes count as running here.
@@ -61,12 +61,12 @@ pub struct World {
 }
 
 impl World {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|_| ()).await
     }
 
     /// `change` may alter the settings of both chains.
-    pub async fn with(change: impl Fn(&mut Settings)) -> Self {
+    pub(crate) async fn with(change: impl Fn(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("solver.db").display());
         let options = store::Options::new(url.parse().unwrap());
@@ -95,19 +95,19 @@ impl World {
     }
 
     /// Changes what is known of a chain.
-    pub fn snapshot(&mut self, chain: ChainId, change: impl FnOnce(&mut Snapshot)) {
+    pub(crate) fn snapshot(&mut self, chain: ChainId, change: impl FnOnce(&mut Snapshot)) {
         let (_, snapshot) = self.context.chains.get_mut(&chain).unwrap();
         let mut changed = Snapshot::clone(snapshot.as_ref().unwrap());
         change(&mut changed);
         *snapshot = Some(Arc::new(changed));
     }
 
-    pub fn handle(&self, chain: ChainId) -> Arc<ChainHandle> {
+    pub(crate) fn handle(&self, chain: ChainId) -> Arc<ChainHandle> {
         self.context.chains[&chain].0.clone()
     }
 
     /// Runs one unit of work in the context as it stands.
-    pub async fn unit<T: Send + 'static>(
+    pub(crate) async fn unit<T: Send + 'static>(
         &self,
         unit: impl Fn(&mut Tx<'_>, &PayContext) -> Result<T, SolverError> + Send + Sync + 'static,
     ) -> Result<T, SolverError> {
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// A stored quote of so much from one currency to another.
-    pub async fn quote(&self, from: Address, to: Address, amount: u128) -> (Quote, OrderId) {
+    pub(crate) async fn quote(&self, from: Address, to: Address, amount: u128) -> (Quote, OrderId) {
         let quote = quote(from, to, amount, QuoteOptions::default());
         let order = quote.order().unwrap().id();
         self.store.begin_quote(row(&quote, Some(order))).unwrap().durable().await.unwrap();
@@ -124,13 +124,13 @@ impl World {
     }
 
     /// A block of the origin shows a deposit.
-    pub async fn deposit(&self, seen: SeenDeposit) -> Result<Vec<PaymentRow>, SolverError> {
+    pub(crate) async fn deposit(&self, seen: SeenDeposit) -> Result<Vec<PaymentRow>, SolverError> {
         let handle = self.handle(ORIGIN);
         self.unit(move |tx, context| orders::deposits::apply(tx, &handle, head(BLOCK), &seen, context)).await
     }
 
     /// A solver on this world, with another clock. Its market is empty, and its nodes do not answer.
-    pub fn solver(&self, clock: fn() -> Timestamp) -> Arc<Solver> {
+    pub(crate) fn solver(&self, clock: fn() -> Timestamp) -> Arc<Solver> {
         let chains: BTreeMap<_, _> =
             self.context.chains.iter().map(|(&chain, (handle, _))| (chain, handle.clone())).collect();
         Arc::new(Solver {
@@ -147,13 +147,13 @@ impl World {
         })
     }
 
-    pub async fn state(&self, id: RequestId) -> State {
+    pub(crate) async fn state(&self, id: RequestId) -> State {
         let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>(requests::find(tx, id)?.unwrap().state);
         self.store.read(read).await.unwrap()
     }
 
     /// The payment for a subject that is not void.
-    pub async fn live(&self, subject: Subject) -> Option<PaymentRow> {
+    pub(crate) async fn live(&self, subject: Subject) -> Option<PaymentRow> {
         let read = move |tx: &mut Tx<'_>| match payments::live(tx, &subject)? {
             Some(id) => Ok::<_, SolverError>(payments::find(tx, id)?),
             None => Ok(None),
@@ -162,13 +162,13 @@ impl World {
     }
 }
 
-pub fn head(number: u64) -> Head {
+pub(crate) fn head(number: u64) -> Head {
     let time = u64::try_from(NOW.secs()).unwrap();
     Head { number, hash: B256::left_padding_from(&number.to_be_bytes()), parent_hash: B256::ZERO, time, base_fee: 0 }
 }
 
 /// A deposit through the depository by the quoted wallet, in the block of the snapshots.
-pub fn deposit(order: OrderId, currency: Address, amount: u128) -> SeenDeposit {
+pub(crate) fn deposit(order: OrderId, currency: Address, amount: u128) -> SeenDeposit {
     SeenDeposit {
         tx: B256::repeat_byte(0xd1),
         tx_index: 0,
@@ -188,7 +188,7 @@ pub fn deposit(order: OrderId, currency: Address, amount: u128) -> SeenDeposit {
 }
 
 /// The transaction of a payment as a block shows it.
-pub fn sent(row: &PaymentRow, success: bool) -> SentTx {
+pub(crate) fn sent(row: &PaymentRow, success: bool) -> SentTx {
     let payment = &row.payment;
     SentTx {
         from: payment.wallet,
@@ -328,7 +328,7 @@ fn snapshot(chain: ChainId) -> Snapshot {
     }
 }
 
-pub fn dollar(dollars: u128) -> Price {
+pub(crate) fn dollar(dollars: u128) -> Price {
     Price::new(dollars * 100_000_000, 8).unwrap()
 }
 
@@ -349,7 +349,7 @@ fn terms() -> Terms {
 }
 
 /// A quote at the snapshots' prices.
-pub fn quote(from: Address, to: Address, amount: u128, options: QuoteOptions) -> Quote {
+pub(crate) fn quote(from: Address, to: Address, amount: u128, options: QuoteOptions) -> Quote {
     static SEQUENCE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let n = SEQUENCE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let catalog = Catalog::new(vec![chain(ORIGIN, "base"), chain(DESTINATION, "optimism")]).unwrap();

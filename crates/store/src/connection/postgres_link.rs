@@ -18,7 +18,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// The purpose of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Session {
+pub(crate) enum Session {
     Write,
     Read { limit: Duration },
     Audit,
@@ -44,7 +44,7 @@ impl Session {
     }
 }
 
-pub struct Link {
+pub(crate) struct Link {
     route: Route,
     session: Session,
     client: Option<Client>,
@@ -60,11 +60,11 @@ struct Outage {
 }
 
 impl Link {
-    pub fn new(route: Route, session: Session) -> Self {
+    pub(crate) fn new(route: Route, session: Session) -> Self {
         Self { route, session, client: None, statements: Statements::default(), outage: None }
     }
 
-    pub fn for_options(options: &Options) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn for_options(options: &Options) -> Result<Option<Self>, StoreError> {
         match &options.url {
             crate::DatabaseUrl::Postgres(url) => Ok(Some(Self::new(Route::new(url)?, Session::Write))),
             crate::DatabaseUrl::Sqlite(_) => Ok(None),
@@ -72,7 +72,7 @@ impl Link {
     }
 
     /// Connects without retrying: for opening, where the operator is waiting.
-    pub fn connect(&mut self) -> Result<&mut Client, StoreError> {
+    pub(crate) fn connect(&mut self) -> Result<&mut Client, StoreError> {
         let connected = self.route.connect().and_then(|mut client| {
             client.batch_execute(&self.session.set_up())?;
             Ok(client)
@@ -83,7 +83,7 @@ impl Link {
     }
 
     /// The connection, remade if it was lost, within [`CONNECT_TIMEOUT`] of losing it.
-    pub fn connected(&mut self) -> Result<(&mut Client, &mut Statements), StoreError> {
+    pub(crate) fn connected(&mut self) -> Result<(&mut Client, &mut Statements), StoreError> {
         while self.client.is_none() {
             let now = Instant::now();
             if let Some(outage) = &self.outage
@@ -121,13 +121,13 @@ impl Link {
     }
 
     /// Drops the connection; the next use makes another.
-    pub fn lose(&mut self) {
+    pub(crate) fn lose(&mut self) {
         self.client = None;
     }
 }
 
 /// A pause between half and all of the given one, so that many who fail together do not come back together.
-pub fn jittered(pause: Duration) -> Duration {
+pub(crate) fn jittered(pause: Duration) -> Duration {
     let half = pause / 2;
     let random = RandomState::new().hash_one(0);
     let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX).max(1);

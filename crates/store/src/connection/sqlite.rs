@@ -21,13 +21,13 @@ const WRITER_CACHE_KIB: i64 = 16 * 1024;
 const LOG_KEPT_BYTES: i64 = 256 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     Create,
     Write,
     Read,
 }
 
-pub fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
+pub(crate) fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
     // Each connection stays on one thread, so SQLite need not lock for itself. Paths are never read as URIs.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | match access {

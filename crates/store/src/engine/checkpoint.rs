@@ -33,7 +33,7 @@ const MAX_PAGES_LEFT: i64 = 8 * 1024;
 const WAIT_FOR_READERS: Duration = Duration::from_millis(100);
 
 /// The thread stops when the sender it returns is dropped.
-pub fn start(
+pub(crate) fn start(
     path: &Path,
     min_free_bytes: u64,
     disk_low: Arc<AtomicBool>,

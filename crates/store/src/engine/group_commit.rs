@@ -18,7 +18,7 @@ const MISSES: u32 = 2;
 const RETRY_GROUPS_AFTER: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
-pub struct GroupCommit {
+pub(crate) struct GroupCommit {
     crowded: bool,
     waited: bool,
     misses: u32,
@@ -27,13 +27,13 @@ pub struct GroupCommit {
 
 impl GroupCommit {
     /// The time to wait before the next batch.
-    pub fn wait(&mut self, now: Instant) -> Option<Duration> {
+    pub(crate) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.waited = self.crowded && self.rests_until.is_none_or(|until| now >= until);
         self.waited.then_some(GROUP_WAIT)
     }
 
     /// Records that this many quotes shared a commit.
-    pub fn committed(&mut self, quotes: usize, now: Instant) {
+    pub(crate) fn committed(&mut self, quotes: usize, now: Instant) {
         self.crowded = quotes >= GROUP_SIZE;
         if !self.waited {
             return;

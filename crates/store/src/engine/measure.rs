@@ -17,7 +17,7 @@ pub struct Stats {
 }
 
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     commits: AtomicU64,
     units: AtomicU64,
     quotes: AtomicU64,
@@ -25,7 +25,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         Stats {
             commits: self.commits.load(Relaxed),
             units: self.units.load(Relaxed),
@@ -35,7 +35,7 @@ impl Counts {
     }
 
     /// Counted before anyone is answered, so that a caller finds its own commit in the totals.
-    pub fn committed(&self, units: usize, quotes: usize, took: Duration) {
+    pub(crate) fn committed(&self, units: usize, quotes: usize, took: Duration) {
         self.commits.fetch_add(1, Relaxed);
         self.units.fetch_add(units as u64, Relaxed);
         self.quotes.fetch_add(quotes as u64, Relaxed);
@@ -44,26 +44,26 @@ impl Counts {
         metrics::histogram!("store_batch_quotes").record(quotes as f64);
     }
 
-    pub fn retried(&self) {
+    pub(crate) fn retried(&self) {
         self.retries.fetch_add(1, Relaxed);
         metrics::counter!("store_retries_total").increment(1);
     }
 }
 
-pub fn queue_depth(queue: &'static str, waiting: usize) {
+pub(crate) fn queue_depth(queue: &'static str, waiting: usize) {
     metrics::gauge!("store_queue_depth", "queue" => queue).set(waiting as f64);
 }
 
 /// The depth as the sender sees it: a queue that nobody takes from still shows its depth.
-pub fn queue_of<T>(queue: &'static str, sender: &tokio::sync::mpsc::Sender<T>) {
+pub(crate) fn queue_of<T>(queue: &'static str, sender: &tokio::sync::mpsc::Sender<T>) {
     queue_depth(queue, sender.max_capacity() - sender.capacity());
 }
 
-pub fn wal_bytes(bytes: u64) {
+pub(crate) fn wal_bytes(bytes: u64) {
     metrics::gauge!("store_wal_bytes").set(bytes as f64);
 }
 
 /// Records the number of processes that answer callers.
-pub fn measure_answering(instances: u32) {
+pub(crate) fn measure_answering(instances: u32) {
     metrics::gauge!("causeway_answering_instances").set(f64::from(instances));
 }

@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::thread::spawn;
 use crate::{StoreError, Tx};
 
-pub fn start(
+pub(crate) fn start(
     mut link: Link,
     mut quotes: mpsc::Receiver<PendingQuote>,
     counts: Arc<Counts>,

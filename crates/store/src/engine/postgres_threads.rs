@@ -28,7 +28,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(2);
 
 type MoneyQueue = Arc<Mutex<mpsc::Receiver<Box<dyn Unit>>>>;
 
-pub fn start(url: &PostgresUrl, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
+pub(crate) fn start(url: &PostgresUrl, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
     let route = Route::new(url)?;
     let money = Arc::new(Mutex::new(inbox.money));
     let turn = Arc::new(RwLock::new(()));

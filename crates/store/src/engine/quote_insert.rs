@@ -41,7 +41,7 @@ impl QuoteRow {
 }
 
 /// Quotes that share one commit at most.
-pub const QUOTES_PER_BATCH: usize = 256;
+pub(crate) const QUOTES_PER_BATCH: usize = 256;
 
 /// Largest first. Any number of quotes is a sum of these.
 static INSERTS: LazyLock<[(usize, String); 7]> =
@@ -57,17 +57,17 @@ fn insert(rows: usize) -> String {
 }
 
 /// The number of `waiting` quotes that the next statement takes.
-pub fn next_chunk(waiting: usize) -> usize {
+pub(crate) fn next_chunk(waiting: usize) -> usize {
     INSERTS.iter().map(|(rows, _)| *rows).find(|rows| *rows <= waiting).unwrap_or(0)
 }
 
 /// Writes one quote.
-pub fn insert_one(tx: &mut Tx<'_>, quote: &PendingQuote) -> Result<(), StoreError> {
+pub(crate) fn insert_one(tx: &mut Tx<'_>, quote: &PendingQuote) -> Result<(), StoreError> {
     insert_chunk(tx, std::slice::from_ref(quote))
 }
 
 /// Writes as many quotes as [`next_chunk`] gave. All of them are in or none is.
-pub fn insert_chunk(tx: &mut Tx<'_>, quotes: &[PendingQuote]) -> Result<(), StoreError> {
+pub(crate) fn insert_chunk(tx: &mut Tx<'_>, quotes: &[PendingQuote]) -> Result<(), StoreError> {
     let (_, sql) = INSERTS.iter().find(|(rows, _)| *rows == quotes.len()).ok_or(StoreError::ManyRows(quotes.len()))?;
     let mut args = Vec::with_capacity(quotes.len() * 5);
     for PendingQuote { quote, .. } in quotes {
@@ -81,17 +81,17 @@ pub fn insert_chunk(tx: &mut Tx<'_>, quotes: &[PendingQuote]) -> Result<(), Stor
 }
 
 /// A quote on its way through the queue.
-pub struct PendingQuote {
+pub(crate) struct PendingQuote {
     quote: QuoteRow,
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
 impl PendingQuote {
-    pub fn new(quote: QuoteRow, reply: oneshot::Sender<Result<(), StoreError>>) -> Self {
+    pub(crate) fn new(quote: QuoteRow, reply: oneshot::Sender<Result<(), StoreError>>) -> Self {
         Self { quote, reply }
     }
 
-    pub fn answer(self, ended: Result<(), StoreError>) {
+    pub(crate) fn answer(self, ended: Result<(), StoreError>) {
         // The caller may have hung up, which undoes nothing.
         let _ = self.reply.send(ended);
     }

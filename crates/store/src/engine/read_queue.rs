@@ -9,14 +9,14 @@ use super::measure::queue_depth;
 use super::unit::ReadUnit;
 use crate::StoreError;
 
-pub type ReadQueue = Arc<Mutex<mpsc::Receiver<ReadUnit>>>;
+pub(crate) type ReadQueue = Arc<Mutex<mpsc::Receiver<ReadUnit>>>;
 
-pub fn shared(reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
+pub(crate) fn shared(reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
     Arc::new(Mutex::new(reads))
 }
 
 /// The next read worth running, or none when every handle is gone and the queue is empty.
-pub fn next(reads: &ReadQueue) -> Option<ReadUnit> {
+pub(crate) fn next(reads: &ReadQueue) -> Option<ReadUnit> {
     loop {
         let read = {
             let mut reads = reads.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use super::unit::Unit;
 use crate::StoreError;
 
 #[derive(Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     units: Vec<Box<dyn Unit>>,
     /// The number of `units` that have run.
     ran: usize,
@@ -16,11 +16,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub fn of_unit(unit: Box<dyn Unit>) -> Self {
+    pub(crate) fn of_unit(unit: Box<dyn Unit>) -> Self {
         Self { units: vec![unit], ..Self::default() }
     }
 
-    pub fn of_quote(quote: PendingQuote) -> Self {
+    pub(crate) fn of_quote(quote: PendingQuote) -> Self {
         Self { quotes: vec![quote], ..Self::default() }
     }
 
@@ -28,54 +28,54 @@ impl Batch {
         Self { quotes, ..Self::default() }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.units.len() + self.quotes.len()
     }
 
-    pub fn units(&self) -> usize {
+    pub(crate) fn units(&self) -> usize {
         self.units.len()
     }
 
-    pub fn quotes(&self) -> usize {
+    pub(crate) fn quotes(&self) -> usize {
         self.quotes.len()
     }
 
-    pub fn add_unit(&mut self, unit: Box<dyn Unit>) {
+    pub(crate) fn add_unit(&mut self, unit: Box<dyn Unit>) {
         self.units.push(unit);
     }
 
-    pub fn next_unit(&mut self) -> Option<&mut dyn Unit> {
+    pub(crate) fn next_unit(&mut self) -> Option<&mut dyn Unit> {
         let unit = self.units.get_mut(self.ran)?;
         Some(unit.as_mut())
     }
 
-    pub fn ran(&mut self, committed: bool) {
+    pub(crate) fn ran(&mut self, committed: bool) {
         self.ran += 1;
         self.committed += usize::from(committed);
     }
 
-    pub fn add_quote(&mut self, quote: PendingQuote) {
+    pub(crate) fn add_quote(&mut self, quote: PendingQuote) {
         self.quotes.push(quote);
     }
 
-    pub fn next_quote(&self) -> Option<&PendingQuote> {
+    pub(crate) fn next_quote(&self) -> Option<&PendingQuote> {
         self.quotes.get(self.tried.len())
     }
 
-    pub fn tried(&mut self, result: Result<(), StoreError>) {
+    pub(crate) fn tried(&mut self, result: Result<(), StoreError>) {
         self.tried.push(result);
     }
 
-    pub fn committed_units(&self) -> usize {
+    pub(crate) fn committed_units(&self) -> usize {
         self.committed
     }
 
-    pub fn committed_quotes(&self) -> usize {
+    pub(crate) fn committed_quotes(&self) -> usize {
         self.tried.iter().filter(|result| result.is_ok()).count()
     }
 
     /// Answers every caller with its result; the commit is on disk, or the statement at fault holds the reason.
-    pub fn answer(self) {
+    pub(crate) fn answer(self) {
         for unit in self.units {
             unit.answer(Ok(()));
         }
@@ -84,7 +84,7 @@ impl Batch {
         }
     }
 
-    pub fn fail(self, error: &StoreError) {
+    pub(crate) fn fail(self, error: &StoreError) {
         for unit in self.units {
             unit.answer(Err(error.clone()));
         }
@@ -95,7 +95,7 @@ impl Batch {
 
     /// Smaller batches, as if nothing had been tried: money first, each unit by itself, then the quotes in halves, so
     /// that one that spoils the batch is found in a few commits.
-    pub fn split(self) -> impl Iterator<Item = Self> {
+    pub(crate) fn split(self) -> impl Iterator<Item = Self> {
         let mut quotes = self.quotes;
         let half = quotes.split_off(quotes.len() / 2);
         let halves = [quotes, half].into_iter().filter(|quotes| !quotes.is_empty());

@@ -21,7 +21,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// The deadline of the running read. Held while interrupting, so that the next read is not hit instead.
 type Deadline = Arc<Mutex<Option<Instant>>>;
 
-pub fn start(
+pub(crate) fn start(
     path: &Path,
     threads: usize,
     reads: mpsc::Receiver<ReadUnit>,

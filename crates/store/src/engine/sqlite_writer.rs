@@ -33,7 +33,7 @@ const BATCH_TIME: Duration = Duration::from_millis(2);
 const QUOTES_BEFORE_MONEY: usize = 16;
 
 /// Opens every connection here, so that the caller gets the error of a failure; then each moves to its thread.
-pub fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
+pub(crate) fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), StoreError> {
     let connection = open_sqlite(path, Access::Write)?;
     // The holder of the lock (a WAL restart on a slow disk, a command) is waited for, so that nothing fails because of
     // it.

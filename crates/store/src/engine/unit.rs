@@ -14,13 +14,13 @@ thread_local! {
 }
 
 /// A unit that waited for the store would wait for itself.
-pub fn assert_outside() {
+pub(crate) fn assert_outside() {
     debug_assert!(!INSIDE.get(), "a unit of work called the store: pass its Tx on instead");
 }
 
 /// The fate of the transaction that a unit ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Commit,
     /// The unit returned an error, or the failed statement would fail again.
     RollBack,
@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// Erases the result type of [`Pending`], so that units of all kinds share a queue.
-pub trait Unit: Send {
+pub(crate) trait Unit: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
     /// True when the caller has gone. A write is done all the same.
     fn is_abandoned(&self) -> bool;
@@ -37,19 +37,19 @@ pub trait Unit: Send {
     fn answer(self: Box<Self>, ended: Result<(), StoreError>);
 }
 
-pub struct ReadUnit {
+pub(crate) struct ReadUnit {
     pub unit: Box<dyn Unit>,
     pub deadline: Instant,
 }
 
-pub struct Pending<F, T, E> {
+pub(crate) struct Pending<F, T, E> {
     unit: F,
     result: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
 
 impl<F, T, E> Pending<F, T, E> {
-    pub fn new(unit: F, reply: oneshot::Sender<Result<T, E>>) -> Self {
+    pub(crate) fn new(unit: F, reply: oneshot::Sender<Result<T, E>>) -> Self {
         Self { unit, result: None, reply }
     }
 }

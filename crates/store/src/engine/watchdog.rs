@@ -13,10 +13,10 @@ use crate::thread::spawn;
 
 /// The time since which a thread has been waiting for the database, if it is.
 #[derive(Clone, Default)]
-pub struct Waiting(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct Waiting(Arc<Mutex<Option<Instant>>>);
 
 impl Waiting {
-    pub fn during<T>(&self, run: impl FnOnce() -> T) -> T {
+    pub(crate) fn during<T>(&self, run: impl FnOnce() -> T) -> T {
         self.set(Some(Instant::now()));
         let result = run();
         self.set(None);
@@ -34,18 +34,18 @@ impl Waiting {
 
 /// Watches threads that wait for the database, until they have ended.
 #[derive(Default)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     threads: Vec<Waiting>,
 }
 
 impl Watchdog {
-    pub fn over_one(&mut self) -> Waiting {
+    pub(crate) fn over_one(&mut self) -> Waiting {
         let waiting = Waiting::default();
         self.threads.push(waiting.clone());
         waiting
     }
 
-    pub fn keep(self, limit: Duration) -> Result<(), StoreError> {
+    pub(crate) fn keep(self, limit: Duration) -> Result<(), StoreError> {
         spawn("store-watchdog", (), move || {
             while self.threads.iter().any(|waiting| Arc::strong_count(&waiting.0) > 1) {
                 std::thread::sleep(Duration::from_secs(1).min(limit / 4));

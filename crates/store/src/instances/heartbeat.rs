@@ -38,7 +38,7 @@ struct Heartbeat {
 
 /// Sends the first heartbeat at once, so that the caller hears what is wrong; then goes on for as long as the process
 /// lasts.
-pub fn start(
+pub(crate) fn start(
     options: &Options,
     store: &Store,
     shared: Arc<Shared>,

@@ -43,7 +43,7 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    pub fn check(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    pub(crate) fn check(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         if holds(tx, self.kind, self.epoch)? {
             return Ok(());
         }

@@ -24,13 +24,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
-pub struct Route {
+pub(crate) struct Route {
     config: Config,
     tls: Option<MakeRustlsConnect>,
 }
 
 impl Route {
-    pub fn new(url: &PostgresUrl) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &PostgresUrl) -> Result<Self, StoreError> {
         let (mut config, roots) = parse(url)?;
         config.application_name("causeway");
         config.keepalives_idle(SILENCE).tcp_user_timeout(SILENCE);
@@ -44,7 +44,7 @@ impl Route {
         Ok(Self { config, tls })
     }
 
-    pub fn connect(&self) -> Result<Client, postgres::Error> {
+    pub(crate) fn connect(&self) -> Result<Client, postgres::Error> {
         match &self.tls {
             Some(tls) => self.config.connect(tls.clone()),
             None => self.config.connect(NoTls),
@@ -53,7 +53,7 @@ impl Route {
 }
 
 /// Checks a URL early, so that a mistake is found where it is configured.
-pub fn check_url(url: &PostgresUrl) -> Result<(), StoreError> {
+pub(crate) fn check_url(url: &PostgresUrl) -> Result<(), StoreError> {
     parse(url).map(drop)
 }
 

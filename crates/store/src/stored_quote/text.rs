@@ -11,10 +11,10 @@ use serde::ser::{Serialize, Serializer};
 
 /// A value in the one text it shows and parses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Text<T>(pub T);
+pub(crate) struct Text<T>(pub T);
 
 impl Text<Amount> {
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.0.is_zero()
     }
 }
@@ -40,10 +40,10 @@ fn borrowed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>,
 
 /// A cost, or with a sign in front a reward.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SignedText(pub Signed);
+pub(crate) struct SignedText(pub Signed);
 
 impl SignedText {
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.0 == Signed::ZERO
     }
 }
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for SignedText {
 
 /// As `answer:decimals`: every quote holds six of them.
 #[derive(Clone, Copy, Debug)]
-pub struct PriceText(pub Price);
+pub(crate) struct PriceText(pub Price);
 
 impl Serialize for PriceText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

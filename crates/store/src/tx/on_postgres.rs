@@ -22,18 +22,18 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    pub fn rows(&mut self, tx: &mut Transaction<'_>, sql: &'static str, args: &[Value]) -> Result<Vec<Row>> {
+    pub(crate) fn rows(&mut self, tx: &mut Transaction<'_>, sql: &'static str, args: &[Value]) -> Result<Vec<Row>> {
         let statement = self.fixed(tx, sql)?;
         query(tx, &statement, args)
     }
 
-    pub fn execute(&mut self, tx: &mut Transaction<'_>, sql: &'static str, args: &[Value]) -> Result<u64> {
+    pub(crate) fn execute(&mut self, tx: &mut Transaction<'_>, sql: &'static str, args: &[Value]) -> Result<u64> {
         let statement = self.fixed(tx, sql)?;
         let bound = bind(&statement, args)?;
         tx.execute(&statement, &borrowed(&bound)).map_err(failed)
     }
 
-    pub fn rows_dynamic(&mut self, tx: &mut Transaction<'_>, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+    pub(crate) fn rows_dynamic(&mut self, tx: &mut Transaction<'_>, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
         if let Some(statement) = self.dynamic.get(sql) {
             return query(tx, &statement.clone(), args);
         }

@@ -16,15 +16,15 @@ type Result<T> = std::result::Result<T, (StoreError, Fault)>;
 pub(crate) struct Texts(HashMap<(usize, usize), String>);
 
 impl Texts {
-    pub fn rows(&mut self, connection: &Connection, sql: &'static str, args: &[Value]) -> Result<Vec<Row>> {
+    pub(crate) fn rows(&mut self, connection: &Connection, sql: &'static str, args: &[Value]) -> Result<Vec<Row>> {
         query(connection, self.spell(sql)?, args)
     }
 
-    pub fn rows_dynamic(&mut self, connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+    pub(crate) fn rows_dynamic(&mut self, connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
         query(connection, &Dialect::Sqlite.expand(sql).map_err(of_statement)?, args)
     }
 
-    pub fn execute(&mut self, connection: &Connection, sql: &'static str, args: &[Value]) -> Result<u64> {
+    pub(crate) fn execute(&mut self, connection: &Connection, sql: &'static str, args: &[Value]) -> Result<u64> {
         let mut statement = connection.prepare_cached(self.spell(sql)?).map_err(failed)?;
         statement.execute(params_from_iter(args)).map(|changed| changed as u64).map_err(failed)
     }

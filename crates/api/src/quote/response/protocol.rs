@@ -11,14 +11,14 @@ use crate::order_data::OrderData;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Protocol)]
-pub struct Protocol<'a> {
+pub(crate) struct Protocol<'a> {
     v2: ProtocolV2<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProtocolV2)]
-pub struct ProtocolV2<'a> {
+pub(crate) struct ProtocolV2<'a> {
     #[schema(value_type = String)]
     order_id: B256,
     hub_type: &'static str,
@@ -31,7 +31,7 @@ pub struct ProtocolV2<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PaymentDetails)]
-pub struct PaymentDetails<'a> {
+pub(crate) struct PaymentDetails<'a> {
     chain_id: &'a str,
     #[schema(value_type = String)]
     depository: Address,

@@ -11,7 +11,7 @@ use super::Currencies;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = StepBody)]
-pub struct StepBody<'a> {
+pub(crate) struct StepBody<'a> {
     id: &'static str,
     action: &'static str,
     description: String,
@@ -25,7 +25,7 @@ pub struct StepBody<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Item)]
-pub struct Item<'a> {
+pub(crate) struct Item<'a> {
     status: &'static str,
     data: TransactionData<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct Item<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TransactionData)]
-pub struct TransactionData<'a> {
+pub(crate) struct TransactionData<'a> {
     from: &'a str,
     #[schema(value_type = String)]
     to: Address,
@@ -54,7 +54,7 @@ pub struct TransactionData<'a> {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Check {
+pub(crate) struct Check {
     endpoint: String,
     method: &'static str,
 }

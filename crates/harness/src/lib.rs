@@ -1,0 +1,14 @@
+//! Worlds for services: a folder, a database, wallets and a configuration on local chains.
+//!
+//! Tests and benchmarks stand their services up here and differ only in what they change in the configuration. The
+//! configuration itself is written by `causeway::local`, below this crate, because `causeway dev` needs it too.
+
+mod program;
+mod quote;
+mod wait;
+mod world;
+
+pub use crate::program::Program;
+pub use crate::quote::ask;
+pub use crate::wait::{WAIT_TIMEOUT, eventually};
+pub use crate::world::{Engine, Wallets, World, database};
