@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// The answer to a method and its parameters. None is an error of the node.
 type Script = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 
-pub async fn start(script: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static) -> Endpoint {
+pub(crate) async fn start(script: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static) -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let http = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     let script: Arc<Script> = Arc::new(script);

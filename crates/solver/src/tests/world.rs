@@ -267,7 +267,7 @@ fn handle(chain: Chain, change: impl Fn(&mut Settings)) -> ChainHandle {
 }
 
 /// A chain with nodes that answer.
-pub fn handle_at(id: ChainId, name: &str, endpoints: Vec<Endpoint>) -> ChainHandle {
+pub(crate) fn handle_at(id: ChainId, name: &str, endpoints: Vec<Endpoint>) -> ChainHandle {
     with_nodes(chain(id, name), endpoints, Duration::from_secs(20), |_| ())
 }
 
