@@ -8,3 +8,4 @@ mod faults;
 mod postgres;
 mod process;
 mod state;
+mod venue_simulator;
