@@ -23,12 +23,12 @@ pub use self::history::{Listed, Mark, Page, Transfers};
 pub use self::quota::Quota;
 pub use self::send::Sent;
 
-use self::answers::{Accounts, ApiKeys, Fee, NextNonce, StatusAnswer, TxAnswer};
+use self::answers::{Accounts, ApiKeys, FeeAnswer, NextNonce, StatusAnswer, TxAnswer};
 use self::fetch::{Fetch, Query};
 use crate::auth::AuthToken;
 use crate::field::Digest;
 use crate::key::PublicKey;
-use crate::limits::{KeyIndex, Nonce};
+use crate::limits::{Fee, KeyIndex, Nonce};
 use crate::network::Network;
 
 /// Weights of calls in the venue's rate limits.
@@ -98,15 +98,15 @@ impl Client {
         self.fetch.get::<NextNonce>("/api/v1/nextNonce", &query).await?.checked()
     }
 
-    /// The fee of a transfer between two accounts, in units of USDC. The token is one of the sender's.
+    /// The fee of a transfer between two accounts. The token is one of the sender's.
     pub async fn transfer_fee(
         &self,
         from: AccountIndex,
         to: AccountIndex,
         token: &AuthToken,
-    ) -> Result<u64, VenueError> {
+    ) -> Result<Fee, VenueError> {
         let query = Query::new(weight::FEE).with("account_index", from).with("to_account_index", to).signed(token);
-        self.fetch.get::<Fee>("/api/v1/transferFeeInfo", &query).await?.checked()
+        self.fetch.get::<FeeAnswer>("/api/v1/transferFeeInfo", &query).await?.checked()
     }
 
     /// A transaction by its hash. None is no proof that there is none: the venue may not have heard of it yet, or have

@@ -48,7 +48,13 @@ impl ApiKey {
 
     /// The private digits, for a file that only its owner can read.
     pub fn expose(&self) -> Zeroizing<String> {
-        Zeroizing::new(format!("0x{}", hex::encode(*Zeroizing::new(self.scalar.to_bytes_le()))))
+        let mut text = Zeroizing::new(String::with_capacity(2 + 2 * field::BYTES));
+        text.push_str("0x");
+        for byte in Zeroizing::new(self.scalar.to_bytes_le()).iter() {
+            let digit = |nibble: u8| char::from_digit(nibble.into(), 16).expect("four bits are a digit");
+            text.extend([digit(byte >> 4), digit(byte & 15)]);
+        }
+        text
     }
 
     #[cfg(test)]

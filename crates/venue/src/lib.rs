@@ -20,9 +20,9 @@ pub use crate::client::{
 };
 pub use crate::field::{Digest, NotADigest};
 pub use crate::key::{ApiKey, NotAKey, PublicKey};
-pub use crate::limits::{KeyIndex, Nonce, OutOfTransferRange};
+pub use crate::limits::{Expiry, Fee, KeyIndex, Nonce, OutOfTransferRange};
 pub use crate::network::Network;
 pub use crate::schnorr::{NotASignature, Signature};
 pub use crate::signed::{BadTransfer, SignedTransfer};
 pub use crate::transfer::Transfer;
-pub use crate::wire::TxInfo;
+pub use crate::wire::BadField;

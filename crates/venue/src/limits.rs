@@ -15,7 +15,42 @@ pub enum OutOfTransferRange {
 }
 
 /// The latest time that a transaction can name.
-pub(crate) const MAX_TIMESTAMP: u64 = (1 << 48) - 1;
+const MAX_TIMESTAMP: u64 = (1 << 48) - 1;
+
+/// The end of a transaction's life: milliseconds on the venue's clock. After it, the transaction can no longer be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Expiry(u64);
+
+impl Expiry {
+    pub fn new(millis: u64) -> Result<Self, OutOfTransferRange> {
+        (millis <= MAX_TIMESTAMP).then_some(Self(millis)).ok_or(OutOfTransferRange::Expiry)
+    }
+
+    /// The latest there is, where the sum is beyond it.
+    pub(crate) fn after(now_millis: u64, lifetime_millis: u64) -> Self {
+        Self(now_millis.saturating_add(lifetime_millis).min(MAX_TIMESTAMP))
+    }
+
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// The venue's fee for a transfer in units of USDC, charged to the sender on top of the amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fee(u64);
+
+impl Fee {
+    pub const NONE: Self = Self(0);
+
+    pub fn new(units: u64) -> Result<Self, OutOfTransferRange> {
+        (units <= Units::MAX).then_some(Self(units)).ok_or(OutOfTransferRange::Fee)
+    }
+
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
 
 /// The number of a transaction among those of one API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

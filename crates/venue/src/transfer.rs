@@ -7,7 +7,7 @@ use domain::venue::{AccountIndex, Asset, Memo, Route, Units};
 use poseidon_hash::Goldilocks;
 
 use crate::field::{self, Digest};
-use crate::limits::{KeyIndex, MAX_TIMESTAMP, Nonce, OutOfTransferRange};
+use crate::limits::{Expiry, Fee, KeyIndex, Nonce};
 use crate::network::Network;
 
 /// The venue's number for this kind of transaction.
@@ -18,7 +18,7 @@ const SKIP_NONCE: u64 = 4;
 /// Attributes are hashed in this many pairs of type and value, the empty ones as zeros.
 const ATTRIBUTES: usize = 4;
 
-/// Every field is within the venue's range by its type, the two that `checked` checks excepted.
+/// Every field is within the venue's range by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     pub from: AccountIndex,
@@ -28,39 +28,27 @@ pub struct Transfer {
     pub from_route: Route,
     pub to_route: Route,
     pub amount: Units,
-    /// In units of USDC, charged to the sender on top of the amount.
-    pub usdc_fee: u64,
+    pub usdc_fee: Fee,
     /// Not part of the hash: whoever holds the API key alone can change it, and the wallet's signature shows that.
     pub memo: Memo,
-    /// Milliseconds on the venue's clock. After it, the transaction can no longer be taken.
-    pub expires_at: u64,
+    pub expires_at: Expiry,
     pub nonce: Nonce,
     /// The nonce need not follow its predecessor.
     pub skips_nonces: bool,
 }
 
 impl Transfer {
-    /// Checks the fields whose types are wider than the venue's ranges.
-    pub fn checked(self) -> Result<Self, OutOfTransferRange> {
-        if self.usdc_fee > Units::MAX {
-            return Err(OutOfTransferRange::Fee);
-        }
-        if self.expires_at > MAX_TIMESTAMP {
-            return Err(OutOfTransferRange::Expiry);
-        }
-        Ok(self)
-    }
-
     /// The hash that the API key signs, and the name of the transaction.
     pub fn hash(&self, network: Network) -> Digest {
         let low_high = |value: u64| [value & 0xffff_ffff, value >> 32];
-        let ([amount_low, amount_high], [fee_low, fee_high]) = (low_high(self.amount.get()), low_high(self.usdc_fee));
+        let ([amount_low, amount_high], [fee_low, fee_high]) =
+            (low_high(self.amount.get()), low_high(self.usdc_fee.get()));
         let hash = Digest::of(
             &[
                 network.0.into(),
                 TX_TYPE.into(),
                 self.nonce.get(),
-                self.expires_at,
+                self.expires_at.get(),
                 self.from.get(),
                 self.key_index.get().into(),
                 self.to.get(),
@@ -97,7 +85,7 @@ impl Transfer {
             format!("to: {:#018x} (route {to_route:#018x})", self.to.get()),
             format!("asset: {:#018x}", self.asset.get()),
             format!("amount: {:#018x}", self.amount.get()),
-            format!("fee: {:#018x}", self.usdc_fee),
+            format!("fee: {:#018x}", self.usdc_fee.get()),
             format!("chainId: {:#018x}", network.0),
             format!("memo: {}", hex::encode(self.memo.0)),
         ];

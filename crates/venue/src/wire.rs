@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::venue::{AccountIndex, Asset, Memo, OutOfVenueRange, Route, Units};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{KeyIndex, Nonce, OutOfTransferRange};
+use crate::limits::{Expiry, Fee, KeyIndex, Nonce, OutOfTransferRange};
 use crate::transfer::Transfer;
 
 /// The attribute's name in JSON, where keys are text.
@@ -15,27 +15,27 @@ const SKIP_NONCE: &str = "4";
 /// hash, which is compared.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct TxInfo {
-    pub from_account_index: u64,
-    pub api_key_index: u64,
-    pub to_account_index: u64,
-    pub asset_index: u64,
-    pub from_route_type: u64,
-    pub to_route_type: u64,
-    pub amount: u64,
+pub(crate) struct TxInfo {
+    from_account_index: u64,
+    api_key_index: u64,
+    to_account_index: u64,
+    asset_index: u64,
+    from_route_type: u64,
+    to_route_type: u64,
+    amount: u64,
     #[serde(rename = "USDCFee")]
-    pub usdc_fee: u64,
+    usdc_fee: u64,
     /// 32 numbers.
-    pub memo: Vec<u8>,
-    pub expired_at: u64,
-    pub nonce: u64,
+    memo: Vec<u8>,
+    expired_at: u64,
+    nonce: u64,
     /// Base64.
-    pub sig: String,
+    pub(crate) sig: String,
     /// `0x` and 130 digits; empty between accounts of one wallet.
     #[serde(rename = "L1Sig", default)]
-    pub l1_sig: String,
+    pub(crate) l1_sig: String,
     #[serde(rename = "L2TxAttributes", default)]
-    pub attributes: Option<BTreeMap<String, u64>>,
+    attributes: Option<BTreeMap<String, u64>>,
 }
 
 /// The first member that is out of its range.
@@ -61,9 +61,9 @@ impl TxInfo {
             from_route_type: transfer.from_route.get().into(),
             to_route_type: transfer.to_route.get().into(),
             amount: transfer.amount.get(),
-            usdc_fee: transfer.usdc_fee,
+            usdc_fee: transfer.usdc_fee.get(),
             memo: transfer.memo.0.to_vec(),
-            expired_at: transfer.expires_at,
+            expired_at: transfer.expires_at.get(),
             nonce: transfer.nonce.get(),
             sig,
             l1_sig,
@@ -75,7 +75,7 @@ impl TxInfo {
         let venue = |name| move |error| BadField::Venue(name, error);
         let ours = |name| move |error| BadField::Transfer(name, error);
         let memo = <[u8; 32]>::try_from(self.memo.as_slice()).map_err(|_| BadField::Memo)?;
-        let transfer = Transfer {
+        Ok(Transfer {
             from: AccountIndex::new(self.from_account_index).map_err(venue("FromAccountIndex"))?,
             key_index: KeyIndex::new(self.api_key_index).map_err(ours("ApiKeyIndex"))?,
             to: AccountIndex::new(self.to_account_index).map_err(venue("ToAccountIndex"))?,
@@ -83,13 +83,12 @@ impl TxInfo {
             from_route: Route::new(self.from_route_type).map_err(venue("FromRouteType"))?,
             to_route: Route::new(self.to_route_type).map_err(venue("ToRouteType"))?,
             amount: Units::new(self.amount).map_err(venue("Amount"))?,
-            usdc_fee: self.usdc_fee,
+            usdc_fee: Fee::new(self.usdc_fee).map_err(ours("USDCFee"))?,
             memo: Memo(memo.into()),
-            expires_at: self.expired_at,
+            expires_at: Expiry::new(self.expired_at).map_err(ours("ExpiredAt"))?,
             nonce: Nonce::new(self.nonce).map_err(ours("Nonce"))?,
             skips_nonces: self.skips_nonces()?,
-        };
-        transfer.checked().map_err(ours("USDCFee or ExpiredAt"))
+        })
     }
 
     fn skips_nonces(&self) -> Result<bool, BadField> {

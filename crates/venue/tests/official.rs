@@ -93,7 +93,7 @@ fn a_changed_field_spoils_the_signatures_that_cover_it() {
         info["ExpiredAt"] = 1.into();
         let later = SignedTransfer::from_json(&info.to_string()).unwrap();
         assert!(!later.is_signed_by(network, &public) && later.wallet(network) == Some(vectors.wallet));
-        info["ExpiredAt"] = signed.transfer.expires_at.into();
+        info["ExpiredAt"] = signed.transfer.expires_at.get().into();
         info["Memo"][31] = 255.into();
         let renamed = SignedTransfer::from_json(&info.to_string()).unwrap();
         let changed = renamed.transfer.memo != signed.transfer.memo;

@@ -140,7 +140,7 @@ pub(super) fn transaction(place: usize, tx: &Tx, book: &Book) -> Value {
         "l1_address": wallet,
         "account_index": transfer.from.get(),
         "nonce": transfer.nonce.get(),
-        "expire_at": transfer.expires_at,
+        "expire_at": transfer.expires_at.get(),
         "block_height": place + 1,
         "queued_at": tx.queued_at,
         "executed_at": committed,
@@ -174,7 +174,7 @@ pub(super) fn history_row(place: usize, tx: &Tx, account: AccountIndex, book: &B
         "to_account_index": transfer.to.get(),
         "tx_hash": tx.hash.to_string(),
         "asset_id": transfer.asset.get(),
-        "fee": decimal(transfer.usdc_fee, Asset::USDC.decimals()),
+        "fee": decimal(transfer.usdc_fee.get(), Asset::USDC.decimals()),
         "from_route": route(transfer.from_route),
         "to_route": route(transfer.to_route),
     })

@@ -94,7 +94,7 @@ impl Book {
         if !unsigned && signed.wallet(NETWORK) != Some(sender.wallet) {
             return Err(Refusal::new(INVALID_WALLET_SIGNATURE, "invalid L1 signature"));
         }
-        if transfer.expires_at <= now {
+        if transfer.expires_at.get() <= now {
             return Err(Refusal::new(EXPIRED, "transaction is expired"));
         }
         let nonce = transfer.nonce.get();
@@ -102,7 +102,7 @@ impl Book {
             let expected = key.next_nonce;
             return Err(Refusal::new(INVALID_NONCE, format!("invalid nonce: expected {expected}, got {nonce}")));
         }
-        if transfer.usdc_fee < self.fee(transfer.from, transfer.to)? {
+        if transfer.usdc_fee.get() < self.fee(transfer.from, transfer.to)? {
             return Err(Refusal::new(FEE_TOO_LOW, "transfer fee is too low"));
         }
         let too_low = debits(signed).into_iter().any(|((asset, route), units)| sender.balance(asset, route) < units);
@@ -208,7 +208,7 @@ fn debits(signed: &SignedTransfer) -> Vec<((Asset, Route), u64)> {
     let from = (transfer.asset, transfer.from_route);
     if from == FEES {
         // Both are below 2^60.
-        return vec![(from, transfer.amount.get() + transfer.usdc_fee)];
+        return vec![(from, transfer.amount.get() + transfer.usdc_fee.get())];
     }
-    vec![(from, transfer.amount.get()), (FEES, transfer.usdc_fee)]
+    vec![(from, transfer.amount.get()), (FEES, transfer.usdc_fee.get())]
 }

@@ -8,4 +8,3 @@ mod faults;
 mod postgres;
 mod process;
 mod state;
-mod venue_simulator;

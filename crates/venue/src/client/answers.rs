@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::Address;
-use domain::venue::{AccountIndex, Asset, TxStatus, Units};
+use domain::venue::{AccountIndex, Asset, TxStatus};
 use serde::Deserialize;
 
 use super::error::VenueError;
 use crate::field::Digest;
 use crate::key::PublicKey;
-use crate::limits::{KeyIndex, MAX_TIMESTAMP, Nonce};
+use crate::limits::{Expiry, Fee, KeyIndex, Nonce};
 use crate::network::Network;
 use crate::signed::SignedTransfer;
 use crate::transfer::TX_TYPE;
@@ -29,8 +29,8 @@ pub struct Status {
 
 impl Status {
     /// The end of a transaction's life on the venue's clock. The venue's own signer gives a second less than ten minutes.
-    pub fn expiry(&self, lifetime_millis: u64) -> u64 {
-        self.time_millis.saturating_add(lifetime_millis).min(MAX_TIMESTAMP)
+    pub fn expiry(&self, lifetime_millis: u64) -> Expiry {
+        Expiry::after(self.time_millis, lifetime_millis)
     }
 }
 
@@ -173,14 +173,13 @@ impl NextNonce {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Fee {
+pub(super) struct FeeAnswer {
     transfer_fee_usdc: u64,
 }
 
-impl Fee {
-    pub(super) fn checked(self) -> Result<u64, VenueError> {
-        let fee = Some(self.transfer_fee_usdc).filter(|fee| *fee <= Units::MAX);
-        fee.ok_or(VenueError::Invalid("transfer_fee_usdc"))
+impl FeeAnswer {
+    pub(super) fn checked(self) -> Result<Fee, VenueError> {
+        Fee::new(self.transfer_fee_usdc).map_err(invalid("transfer_fee_usdc"))
     }
 }
 

@@ -39,10 +39,10 @@ impl VenueError {
         Self::Refused { code, message }
     }
 
-    /// The thing that was asked for does not exist, by the venue's word.
+    /// The thing that was asked for does not exist, by the venue's word. A bare 404 is not its word: the path is wrong.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code, message }
-            if [ACCOUNT_NOT_FOUND, TRANSACTION_NOT_FOUND, 404].contains(code) || message.contains("not found"))
+            if [ACCOUNT_NOT_FOUND, TRANSACTION_NOT_FOUND].contains(code) || message.contains("not found"))
     }
 
     /// The nonce is not the next one: it was used, perhaps by this very transaction, or one before it is missing.

@@ -32,7 +32,7 @@ pub(super) struct Fetch {
 pub(super) struct Query {
     weight: u32,
     pairs: Vec<(&'static str, String)>,
-    token: Option<String>,
+    token: Option<AuthToken>,
 }
 
 impl Query {
@@ -46,7 +46,7 @@ impl Query {
     }
 
     pub(super) fn signed(mut self, token: &AuthToken) -> Self {
-        self.token = Some(token.expose());
+        self.token = Some(*token);
         self
     }
 }
@@ -88,7 +88,7 @@ impl Fetch {
             self.pay(query.weight, Purpose::Read)?;
             let mut request = self.http.get(url.clone());
             if let Some(token) = &query.token {
-                request = request.header(header::AUTHORIZATION, token);
+                request = request.header(header::AUTHORIZATION, token.expose());
             }
             let answer = match request.send().await {
                 Ok(response) => read(response).await,

@@ -1,4 +1,6 @@
-//! The client of the venue against its simulator.
+//! The client of the venue against its simulator. A binary of its own: it needs no chains.
+
+#![expect(clippy::unwrap_used, reason = "the lint knows test functions, not their helpers")]
 
 use std::time::Duration;
 
@@ -7,8 +9,8 @@ use devnet::{Keys, NewAccount, VenueAccount, VenueFault, VenueOptions, VenueSimu
 use domain::venue::{AccountIndex, Asset, Memo, Route, Standing, TxStatus, Units};
 use tempfile::TempDir;
 use venue::{
-    AuthToken, Client, Digest, KeyIndex, Network, Nonce, Options, Quota, Sent, SignedTransfer, TokenClaims, Transfer,
-    VenueError,
+    AuthToken, Client, Digest, Expiry, Fee, KeyIndex, Network, Nonce, Options, Quota, Sent, SignedTransfer,
+    TokenClaims, Transfer, VenueError,
 };
 
 const SOLVER: u64 = 722_011;
@@ -29,6 +31,10 @@ struct World {
 
 fn index(index: u64) -> AccountIndex {
     AccountIndex::new(index).unwrap()
+}
+
+fn fee(units: u64) -> Fee {
+    Fee::new(units).unwrap()
 }
 
 fn client(simulator: &VenueSimulator) -> Client {
@@ -80,7 +86,7 @@ impl World {
             from_route: Route::Perps,
             to_route: Route::Perps,
             amount: Units::new(units).unwrap(),
-            usdc_fee: FEE,
+            usdc_fee: fee(FEE),
             memo: Memo([0x5b; 32].into()),
             expires_at: status.expiry(60_000),
             nonce: self.client.next_nonce(index(from.index), key_index).await.unwrap(),
@@ -144,9 +150,9 @@ async fn a_transfer_is_taken_committed_and_found_by_its_recipient() {
     assert_eq!(public.to_string(), world.user.api_public_key);
     assert_eq!(client.public_key(user, KeyIndex::new(4).unwrap()).await.unwrap(), None);
     let (of_user, of_solver) = (world.token(&world.user), world.token(&world.solver));
-    assert_eq!(client.transfer_fee(user, index(SOLVER), &of_user).await.unwrap(), FEE);
-    assert_eq!(client.transfer_fee(index(SOLVER), user, &of_solver).await.unwrap(), 0);
-    assert_eq!(client.transfer_fee(user, index(SUB_ACCOUNT), &of_user).await.unwrap(), 0);
+    assert_eq!(client.transfer_fee(user, index(SOLVER), &of_user).await.unwrap(), fee(FEE));
+    assert_eq!(client.transfer_fee(index(SOLVER), user, &of_solver).await.unwrap(), Fee::NONE);
+    assert_eq!(client.transfer_fee(user, index(SUB_ACCOUNT), &of_user).await.unwrap(), Fee::NONE);
     assert!(client.transfer_fee(user, index(SOLVER), &of_solver).await.is_err(), "a token of another account");
 
     let hash = world.pay(&world.user, SOLVER, 1_500_000).await;
@@ -185,8 +191,8 @@ async fn both_signatures_nonce_fee_expiry_and_balance_are_checked() {
     let now = client.status().await.unwrap().time_millis;
     for (changed, message) in [
         (Transfer { nonce: Nonce::new(1).unwrap(), ..good }, "invalid nonce"),
-        (Transfer { usdc_fee: FEE - 1, ..good }, "fee is too low"),
-        (Transfer { expires_at: now - 1, ..good }, "expired"),
+        (Transfer { usdc_fee: fee(FEE - 1), ..good }, "fee is too low"),
+        (Transfer { expires_at: Expiry::new(now - 1).unwrap(), ..good }, "expired"),
         (Transfer { amount: Units::new(MILLION - FEE + 1).unwrap(), ..good }, "not enough balance"),
         (Transfer { asset: Asset::ETH, from_route: Route::Spot, ..good }, "not enough balance"),
         (Transfer { to: index(1), ..good }, "account not found"),
@@ -196,7 +202,7 @@ async fn both_signatures_nonce_fee_expiry_and_balance_are_checked() {
     }
     assert_eq!(world.collateral(USER), MILLION);
     // Between accounts of one wallet its signature may be left out, and nothing is charged.
-    let own = Transfer { to: index(SUB_ACCOUNT), usdc_fee: 0, ..good };
+    let own = Transfer { to: index(SUB_ACCOUNT), usdc_fee: Fee::NONE, ..good };
     let own = SignedTransfer::new(own, network, &world.user.key().unwrap(), &[0; 32], None);
     assert!(matches!(client.send(&own).await, Sent::Taken));
     let again = client.send(&own).await;
@@ -311,7 +317,7 @@ async fn the_expiry_is_held_against_the_clock_of_the_venue() {
     let ahead = world.transfer(&world.user, SOLVER, 1).await;
     world.simulator.faults.clear();
     let here = world.transfer(&world.user, SOLVER, 1).await;
-    assert!(ahead.expires_at > here.expires_at + 3_000_000);
+    assert!(ahead.expires_at.get() > here.expires_at.get() + 3_000_000);
     world.simulator.faults.update(|fault| fault.clock_offset_millis = 3_600_000);
     assert!(refusal(world.client.send(&world.sign(&world.user, here)).await).contains("expired"));
     assert!(matches!(world.client.send(&world.sign(&world.user, ahead)).await, Sent::Taken));
