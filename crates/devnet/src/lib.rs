@@ -15,6 +15,7 @@ pub mod http;
 mod invented;
 mod keys;
 mod lies;
+mod local_venue;
 mod mining;
 mod networks;
 mod port;
@@ -30,6 +31,7 @@ mod state;
 mod tokens;
 mod tools;
 mod uniswap;
+mod venue_simulator;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +48,7 @@ pub use crate::deploy::{Contracts, deposit_address_factory};
 pub use crate::faults::{Fault, Faults};
 pub use crate::keys::{Account, Keys};
 pub use crate::lies::{InventedCall, InventedLog, Lie};
+pub use crate::local_venue::LocalVenue;
 pub use crate::port::free_port;
 pub use crate::postgres::Postgres;
 pub use crate::progress::Progress;
@@ -54,6 +57,7 @@ pub use crate::rng::Rng;
 pub use crate::scratch::scratch;
 pub use crate::stage::Deterministic;
 pub use crate::tokens::Token;
+pub use crate::venue_simulator::{NewAccount, VenueAccount, VenueFault, VenueFaults, VenueOptions, VenueSimulator};
 
 use crate::anvil::{Anvil, Setup};
 use crate::background::on_background_thread;
@@ -94,6 +98,8 @@ impl Default for Options {
 pub struct Devnet {
     pub chains: Vec<Chain>,
     pub keys: Keys,
+    /// A simulator, with funded accounts.
+    pub venue: LocalVenue,
     /// True when the chains continue those of an earlier run. If not, any stored data about them is void.
     pub resumed: bool,
     /// True when the chains were loaded from a saved template instead of being deployed.
@@ -158,6 +164,11 @@ impl Devnet {
         if let Home::Kept(dir) = &home {
             dir.begin(&NETWORKS)?;
         }
+        let folder = match &home {
+            Home::Kept(dir) => dir.path(),
+            Home::Temporary(dir) => dir.path(),
+        };
+        let venue = LocalVenue::start(folder, resumed, options.first_port, &keys).await?;
         let mut chains = vec![];
         let mut running = Running { key, anvils: vec![], proxies: vec![], miners: vec![], home };
         for (chain, anvil, proxy) in launched {
@@ -167,7 +178,7 @@ impl Devnet {
             chains.push(chain);
         }
         let running = std::sync::Mutex::new(Some(running));
-        Ok(Self { chains, keys, resumed, from_template, running })
+        Ok(Self { chains, keys, venue, resumed, from_template, running })
     }
 
     /// Panics for a chain that does not exist: the list is fixed.

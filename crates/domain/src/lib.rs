@@ -38,3 +38,4 @@ pub mod swap;
 pub mod terms;
 pub mod time;
 pub mod treasury_transfer;
+pub mod venue;

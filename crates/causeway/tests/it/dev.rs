@@ -74,6 +74,14 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
         ensure!(chain["tokens"].as_array().is_some_and(|tokens| tokens.len() == 5));
     }
     ensure!(facts["accounts"][1]["privateKey"].is_string() && facts["solver"].is_string());
+    let venue = &facts["venue"];
+    ensure!(
+        venue["simulator"] == true && venue["id"] == 3_586_256 && venue["accounts"][0]["apiPrivateKey"].is_string()
+    );
+    let index = venue["solver"]["index"].as_u64().context("the solver's account")?;
+    let url = format!("{}/api/v1/account?by=index&value={index}", venue["url"].as_str().context("url")?);
+    let account: Value = devnet::http::get(url).await?.json().await?;
+    ensure!(account["accounts"][0]["collateral"] == "1000000.000000", "{account}");
     eventually("all is well", || async {
         let lives: Value = devnet::http::get(format!("http://127.0.0.1:{port}/lives")).await?.json().await?;
         Ok(lives["status"] == "ok")

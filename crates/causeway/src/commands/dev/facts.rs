@@ -27,12 +27,26 @@ pub(crate) fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &
             json!({ "address": account.address, "privateKey": account.private_key })
         }).collect::<Vec<_>>(),
         "solver": devnet.keys.treasury.address,
+        "venue": venue(devnet),
         "database": database,
     });
     // The file is written aside and renamed, so that a reader never sees half of it.
     let (path, partial) = (folder.join(FILE), folder.join("dev.json.partial"));
     std::fs::write(&partial, serde_json::to_string_pretty(&facts)? + "\n")?;
     std::fs::rename(&partial, &path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The venue is a simulator, and says so.
+fn venue(devnet: &Devnet) -> Value {
+    let venue = &devnet.venue;
+    json!({
+        "simulator": true,
+        "id": domain::venue::CHAIN.0,
+        "url": plain(&venue.simulator.url),
+        "networkId": venue.simulator.network_id,
+        "solver": venue.solver,
+        "accounts": venue.users,
+    })
 }
 
 fn chain(chain: &Chain) -> Value {
@@ -63,6 +77,8 @@ pub(crate) fn print(devnet: &Devnet, config: &Config, args: &DevArgs, folder: &P
         let rpc = plain(&chain.rpc_url);
         println!("  {:<10} {:>6}  {:<23} {}", chain.name, chain.id, rpc, chain.contracts.depository);
     }
+    let venue = &devnet.venue.simulator;
+    println!("  {:<10} {:>6}  {:<23} a simulator; its accounts are in the facts", "venue", "", plain(&venue.url));
     if let Some(first) = devnet.chains.first() {
         println!("\n  tokens, at the same address on every chain");
         for token in &first.tokens {
