@@ -39,3 +39,4 @@ pub mod swap;
 pub mod terms;
 pub mod time;
 pub mod treasury_transfer;
+pub mod webhook;

@@ -61,6 +61,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0024_fast_fill_windows",
         sql: include_str!("../migrations/0024_fast_fill_windows.sql"),
     },
+    Migration { version: 28, name: "0028_webhooks", sql: include_str!("../migrations/0028_webhooks.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
