@@ -16,6 +16,7 @@ mod currency;
 mod gas_refill;
 mod keys;
 mod secret;
+mod webhooks;
 
 pub use allocator::{AllocatorConfig, CapConfig};
 pub use chain::{
@@ -25,6 +26,7 @@ pub use currency::{ClassConfig, FeedConfig, NativeConfig, TokenConfig};
 pub use gas_refill::GasRefillConfig;
 pub use keys::KeysConfig;
 pub use secret::{Secret, Source, Text};
+pub use webhooks::WebhooksConfig;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +53,8 @@ pub struct Config {
     pub operator: OperatorConfig,
     #[serde(default)]
     pub keys: KeysConfig,
+    #[serde(default)]
+    pub webhooks: WebhooksConfig,
     #[serde(default)]
     pub instances: InstancesConfig,
     /// Without an allocator, deposits stay in the depositories.
@@ -265,6 +269,7 @@ impl Config {
         ensure!(self.fast_fill.margin_bps <= 10_000, "fast_fill.margin_bps: must be at most 10000");
         let window = self.fast_fill.window_secs;
         ensure!((60..=86_400).contains(&window), "fast_fill.window_secs: must be from 60 to 86400");
+        self.webhooks.check()?;
         for chain in &self.chains {
             chain.check().with_context(|| format!("chain {}", chain.name))?;
         }
