@@ -18,6 +18,7 @@ mod keys;
 mod secret;
 mod webhooks;
 
+pub use self::webhooks::WebhooksConfig;
 pub use allocator::{AllocatorConfig, CapConfig};
 pub use chain::{
     ChainConfig, ContractsConfig, DexConfig, EndpointConfig, GasConfig, PublicConfig, RiskConfig, TierConfig, wei,
@@ -26,7 +27,6 @@ pub use currency::{ClassConfig, FeedConfig, NativeConfig, TokenConfig};
 pub use gas_refill::GasRefillConfig;
 pub use keys::KeysConfig;
 pub use secret::{Secret, Source, Text};
-pub use webhooks::WebhooksConfig;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
