@@ -71,6 +71,10 @@ pub enum ApiError {
     RequestNotFound,
     #[error("{why}")]
     NotRefundable { why: &'static str },
+    #[error("{0}")]
+    NotFound(&'static str),
+    #[error("{0}")]
+    Conflict(&'static str),
     #[error("there is nothing at this path")]
     NoSuchPath,
     #[error("this path does not take that method")]
@@ -114,7 +118,8 @@ impl ApiError {
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "FORBIDDEN"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
             Self::NotRefundable { .. } => (StatusCode::CONFLICT, "NOT_REFUNDABLE"),
-            Self::NoSuchPath => (StatusCode::NOT_FOUND, "NOT_FOUND"),
+            Self::NoSuchPath | Self::NotFound(_) => (StatusCode::NOT_FOUND, "NOT_FOUND"),
+            Self::Conflict(_) => (StatusCode::CONFLICT, "CONFLICT"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
             Self::TooMany { .. } | Self::TooManyOfV2 | Self::TooManyWrongKeys { .. } => {
                 (StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED")

@@ -35,6 +35,8 @@ mod topups;
 mod trace;
 mod transactions;
 mod wallet_links;
+mod webhook_deliveries;
+mod webhook_endpoints;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -52,6 +54,7 @@ use solver::operator::Commands;
 use solver::quoting::quote::Quoter;
 use solver::{ChainHandle, Env, LocalSigner};
 use store::{Instance, Store};
+use webhooks::Endpoints;
 
 pub use caller::{Caller, Keyed};
 pub use keys::Keys;
@@ -90,6 +93,8 @@ pub struct Parts {
     /// None where nobody may call as the operator.
     pub operator: Option<OperatorToken>,
     pub keys: Arc<Keys>,
+    /// Webhook endpoints of keys.
+    pub webhooks: Endpoints,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// The metrics as they stand, in the text form Prometheus reads.

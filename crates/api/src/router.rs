@@ -58,7 +58,7 @@ fn cors() -> CorsLayer {
     let exposed = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"];
     CorsLayer::new()
         .allow_origin(AllowOrigin::any())
-        .allow_methods([Method::GET, Method::POST, Method::OPTIONS])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS])
         .allow_headers(allowed.map(HeaderName::from_static))
         .expose_headers(exposed.map(HeaderName::from_static))
         .max_age(Duration::from_secs(3600))

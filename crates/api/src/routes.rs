@@ -7,6 +7,7 @@ use utoipa_axum::routes;
 use crate::{
     App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, liquidity, lives, losses,
     manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
+    webhook_deliveries, webhook_endpoints,
 };
 
 /// Every route, described in this document.
@@ -32,6 +33,17 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(attestation::signature_v2))
         .routes(routes!(fast_fill::fast_fill))
         .routes(routes!(wallet_links::link))
+        .routes(routes!(
+            webhook_endpoints::get_default,
+            webhook_endpoints::put_default,
+            webhook_endpoints::delete_default
+        ))
+        .routes(routes!(webhook_endpoints::list))
+        .routes(routes!(webhook_endpoints::get, webhook_endpoints::put, webhook_endpoints::delete))
+        .routes(routes!(webhook_endpoints::test))
+        .routes(routes!(webhook_deliveries::list))
+        .routes(routes!(webhook_deliveries::replay))
+        .routes(routes!(webhook_deliveries::replay_failed))
         .routes(routes!(trace::trace))
         .routes(routes!(app_fees::balances))
         .routes(routes!(claims::claim))

@@ -23,6 +23,7 @@ use store::{DatabaseUrl, Store};
 
 mod payouts;
 mod signers;
+pub mod webhooks;
 
 use crate::config::{ChainConfig, ClassConfig, Config, EndpointConfig, Environment, FeedConfig, TierConfig, wei};
 use crate::role::Role;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use alloy::primitives::{Address, Bytes};
 use clap::{Parser, Subcommand};
 use domain::api_key::{ApiKeyId, Family, Rate};
+use domain::webhook::{EndpointName, Status};
 
 use crate::role::Role;
 use crate::telemetry::LogFormat;
@@ -72,6 +73,8 @@ pub enum Command {
         #[arg(long, global = true, value_name = "FILE", default_value = "causeway.toml", env = "CAUSEWAY_CONFIG")]
         config: PathBuf,
     },
+    /// Receive webhooks on this machine: verify each event and print it.
+    WebhookListen(ListenArgs),
     /// Print the OpenAPI document.
     Openapi {
         /// Output file; standard output by default.
@@ -139,6 +142,54 @@ pub enum KeysCommand {
     },
     /// Set a key's rate limits and permissions.
     Limits(LimitsArgs),
+    /// Show, set or delete a webhook endpoint of a key.
+    Webhook(WebhookArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct WebhookArgs {
+    pub id: ApiKeyId,
+    /// Name of the endpoint.
+    #[arg(long, default_value = domain::webhook::DEFAULT_ENDPOINT)]
+    pub name: EndpointName,
+    /// URL that events are posted to.
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Header that is sent with every event. Several replace those there were.
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub headers: Vec<(String, String)>,
+    /// Send no headers of its own.
+    #[arg(long, conflicts_with = "headers")]
+    pub no_headers: bool,
+    /// Status that is posted; several replace those there were.
+    #[arg(long = "status", value_name = "STATUS")]
+    pub statuses: Vec<Status>,
+    /// Post every status.
+    #[arg(long, conflicts_with = "statuses")]
+    pub all_statuses: bool,
+    #[arg(long, value_name = "BOOL")]
+    pub enabled: Option<bool>,
+    /// Post a test event.
+    #[arg(long, conflicts_with_all = ["delete", "url", "headers", "no_headers", "statuses", "all_statuses", "enabled"])]
+    pub test: bool,
+    #[arg(long, conflicts_with_all = ["url", "headers", "no_headers", "statuses", "all_statuses", "enabled"])]
+    pub delete: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ListenArgs {
+    /// Text of the API key (cwk_…). Give both while it is rotated.
+    #[arg(long = "key", value_name = "TEXT", env = "CAUSEWAY_API_KEY", hide_env_values = true)]
+    pub keys: Vec<String>,
+    /// Port to listen on; 0 for any.
+    #[arg(long, default_value_t = 4000)]
+    pub port: u16,
+    /// HTTP status that good events are answered with.
+    #[arg(long, value_name = "STATUS", default_value_t = 204)]
+    pub answer: u16,
+    /// End after so many events.
+    #[arg(long, value_name = "COUNT")]
+    pub events: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -199,6 +250,12 @@ fn family_rate(text: &str) -> Result<(Family, Option<Rate>), String> {
         "default" => Ok((family, None)),
         rate => rate.parse().map(|rate| (family, Some(rate))).map_err(|error| format!("{rate}: {error}")),
     }
+}
+
+/// Parses `Name: value`.
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("must be such as Authorization: Bearer abc")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 #[cfg(feature = "dev")]

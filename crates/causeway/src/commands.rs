@@ -11,11 +11,13 @@ mod audit;
 #[cfg(feature = "dev")]
 mod dev;
 mod doctor;
+mod endpoints;
 mod keys;
 mod operator;
 mod recover;
 mod refund;
 mod topup;
+mod webhook_listen;
 
 #[cfg(feature = "dev")]
 pub use dev::api_key;
@@ -60,6 +62,7 @@ pub fn run(cli: Cli) -> Result<()> {
             telemetry::start_logging(cli.log_format, "warn");
             runtime.block_on(keys::run(&Config::load(&config)?, command))
         }
+        Command::WebhookListen(args) => runtime.block_on(webhook_listen::run(args)),
         Command::Openapi { output } => openapi(output.as_deref()),
         Command::OrderId { file, config } => order_id(&file, config.as_deref()),
     }

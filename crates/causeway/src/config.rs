@@ -16,7 +16,9 @@ mod currency;
 mod gas_refill;
 mod keys;
 mod secret;
+mod webhooks;
 
+pub use self::webhooks::WebhooksConfig;
 pub use allocator::{AllocatorConfig, CapConfig};
 pub use chain::{
     ChainConfig, ContractsConfig, DexConfig, EndpointConfig, GasConfig, PublicConfig, RiskConfig, TierConfig, wei,
@@ -51,6 +53,8 @@ pub struct Config {
     pub operator: OperatorConfig,
     #[serde(default)]
     pub keys: KeysConfig,
+    #[serde(default)]
+    pub webhooks: WebhooksConfig,
     #[serde(default)]
     pub instances: InstancesConfig,
     /// Without an allocator, deposits stay in the depositories.
@@ -265,6 +269,7 @@ impl Config {
         ensure!(self.fast_fill.margin_bps <= 10_000, "fast_fill.margin_bps: must be at most 10000");
         let window = self.fast_fill.window_secs;
         ensure!((60..=86_400).contains(&window), "fast_fill.window_secs: must be from 60 to 86400");
+        self.webhooks.check()?;
         for chain in &self.chains {
             chain.check().with_context(|| format!("chain {}", chain.name))?;
         }

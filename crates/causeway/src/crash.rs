@@ -26,7 +26,7 @@ pub use armed::{VARIABLE, at};
 pub fn at(_: &'static str) {}
 
 /// All crash points. The crash test runs through every one.
-pub const POINTS: [&str; 15] = [
+pub const POINTS: [&str; 17] = [
     "deposit.committed",
     "payment.signed",
     "payment.sent_one_node",
@@ -42,4 +42,6 @@ pub const POINTS: [&str; 15] = [
     "hold.committed",
     "claim.committed",
     "lease.taken",
+    "webhook.claimed",
+    "webhook.posted",
 ];

@@ -15,6 +15,7 @@ use crate::config::{
     AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
     Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig,
     NativeConfig, OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
+    WebhooksConfig,
 };
 use crate::service::Service;
 
@@ -93,6 +94,8 @@ fn config(local: Local<'_>) -> Result<Config> {
         screening: ScreeningConfig::default(),
         operator: OperatorConfig { token: Some(token_file(folder)?) },
         keys: KeysConfig { master_key: Some(key_file(folder, "master", master_key)?) },
+        // Receivers of a developer run beside the service.
+        webhooks: WebhooksConfig { allow_local: true, ..WebhooksConfig::default() },
         instances: InstancesConfig::default(),
         allocator: Some(allocator(local.devnet, folder)?),
         chains: local.devnet.chains.iter().map(chain).collect(),

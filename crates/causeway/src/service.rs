@@ -87,6 +87,9 @@ impl Service {
         if let Some(allocator) = parts.allocator {
             tasks.spawn(allocate(allocator, instance.clone(), stop.clone()));
         }
+        if role.answers() {
+            tasks.spawn(post_webhooks(config, &store, env, &instance, stop.clone())?);
+        }
         let app = App::from(Parts {
             instance: instance.clone(),
             rendered: Rendered::new(&parts.quoter.catalog)?,
@@ -105,6 +108,7 @@ impl Service {
             addresses: addresses(config),
             operator,
             keys: Arc::new(Keys::new(solver.store.clone(), env.clock)),
+            webhooks: assemble::webhooks::endpoints(config, store.clone(), env)?,
             limits: limits(config, &instance)?.map(Arc::new),
             metrics,
         });
@@ -152,6 +156,23 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Posts events to integrators until the token ends. The processes that answer callers do it: those that hold a wallet's
+/// key should not speak to hosts of other people's choosing.
+fn post_webhooks(
+    config: &Config,
+    store: &Store,
+    env: Env,
+    instance: &Instance,
+    stop: CancellationToken,
+) -> Result<impl Future<Output = ()> + Send + use<>> {
+    let deliverer = assemble::webhooks::deliverer(config, store.clone(), env, &instance.about().id)?;
+    Ok(async move {
+        if let Some(deliverer) = deliverer {
+            webhooks::run(deliverer, stop).await;
+        }
+    })
 }
 
 /// Is the allocator whenever that is possible.

@@ -39,3 +39,4 @@ pub mod terms;
 pub mod time;
 pub mod treasury_transfer;
 pub mod venue;
+pub mod webhook;

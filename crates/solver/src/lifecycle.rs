@@ -1,9 +1,10 @@
 //! A request's next state: one lock, one decision, one event row. Payments that follow are the caller's to make.
 
 use domain::request::{self, Event, Next, State, Step};
+use domain::webhook;
 use serde::Serialize;
 use store::requests::Request;
-use store::{Tx, dues, events, requests};
+use store::{Tx, dues, events, requests, webhooks};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -24,8 +25,13 @@ pub(crate) fn transition(
     let Step::Move(next) = request::step(request.state, event)? else { return Ok(None) };
     requests::set_state(tx, request.id, &next, context.now)?;
     let figures = serde_json::to_value(figures).unwrap_or_default();
-    events::append(tx, request.id, next.state, rule(event), &figures, context.now)?;
+    let before = request.state;
     apply(request, &next);
+    if webhook::is_posted(before, next.state) {
+        webhooks::publish(tx, request, rule(event), &figures, context.now)?;
+    } else {
+        events::append(tx, request.id, next.state, rule(event), &figures, context.now)?;
+    }
     if next.release_hold {
         fast_fill::touch(tx, request.order_id, fast_fill::Moment::GivenUp, context)?;
     }
@@ -50,6 +56,17 @@ pub(crate) fn note(
     context: &PayContext,
 ) -> Result<(), SolverError> {
     Ok(events::append(tx, request.id, request.state, rule, figures, context.now)?)
+}
+
+/// Adds an event row that is posted although the status does not change: the request's transactions do.
+pub(crate) fn tell(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    rule: &str,
+    figures: &serde_json::Value,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    Ok(webhooks::publish(tx, request, rule, figures, context.now)?)
 }
 
 fn apply(request: &mut Request, next: &Next) {

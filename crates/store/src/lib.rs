@@ -51,6 +51,7 @@ pub mod treasury_transfers;
 mod tx;
 mod value;
 pub mod wallet_links;
+pub mod webhooks;
 
 pub use dialect::Dialect;
 pub use engine::{QuoteRow, Saving, Stats, Store};

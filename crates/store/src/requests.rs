@@ -139,14 +139,14 @@ pub fn children(tx: &mut Tx<'_>, parent: RequestId) -> Result<Vec<RequestId>, St
     .collect()
 }
 
-/// Fails a child whose deposit is gone.
-pub fn close_child(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Timestamp) -> Result<(), StoreError> {
-    tx.execute(
+/// Fails a child whose deposit is gone. True if it was open.
+pub fn close_child(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Timestamp) -> Result<bool, StoreError> {
+    let closed = tx.execute(
         "update request set state = 'failed', fail_reason = $2, updated_at = $3
          where request_id = $1 and parent_id is not null and state = 'refunding'",
         &[id.0.into(), reason.as_str().into(), now.millis().into()],
     )?;
-    Ok(())
+    Ok(closed > 0)
 }
 
 /// Writes the result of a step. A reason once given stays, unless the step names another or is a success.
@@ -197,11 +197,7 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
     if request.parent.is_some() {
         return of_child(tx, request);
     }
-    let deposits = tx.rows(
-        "select d.tx_hash from deposit_use u join deposit d on d.deposit_id = u.deposit_id
-         where u.order_id = $1 and d.state <> 'gone' order by d.deposit_id",
-        &[request.order_id.0.into()],
-    )?;
+    let deposits = deposit_hashes(tx, request)?;
     let purposes = match request.state {
         State::Refunding | State::Refunded | State::Failed => ["refund", "payout"],
         State::Waiting | State::Pending | State::Submitted | State::Success => ["fill", "fill"],
@@ -211,13 +207,28 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
          and state <> 'void' order by payment_id",
         &[request.id.0.into(), purposes[0].into(), purposes[1].into()],
     )?;
-    let column = |rows: &[Row]| rows.iter().map(|row| row.b256(0)).collect::<Result<Vec<_>, StoreError>>();
-    let (deposits, mut payments) = (column(&deposits)?, column(&payments)?);
+    let mut payments = payments.iter().map(|row| row.b256(0)).collect::<Result<Vec<_>, StoreError>>()?;
     if request.state == State::Refunded && payments.is_empty() {
         // The payout from the depository was sent by somebody else.
         payments = of_child(tx, request)?.payments;
     }
     Ok(Hashes { deposits, payments })
+}
+
+/// The transactions that paid for a request.
+pub fn deposit_hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Vec<alloy_primitives::B256>, StoreError> {
+    if request.quote.terms.is_none() {
+        return alone(tx, request).map(|hashes| hashes.deposits);
+    }
+    if request.parent.is_some() {
+        return of_child(tx, request).map(|hashes| hashes.deposits);
+    }
+    let deposits = tx.rows(
+        "select d.tx_hash from deposit_use u join deposit d on d.deposit_id = u.deposit_id
+         where u.order_id = $1 and d.state <> 'gone' order by d.deposit_id",
+        &[request.order_id.0.into()],
+    )?;
+    deposits.iter().map(|row| row.b256(0)).collect()
 }
 
 /// The recorded transactions of a child: the deposit that paid for nothing, and its return.

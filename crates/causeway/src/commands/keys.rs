@@ -15,6 +15,7 @@ use store::{Store, StoreError, Tx};
 
 use crate::assemble;
 use crate::cli::{KeysCommand, LimitsArgs};
+use crate::commands::endpoints;
 use crate::config::Config;
 use crate::env::system_env;
 
@@ -63,6 +64,7 @@ async fn answer(config: &Config, store: &Store, command: KeysCommand) -> Result<
         }
         KeysCommand::Link { id, wallet, signature } => link(config, store, id, wallet, signature).await,
         KeysCommand::Limits(args) => limits(store, args).await,
+        KeysCommand::Webhook(args) => endpoints::run(config, store, args).await,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::harness::{
 };
 use crate::process::serve;
 use crate::repayment;
+use crate::webhooks;
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
@@ -128,6 +129,9 @@ async fn crash_at(point: &'static str) -> Result<()> {
     if point == "claim.committed" {
         return claims::crash(&harness, first, &toml).await;
     }
+    if point.starts_with("webhook.") {
+        return webhooks::crash(&harness, point, first, &toml).await;
+    }
     // A process that dies on becoming the worker never gets to serve.
     let at_once = point == "lease.taken";
     let mut provoked = None;
@@ -237,4 +241,6 @@ dying_at! {
     "hold.committed" => dying_with_a_hold_committed_pays_once;
     "claim.committed" => dying_with_a_claim_committed_pays_once;
     "lease.taken" => dying_with_the_lease_taken_pays_once;
+    "webhook.claimed" => dying_with_a_webhook_claimed_posts_it;
+    "webhook.posted" => dying_with_a_webhook_posted_repeats_it_under_its_id;
 }

@@ -43,3 +43,4 @@ mod same_chain;
 mod sponsorship;
 mod transfer;
 mod tx_hints;
+mod webhooks;

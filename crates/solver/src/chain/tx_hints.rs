@@ -10,7 +10,7 @@ use alloy::primitives::B256;
 use domain::ids::{OrderId, RequestId};
 use domain::request::State;
 use evm::HeardTx;
-use store::{Tx, events, requests};
+use store::{Tx, events, requests, webhooks};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -59,7 +59,7 @@ async fn look_up(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, hash: B256) ->
             let here = request.quote.ask.origin.chain == chain;
             if here && request.state == State::Waiting && !events::has(tx, request.id, RULE)? {
                 let figures = serde_json::json!({ "chain": chain.0, "tx": hash, "mined": mined });
-                events::append(tx, request.id, State::Waiting, RULE, &figures, now)?;
+                webhooks::publish(tx, &request, RULE, &figures, now)?;
             }
             break;
         }

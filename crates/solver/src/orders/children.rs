@@ -7,7 +7,7 @@ use domain::ids::{OrderId, RequestId};
 use domain::request::{Event, State};
 use store::deposits::DepositRow;
 use store::requests::{Child, Request};
-use store::{Tx, deposits, events, records, requests};
+use store::{Tx, deposits, events, records, requests, webhooks};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -29,13 +29,19 @@ pub fn open(
 ) -> Result<(), SolverError> {
     let id = id(stored);
     let child = Child { id, order: OrderId(stored.deposit.key()), parent: parent.id, reason };
+    let before = requests::lock(tx, id)?.map(|child| child.state);
     requests::open_child(tx, &child, context.now)?;
-    let figures = serde_json::json!({ "parent": parent.id.to_string(), "reason": reason.as_str() });
-    events::append(tx, id, State::Refunding, "deposit-refused", &figures, context.now)?;
     let deposit = &stored.deposit;
     // One transaction may hold both a deposit that pays and one that does not.
     let pays = deposits::of_order(tx, parent.order_id)?.is_some_and(|tied| tied.deposit.tx == deposit.tx);
     records::hand_down(tx, parent.id, id, deposit.chain, deposit.tx, pays)?;
+    let figures = serde_json::json!({ "parent": parent.id.to_string(), "reason": reason.as_str() });
+    match requests::lock(tx, id)? {
+        Some(child) if before != Some(child.state) => {
+            webhooks::publish(tx, &child, "deposit-refused", &figures, context.now)?;
+        }
+        _ => events::append(tx, id, State::Refunding, "deposit-refused", &figures, context.now)?,
+    }
     Ok(())
 }
 
@@ -63,6 +69,11 @@ pub fn cannot_return(
 
 /// Closes the child of a deposit that a reorg took away. If the deposit lands again, the child is opened again.
 pub fn vanish(tx: &mut Tx<'_>, stored: &DepositRow, context: &PayContext) -> Result<(), SolverError> {
-    requests::close_child(tx, id(stored), FailReason::DepositReorged, context.now)?;
+    let id = id(stored);
+    if requests::close_child(tx, id, FailReason::DepositReorged, context.now)?
+        && let Some(child) = requests::lock(tx, id)?
+    {
+        webhooks::publish(tx, &child, "deposit-gone", &serde_json::Value::Null, context.now)?;
+    }
     Ok(())
 }

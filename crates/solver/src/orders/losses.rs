@@ -6,20 +6,21 @@
 use domain::ids::OrderId;
 use domain::loss::{self, Event, State};
 use domain::money::UsdMicros;
+use domain::request::State as RequestState;
 use domain::time::Timestamp;
 use metrics::counter;
 use serde_json::json;
 use store::deposits::DepositRow;
 use store::losses::Loss;
 use store::requests::Request;
-use store::{Tx, deposits, losses, requests, risk, settlements};
+use store::{Tx, deposits, events, fast_fills, losses, requests, risk, settlements};
 use tracing::{error, info};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::holds::fast_fill::{self, Moment, Touched};
 use crate::holds::sponsorship;
-use crate::lifecycle::note;
+use crate::lifecycle::{note, tell};
 
 /// Opens a loss: a deposit left the slot of an order for which a payment was decided.
 pub fn open(tx: &mut Tx<'_>, gone: &DepositRow, request: &Request, context: &PayContext) -> Result<(), SolverError> {
@@ -76,6 +77,11 @@ pub fn recover(
         "missing": known.loss.amount.to_string(),
     });
     info!(request.id = %request.id, chain.id = %stored.deposit.chain, "a missing deposit has come: {rule}");
+    // A fast fill was a success before its deposit had a hash: receivers hear of the hash once.
+    let first = !events::has(tx, request.id, "deposit-adopted")? && !events::has(tx, request.id, "loss-reversed")?;
+    if first && request.state == RequestState::Success && fast_fills::of_order(tx, request.order_id)?.is_some() {
+        return tell(tx, request, rule, &figures, context);
+    }
     note(tx, request, rule, &figures, context)
 }
 

@@ -1,0 +1,279 @@
+//! Delivery: claims what is due, signs the exact bytes, posts them, records the attempt and schedules the next.
+//!
+//! An attempt is on record before it is made. A process that dies in between leaves a claim that ends with its
+//! heartbeat, and the event is posted again, under the same id, by whoever finds it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::webhook::{AfterAttempt, Answer};
+use metrics::{counter, histogram};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use store::sealing::MasterKey;
+use store::webhooks::{self, Candidate, Claim, Claimed, Done, EndpointId, SigningText};
+use store::{Store, StoreError, Tx};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use crate::address::Policy;
+use crate::client::{Client, Reply};
+use crate::env::{Env, Settings};
+use crate::payload;
+use crate::signature::{
+    DELIVERY_HEADER, OTHER_SIGNATURE_HEADER, SEQUENCE_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER, sign,
+};
+use crate::slots::{SLOW, Slot, Slots};
+use crate::target::Target;
+
+/// How often the store is asked for deliveries that have become due.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Endpoints that are looked at in one read, and reads in one round.
+const ENDPOINTS_PER_READ: i64 = 64;
+const MAX_READS_PER_ROUND: usize = 64;
+/// A claim outlives its attempt by this much.
+const CLAIM_MARGIN: Duration = Duration::from_secs(15);
+/// Tries to record a result, and the pause between them. After the last the event is posted once more.
+const RECORD_TRIES: u32 = 5;
+const RECORD_PAUSE: Duration = Duration::from_millis(300);
+const GONE: &str = "the receiver answered 410";
+
+#[derive(Debug)]
+pub struct Deliverer {
+    pub store: Store,
+    pub master: Arc<MasterKey>,
+    pub client: Client,
+    pub settings: Settings,
+    pub env: Env,
+    /// Id of this process among those that serve the database.
+    pub instance: String,
+}
+
+impl Deliverer {
+    /// Delivers until the token ends; attempts that are under way then are finished.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let (slots, tasks) = (Slots::default(), TaskTracker::new());
+        let (mut after, mut trouble) = (EndpointId(0), false);
+        while !stop.is_cancelled() {
+            match self.round(after, &slots, &tasks).await {
+                Ok(next) => (after, trouble) = (next, false),
+                Err(failure) => {
+                    if !trouble {
+                        warn!(error = &failure as &dyn std::error::Error, "cannot read what webhooks are due");
+                    }
+                    trouble = true;
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = slots.freed(), if !trouble => {}
+            }
+        }
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    /// Begins as many posts as there are slots for, from an endpoint on. Returns the endpoint to go on after.
+    async fn round(
+        self: &Arc<Self>,
+        mut after: EndpointId,
+        slots: &Slots,
+        tasks: &TaskTracker,
+    ) -> Result<EndpointId, StoreError> {
+        for _ in 0..MAX_READS_PER_ROUND {
+            let (rooms, hold, now) = (slots.rooms(), self.settings.order_hold, (self.env.clock)());
+            let read = move |tx: &mut Tx<'_>| {
+                webhooks::due(tx, after, ENDPOINTS_PER_READ, hold, now, |endpoint| rooms.of(endpoint))
+            };
+            let (mut candidates, next) = self.store.read::<_, StoreError>(read).await?;
+            // Whoever comes first takes the last slots: not always the same.
+            let turn = usize::from(self.env.roll()) % candidates.len().max(1);
+            candidates.rotate_left(turn);
+            self.begin(candidates, slots, tasks).await?;
+            match next {
+                Some(next) => after = next,
+                None => return Ok(EndpointId(0)),
+            }
+        }
+        Ok(after)
+    }
+
+    /// Claims what there are slots for, and starts a task for each.
+    async fn begin(
+        self: &Arc<Self>,
+        candidates: Vec<Candidate>,
+        slots: &Slots,
+        tasks: &TaskTracker,
+    ) -> Result<(), StoreError> {
+        let with_slot =
+            |candidate: Candidate| slots.take(candidate.endpoint, candidate.failed).map(|slot| (candidate, slot));
+        let taken: Vec<_> = candidates.into_iter().filter_map(with_slot).collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let claims: Vec<_> = taken.iter().map(|(it, _)| Claim { id: it.id, seen: it.claim }).collect();
+        let (instance, now) = (self.instance.clone(), (self.env.clock)());
+        let ttl = self.settings.attempt_timeout + CLAIM_MARGIN;
+        let claimed = self.store.write(move |tx| webhooks::claim(tx, &claims, &instance, ttl, now)).await?;
+        for (candidate, slot) in taken {
+            if let Some(claimed) = claimed.iter().find(|claimed| claimed.id == candidate.id).copied() {
+                tasks.spawn(self.clone().deliver(candidate, claimed, slot));
+            }
+        }
+        Ok(())
+    }
+
+    /// One attempt, from the claim to its record.
+    async fn deliver(self: Arc<Self>, candidate: Candidate, claimed: Claimed, slot: Slot) {
+        let crash = self.env.crash;
+        crash("webhook.claimed");
+        let began = Instant::now();
+        let reply = match self.prepare(&candidate).await {
+            Ok((target, headers, body)) => self.client.post(&target, headers, body).await,
+            Err(why) => {
+                error!(key.id = %candidate.key, endpoint = %candidate.endpoint_name, "a webhook cannot be sent: {why}");
+                Reply::not_sent(why)
+            }
+        };
+        crash("webhook.posted");
+        let answer = match reply.code {
+            Some(410) => Answer::Gone,
+            _ if reply.is_accepted() => Answer::Accepted,
+            _ => Answer::Refused,
+        };
+        slot.answered(answer == Answer::Accepted && began.elapsed() < SLOW);
+        let (now, is_test) = ((self.env.clock)(), candidate.event.is_none());
+        let after = self.settings.retries.after(answer, candidate.failed, is_test, now, self.env.roll());
+        measure(answer, after, &reply);
+        if answer == Answer::Gone {
+            info!(key.id = %candidate.key, endpoint = %candidate.endpoint_name, "{GONE}: the endpoint is switched off");
+        }
+        let done = Done {
+            claimed,
+            endpoint: candidate.endpoint,
+            duration: reply.duration,
+            code: reply.code,
+            error: reply.error,
+            body: reply.body,
+            after,
+            switch_off: (answer == Answer::Gone).then_some(GONE),
+        };
+        self.record(done).await;
+    }
+
+    /// Records a result. Without it the claim ends by itself and the event is posted again, which is allowed.
+    async fn record(&self, done: Done) {
+        for _ in 0..RECORD_TRIES {
+            let (result, now) = (done.clone(), (self.env.clock)());
+            match self.store.write(move |tx| webhooks::record(tx, &result, now)).await {
+                Ok(()) => return,
+                Err(failure) => {
+                    warn!(error = &failure as &dyn std::error::Error, "the result of a webhook is not recorded yet");
+                }
+            }
+            tokio::time::sleep(RECORD_PAUSE).await;
+        }
+    }
+
+    /// The target, our headers and the body of an attempt, or the reason why there are none.
+    async fn prepare(&self, candidate: &Candidate) -> Result<(Target, HeaderMap, Vec<u8>), String> {
+        let (key, pinned, now) = (candidate.key, candidate.text_hash, (self.env.clock)());
+        let texts = self.store.read(move |tx| webhooks::signing_texts(tx, key, pinned, now)).await;
+        let texts = texts.map_err(|_| "the key could not be read".to_owned())?;
+        let policy = Policy { allow_local: self.settings.allow_local };
+        let target = Target::open(&candidate.sealed, key, &candidate.endpoint_name, &self.master, policy)
+            .map_err(|error| error.to_string())?;
+        let body = match &candidate.event {
+            Some((request, posted)) => payload::body(*request, posted, candidate.at),
+            None => payload::test_body(candidate.at),
+        };
+        let (own, other) = choose(&texts, candidate).ok_or("the key is revoked")?;
+        let open = |text: &SigningText| {
+            let opened = self.master.open(&key.to_string(), &text.sealed);
+            opened.map_err(|error| error.to_string())
+        };
+        let timestamp = now.millis().to_string();
+        let mut headers = HeaderMap::new();
+        let mut set = |name: &'static str, value: &str| {
+            let value = HeaderValue::from_str(value).map_err(|error| error.to_string())?;
+            headers.insert(HeaderName::from_static(name), value);
+            Ok::<_, String>(())
+        };
+        set(TIMESTAMP_HEADER, &timestamp)?;
+        set(SIGNATURE_HEADER, &sign(&open(own)?, &timestamp, &body))?;
+        if let Some(other) = other {
+            set(OTHER_SIGNATURE_HEADER, &sign(&open(other)?, &timestamp, &body))?;
+        }
+        set(DELIVERY_HEADER, &candidate.id.to_string())?;
+        set(SEQUENCE_HEADER, &candidate.ordinal.to_string())?;
+        if candidate.event.is_none() {
+            set(TEST_HEADER, "true")?;
+        }
+        Ok((target, headers, body))
+    }
+}
+
+/// The text that signs a delivery, and the other that signs it too while the key changes from one to the other: the
+/// current one for a delivery from before a rotation, the one before for a delivery after it.
+fn choose<'a>(texts: &'a [SigningText], candidate: &Candidate) -> Option<(&'a SigningText, Option<&'a SigningText>)> {
+    let current = texts.iter().find(|text| text.current)?;
+    let own = texts.iter().find(|text| text.hash == candidate.text_hash).unwrap_or(current);
+    let other = if own.current { texts.iter().find(|text| !text.current) } else { Some(current) };
+    Some((own, other))
+}
+
+fn measure(answer: Answer, after: AfterAttempt, reply: &Reply) {
+    let result = match (answer, after) {
+        (Answer::Accepted, _) => "delivered",
+        (_, AfterAttempt::GivenUp) => "given_up",
+        (_, AfterAttempt::Again { .. } | AfterAttempt::Delivered) => "failed",
+    };
+    counter!("causeway_webhook_attempts_total", "result" => result).increment(1);
+    histogram!("causeway_webhook_seconds").record(reply.duration);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::B256;
+    use domain::api_key::ApiKeyId;
+    use domain::time::Timestamp;
+    use domain::webhook::EndpointName;
+
+    use super::*;
+
+    fn candidate(pinned: u8) -> Candidate {
+        Candidate {
+            id: 1,
+            claim: 0,
+            endpoint: EndpointId(1),
+            endpoint_name: EndpointName::default_name(),
+            key: ApiKeyId::new([1; 10]),
+            sealed: Vec::new(),
+            text_hash: B256::repeat_byte(pinned),
+            failed: 0,
+            event: None,
+            ordinal: 0,
+            at: Timestamp::from_millis(0),
+        }
+    }
+
+    #[test]
+    fn an_event_is_signed_by_the_text_of_its_time_and_by_the_other_while_both_matter() {
+        let text = |n: u8, current| SigningText { hash: B256::repeat_byte(n), sealed: Vec::new(), current };
+        let (new, old) = (text(2, true), text(1, false));
+        // Texts that the store gives, the text of the event, the signing ones.
+        for (texts, pinned, expected) in [
+            (vec![new.clone()], 2, Some((2, None))),
+            (vec![new.clone(), old.clone()], 2, Some((2, Some(1)))),
+            (vec![new.clone(), old.clone()], 1, Some((1, Some(2)))),
+            // The text of the event is gone altogether.
+            (vec![new.clone()], 9, Some((2, None))),
+            (vec![], 1, None),
+        ] {
+            let chosen = choose(&texts, &candidate(pinned));
+            let chosen = chosen.map(|(own, other)| (own.hash[0], other.map(|other| other.hash[0])));
+            assert_eq!(chosen, expected, "{pinned}");
+        }
+    }
+}
