@@ -20,6 +20,7 @@ mod json;
 mod keys;
 mod limits;
 mod liquidity;
+mod listing;
 mod lives;
 mod losses;
 mod manual_refund;
@@ -58,6 +59,7 @@ use store::{Instance, Store};
 pub use caller::{Caller, Keyed};
 pub use keys::Keys;
 pub use limits::{Allowance, Limits};
+pub use listing::CursorKey;
 pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
@@ -92,6 +94,8 @@ pub struct Parts {
     /// None where nobody may call as the operator.
     pub operator: Option<OperatorToken>,
     pub keys: Arc<Keys>,
+    /// Seals the cursors of listings.
+    pub cursor_key: CursorKey,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// The metrics as they stand, in the text form Prometheus reads.

@@ -13,6 +13,7 @@ pub mod claim;
 pub mod credit;
 pub mod deposit;
 pub mod digits;
+pub mod facts;
 pub mod fail;
 pub mod fees;
 pub mod fixed_rate;

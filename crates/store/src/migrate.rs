@@ -61,6 +61,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0024_fast_fill_windows",
         sql: include_str!("../migrations/0024_fast_fill_windows.sql"),
     },
+    Migration { version: 27, name: "0027_listing", sql: include_str!("../migrations/0027_listing.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -155,7 +155,8 @@ pub fn set_state(tx: &mut Tx<'_>, id: RequestId, next: &Next, now: Timestamp) ->
         "update request set state = $2,
          fail_reason = case when $2 = 'success' then null else coalesce($3, fail_reason) end,
          details = case when $2 = 'success' then null else details end,
-         refund_fail_reason = coalesce($4, refund_fail_reason), updated_at = $5 where request_id = $1",
+         refund_fail_reason = coalesce($4, refund_fail_reason), updated_at = $5,
+         unlisted = case when $2 in ('success', 'refunded', 'failed') then 1 else unlisted end where request_id = $1",
         &[
             id.0.into(),
             next.state.as_str().into(),
