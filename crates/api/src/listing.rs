@@ -4,6 +4,8 @@ mod cursor;
 mod figures;
 mod filter;
 mod filters;
+mod lookup;
+mod search;
 mod v3;
 
 pub use cursor::CursorKey;

@@ -131,6 +131,8 @@ pub struct Facts {
     pub currency_in: String,
     pub currency_out: String,
     pub request_type: RequestType,
+    /// The user's own transaction is all there is.
+    pub same_chain: bool,
     pub key: Option<ApiKeyId>,
     pub referrer: Option<String>,
     /// The input's worth when it was quoted. Zero where its currency is no longer configured.
@@ -158,6 +160,7 @@ impl Facts {
             currency_in: ask.origin.address.text().to_lowercase(),
             currency_out: ask.destination.address.text().to_lowercase(),
             request_type: RequestType::of(quote),
+            same_chain: quote.terms.is_none(),
             key: ask.key,
             referrer: ask.referrer.clone(),
             amount: amount.unwrap_or_default(),

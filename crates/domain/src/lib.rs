@@ -7,6 +7,7 @@
 pub mod account;
 pub mod alarm;
 pub mod api_key;
+pub mod balance_change;
 pub mod catalog;
 pub mod chained;
 pub mod claim;

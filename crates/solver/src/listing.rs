@@ -1,10 +1,11 @@
-//! Keeping the facts that listings filter by: written shortly after a request begins and again when it ends, so that the
-//! way from deposit to fill does not pay for them.
+//! Keeping the facts that listings filter by: written shortly after each change of a request, so that the way from
+//! deposit to fill does not pay for them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::catalog::Catalog;
+use futures::future::try_join_all;
 use store::{StoreError, listing};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -12,9 +13,11 @@ use tracing::warn;
 use crate::error::Chained;
 use crate::solver::Solver;
 
-/// Requests in one commit: a few milliseconds of the writer's time.
-const REQUESTS_PER_COMMIT: u16 = 100;
-/// The longest that a request is missing from listings.
+/// Requests whose facts are read in one go.
+const REQUESTS_PER_ROUND: u16 = 64;
+/// Requests whose facts are written side by side. Each is a unit of its own, so that a fill waits for four at most.
+const WRITES_AT_ONCE: usize = 4;
+/// The longest that a change is missing from listings.
 const INTERVAL: Duration = Duration::from_millis(250);
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
@@ -28,7 +31,7 @@ pub async fn run(solver: Arc<Solver>, stop: CancellationToken) {
             () = tokio::time::sleep(pause) => {}
         }
         pause = match refresh(&solver, &catalog).await {
-            Ok(count) if count == usize::from(REQUESTS_PER_COMMIT) => Duration::ZERO,
+            Ok(count) if count == usize::from(REQUESTS_PER_ROUND) => Duration::ZERO,
             Ok(_) => INTERVAL,
             Err(error) => {
                 warn!(error = %Chained(&error), "the facts of requests could not be written for listings");
@@ -39,9 +42,14 @@ pub async fn run(solver: Arc<Solver>, stop: CancellationToken) {
 }
 
 async fn refresh(solver: &Solver, catalog: &Arc<Catalog>) -> Result<usize, StoreError> {
-    if !solver.store.read(listing::any_unlisted).await? {
-        return Ok(0);
-    }
     let catalog = catalog.clone();
-    solver.store.write(move |tx| listing::refresh(tx, &catalog, REQUESTS_PER_COMMIT)).await
+    let stale = solver.store.list(move |tx| listing::stale(tx, &catalog, REQUESTS_PER_ROUND)).await?;
+    for some in stale.chunks(WRITES_AT_ONCE) {
+        let write = |fresh: &listing::Fresh| {
+            let fresh = fresh.clone();
+            solver.store.write(move |tx| listing::put(tx, &fresh))
+        };
+        try_join_all(some.iter().map(write)).await?;
+    }
+    Ok(stale.len())
 }

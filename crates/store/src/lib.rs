@@ -47,6 +47,7 @@ pub mod same_chain;
 pub mod sealing;
 pub mod secrets;
 pub mod settlements;
+mod stored_changes;
 mod stored_outcome;
 mod stored_quote;
 mod thread;

@@ -9,6 +9,13 @@ use domain::quote::Quote;
 
 use crate::wire::{AmountBody, Rendered, Shown};
 
+/// The configuration that records are shown with.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub catalog: &'a Catalog,
+    pub rendered: &'a Rendered,
+}
+
 /// A currency and its price when the request was quoted.
 #[derive(Clone, Copy, Debug)]
 pub struct Priced<'a> {
@@ -44,12 +51,11 @@ pub struct Figures<'a> {
     pub origin_native: Priced<'a>,
     pub destination_native: Priced<'a>,
     pub origin_chain: &'a Chain,
-    pub destination_chain: &'a Chain,
 }
 
 impl<'a> Figures<'a> {
     /// None only if a currency of the quote is no longer configured.
-    pub fn of(quote: &Quote, catalog: &'a Catalog, rendered: &'a Rendered) -> Option<Self> {
+    pub fn of(quote: &Quote, View { catalog, rendered }: View<'a>) -> Option<Self> {
         let (ask, terms, prices) = (&quote.ask, quote.terms.as_ref(), &quote.figures.prices);
         let (origin_chain, destination_chain) =
             (catalog.chain(ask.origin.chain)?, catalog.chain(ask.destination.chain)?);
@@ -70,7 +76,6 @@ impl<'a> Figures<'a> {
                 prices.destination_native,
             )?,
             origin_chain,
-            destination_chain,
         })
     }
 

@@ -214,6 +214,19 @@ impl Reader<'_> {
     }
 }
 
+/// Requests of private chains are left out, unless their ids are given.
+pub fn hidden(catalog: &Catalog, shown: &[String]) -> Result<Vec<Condition>, ApiError> {
+    let is_hidden = |chain: &&Chain| {
+        chain.private_id.as_ref().is_some_and(|id| !shown.iter().any(|given| given.eq_ignore_ascii_case(id)))
+    };
+    let left_out = |chain: &Chain| {
+        let id = Value::try_from(chain.id.0)?;
+        let either = [Column::OriginChain, Column::DestinationChain];
+        Ok(Condition::Any(either.map(|column| Condition::Is(column, id.clone())).into()).negated())
+    };
+    catalog.chains().iter().filter(is_hidden).map(left_out).collect()
+}
+
 /// Keys belong to one integrator when they are one key or have one wallet.
 pub fn same_integrator(one: &ApiKey, other: &ApiKey) -> bool {
     one.id == other.id || (one.wallet.is_some() && one.wallet == other.wallet)

@@ -1,15 +1,17 @@
 //! The grammar of `filters`: an array of groups, of which one must hold; within a group all must.
 
+use alloy_primitives::B256;
 use serde_json::{Map, Value as Json};
 use store::listing::Condition;
 
-use super::filter::{Filter, Reader, bad};
+use super::filter::{Filter, Reader, bad, hash};
 use crate::error::ApiError;
 
 /// Bounds: a statement has a length, and so has a caller's patience.
 const MAX_GROUPS: usize = 20;
 const MAX_KEYS: usize = 20;
 const MAX_VALUES: usize = 50;
+const MAX_VALUES_IN_ALL: usize = 200;
 
 const FIELD: &str = "filters";
 
@@ -37,7 +39,19 @@ impl Groups {
             Json::Object(members) => parts(members),
             _ => Err(bad(FIELD, "a group must be an object")),
         };
-        groups.iter().map(group).collect::<Result<_, _>>().map(Self)
+        let groups = groups.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+        let values = groups.iter().flatten().map(|part| part.any_of.as_ref().map_or(1, Vec::len));
+        if values.sum::<usize>() > MAX_VALUES_IN_ALL {
+            return Err(bad(FIELD, format!("must have at most {MAX_VALUES_IN_ALL} values in all")));
+        }
+        Ok(Self(groups))
+    }
+
+    /// The ids of requests and orders that it asks for.
+    pub fn ids(&self) -> impl Iterator<Item = B256> {
+        let named = |part: &&Part| matches!(part.filter, Filter::Id | Filter::OrderId) && !part.negated;
+        let texts = self.0.iter().flatten().filter(named).flat_map(|part| part.any_of.iter().flatten());
+        texts.filter_map(|text| hash(FIELD, text).ok())
     }
 
     /// The texts of all API keys it names, to be looked up.
@@ -49,10 +63,16 @@ impl Groups {
             .flat_map(|part| part.any_of.iter().flatten())
     }
 
-    /// `keys` are those of the top level, which stand beside every group's.
-    pub fn condition(&self, reader: &Reader<'_>, keys: &[String]) -> Result<Condition, ApiError> {
+    /// `keys` are those of the top level, which stand beside every group's. `else_also` holds in every group that asks for
+    /// no request by name.
+    pub fn condition(
+        &self,
+        reader: &Reader<'_>,
+        keys: &[String],
+        else_also: &Condition,
+    ) -> Result<Condition, ApiError> {
         if self.0.is_empty() {
-            return Ok(Condition::ALWAYS);
+            return Ok(else_also.clone());
         }
         let group = |parts: &Vec<Part>| -> Result<Condition, ApiError> {
             if parts.iter().any(|part| part.filter == Filter::Referrer) {
@@ -60,7 +80,11 @@ impl Groups {
                 let own = own.flat_map(|part| part.any_of.iter().flatten());
                 reader.check_referrer(&own.chain(keys).cloned().collect::<Vec<_>>())?;
             }
-            parts.iter().map(|part| part.condition(reader)).collect::<Result<_, _>>().map(Condition::All)
+            let mut all = parts.iter().map(|part| part.condition(reader)).collect::<Result<Vec<_>, _>>()?;
+            if !parts.iter().any(Part::names_request) {
+                all.push(else_also.clone());
+            }
+            Ok(Condition::All(all))
         };
         self.0.iter().map(group).collect::<Result<_, _>>().map(Condition::Any)
     }
@@ -98,6 +122,11 @@ fn values(name: &str, value: &Json) -> Result<Option<Vec<String>>, ApiError> {
 }
 
 impl Part {
+    fn names_request(&self) -> bool {
+        let names = matches!(self.filter, Filter::Id | Filter::OrderId | Filter::DepositAddress);
+        names && !self.negated && self.any_of.is_some()
+    }
+
     fn condition(&self, reader: &Reader<'_>) -> Result<Condition, ApiError> {
         let condition = match &self.any_of {
             None => self.filter.empty(),

@@ -6,7 +6,6 @@ mod record;
 use axum::extract::State;
 use serde::Serialize;
 use store::StoreError;
-use store::listing::{self, Listing};
 use utoipa::ToSchema;
 
 use self::query::V3Query;
@@ -15,6 +14,8 @@ use crate::App;
 use crate::caller::Keyed;
 use crate::error::{ApiError, ErrorBody};
 use crate::json::{Answer, ApiQuery};
+use crate::listing::figures::View;
+use crate::listing::lookup::Lookup;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RequestsV3)]
@@ -47,33 +48,22 @@ pub async fn requests_v3(
     Keyed(caller): Keyed,
     ApiQuery(query): ApiQuery<V3Query>,
 ) -> Result<Answer, ApiError> {
-    let asked = query.read(&app, &caller).await?;
-    let after = asked.continuation.as_deref().map(|text| app.cursor_key.read(asked.sort, text)).transpose()?;
-    // One more than is shown says whether there is another page.
-    let listing = Listing { condition: asked.condition, sort: asked.sort, after, limit: asked.limit + 1 };
-    let (limit, total, unpaid) = (usize::from(asked.limit), asked.total, asked.unpaid);
-    let catalog = app.catalog.clone();
+    let asked = query.read(Lookup::from(&*app), &caller).await?;
+    let sort = asked.search.sort;
+    let after = asked.continuation.as_deref().map(|text| app.cursor_key.read(sort, text)).transpose()?;
+    let (search, limit, total, catalog) = (asked.search, asked.limit, asked.total, app.catalog.clone());
     let unit = move |tx: &mut store::Tx<'_>| {
-        let mut positions = listing::page(tx, &listing)?;
-        let more = positions.len() > limit;
-        positions.truncate(limit);
-        let mut found = Vec::with_capacity(positions.len());
-        for position in &positions {
-            found.extend(listing::listed(tx, position.id)?);
-        }
-        let total = if total { Some(listing::count(tx, &listing.condition)?) } else { None };
-        if let (true, None, Some(id)) = (found.is_empty(), after, unpaid) {
-            found.extend(listing::unpaid(tx, id, &listing.condition, &catalog)?);
-        }
-        let last = positions.last().copied().filter(|_| more);
-        Ok::<_, StoreError>((found, last, total))
+        let page = search.page(tx, &catalog, after, limit)?;
+        let total = if total { Some(search.total(tx, &catalog)?) } else { None };
+        Ok::<_, StoreError>((page, total))
     };
-    let (found, last, total) = app.store.list(unit).await?;
-    let shown = |listed| RecordV3::new(listed, &app, asked.authenticated.then_some(&*caller));
+    let (page, total) = app.store.list(unit).await?;
+    let view = View { catalog: &app.catalog, rendered: &app.rendered };
+    let shown = |listed| RecordV3::new(listed, view, asked.authenticated.then_some(&*caller));
     let body = RequestsV3 {
-        requests: found.iter().filter_map(shown).collect(),
-        continuation: last.map(|position| app.cursor_key.write(asked.sort, position)),
-        total: total.map(|total| total.max(found.len() as u64)),
+        requests: page.found.iter().filter_map(shown).collect(),
+        continuation: page.last.map(|position| app.cursor_key.write(sort, position)),
+        total,
     };
     Answer::of(&body)
 }

@@ -28,21 +28,21 @@ pub enum Column {
 impl Column {
     const fn name(self) -> &'static str {
         match self {
-            Self::Id => "request_id",
-            Self::OrderId => "order_id",
-            Self::Parent => "parent_id",
-            Self::Account => "account",
-            Self::Recipient => "recipient",
-            Self::OriginChain => "origin_chain",
-            Self::DestinationChain => "destination_chain",
-            Self::CurrencyIn => "currency_in",
-            Self::CurrencyOut => "currency_out",
-            Self::State => "state",
-            Self::FailReason => "fail_reason",
-            Self::RefundFailReason => "refund_fail_reason",
-            Self::RequestType => "request_type",
-            Self::Key => "key_id",
-            Self::Referrer => "referrer",
+            Self::Id => "request.request_id",
+            Self::OrderId => "request.order_id",
+            Self::Parent => "request.parent_id",
+            Self::Account => "request.account",
+            Self::Recipient => "request.recipient",
+            Self::OriginChain => "request.origin_chain",
+            Self::DestinationChain => "request.destination_chain",
+            Self::CurrencyIn => "request.currency_in",
+            Self::CurrencyOut => "request.currency_out",
+            Self::State => "request.state",
+            Self::FailReason => "request.fail_reason",
+            Self::RefundFailReason => "request.refund_fail_reason",
+            Self::RequestType => "request.request_type",
+            Self::Key => "request.key_id",
+            Self::Referrer => "request.referrer",
         }
     }
 }
@@ -60,11 +60,11 @@ pub enum Number {
 impl Number {
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::CreatedAt => "created_at",
-            Self::UpdatedAt => "updated_at",
-            Self::AmountUsd => "amount_usd",
-            Self::AppFeesUsd => "app_fees_usd",
-            Self::FillMillis => "fill_millis",
+            Self::CreatedAt => "request.created_at",
+            Self::UpdatedAt => "request.updated_at",
+            Self::AmountUsd => "request.amount_usd",
+            Self::AppFeesUsd => "request.app_fees_usd",
+            Self::FillMillis => "request.fill_millis",
         }
     }
 }
@@ -119,6 +119,8 @@ impl Condition {
 pub(super) struct Sql {
     pub(super) text: String,
     pub(super) args: Vec<Value>,
+    /// The statement is about events `e` of requests: state and time of change are the event's.
+    pub(super) of_events: bool,
 }
 
 impl Sql {
@@ -132,54 +134,49 @@ impl Sql {
         self.text.push_str(text);
     }
 
+    fn column(&self, column: Column) -> &'static str {
+        if self.of_events && column == Column::State { "e.state" } else { column.name() }
+    }
+
+    fn number(&self, number: Number) -> &'static str {
+        if self.of_events && number == Number::UpdatedAt { "e.at" } else { number.name() }
+    }
+
     pub(super) fn condition(&mut self, condition: &Condition) -> Result<(), StoreError> {
         match condition {
-            Condition::All(parts) => self.join(parts, " and ", "(1 = 1)"),
-            Condition::Any(parts) => self.join(parts, " or ", "(1 = 0)"),
+            Condition::All(parts) => return self.join(parts, " and ", "(1 = 1)"),
+            Condition::Any(parts) => return self.join(parts, " or ", "(1 = 0)"),
             Condition::Not(inner) => {
                 self.push("not coalesce(");
                 self.condition(inner)?;
                 self.push(", 1 = 0)");
-                Ok(())
             }
             Condition::Is(column, value) => {
-                let arg = self.arg(value.clone());
-                self.push(&format!("{} = {arg}", column.name()));
-                Ok(())
+                let (name, arg) = (self.column(*column), self.arg(value.clone()));
+                self.push(&format!("{name} = {arg}"));
             }
             Condition::Empty(column) => {
-                self.push(&format!("{} is null", column.name()));
-                Ok(())
+                let name = self.column(*column);
+                self.push(&format!("{name} is null"));
             }
             Condition::Between(number, from, to) => {
+                let name = self.number(*number);
                 self.push("(1 = 1");
-                for (bound, sign) in [(from, ">="), (to, "<=")] {
-                    if let Some(bound) = bound {
-                        let arg = self.arg(*bound);
-                        self.push(&format!(" and {} {sign} {arg}", number.name()));
-                    }
-                }
+                self.bounds(name, *from, *to);
                 self.push(")");
-                Ok(())
             }
             Condition::Features(bits) => {
                 let arg = self.arg(*bits);
-                self.push(&format!("features & {arg} <> 0"));
-                Ok(())
+                self.push(&format!("(request.features & {arg}) <> 0"));
             }
             Condition::Tx(role, hash) => {
                 let arg = self.arg(*hash);
-                self.push("request_id in (select t.request_id from transaction_record t where t.tx_hash = ");
-                self.push(&format!("{arg}{})", played(*role)));
-                Ok(())
+                self.push(&with_tx(*role, &arg));
             }
-            Condition::HasTx(role) => {
-                self.push("exists (select 1 from transaction_record t where t.request_id = request.request_id");
-                self.push(&format!("{})", played(*role)));
-                Ok(())
-            }
-            Condition::Blocks { from, to, chain } => self.blocks(*from, *to, *chain),
+            Condition::HasTx(role) => self.push(has_tx(*role)),
+            Condition::Blocks { from, to, chain } => self.blocks(*from, *to, *chain)?,
         }
+        Ok(())
     }
 
     fn join(&mut self, parts: &[Condition], between: &str, none: &str) -> Result<(), StoreError> {
@@ -198,36 +195,80 @@ impl Sql {
         Ok(())
     }
 
+    fn bounds(&mut self, name: &str, from: Option<i64>, to: Option<i64>) {
+        for (bound, sign) in [(from, ">="), (to, "<=")] {
+            if let Some(bound) = bound {
+                let arg = self.arg(bound);
+                self.push(&format!(" and {name} {sign} {arg}"));
+            }
+        }
+    }
+
+    /// A few blocks of one chain are looked up; for more, the requests are walked and each is asked.
     fn blocks(&mut self, from: Option<u64>, to: Option<u64>, chain: Option<ChainId>) -> Result<(), StoreError> {
-        self.push("exists (select 1 from transaction_record t where t.request_id = request.request_id");
+        const FEW_BLOCKS: u64 = 10_000;
+        let few = from.zip(to).is_some_and(|(from, to)| to.saturating_sub(from) <= FEW_BLOCKS);
+        let few = few && chain.is_some();
+        self.push(if few {
+            "request.request_id in (select t.request_id from transaction_record t where t.gone = 0"
+        } else {
+            "exists (select 1 from transaction_record t where t.request_id = request.request_id and t.gone = 0"
+        });
         if let Some(chain) = chain {
             let arg = self.arg(Value::try_from(chain.0)?);
             self.push(&format!(" and t.direction = 'in' and t.chain_id = {arg}"));
         }
-        for (bound, sign) in [(from, ">="), (to, "<=")] {
-            if let Some(bound) = bound {
-                let arg = self.arg(Value::try_from(bound)?);
-                self.push(&format!(" and t.block_number {sign} {arg}"));
-            }
-        }
+        let bound = |bound: u64| i64::try_from(bound).map_err(|_| StoreError::OutOfRange("a block number"));
+        self.bounds("t.block_number", from.map(bound).transpose()?, to.map(bound).transpose()?);
         self.push(")");
         Ok(())
     }
 }
 
-/// The part that the transaction `t` plays. The payment says whether a transaction of ours is a fill; all others of ours
-/// give something back.
-fn played(role: TxRole) -> &'static str {
+/// The requests with this transaction in that part. Payments are known by their hash before a block holds them; the
+/// payment also says whether a transaction of ours is a fill.
+fn with_tx(role: TxRole, hash: &str) -> String {
+    let deposits = "select t.request_id from transaction_record t where t.direction = 'in' and t.tx_hash = ";
+    let found = match role {
+        TxRole::Any => format!(
+            "select t.request_id from transaction_record t where t.tx_hash = {hash} \
+             union all select p.request_id from payment p where p.tx_hash = {hash}"
+        ),
+        TxRole::Deposit => format!("{deposits}{hash}"),
+        TxRole::Fill => format!(
+            "select p.request_id from payment p where p.tx_hash = {hash} and p.purpose = 'fill' and p.state <> 'void' \
+             union all select t.request_id from transaction_record t join request r on r.request_id = t.request_id \
+             where t.tx_hash = {hash} and t.direction = 'in' and r.same_chain = 1"
+        ),
+        TxRole::Refund => format!(
+            "select p.request_id from payment p where p.tx_hash = {hash} and p.purpose <> 'fill' and p.state <> 'void' \
+             union all select t.request_id from transaction_record t where t.tx_hash = {hash} and t.direction = 'out' \
+             and not exists (select 1 from payment q where q.request_id = t.request_id and q.tx_hash = t.tx_hash)"
+        ),
+    };
+    format!("request.request_id in ({found})")
+}
+
+/// Whether a request has a transaction in that part.
+const fn has_tx(role: TxRole) -> &'static str {
     match role {
-        TxRole::Any => "",
-        TxRole::Deposit => " and t.direction = 'in'",
+        TxRole::Any => {
+            "(exists (select 1 from transaction_record t where t.request_id = request.request_id) \
+             or exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null))"
+        }
+        TxRole::Deposit => {
+            "exists (select 1 from transaction_record t where t.request_id = request.request_id and t.direction = 'in')"
+        }
         TxRole::Fill => {
-            " and t.direction = 'out' and exists (select 1 from payment p where p.request_id = t.request_id \
-             and p.tx_hash = t.tx_hash and p.purpose = 'fill')"
+            "(exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null \
+             and p.purpose = 'fill' and p.state <> 'void') or (request.same_chain = 1 and exists \
+             (select 1 from transaction_record t where t.request_id = request.request_id and t.direction = 'in')))"
         }
         TxRole::Refund => {
-            " and t.direction = 'out' and not exists (select 1 from payment p where p.request_id = t.request_id \
-             and p.tx_hash = t.tx_hash and p.purpose = 'fill')"
+            "(exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null \
+             and p.purpose <> 'fill' and p.state <> 'void') or exists (select 1 from transaction_record t \
+             where t.request_id = request.request_id and t.direction = 'out' and not exists (select 1 from payment q \
+             where q.request_id = t.request_id and q.tx_hash = t.tx_hash)))"
         }
     }
 }

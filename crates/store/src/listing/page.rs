@@ -12,10 +12,17 @@ pub struct Sort {
 }
 
 /// A row's place in the order of a listing. The id decides between equal keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub key: i64,
     pub id: RequestId,
+}
+
+impl Sort {
+    /// True if one place comes after another.
+    pub fn is_after(self, place: Position, other: Position) -> bool {
+        if self.descending { place < other } else { place > other }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -30,16 +37,16 @@ pub struct Listing {
 pub fn page(tx: &mut Tx<'_>, listing: &Listing) -> Result<Vec<Position>, StoreError> {
     let (key, descending) = (listing.sort.by.name(), listing.sort.descending);
     let mut sql = Sql::default();
-    sql.push(&format!("select request_id, {key} from request where account is not null and "));
+    sql.push(&format!("select request.request_id, {key} from request where request.account is not null and "));
     sql.condition(&listing.condition)?;
     if let Some(after) = listing.after {
         let (value, id) = (sql.arg(after.key), sql.arg(after.id));
         let sign = if descending { "<" } else { ">" };
-        sql.push(&format!(" and ({key}, request_id) {sign} ({value}, {id})"));
+        sql.push(&format!(" and ({key}, request.request_id) {sign} ({value}, {id})"));
     }
     let direction = if descending { "desc" } else { "asc" };
     let limit = sql.arg(listing.limit);
-    sql.push(&format!(" order by {key} {direction}, request_id {direction} limit {limit}"));
+    sql.push(&format!(" order by {key} {direction}, request.request_id {direction} limit {limit}"));
     let rows = tx.rows_dynamic(&sql.text, &sql.args)?;
     rows.iter().map(|row| Ok(Position { id: row.request_id(0)?, key: row.int(1)? })).collect()
 }
@@ -47,7 +54,7 @@ pub fn page(tx: &mut Tx<'_>, listing: &Listing) -> Result<Vec<Position>, StoreEr
 /// The number of all requests that match.
 pub fn count(tx: &mut Tx<'_>, condition: &Condition) -> Result<u64, StoreError> {
     let mut sql = Sql::default();
-    sql.push("select count(*) from request where account is not null and ");
+    sql.push("select count(*) from request where request.account is not null and ");
     sql.condition(condition)?;
     let rows = tx.rows_dynamic(&sql.text, &sql.args)?;
     rows.first().map_or(Ok(0), |row| row.uint(0))

@@ -13,6 +13,7 @@ mod doubtful_blocks;
 mod keys;
 mod leases;
 mod ledger;
+mod listing;
 mod locks;
 mod losses;
 mod migrations;

@@ -1,28 +1,23 @@
 //! The query of `GET /requests/v3`: its parameters, as a listing.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use domain::api_key::{ApiKey, KeyText};
-use domain::catalog::{Catalog, Chain};
+use alloy_primitives::B256;
+use domain::api_key::ApiKey;
 use domain::facts::Feature;
 use domain::ids::{ChainId, RequestId};
 use domain::request::State;
 use serde::Deserialize;
-use store::Value;
 use store::listing::{Column, Condition, Number, Sort, TxRole};
 use utoipa::IntoParams;
 
-use crate::App;
 use crate::error::ApiError;
-use crate::listing::filter::{Filter, Reader, account, bad, hash};
+use crate::listing::filter::{Filter, Reader, account, bad, hash, hidden};
 use crate::listing::filters::Groups;
+use crate::listing::lookup::Lookup;
+use crate::listing::search::Search;
 
 /// Requests on one page, unless said, and at the most.
 const PAGE: u16 = 20;
 const MAX_PAGE: u16 = 50;
-/// API keys that one query may name.
-const MAX_KEYS: usize = 50;
 
 /// All parameters are optional; those at the top level must all hold.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -122,10 +117,7 @@ pub struct V3Query {
 /// The query, read.
 #[derive(Debug)]
 pub struct Asked {
-    pub condition: Condition,
-    /// The id of a request or an order that nobody may have paid for yet.
-    pub unpaid: Option<alloy_primitives::B256>,
-    pub sort: Sort,
+    pub search: Search,
     pub limit: u16,
     pub continuation: Option<String>,
     pub total: bool,
@@ -133,20 +125,19 @@ pub struct Asked {
 }
 
 impl V3Query {
-    pub async fn read(self, app: &App, caller: &ApiKey) -> Result<Asked, ApiError> {
+    pub async fn read(self, lookup: Lookup<'_>, caller: &ApiKey) -> Result<Asked, ApiError> {
         let groups = self.filters.as_deref().map(Groups::parse).transpose()?.unwrap_or_default();
         let named = list(self.api_key.as_deref());
-        let keys = keys(app, named.iter().chain(groups.keys())).await?;
-        let reader = Reader { catalog: &app.catalog, keys: &keys, caller: Some(caller) };
+        let keys = lookup.keys(named.iter().chain(groups.keys())).await?;
+        let reader = Reader { catalog: lookup.catalog, keys: &keys, caller: Some(caller) };
         let sort = self.sort()?;
-        let mut all = vec![groups.condition(&reader, &named)?];
+        let mut all = vec![groups.condition(&reader, &named, &self.not_waiting())?];
         self.equalities(&reader, &named, &mut all)?;
         self.ranges(sort, &mut all)?;
-        self.hidden(&app.catalog, &mut all)?;
+        all.extend(hidden(lookup.catalog, &list(self.private_chains_to_include.as_deref()))?);
+        let ids = self.ids().chain(groups.ids()).collect();
         Ok(Asked {
-            condition: Condition::All(all),
-            unpaid: self.unpaid(),
-            sort,
+            search: Search { condition: Condition::All(all), ids, sort },
             limit: self.limit()?,
             total: flag("includeTotal", self.include_total.as_deref())?,
             authenticated: flag("includeAuthenticatedData", self.include_authenticated_data.as_deref())?,
@@ -271,52 +262,19 @@ impl V3Query {
         Ok(())
     }
 
-    /// Requests of private chains, unless their ids are given; and those that wait for a deposit, which only somebody
-    /// who knows them asks for.
-    fn hidden(&self, catalog: &Catalog, all: &mut Vec<Condition>) -> Result<(), ApiError> {
-        let shown = list(self.private_chains_to_include.as_deref());
-        let hidden = |chain: &&Chain| {
-            chain.private_id.as_ref().is_some_and(|id| !shown.iter().any(|given| given.eq_ignore_ascii_case(id)))
-        };
-        for chain in catalog.chains().iter().filter(hidden) {
-            let id = Value::try_from(chain.id.0)?;
-            let either = [Column::OriginChain, Column::DestinationChain];
-            all.push(Condition::Any(either.map(|column| Condition::Is(column, id.clone())).into()).negated());
-        }
+    /// Requests that wait for a deposit are shown to those who name them.
+    fn not_waiting(&self) -> Condition {
         let known = [&self.id, &self.order_id, &self.deposit_address, &self.term];
-        if known.iter().all(|text| text.is_none()) {
-            all.push(Condition::is(Column::State, State::Waiting.as_str()).negated());
+        if known.iter().any(|text| text.is_some()) {
+            return Condition::ALWAYS;
         }
-        Ok(())
+        Condition::is(Column::State, State::Waiting.as_str()).negated()
     }
 
-    fn unpaid(&self) -> Option<alloy_primitives::B256> {
+    fn ids(&self) -> impl Iterator<Item = B256> {
         let ids = [&self.id, &self.order_id, &self.term];
-        ids.into_iter().flatten().find_map(|text| text.parse::<RequestId>().ok()).map(|RequestId(id)| id)
+        ids.into_iter().flatten().filter_map(|text| text.parse::<RequestId>().ok()).map(|RequestId(id)| id)
     }
-}
-
-/// The keys that filters name, by their text or their id.
-async fn keys<'a>(
-    app: &App,
-    named: impl Iterator<Item = &'a String>,
-) -> Result<HashMap<String, Option<Arc<ApiKey>>>, ApiError> {
-    let mut found = HashMap::new();
-    for text in named {
-        if found.contains_key(text) {
-            continue;
-        }
-        if found.len() == MAX_KEYS {
-            return Err(bad("apiKey", format!("at most {MAX_KEYS} keys")));
-        }
-        let key = match (text.parse(), text.parse::<KeyText>()) {
-            (Ok(id), _) => app.store.read(move |tx| store::keys::find(tx, id)).await?.map(Arc::new),
-            (Err(_), Ok(secret)) => app.keys.read(&secret).await?,
-            (Err(_), Err(_)) => None,
-        };
-        found.insert(text.clone(), key);
-    }
-    Ok(found)
 }
 
 fn term(text: &str) -> Result<Condition, ApiError> {

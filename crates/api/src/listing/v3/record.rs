@@ -1,6 +1,7 @@
 //! A request's record in v3.
 
 mod fees;
+mod platform;
 mod protocol;
 mod route;
 mod txs;
@@ -15,11 +16,12 @@ use store::listing::Listed;
 use utoipa::ToSchema;
 
 use self::fees::{AppFees, FeesV3, SponsorshipV3};
+use self::platform::PlatformFee;
 use self::protocol::ProtocolV3;
 use self::route::{OraclePrice, RouteV3};
 use self::txs::{CallData, TxBody};
-use crate::App;
-use crate::listing::figures::Figures;
+use crate::listing::figures::{Figures, View};
+use crate::listing::filter::same_integrator;
 use crate::wire::{AmountBody, iso};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -69,13 +71,13 @@ pub struct DataV3<'a> {
     fees: FeesV3<'a>,
     /// For the request's own integrator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    platform_fee: Option<Option<Value>>,
+    platform_fee: Option<PlatformFee<'a>>,
     /// For the request's own integrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     referrer: Option<Option<&'a str>>,
     /// For the request's own integrator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    api_key_name: Option<Option<String>>,
+    api_key_name: Option<&'a str>,
     route: RouteV3<'a>,
     quote_oracle_price: Option<OraclePrice<'a>>,
     refund_currency_data: Option<AmountBody<'a>>,
@@ -86,15 +88,15 @@ pub struct DataV3<'a> {
 impl<'a> RecordV3<'a> {
     /// None only if a currency of the request is no longer configured. `owner` is the caller where it asked for what only
     /// a request's own integrator sees.
-    pub fn new(listed: &'a Listed, app: &'a App, owner: Option<&ApiKey>) -> Option<Self> {
-        let figures = Figures::of(&listed.request.quote, &app.catalog, &app.rendered)?;
-        Self::render(listed, &figures, app, owner).ok()
+    pub fn new(listed: &'a Listed, view: View<'a>, owner: Option<&ApiKey>) -> Option<Self> {
+        let figures = Figures::of(&listed.request.quote, view)?;
+        Self::render(listed, &figures, view, owner).ok()
     }
 
     fn render(
         listed: &'a Listed,
         figures: &Figures<'a>,
-        app: &'a App,
+        view: View<'a>,
         owner: Option<&ApiKey>,
     ) -> Result<Self, OutOfRange> {
         let request = &listed.request;
@@ -113,8 +115,8 @@ impl<'a> RecordV3<'a> {
             deposit_address: None,
             request_type: RequestType::of(&request.quote).as_str(),
             features: features.map(Feature::as_str).collect(),
-            data: data(listed, figures, app, owner)?,
-            protocol: ProtocolV3::new(listed, figures, app),
+            data: data(listed, figures, view, owner)?,
+            protocol: ProtocolV3::new(listed, figures, view.catalog),
             created_at: iso(listed.created_at),
             updated_at: iso(request.updated_at),
         })
@@ -124,16 +126,16 @@ impl<'a> RecordV3<'a> {
 fn data<'a>(
     listed: &'a Listed,
     figures: &Figures<'a>,
-    app: &'a App,
+    view: View<'a>,
     owner: Option<&ApiKey>,
 ) -> Result<DataV3<'a>, OutOfRange> {
     let request = &listed.request;
     let quote = &request.quote;
     let ended_badly = matches!(request.state, State::Refunded | State::Failed);
     let reason = request.fail_reason.map_or("UNKNOWN", |reason| reason.as_str());
-    let failed = listed.records.iter().rev().find(|record| !record.succeeded && !record.gone);
+    let failed = listed.records().rev().find(|record| !record.succeeded && !record.gone);
     let (in_txs, out_txs) = txs::both(listed, figures)?;
-    let own = owner.filter(|owner| quote.ask.key == Some(owner.id));
+    let own = listed.key.as_ref().zip(owner).filter(|(key, owner)| same_integrator(owner, key)).map(|(key, _)| key);
     Ok(DataV3 {
         slippage_tolerance: quote.figures.slippage_bps.to_string(),
         fail_reason: ended_badly.then_some(reason),
@@ -147,11 +149,11 @@ fn data<'a>(
         in_txs,
         out_txs,
         app_fees: AppFees::new(listed, figures)?,
-        fee_sponsorship: SponsorshipV3::new(listed, figures, &app.catalog)?,
+        fee_sponsorship: SponsorshipV3::new(listed, figures, view.catalog)?,
         fees: FeesV3::new(listed, figures)?,
-        platform_fee: own.map(|_| None),
+        platform_fee: own.map(|_| PlatformFee::new(listed, figures)).transpose()?,
         referrer: own.map(|_| quote.ask.referrer.as_deref()),
-        api_key_name: own.map(|key| Some(key.name.clone())),
+        api_key_name: own.map(|key| key.name.as_str()),
         route: RouteV3::new(listed, figures)?,
         quote_oracle_price: OraclePrice::new(listed, figures)?,
         refund_currency_data: route::refunded(listed, figures)?,

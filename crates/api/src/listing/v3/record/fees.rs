@@ -36,12 +36,11 @@ impl Bare {
 
 impl Serialize for Bare {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let digits = Figure(self.amount.digits());
         let mut body = serializer.serialize_struct("BareAmount", 4)?;
-        body.serialize_field("amount", &digits)?;
+        body.serialize_field("amount", &Figure(self.amount.digits()))?;
         body.serialize_field("amountFormatted", &Figure(self.amount.scaled(self.amount_formatted)))?;
         body.serialize_field("amountUsd", &Dollars(self.amount_usd))?;
-        body.serialize_field("minimumAmount", &digits)?;
+        body.serialize_field("minimumAmount", &Figure(self.minimum_amount.digits()))?;
         body.end()
     }
 }

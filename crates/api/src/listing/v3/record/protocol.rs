@@ -1,12 +1,12 @@
 //! The order of a request as the protocol knows it. There is no hub between depository and solver, so its parts are null.
 
+use domain::catalog::Catalog;
 use serde::Serialize;
 use serde_json::Value;
 use store::listing::{Listed, PaymentMade};
 use store::payments::Purpose;
 use utoipa::ToSchema;
 
-use crate::App;
 use crate::listing::figures::Figures;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -81,9 +81,9 @@ pub struct PaymentTx {
 
 impl<'a> ProtocolV3<'a> {
     /// None for what the user does alone on one chain.
-    pub fn new(listed: &'a Listed, figures: &Figures<'a>, app: &'a App) -> Option<Self> {
+    pub fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &Catalog) -> Option<Self> {
         let terms = listed.request.quote.terms.as_ref()?;
-        let solver_chain = app.catalog.chains().iter().find(|chain| chain.name == terms.solver_chain);
+        let solver_chain = catalog.chains().iter().find(|chain| chain.name == terms.solver_chain);
         let origin = listed.deposit.map(|deposit| DepositOrigin {
             amount: deposit.amount.to_string(),
             currency: format!("{:#x}", deposit.currency),

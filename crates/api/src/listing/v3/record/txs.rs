@@ -1,8 +1,8 @@
 //! The transactions of a request.
 
+use domain::balance_change::BalanceChange;
 use domain::money::OutOfRange;
 use serde::Serialize;
-use serde_json::Value;
 use store::listing::Listed;
 use store::records::{Direction, Record};
 use utoipa::ToSchema;
@@ -28,8 +28,48 @@ pub struct TxBody {
     /// `success` or `failure`.
     status: &'static str,
     data: CallData,
-    #[schema(value_type = Vec<Object>)]
-    state_changes: Vec<Value>,
+    /// The balances it changed; empty until its receipt has been read.
+    state_changes: Vec<StateChange>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StateChange)]
+pub struct StateChange {
+    /// Whose balance.
+    address: String,
+    change: TokenChange,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TokenChange)]
+pub struct TokenChange {
+    kind: &'static str,
+    data: TokenName,
+    /// Smallest units, with a sign.
+    balance_diff: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TokenName)]
+pub struct TokenName {
+    token_kind: &'static str,
+    /// Zero for the native currency.
+    token_address: String,
+}
+
+impl From<&BalanceChange> for StateChange {
+    fn from(change: &BalanceChange) -> Self {
+        Self {
+            address: format!("{:#x}", change.holder),
+            change: TokenChange {
+                kind: "token",
+                data: TokenName { token_kind: "ft", token_address: format!("{:#x}", change.currency) },
+                balance_diff: change.change.digits().to_string(),
+            },
+        }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -52,16 +92,17 @@ impl From<&Record> for CallData {
     }
 }
 
-/// The user's, and ours.
+/// The user's, and ours. On one chain the user's own are both.
 pub fn both(listed: &Listed, figures: &Figures<'_>) -> Result<(Vec<TxBody>, Vec<TxBody>), OutOfRange> {
     let of = |direction| {
-        let records = listed.records.iter().filter(move |record| record.direction == direction);
-        records.map(|record| body(record, figures)).collect::<Result<Vec<_>, OutOfRange>>()
+        let txs = listed.txs.iter().filter(move |(record, _)| record.direction == direction);
+        txs.map(|(record, changes)| body(record, changes, figures)).collect::<Result<Vec<_>, OutOfRange>>()
     };
-    Ok((of(Direction::In)?, of(Direction::Out)?))
+    let ours = if listed.request.quote.terms.is_none() { Direction::In } else { Direction::Out };
+    Ok((of(Direction::In)?, of(ours)?))
 }
 
-fn body(record: &Record, figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
+fn body(record: &Record, changes: &[BalanceChange], figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
     let fee = record.fee.unwrap_or_default();
     let fee_usd = figures.native(record.chain).map_or(Ok(Default::default()), |native| native.usd(fee))?;
     let stands = record.succeeded && !record.gone;
@@ -75,6 +116,6 @@ fn body(record: &Record, figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
         timestamp: record.block_time.secs(),
         status: if stands { "success" } else { "failure" },
         data: CallData::from(record),
-        state_changes: Vec::new(),
+        state_changes: changes.iter().map(StateChange::from).collect(),
     })
 }
