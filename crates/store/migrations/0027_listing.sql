@@ -33,6 +33,10 @@ create index request_from on request (origin_chain, created_at, request_id) wher
 create index request_to on request (destination_chain, created_at, request_id) where account is not null;
 create index request_of_reason on request (fail_reason, created_at, request_id) where fail_reason is not null;
 
+-- Few requests have a parent.
+drop index request_of_parent;
+create index request_of_parent on request (parent_id, created_at, request_id) where parent_id is not null;
+
 -- The balances that a transaction changed, as JSON. Null until its receipt has been read.
 alter table transaction_record add column changes text;
 drop index transaction_record_without_fee;

@@ -92,7 +92,8 @@ pub fn put(tx: &mut Tx<'_>, fresh: &Fresh) -> Result<(), StoreError> {
 fn fill_millis(tx: &mut Tx<'_>, id: RequestId, same_chain: bool) -> Result<Option<i64>, StoreError> {
     let row = tx.row(
         "select min(case when t.direction = 'in' then t.block_time end),
-         max(case when p.purpose = 'fill' then t.block_time end) from transaction_record t left join payment p on p.request_id = t.request_id and p.chain_id = t.chain_id
+         max(case when p.purpose = 'fill' then t.block_time end) from transaction_record t
+         left join payment p on p.request_id = t.request_id and p.chain_id = t.chain_id
          and p.tx_hash = t.tx_hash where t.request_id = $1 and t.succeeded = 1 and t.gone = 0",
         &[Value::from(id)],
     )?;

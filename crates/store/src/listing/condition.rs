@@ -112,6 +112,42 @@ impl Condition {
     pub fn negated(self) -> Self {
         Self::Not(Box::new(self))
     }
+
+    /// Conditions of which at least one holds where this one does. There are several where a part of it is about either
+    /// of a few columns, as a user who is sender or recipient.
+    pub(super) fn alternatives(&self) -> Vec<Self> {
+        const MOST: usize = 4;
+        let Self::All(parts) = self else { return vec![self.clone()] };
+        let is_split = |part: &Self| match part {
+            Self::Any(either) => {
+                (2..=MOST).contains(&either.len())
+                    && either.iter().all(Self::is_about_a_column)
+                    && about_several(either)
+            }
+            _ => false,
+        };
+        let Some(at) = parts.iter().position(is_split) else { return vec![self.clone()] };
+        let Self::Any(either) = &parts[at] else { return vec![self.clone()] };
+        let one = |it: &Self| {
+            let mut parts = parts.clone();
+            parts[at] = it.clone();
+            Self::All(parts)
+        };
+        either.iter().map(one).collect()
+    }
+
+    fn is_about_a_column(&self) -> bool {
+        matches!(self, Self::Is(..) | Self::Tx(..))
+    }
+}
+
+/// True if no two are about one column, whose index would serve both.
+fn about_several(either: &[Condition]) -> bool {
+    let column = |condition: &Condition| match condition {
+        Condition::Is(column, _) => Some(*column),
+        _ => None,
+    };
+    (0..either.len()).all(|at| either[..at].iter().all(|other| column(other) != column(&either[at])))
 }
 
 /// Text and arguments of a statement that grows.

@@ -34,11 +34,28 @@ pub struct Listing {
 }
 
 /// The requests of one page, in order.
+///
+/// No index serves two columns that may each match. Such alternatives are asked one by one, each by an index of its own:
+/// the first of all are among the first of each.
 pub fn page(tx: &mut Tx<'_>, listing: &Listing) -> Result<Vec<Position>, StoreError> {
+    let mut all = Vec::new();
+    for condition in listing.condition.alternatives() {
+        all.extend(one(tx, listing, &condition)?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    if listing.sort.descending {
+        all.reverse();
+    }
+    all.truncate(listing.limit.into());
+    Ok(all)
+}
+
+fn one(tx: &mut Tx<'_>, listing: &Listing, condition: &Condition) -> Result<Vec<Position>, StoreError> {
     let (key, descending) = (listing.sort.by.name(), listing.sort.descending);
     let mut sql = Sql::default();
     sql.push(&format!("select request.request_id, {key} from request where request.account is not null and "));
-    sql.condition(&listing.condition)?;
+    sql.condition(condition)?;
     if let Some(after) = listing.after {
         let (value, id) = (sql.arg(after.key), sql.arg(after.id));
         let sign = if descending { "<" } else { ">" };

