@@ -59,7 +59,7 @@ use store::{Instance, Store};
 pub use caller::{Caller, Keyed};
 pub use keys::Keys;
 pub use limits::{Allowance, Limits};
-pub use listing::CursorKey;
+pub use listing::{CursorKey, OpenAnswers};
 pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
@@ -96,6 +96,8 @@ pub struct Parts {
     pub keys: Arc<Keys>,
     /// Seals the cursors of listings.
     pub cursor_key: CursorKey,
+    /// Exports and streams that are under way.
+    pub open_answers: Arc<OpenAnswers>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// The metrics as they stand, in the text form Prometheus reads.

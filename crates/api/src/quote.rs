@@ -8,7 +8,7 @@ mod body;
 mod response;
 pub mod sponsor;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::App;
 use crate::caller::Caller;

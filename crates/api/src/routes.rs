@@ -18,6 +18,8 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(status::status))
         .routes(routes!(status::status_v2))
         .routes(routes!(listing::requests_v3))
+        .routes(routes!(listing::requests_v3_csv))
+        .routes(routes!(listing::requests_v3_stream))
         .routes(routes!(chains::chains))
         .routes(routes!(health::health))
         .routes(routes!(liquidity::liquidity))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use allocator::Allocator;
 use alloy::primitives::B256;
 use anyhow::{Context, Result, bail, ensure};
-use api::{Addresses, Allowance, App, CursorKey, Keys, Limits, OperatorToken, Parts, Rendered};
+use api::{Addresses, Allowance, App, CursorKey, Keys, Limits, OpenAnswers, OperatorToken, Parts, Rendered};
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
@@ -108,6 +108,7 @@ impl Service {
             operator,
             keys: Arc::new(Keys::new(solver.store.clone(), env.clock)),
             cursor_key,
+            open_answers: Arc::new(OpenAnswers::new(stop.clone())),
             limits: limits(config, &instance)?.map(Arc::new),
             metrics,
         });

@@ -1,4 +1,4 @@
-//! The `continuation` of a page: the place of its last row, under the service's own seal, so that nobody can make one up.
+//! The `continuation` of a page: the place of its last row, under the service's seal, so that nobody can make one up.
 
 use alloy_primitives::{B256, hex, keccak256};
 use domain::ids::RequestId;

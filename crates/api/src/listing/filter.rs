@@ -88,7 +88,7 @@ impl Filter {
             Self::OriginChain | Self::CurrencyInChain => Condition::Empty(Column::OriginChain),
             Self::DestinationChain | Self::CurrencyOutChain => Condition::Empty(Column::DestinationChain),
             Self::Status => Condition::Empty(Column::State),
-            Self::FailReason => Condition::Empty(Column::FailReason),
+            Self::FailReason => ended_badly().negated(),
             Self::RefundFailReason => Condition::Empty(Column::RefundFailReason),
             Self::ApiKey => Condition::Empty(Column::Key),
             Self::Referrer => Condition::Empty(Column::Referrer),
@@ -119,7 +119,7 @@ const STATUSES: [(&str, &[State]); 5] = [
     ("depositing", &[]),
 ];
 
-/// What reading a filter needs to know.
+/// The knowledge that reading a filter takes.
 #[derive(Debug)]
 pub struct Reader<'a> {
     pub catalog: &'a Catalog,
@@ -157,9 +157,16 @@ impl Reader<'_> {
                 Condition::Any(either.map(|column| Condition::Is(column, chain.clone())).into())
             }
             Filter::Status => status(field, text)?,
+            Filter::FailReason if text == "N/A" => Filter::FailReason.empty(),
             Filter::FailReason => {
                 let reason: FailReason = text.parse().map_err(|_| bad(field, "not a fail reason"))?;
-                Condition::is(Column::FailReason, reason.as_str())
+                let given = Condition::is(Column::FailReason, reason.as_str());
+                let shown = match reason {
+                    // Shown also where none was given.
+                    FailReason::Unknown => Condition::Any(vec![given, Condition::Empty(Column::FailReason)]),
+                    _ => given,
+                };
+                Condition::All(vec![shown, ended_badly()])
             }
             Filter::RefundFailReason => {
                 let reason: RefundFailReason = text.parse().map_err(|_| bad(field, "not a refund fail reason"))?;
@@ -212,6 +219,12 @@ impl Reader<'_> {
             Err(ApiError::Forbidden("referrer: only with API keys of your own"))
         }
     }
+}
+
+/// Where the reason of a failure is shown.
+fn ended_badly() -> Condition {
+    let states = [State::Refunded, State::Failed];
+    Condition::Any(states.map(|state| Condition::is(Column::State, state.as_str())).into())
 }
 
 /// Requests of private chains are left out, unless their ids are given.

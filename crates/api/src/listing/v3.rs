@@ -1,15 +1,20 @@
 //! `GET /requests/v3`: the listing, for holders of a key.
 
-mod query;
-mod record;
+mod export;
+pub(super) mod query;
+pub(super) mod record;
+pub(super) mod row;
+mod stream;
 
 use axum::extract::State;
 use serde::Serialize;
 use store::StoreError;
 use utoipa::ToSchema;
 
+pub use self::export::{__path_requests_v3_csv, requests_v3_csv};
 use self::query::V3Query;
 use self::record::RecordV3;
+pub use self::stream::{__path_requests_v3_stream, requests_v3_stream};
 use crate::App;
 use crate::caller::Keyed;
 use crate::error::{ApiError, ErrorBody};
@@ -57,7 +62,7 @@ pub async fn requests_v3(
         let total = if total { Some(search.total(tx, &catalog)?) } else { None };
         Ok::<_, StoreError>((page, total))
     };
-    let (page, total) = app.store.list(unit).await?;
+    let (page, total) = app.store.list(unit).await.map_err(ApiError::of_listing)?;
     let view = View { catalog: &app.catalog, rendered: &app.rendered };
     let shown = |listed| RecordV3::new(listed, view, asked.authenticated.then_some(&*caller));
     let body = RequestsV3 {

@@ -145,6 +145,24 @@ impl V3Query {
         })
     }
 
+    /// Refuses the parameters of pages and orders, where everything is sent in an order of its own.
+    pub fn refuse_order(&self) -> Result<(), ApiError> {
+        if self.sort_direction.is_some() {
+            return Err(bad("sortDirection", "not here: events come in the order of their steps"));
+        }
+        self.refuse_paging()
+    }
+
+    /// Refuses the parameters of pages, where everything is sent.
+    pub fn refuse_paging(&self) -> Result<(), ApiError> {
+        let paging =
+            [("limit", &self.limit), ("continuation", &self.continuation), ("includeTotal", &self.include_total)];
+        match paging.into_iter().find(|(_, value)| value.is_some()) {
+            Some((field, _)) => Err(bad(field, "not here: everything that matches is sent")),
+            None => Ok(()),
+        }
+    }
+
     fn limit(&self) -> Result<u16, ApiError> {
         let Some(text) = &self.limit else { return Ok(PAGE) };
         let limit = text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
@@ -228,7 +246,7 @@ impl V3Query {
         // To the end of that second.
         let end = whole("endTimestamp", self.end_timestamp.as_deref())?;
         let end = end.map(|secs| secs.saturating_mul(1_000).saturating_add(999));
-        range(all, time, start.map(|secs| secs.saturating_mul(1_000)), end);
+        range(all, "startTimestamp", time, start.map(|secs| secs.saturating_mul(1_000)), end)?;
         let numbers = [
             (Number::AmountUsd, "amountUsdMin", &self.amount_usd_min, "amountUsdMax", &self.amount_usd_max, 6),
             (
@@ -242,10 +260,12 @@ impl V3Query {
             (Number::FillMillis, "fillTimeMin", &self.fill_time_min, "fillTimeMax", &self.fill_time_max, 3),
         ];
         for (number, low, from, high, to, decimals) in numbers {
-            range(all, number, decimal(low, from.as_deref(), decimals)?, decimal(high, to.as_deref(), decimals)?);
+            let (from, to) = (decimal(low, from.as_deref(), decimals)?, decimal(high, to.as_deref(), decimals)?);
+            range(all, low, number, from, to)?;
         }
         let from = whole("startBlock", self.start_block.as_deref())?.map(i64::unsigned_abs);
         let to = whole("endBlock", self.end_block.as_deref())?.map(i64::unsigned_abs);
+        ordered("startBlock", from, to)?;
         if from.is_some() || to.is_some() {
             let chain = self.origin_chain_id.as_deref().and_then(|text| text.parse().ok()).map(ChainId);
             all.push(Condition::Blocks { from, to, chain });
@@ -322,8 +342,23 @@ fn decimal(field: &'static str, text: Option<&str>, decimals: u8) -> Result<Opti
     units().map(Some).ok_or_else(problem)
 }
 
-fn range(all: &mut Vec<Condition>, number: Number, from: Option<i64>, to: Option<i64>) {
+fn range(
+    all: &mut Vec<Condition>,
+    field: &'static str,
+    number: Number,
+    from: Option<i64>,
+    to: Option<i64>,
+) -> Result<(), ApiError> {
+    ordered(field, from, to)?;
     if from.is_some() || to.is_some() {
         all.push(Condition::Between(number, from, to));
+    }
+    Ok(())
+}
+
+fn ordered<T: PartialOrd>(field: &'static str, from: Option<T>, to: Option<T>) -> Result<(), ApiError> {
+    match from.zip(to).is_some_and(|(from, to)| from > to) {
+        true => Err(bad(field, "must not be above the other end of its range")),
+        false => Ok(()),
     }
 }

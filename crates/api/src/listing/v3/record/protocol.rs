@@ -1,4 +1,4 @@
-//! The order of a request as the protocol knows it. There is no hub between depository and solver, so its parts are null.
+//! The order of a request as the protocol knows it. There is no hub between depository and solver: its parts are null.
 
 use domain::catalog::Catalog;
 use serde::Serialize;
