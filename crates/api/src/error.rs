@@ -85,6 +85,8 @@ pub enum ApiError {
     TooManyOfV2,
     #[error("the request took too long")]
     TimedOut,
+    #[error("the listing took too long: narrow it down, by time, chain, user or key")]
+    SlowListing,
     /// The cause goes to the log, never to the caller.
     #[error("internal error")]
     Store(#[from] StoreError),
@@ -124,7 +126,7 @@ impl ApiError {
             Self::TooMany { .. } | Self::TooManyOfV2 | Self::TooManyWrongKeys { .. } => {
                 (StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED")
             }
-            Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
+            Self::TimedOut | Self::SlowListing => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
             Self::Store(error) => store_parts(error),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
         }
@@ -217,6 +219,16 @@ fn store_parts(error: &StoreError) -> (StatusCode, &'static str) {
         (StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE")
     } else {
         (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR")
+    }
+}
+
+impl ApiError {
+    /// A listing that could not be read. Whether it takes long is up to its filters, and the caller's to change.
+    pub fn of_listing(error: StoreError) -> Self {
+        match error {
+            StoreError::Timeout => Self::SlowListing,
+            error => Self::Store(error),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod json;
 mod keys;
 mod limits;
 mod liquidity;
+mod listing;
 mod lives;
 mod losses;
 mod manual_refund;
@@ -59,6 +60,7 @@ use webhooks::Endpoints;
 pub use caller::{Caller, Keyed};
 pub use keys::Keys;
 pub use limits::{Allowance, Limits};
+pub use listing::{CursorKey, OpenAnswers};
 pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
@@ -95,6 +97,10 @@ pub struct Parts {
     pub keys: Arc<Keys>,
     /// Webhook endpoints of keys.
     pub webhooks: Endpoints,
+    /// Seals the cursors of listings.
+    pub cursor_key: CursorKey,
+    /// Exports and streams that are under way.
+    pub open_answers: Arc<OpenAnswers>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// The metrics as they stand, in the text form Prometheus reads.

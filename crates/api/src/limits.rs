@@ -67,7 +67,7 @@ fn v2_per_minute(now: Timestamp) -> u32 {
 fn family(path: &str) -> Family {
     match path {
         "/requests" | "/requests/v2" => Family::Requests,
-        "/requests/v3" => Family::RequestsV3,
+        "/requests/v3" | "/requests/v3.csv" | "/requests/v3/stream" => Family::RequestsV3,
         "/transactions/status" => Family::TransactionStatus,
         "/price" => Family::Quotes,
         path if path == "/quote" || path.starts_with("/quote/") => Family::Quotes,
@@ -212,6 +212,8 @@ mod tests {
             ("/price", Family::Quotes),
             ("/requests/v2", Family::Requests),
             ("/requests/v3", Family::RequestsV3),
+            ("/requests/v3.csv", Family::RequestsV3),
+            ("/requests/v3/stream", Family::RequestsV3),
             ("/requests/0x12/signature", Family::Others),
             ("/transactions/status", Family::TransactionStatus),
             ("/transactions/index", Family::Others),

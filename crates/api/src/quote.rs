@@ -8,13 +8,14 @@ mod body;
 mod response;
 pub(crate) mod sponsor;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::App;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::json::{Answer, ApiJson};
 use body::QuoteBody;
+pub use response::rate;
 use response::{PriceResponse, QuoteResponse};
 
 /// Prices a transfer and says what to send for it.

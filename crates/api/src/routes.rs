@@ -5,8 +5,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::{
-    App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, liquidity, lives, losses,
-    manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
+    App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, liquidity, listing, lives,
+    losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
     webhook_deliveries, webhook_endpoints,
 };
 
@@ -18,6 +18,9 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(quote::price))
         .routes(routes!(status::status))
         .routes(routes!(status::status_v2))
+        .routes(routes!(listing::requests_v3))
+        .routes(routes!(listing::requests_v3_csv))
+        .routes(routes!(listing::requests_v3_stream))
         .routes(routes!(chains::chains))
         .routes(routes!(health::health))
         .routes(routes!(liquidity::liquidity))

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allocator::Allocator;
+use alloy::primitives::B256;
 use anyhow::{Context, Result, bail, ensure};
-use api::{Addresses, Allowance, App, Keys, Limits, OperatorToken, Parts, Rendered};
+use api::{Addresses, Allowance, App, CursorKey, Keys, Limits, OpenAnswers, OperatorToken, Parts, Rendered};
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
 use solver::operator::Commands;
 use solver::{Env, Solver, standby};
 use store::leases::Kind;
-use store::{DatabaseUrl, FileLock, Instance, Lease, Store};
+use store::{DatabaseUrl, FileLock, Instance, Lease, Store, StoreError, secrets};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -90,6 +91,7 @@ impl Service {
         if role.answers() {
             tasks.spawn(post_webhooks(config, &store, env, &instance, stop.clone())?);
         }
+        let cursor_key = cursor_key(&store, env).await?;
         let app = App::from(Parts {
             instance: instance.clone(),
             rendered: Rendered::new(&parts.quoter.catalog)?,
@@ -109,6 +111,8 @@ impl Service {
             operator,
             keys: Arc::new(Keys::new(solver.store.clone(), env.clock)),
             webhooks: assemble::webhooks::endpoints(config, store.clone(), env)?,
+            cursor_key,
+            open_answers: Arc::new(OpenAnswers::new(stop.clone())),
             limits: limits(config, &instance)?.map(Arc::new),
             metrics,
         });
@@ -228,6 +232,14 @@ fn limits(config: &Config, instance: &Instance) -> Result<Option<Limits>> {
         trusted_proxies: proxies.collect::<Result<_>>()?,
     };
     Ok(Some(Limits::new(allowance, instance.answering())))
+}
+
+/// One cursor is good in every process.
+async fn cursor_key(store: &Store, env: Env) -> Result<CursorKey, StoreError> {
+    let mut fresh = B256::ZERO;
+    (env.random)(fresh.as_mut_slice());
+    let secret = store.write(move |tx| secrets::shared(tx, "cursor", fresh)).await?;
+    Ok(CursorKey::new(secret.as_slice()))
 }
 
 /// A node of another chain would make us pay on the wrong chain. A node that is down may come up later.

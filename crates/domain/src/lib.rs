@@ -5,6 +5,7 @@
 pub mod account;
 pub mod alarm;
 pub mod api_key;
+pub mod balance_change;
 pub mod catalog;
 pub mod chained;
 pub mod claim;
@@ -12,6 +13,7 @@ pub mod credit;
 pub mod deposit;
 pub mod deposit_address;
 pub mod digits;
+pub mod facts;
 pub mod fail;
 pub mod fees;
 pub mod fixed_rate;

@@ -5,6 +5,7 @@
 
 pub mod account_tag;
 pub mod agreement;
+mod balance_changes;
 pub mod blame;
 pub mod calldata;
 pub mod contracts;
@@ -39,6 +40,7 @@ mod watch;
 pub mod watcher;
 
 pub use agreement::AgreedBlock;
+pub use balance_changes::{NativeMovers, SentValue, balance_changes};
 pub use contradictions::Contradiction;
 pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};

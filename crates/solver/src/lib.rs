@@ -3,7 +3,7 @@
 //! Modules import each other one way, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
 //! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (holds on integrators'
 //! balances), `lifecycle` (a request's next state), [`payments`] (the only module that creates payments), [`quoting`],
-//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `standby`,
+//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `listing`, `standby`,
 //! [`leader`] (tasks run while a lease is held) and [`tasks`], which starts and stops all of it.
 
 pub mod audit;
@@ -16,6 +16,7 @@ pub mod holds;
 pub mod integrators;
 pub mod leader;
 mod lifecycle;
+mod listing;
 pub mod operator;
 pub mod orders;
 pub mod payments;

@@ -14,7 +14,7 @@ pub enum Dialect {
 }
 
 /// Name, SQLite text, Postgres text.
-const FRAGMENTS: [(&str, &str, &str); 6] = [
+const FRAGMENTS: [(&str, &str, &str); 8] = [
     ("bytes", "blob", "bytea"),
     ("identity", "integer primary key autoincrement", "bigint generated always as identity primary key"),
     // SQLite has one writer, so a running unit holds every row.
@@ -22,6 +22,10 @@ const FRAGMENTS: [(&str, &str, &str); 6] = [
     ("for_share", "", "for share"),
     // Listeners are notified when the unit commits. On SQLite there is no other process to notify.
     ("wake", "select 1", "select pg_notify('causeway', '')"),
+    // No transaction older than the first runs any more, and none as young as the second has begun. On SQLite whoever
+    // reads has nobody beside it.
+    ("running_from", "0", "cast(cast(pg_snapshot_xmin(pg_current_snapshot()) as text) as bigint)"),
+    ("running_to", "0", "cast(cast(pg_snapshot_xmax(pg_current_snapshot()) as text) as bigint)"),
     // Leases use the database's clock, independent of the machine that asks.
     (
         "now_ms",

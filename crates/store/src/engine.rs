@@ -40,6 +40,8 @@ const MONEY_QUEUE: usize = 1024;
 const QUOTE_QUEUE: usize = 4096;
 /// Queued reads before `read` makes its caller wait.
 const READ_QUEUE: usize = 1024;
+/// Queued listings before `list` makes its caller wait.
+const LIST_QUEUE: usize = 64;
 
 /// A handle to the database. Clones share it; when the last is dropped, the threads drain the queues and stop.
 #[derive(Clone)]
@@ -54,7 +56,9 @@ struct Inner {
     money: mpsc::Sender<Box<dyn Unit>>,
     quotes: mpsc::Sender<PendingQuote>,
     reads: mpsc::Sender<ReadUnit>,
+    lists: mpsc::Sender<ReadUnit>,
     read_limit: Duration,
+    list_limit: Duration,
     counts: Arc<Counts>,
     disk_low: Arc<AtomicBool>,
     /// Counts the wake-ups sent to the worker.
@@ -68,6 +72,7 @@ struct Inbox {
     money: mpsc::Receiver<Box<dyn Unit>>,
     quotes: mpsc::Receiver<PendingQuote>,
     reads: mpsc::Receiver<ReadUnit>,
+    lists: mpsc::Receiver<ReadUnit>,
     counts: Arc<Counts>,
     disk_low: Arc<AtomicBool>,
     running: watch::Sender<()>,
@@ -80,6 +85,7 @@ impl Store {
         let (money, money_inbox) = mpsc::channel(MONEY_QUEUE);
         let (quotes, quote_inbox) = mpsc::channel(QUOTE_QUEUE);
         let (reads, read_inbox) = mpsc::channel(READ_QUEUE);
+        let (lists, list_inbox) = mpsc::channel(LIST_QUEUE);
         let (running, stopped) = watch::channel(());
         let counts = Arc::<Counts>::default();
         let disk_low = Arc::<AtomicBool>::default();
@@ -87,6 +93,7 @@ impl Store {
             money: money_inbox,
             quotes: quote_inbox,
             reads: read_inbox,
+            lists: list_inbox,
             counts: counts.clone(),
             disk_low: disk_low.clone(),
             running,
@@ -101,9 +108,19 @@ impl Store {
                 Dialect::Postgres
             }
         };
-        let read_limit = options.read_limit;
-        let wakes = Arc::new(watch::Sender::new(0));
-        let inner = Inner { dialect, money, quotes, reads, read_limit, counts, disk_low, wakes, stopped };
+        let inner = Inner {
+            dialect,
+            money,
+            quotes,
+            reads,
+            lists,
+            read_limit: options.read_limit,
+            list_limit: options.list_limit,
+            counts,
+            disk_low,
+            wakes: Arc::new(watch::Sender::new(0)),
+            stopped,
+        };
         Ok(Self { inner: Arc::new(inner), fence: None })
     }
 
@@ -182,15 +199,40 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.read_on(&self.inner.reads, self.inner.read_limit, unit)
+    }
+
+    /// Reads as [`Store::read`] does, on threads of its own and within [`Options::list_limit`]: a listing that takes long
+    /// keeps nobody waiting but those who list.
+    pub fn list<T, E>(
+        &self,
+        unit: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.read_on(&self.inner.lists, self.inner.list_limit, unit)
+    }
+
+    fn read_on<T, E>(
+        &self,
+        queue: &mpsc::Sender<ReadUnit>,
+        limit: Duration,
+        unit: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
         unit::assert_outside();
         async move {
             let (reply, answer) = oneshot::channel();
-            let deadline = Instant::now() + self.inner.read_limit;
+            let deadline = Instant::now() + limit;
             let read = ReadUnit { unit: Box::new(Pending::new(unit, reply)), deadline };
             // A reader may be stuck behind a slow disk: the caller is answered in time all the same.
-            let limit = tokio::time::Instant::from_std(deadline);
-            tokio::time::timeout_at(limit, async {
-                self.inner.reads.send(read).await.map_err(|_| StoreError::Closed)?;
+            tokio::time::timeout_at(tokio::time::Instant::from_std(deadline), async {
+                queue.send(read).await.map_err(|_| StoreError::Closed)?;
                 answer.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
             })
             .await

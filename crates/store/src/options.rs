@@ -18,10 +18,14 @@ pub struct Options {
     pub url: DatabaseUrl,
     /// Threads that serve [`crate::Store::read`], each with its own connection.
     pub reader_threads: usize,
+    /// Threads that serve [`crate::Store::list`], each with its own connection.
+    pub list_threads: usize,
     /// Threads that serve [`crate::Store::write`] on Postgres. SQLite always has one writer.
     pub postgres_threads: usize,
     /// The longest a read may take, including its wait in the queue.
     pub read_limit: Duration,
+    /// The longest a listing may take, including its wait in the queue.
+    pub list_limit: Duration,
     /// The longest a thread waits for one Postgres transaction before the watchdog ends the process. Each statement has
     /// its own limit, enforced by the server: this one is for a server that no longer answers.
     pub silence_limit: Duration,
@@ -34,8 +38,10 @@ impl Options {
         Self {
             url,
             reader_threads: 3,
+            list_threads: 2,
             postgres_threads: 6,
             read_limit: Duration::from_secs(5),
+            list_limit: Duration::from_secs(5),
             silence_limit: Duration::from_secs(120),
             min_free_bytes: 256 * 1024 * 1024,
         }

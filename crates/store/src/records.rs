@@ -1,6 +1,7 @@
 //! Transactions of a request, as shown in listings.
 
 use alloy_primitives::{Address, B256, Bytes};
+use domain::balance_change::BalanceChange;
 use domain::fail::FailReason;
 use domain::ids::{ChainId, RequestId};
 use domain::money::Amount;
@@ -9,7 +10,7 @@ use domain::time::Timestamp;
 use crate::blocks::Cursor;
 use crate::columns::unknown;
 use crate::payments::Purpose;
-use crate::{Row, StoreError, Tx, Value};
+use crate::{Row, StoreError, Tx, Value, stored_changes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -77,7 +78,8 @@ pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
          details = case when transaction_record.block_hash = excluded.block_hash then transaction_record.details end,
          refused = case when transaction_record.block_hash = excluded.block_hash then transaction_record.refused else 0 end,
          explain_left =
-         case when transaction_record.block_hash = excluded.block_hash then transaction_record.explain_left else 20 end",
+         case when transaction_record.block_hash = excluded.block_hash then transaction_record.explain_left else 20 end,
+         changes = case when transaction_record.block_hash = excluded.block_hash then transaction_record.changes end",
         &[
             record.request.0.into(),
             record.chain.0.try_into()?,
@@ -97,17 +99,29 @@ pub fn put(tx: &mut Tx<'_>, record: &Record) -> Result<(), StoreError> {
     Ok(())
 }
 
+macro_rules! columns {
+    () => {
+        "request_id, direction, chain_id, tx_hash, sender, target, value, data, fee, block_number, block_hash,
+         block_time, succeeded, gone, fail_reason, details, refused"
+    };
+}
+
 /// The transactions of a request, in the order they became known.
 pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<Record>, StoreError> {
-    tx.rows(
-        "select request_id, direction, chain_id, tx_hash, sender, target, value, data, fee, block_number, block_hash,
-         block_time, succeeded, gone, fail_reason, details, refused from transaction_record where request_id = $1
-         order by record_id limit 1000",
-        &[request.0.into()],
-    )?
-    .iter()
-    .map(from_row)
-    .collect()
+    let sql =
+        concat!("select ", columns!(), " from transaction_record where request_id = $1 order by record_id limit 1000");
+    tx.rows(sql, &[request.0.into()])?.iter().map(from_row).collect()
+}
+
+/// The transactions of a request, and the balances that each changed: none until its receipt has been read.
+pub fn with_changes(tx: &mut Tx<'_>, request: RequestId) -> Result<Vec<(Record, Vec<BalanceChange>)>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        ", changes from transaction_record where request_id = $1 order by record_id limit 200"
+    );
+    let rows = tx.rows(sql, &[request.0.into()])?;
+    rows.iter().map(|row| Ok((from_row(row)?, stored_changes::of(row, 17)?))).collect()
 }
 
 fn from_row(row: &Row) -> Result<Record, StoreError> {
@@ -164,7 +178,8 @@ pub fn hand_down(
          select $4, chain_id, tx_hash, direction, sender, target, value, data, fee, block_number, block_hash, block_time,
          succeeded from transaction_record where request_id = $1 and chain_id = $2 and tx_hash = $3 and direction = 'in'
          on conflict (request_id, chain_id, tx_hash, direction) do update set block_number = excluded.block_number,
-         block_hash = excluded.block_hash, block_time = excluded.block_time, gone = 0",
+         block_hash = excluded.block_hash, block_time = excluded.block_time, gone = 0,
+         changes = case when transaction_record.block_hash = excluded.block_hash then transaction_record.changes end",
         &[parent, chain, hash, child.0.into()],
     )?;
     if !stays {
@@ -194,22 +209,51 @@ pub fn gone_in(tx: &mut Tx<'_>, chain: ChainId, block: Cursor) -> Result<(), Sto
     Ok(())
 }
 
-/// Transactions of a chain whose fee has not been read yet.
-pub fn without_fee(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<B256>, StoreError> {
+/// A transaction whose receipt has not been read yet.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    id: i64,
+    pub tx: B256,
+    pub block_hash: B256,
+    pub sender: Address,
+    pub target: Option<Address>,
+    pub value: Amount,
+}
+
+/// Transactions of a chain whose receipt has not been read yet, oldest first.
+pub fn unread(tx: &mut Tx<'_>, chain: ChainId, after: i64, most: i64) -> Result<Vec<Unread>, StoreError> {
     tx.rows(
-        "select tx_hash from transaction_record where chain_id = $1 and fee is null and gone = 0
-         order by record_id limit $2",
-        &[chain.0.try_into()?, Value::Int(most)],
+        "select record_id, tx_hash, block_hash, sender, target, value from transaction_record
+         where chain_id = $1 and changes is null and gone = 0 and record_id > $2 order by record_id limit $3",
+        &[chain.0.try_into()?, Value::Int(after), Value::Int(most)],
     )?
     .iter()
-    .map(|row| row.b256(0))
+    .map(|row| {
+        Ok(Unread {
+            id: row.int(0)?,
+            tx: row.b256(1)?,
+            block_hash: row.b256(2)?,
+            sender: row.address(3)?,
+            target: row.opt_address(4)?,
+            value: row.amount(5)?,
+        })
+    })
     .collect()
 }
 
-pub fn set_fee(tx: &mut Tx<'_>, chain: ChainId, hash: B256, fee: Amount) -> Result<(), StoreError> {
+impl Unread {
+    /// Its place among them.
+    pub fn number(&self) -> i64 {
+        self.id
+    }
+}
+
+/// Writes what a receipt says, unless the transaction has moved to another block meanwhile.
+pub fn set_read(tx: &mut Tx<'_>, unread: &Unread, fee: Amount, changes: &[BalanceChange]) -> Result<(), StoreError> {
     tx.execute(
-        "update transaction_record set fee = $3 where chain_id = $1 and tx_hash = $2 and fee is null",
-        &[chain.0.try_into()?, hash.into(), fee.to_string().into()],
+        "update transaction_record set fee = coalesce(fee, $3), changes = $4
+         where record_id = $1 and block_hash = $2 and changes is null",
+        &[unread.id.into(), unread.block_hash.into(), fee.to_string().into(), stored_changes::write(changes).into()],
     )?;
     Ok(())
 }

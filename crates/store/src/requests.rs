@@ -116,7 +116,7 @@ pub fn open_child(tx: &mut Tx<'_>, child: &Child, now: Timestamp) -> Result<(), 
         "insert into request (request_id, order_id, state, fail_reason, quote, created_at, updated_at, parent_id)
          select $1, $2, 'refunding', $3, quote, $4, $4, request_id from request where request_id = $5
          on conflict (request_id) do update set state = 'refunding', fail_reason = excluded.fail_reason,
-         updated_at = excluded.updated_at",
+         updated_at = excluded.updated_at, unlisted = request.unlisted + 1",
         &[
             child.id.0.into(),
             child.order.0.into(),
@@ -142,7 +142,7 @@ pub fn children(tx: &mut Tx<'_>, parent: RequestId) -> Result<Vec<RequestId>, St
 /// Fails a child whose deposit is gone. True if it was open.
 pub fn close_child(tx: &mut Tx<'_>, id: RequestId, reason: FailReason, now: Timestamp) -> Result<bool, StoreError> {
     let closed = tx.execute(
-        "update request set state = 'failed', fail_reason = $2, updated_at = $3
+        "update request set state = 'failed', fail_reason = $2, updated_at = $3, unlisted = unlisted + 1
          where request_id = $1 and parent_id is not null and state = 'refunding'",
         &[id.0.into(), reason.as_str().into(), now.millis().into()],
     )?;
@@ -155,7 +155,8 @@ pub fn set_state(tx: &mut Tx<'_>, id: RequestId, next: &Next, now: Timestamp) ->
         "update request set state = $2,
          fail_reason = case when $2 = 'success' then null else coalesce($3, fail_reason) end,
          details = case when $2 = 'success' then null else details end,
-         refund_fail_reason = coalesce($4, refund_fail_reason), updated_at = $5 where request_id = $1",
+         refund_fail_reason = coalesce($4, refund_fail_reason), updated_at = $5,
+         unlisted = unlisted + 1 where request_id = $1",
         &[
             id.0.into(),
             next.state.as_str().into(),

@@ -18,7 +18,7 @@ use solver::Quoted;
 use crate::quote::response::QuoteResponse;
 use crate::wire::Rendered;
 
-fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
+pub(crate) fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
     Currency {
         chain: ChainId(chain),
         address: Address::repeat_byte(byte).into(),
@@ -35,7 +35,7 @@ fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Curre
     }
 }
 
-fn chain(id: u64, name: &str) -> Chain {
+pub(crate) fn chain(id: u64, name: &str) -> Chain {
     Chain {
         id: ChainId(id),
         name: name.to_owned(),
@@ -72,7 +72,7 @@ fn chain(id: u64, name: &str) -> Chain {
     }
 }
 
-fn terms() -> Terms {
+pub(crate) fn terms() -> Terms {
     Terms {
         solver: Address::repeat_byte(0xaa),
         solver_chain: "base".to_owned(),

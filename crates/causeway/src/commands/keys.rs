@@ -34,7 +34,7 @@ pub(crate) async fn run(config: &Config, command: KeysCommand) -> Result<()> {
 /// Opens the database without the worker's lock.
 pub(crate) fn open(config: &Config) -> Result<Store> {
     let mut options = assemble::database(config)?;
-    (options.reader_threads, options.postgres_threads) = (1, 1);
+    (options.reader_threads, options.list_threads, options.postgres_threads) = (1, 1, 1);
     Store::open(&options).with_context(|| format!("database {}", options.url))
 }
 

@@ -27,6 +27,7 @@ mod http;
 mod instances;
 mod junk_logs;
 mod keys;
+mod listing;
 mod lying_nodes;
 mod missed_payments;
 mod operator;

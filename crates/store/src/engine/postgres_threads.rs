@@ -43,16 +43,22 @@ pub(crate) fn start(url: &PostgresUrl, options: &Options, inbox: Inbox) -> Resul
         };
         spawn(&format!("store-write-{number}"), inbox.running.clone(), move || pool.run())?;
     }
-    let reads = read_queue::shared(inbox.reads);
-    for number in 0..options.reader_threads.max(1) {
-        let mut link = Link::new(route.clone(), Session::Read { limit: options.read_limit });
-        let (reads, waiting) = (reads.clone(), watchdog.over_one());
-        spawn(&format!("store-read-{number}"), inbox.running.clone(), move || {
-            while let Some(mut read) = read_queue::next(&reads) {
-                let result = waiting.during(|| read_one(&mut link, &mut read));
-                read.unit.answer(result);
-            }
-        })?;
+    let readers = [
+        ("reads", inbox.reads, options.reader_threads, options.read_limit),
+        ("lists", inbox.lists, options.list_threads, options.list_limit),
+    ];
+    for (name, reads, threads, limit) in readers {
+        let reads = read_queue::shared(name, reads);
+        for number in 0..threads.max(1) {
+            let mut link = Link::new(route.clone(), Session::Read { limit });
+            let (reads, waiting) = (reads.clone(), watchdog.over_one());
+            spawn(&format!("store-{name}-{number}"), inbox.running.clone(), move || {
+                while let Some(mut read) = read_queue::next(&reads) {
+                    let result = waiting.during(|| read_one(&mut link, &mut read));
+                    read.unit.answer(result);
+                }
+            })?;
+        }
     }
     let waiting = watchdog.over_one();
     watchdog.keep(options.silence_limit)?;

@@ -9,19 +9,24 @@ use super::measure::queue_depth;
 use super::unit::ReadUnit;
 use crate::StoreError;
 
-pub(crate) type ReadQueue = Arc<Mutex<mpsc::Receiver<ReadUnit>>>;
+#[derive(Clone)]
+pub(crate) struct ReadQueue {
+    /// Of the gauge of its depth.
+    name: &'static str,
+    reads: Arc<Mutex<mpsc::Receiver<ReadUnit>>>,
+}
 
-pub(crate) fn shared(reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
-    Arc::new(Mutex::new(reads))
+pub(crate) fn shared(name: &'static str, reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
+    ReadQueue { name, reads: Arc::new(Mutex::new(reads)) }
 }
 
 /// The next read worth running, or none when every handle is gone and the queue is empty.
-pub(crate) fn next(reads: &ReadQueue) -> Option<ReadUnit> {
+pub(crate) fn next(queue: &ReadQueue) -> Option<ReadUnit> {
     loop {
         let read = {
-            let mut reads = reads.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reads = queue.reads.lock().unwrap_or_else(PoisonError::into_inner);
             let read = reads.blocking_recv()?;
-            queue_depth("reads", reads.len());
+            queue_depth(queue.name, reads.len());
             read
         };
         // A read without a caller has no effect.

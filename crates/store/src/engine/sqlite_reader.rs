@@ -22,21 +22,22 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 type Deadline = Arc<Mutex<Option<Instant>>>;
 
 pub(crate) fn start(
+    name: &'static str,
     path: &Path,
     threads: usize,
     reads: mpsc::Receiver<ReadUnit>,
     running: &watch::Sender<()>,
 ) -> Result<(), StoreError> {
-    let reads = read_queue::shared(reads);
+    let reads = read_queue::shared(name, reads);
     let mut watched = Vec::new();
     for number in 0..threads.max(1) {
         let connection = open_sqlite(path, Access::Read)?;
         let deadline = Deadline::default();
         watched.push((deadline.clone(), connection.get_interrupt_handle()));
         let reads = reads.clone();
-        spawn(&format!("store-read-{number}"), running.clone(), move || read_all(&connection, &reads, &deadline))?;
+        spawn(&format!("store-{name}-{number}"), running.clone(), move || read_all(&connection, &reads, &deadline))?;
     }
-    spawn("store-read-watch", (), move || keep_watch(watched))
+    spawn(&format!("store-{name}-watch"), (), move || keep_watch(watched))
 }
 
 fn read_all(connection: &Connection, reads: &ReadQueue, deadline: &Deadline) {

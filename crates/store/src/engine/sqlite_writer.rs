@@ -39,7 +39,8 @@ pub(crate) fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), 
     // it.
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     let stop = checkpoint::start(path, options.min_free_bytes, inbox.disk_low, inbox.running.clone())?;
-    sqlite_reader::start(path, options.reader_threads, inbox.reads, &inbox.running)?;
+    sqlite_reader::start("reads", path, options.reader_threads, inbox.reads, &inbox.running)?;
+    sqlite_reader::start("lists", path, options.list_threads, inbox.lists, &inbox.running)?;
     let runtime = waiting_runtime()?;
     let writer = Writer {
         connection,

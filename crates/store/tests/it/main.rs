@@ -14,6 +14,7 @@ mod fast_fills;
 mod keys;
 mod leases;
 mod ledger;
+mod listing;
 mod locks;
 mod losses;
 mod migrations;

@@ -1,0 +1,19 @@
+//! Listings of requests: the filters that callers send, pages of what they match, and a record's two views.
+
+mod cursor;
+mod figures;
+mod filter;
+mod filters;
+mod lookup;
+mod open;
+mod search;
+#[cfg(test)]
+mod tests;
+mod v3;
+
+pub use cursor::CursorKey;
+pub use open::OpenAnswers;
+pub use v3::{
+    __path_requests_v3, __path_requests_v3_csv, __path_requests_v3_stream, requests_v3, requests_v3_csv,
+    requests_v3_stream,
+};

@@ -1,0 +1,51 @@
+//! Records and lines of the export, as they are shown.
+
+use domain::api_key::ApiKey;
+use serde_json::Value;
+use store::listing;
+
+use super::seeds::{World, id_of};
+use crate::listing::figures::View;
+use crate::listing::v3::record::RecordV3;
+use crate::listing::v3::row;
+use crate::wire::Rendered;
+
+async fn shown(world: &World, letter: char, owner: Option<&ApiKey>) -> (Value, String) {
+    let rendered = Rendered::new(&world.catalog).unwrap();
+    let listed = world.store.list(move |tx| listing::listed(tx, id_of(letter))).await.unwrap().unwrap();
+    let view = View { catalog: &world.catalog, rendered: &rendered };
+    let record = serde_json::to_value(RecordV3::new(&listed, view, owner).unwrap()).unwrap();
+    (record, row::row(&listed, view, owner).unwrap())
+}
+
+#[tokio::test]
+async fn a_record_shows_all_that_is_known_of_a_request() {
+    let world = World::sqlite().await.unwrap();
+    let mut lines = String::from(row::HEADER);
+    lines.push('\n');
+    for (name, letter) in [("filled", 'a'), ("same_chain", 'c'), ("refunded", 'h'), ("failed", 'i'), ("child", 'p')] {
+        let (record, line) = shown(&world, letter, None).await;
+        insta::assert_json_snapshot!(name, record);
+        assert_eq!(line.trim_end().split(',').count(), row::HEADER.split(',').count(), "{line}");
+        lines.push_str(&line);
+    }
+    insta::assert_snapshot!("lines", lines.replace('\r', ""));
+}
+
+#[tokio::test]
+async fn only_the_integrator_of_a_request_sees_what_is_its_own() {
+    let world = World::sqlite().await.unwrap();
+    let gated = ["referrer", "platformFee", "apiKeyName"];
+    for (owner, sees) in
+        [(None, false), (Some(&world.stranger), false), (Some(&world.caller), true), (Some(&world.sibling), true)]
+    {
+        let (record, line) = shown(&world, 'b', owner).await;
+        for member in gated {
+            assert_eq!(record["data"].get(member).is_some(), sees, "{member}");
+        }
+        assert_eq!(line.contains("shop"), sees, "{line}");
+    }
+    let (record, _) = shown(&world, 'b', Some(&world.sibling)).await;
+    assert_eq!(record["data"]["apiKeyName"], "shop", "the name of the key it was asked with");
+    insta::assert_json_snapshot!("owned", record);
+}

@@ -1,0 +1,122 @@
+//! The order of a request as the protocol knows it. There is no hub between depository and solver: its parts are null.
+
+use domain::catalog::Catalog;
+use serde::Serialize;
+use serde_json::Value;
+use store::listing::{Listed, PaymentMade};
+use store::payments::Purpose;
+use utoipa::ToSchema;
+
+use crate::listing::figures::Figures;
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RequestProtocol)]
+pub struct ProtocolV3<'a> {
+    order_id: String,
+    hub_type: &'static str,
+    /// Whether the deposit can be taken out by a withdrawal of the protocol: never without us.
+    is_withdrawable: bool,
+    solver: SolverBody<'a>,
+    deposit: DepositSide,
+    settlement: Settlement,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ProtocolSolver)]
+pub struct SolverBody<'a> {
+    address: String,
+    protocol_chain_id: &'a str,
+    chain_id: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ProtocolDeposit)]
+pub struct DepositSide {
+    origin: Option<DepositOrigin>,
+    #[schema(value_type = Option<Object>)]
+    relay: Option<Value>,
+    #[schema(value_type = Option<Object>)]
+    attestation: Option<Value>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ProtocolDepositOrigin)]
+pub struct DepositOrigin {
+    amount: String,
+    currency: String,
+    depositor: String,
+    depository: String,
+    onchain_id: String,
+    transaction_id: String,
+    chain_id: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ProtocolSettlement)]
+pub struct Settlement {
+    destination: SettledOn,
+    #[schema(value_type = Option<Object>)]
+    relay: Option<Value>,
+    #[schema(value_type = Option<Object>)]
+    attestation: Option<Value>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ProtocolPayments)]
+pub struct SettledOn {
+    fills: Vec<PaymentTx>,
+    refunds: Vec<PaymentTx>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ProtocolPayment)]
+pub struct PaymentTx {
+    chain_id: u64,
+    transaction_id: String,
+}
+
+impl<'a> ProtocolV3<'a> {
+    /// None for what the user does alone on one chain.
+    pub fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &Catalog) -> Option<Self> {
+        let terms = listed.request.quote.terms.as_ref()?;
+        let solver_chain = catalog.chains().iter().find(|chain| chain.name == terms.solver_chain);
+        let origin = listed.deposit.map(|deposit| DepositOrigin {
+            amount: deposit.amount.to_string(),
+            currency: format!("{:#x}", deposit.currency),
+            depositor: format!("{:#x}", deposit.depositor),
+            depository: format!("{:#x}", figures.origin_chain.depository),
+            onchain_id: listed.request.order_id.to_string(),
+            transaction_id: deposit.tx.to_string(),
+            chain_id: deposit.chain.0,
+        });
+        let sent = |payment: &PaymentMade| {
+            Some(PaymentTx { chain_id: payment.chain.0, transaction_id: payment.tx?.to_string() })
+        };
+        let of = |wanted: &[Purpose]| {
+            listed.payments.iter().filter(|payment| wanted.contains(&payment.purpose)).filter_map(sent).collect()
+        };
+        Some(Self {
+            order_id: listed.request.order_id.to_string(),
+            hub_type: "onchain",
+            is_withdrawable: false,
+            solver: SolverBody {
+                address: format!("{:#x}", terms.solver),
+                protocol_chain_id: &terms.solver_chain,
+                chain_id: solver_chain.map_or(0, |chain| chain.id.0),
+            },
+            deposit: DepositSide { origin, relay: None, attestation: None },
+            settlement: Settlement {
+                destination: SettledOn {
+                    fills: of(&[Purpose::Fill]),
+                    refunds: of(&[Purpose::Refund, Purpose::Return, Purpose::Payout]),
+                },
+                relay: None,
+                attestation: None,
+            },
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! Listings of what really happened: records of every kind of request, the export, and the stream of their steps.
+
+use alloy::primitives::{Address, U256};
+use anyhow::{Context, Result, ensure};
+use causeway::service::Service;
+use devnet::Rng;
+use serde_json::{Map, Value, json};
+
+use crate::fast_fill::{Integrator, USDC, integrator};
+use crate::harness::{Engine, Harness, WAIT_TIMEOUT, ask, eventually, execute, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+
+#[tokio::test]
+async fn every_kind_of_request_is_listed_on_sqlite() -> Result<()> {
+    story(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn every_kind_of_request_is_listed_on_postgres() -> Result<()> {
+    story(Engine::Postgres).await
+}
+
+/// The ids of requests of several kinds, made in one run of the service.
+struct Made {
+    transfer: String,
+    refund: String,
+    same_chain: String,
+    fast: String,
+}
+
+async fn story(engine: Engine) -> Result<()> {
+    let harness = Harness::new(engine).await?;
+    let service = harness.serve().await?;
+    for path in ["/requests/v3", "/requests/v3.csv", "/requests/v3/stream"] {
+        let (code, body) = harness.get(path).await?;
+        ensure!(code == 401 && body["errorCode"] == "UNAUTHORIZED", "{path}: {body}");
+    }
+    let by = integrator(&harness, 1_000).await?;
+    let made = make(&harness, &by).await?;
+    let records = settled(&harness, &by, &made).await?;
+    let find = |id: &str| records.iter().find(|record| record["id"] == id).context("listed");
+    for (name, id) in
+        [("transfer", &made.transfer), ("refund", &made.refund), ("same_chain", &made.same_chain), ("fast", &made.fast)]
+    {
+        let record = find(id)?;
+        check_transactions(record)?;
+        insta::assert_json_snapshot!(format!("listed_{name}"), shape(record));
+    }
+    let (_, family) = list(&harness, &by, &format!("id={}&includeChildRequests=true", made.transfer)).await?;
+    let child = family["requests"].as_array().and_then(|all| all.iter().find(|it| it["id"] != *made.transfer));
+    insta::assert_json_snapshot!("listed_child", shape(child.context("the second deposit")?));
+    let (_, own) = list(&harness, &by, &format!("id={}&includeAuthenticatedData=true", made.transfer)).await?;
+    let data = &own["requests"][0]["data"];
+    ensure!(data["referrer"] == "shop" && data["apiKeyName"] == "an app", "{data}");
+    paged(&harness, &by, records.len()).await?;
+    exported(&harness, &by, &records).await?;
+    streamed(&harness, &service, &by).await?;
+    service.stop().await
+}
+
+async fn list(harness: &Harness, by: &Integrator, query: &str) -> Result<(u16, Value)> {
+    let call = harness.client.get(harness.url(&format!("/requests/v3?{query}"))).header("x-api-key", &by.key);
+    let response = call.send().await?;
+    Ok((response.status().as_u16(), response.json().await?))
+}
+
+async fn make(harness: &Harness, by: &Integrator) -> Result<Made> {
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);
+    let (user, to) = (base.fresh_user().await?, new_account().address);
+    let body = || ask(user.address, to, (BASE, here), (OPTIMISM, there), U256::from(100 * USDC));
+
+    let mut asked = body();
+    asked["referrer"] = json!("shop");
+    asked["appFees"] = json!([{ "recipient": by.wallet.address, "fee": "10" }]);
+    let (code, transfer) = by.post(harness, "/quote/v2", &asked).await?;
+    ensure!(code == 200, "{transfer}");
+    execute(base, &transfer, &user).await?;
+    harness.wait_for(request_id(&transfer), "success").await?;
+    // Deposited a second time: a request of its own, which goes back.
+    execute(base, &transfer, &user).await?;
+
+    let mut asked = body();
+    asked["referrer"] = json!("debug-force-refund");
+    let refund = harness.quote(&asked).await?;
+    execute(base, &refund, &user).await?;
+    harness.wait_for(request_id(&refund), "refund").await?;
+
+    let swap = ask(user.address, to, (BASE, here), (BASE, Address::ZERO), U256::from(20 * USDC));
+    let same_chain = harness.quote(&swap).await?;
+    execute(base, &same_chain, &user).await?;
+    harness.wait_for(request_id(&same_chain), "success").await?;
+
+    let (code, fast) = by.post(harness, "/quote/v2", &body()).await?;
+    ensure!(code == 200, "{fast}");
+    let (code, answer) = by.fast_fill(harness, request_id(&fast)).await?;
+    ensure!(code == 200, "{answer}");
+    harness.wait_for(request_id(&fast), "success").await?;
+    execute(base, &fast, &user).await?;
+
+    let id = |quote: &Value| request_id(quote).to_owned();
+    Ok(Made { transfer: id(&transfer), refund: id(&refund), same_chain: id(&same_chain), fast: id(&fast) })
+}
+
+/// All records, once everything has ended and every receipt has been read.
+async fn settled(harness: &Harness, by: &Integrator, made: &Made) -> Result<Vec<Value>> {
+    let mut all = Vec::new();
+    eventually("all is listed", || async {
+        let (code, answer) = list(harness, by, "limit=50&sortDirection=asc&includeTotal=true").await?;
+        ensure!(code == 200, "{answer}");
+        let records = answer["requests"].as_array().context("requests")?;
+        let ended = |record: &Value| matches!(record["status"].as_str(), Some("success" | "refund"));
+        let txs = |record: &Value| {
+            let both = ["inTxs", "outTxs"].map(|side| record["data"][side].as_array().cloned().unwrap_or_default());
+            both.concat()
+        };
+        let read = |record: &Value| {
+            txs(record).iter().all(|tx| tx["stateChanges"].as_array().is_some_and(|all| !all.is_empty()))
+        };
+        let deposited = |record: &Value| !record["data"]["inTxs"].as_array().is_some_and(Vec::is_empty);
+        ensure!(answer["total"] == json!(records.len()));
+        Ok(records.len() == 5 && records.iter().all(|record| ended(record) && deposited(record) && read(record)))
+    })
+    .await?;
+    let (_, answer) = list(harness, by, "limit=50&sortDirection=asc").await?;
+    all.extend(answer["requests"].as_array().context("requests")?.iter().cloned());
+    ensure!(all.iter().any(|record| record["id"] == *made.fast));
+    Ok(all)
+}
+
+/// From the database, not from a node: fee, block, call and balances.
+fn check_transactions(record: &Value) -> Result<()> {
+    let data = &record["data"];
+    for tx in ["inTxs", "outTxs"].into_iter().flat_map(|side| data[side].as_array().into_iter().flatten()) {
+        ensure!(tx["fee"] != "0" && tx["feeUsd"] != "0.000000" && tx["block"].as_u64() > Some(0), "{tx}");
+        ensure!(tx["data"]["from"].as_str().is_some_and(|from| from.len() == 42), "{tx}");
+        let changes = tx["stateChanges"].as_array().context("stateChanges")?;
+        let sum_of = |token: &Value| -> i128 {
+            let of = changes.iter().filter(|change| change["change"]["data"]["tokenAddress"] == *token);
+            of.filter_map(|change| change["change"]["balanceDiff"].as_str()?.parse::<i128>().ok()).sum()
+        };
+        for change in changes {
+            let token = &change["change"]["data"]["tokenAddress"];
+            // Native currency also moves where no log tells.
+            let native = token == &json!(format!("{:#x}", Address::ZERO));
+            ensure!(native || sum_of(token) == 0, "tokens are neither made nor lost: {tx}");
+        }
+    }
+    Ok(())
+}
+
+async fn paged(harness: &Harness, by: &Integrator, count: usize) -> Result<()> {
+    let (mut ids, mut continuation) = (Vec::new(), String::new());
+    loop {
+        let (code, page) = list(harness, by, &format!("limit=2&continuation={continuation}")).await?;
+        ensure!(code == 200, "{page}");
+        ids.extend(page["requests"].as_array().context("requests")?.iter().map(|it| it["id"].to_string()));
+        match page["continuation"].as_str() {
+            Some(next) => continuation = next.to_owned(),
+            None => break,
+        }
+    }
+    ids.sort();
+    ids.dedup();
+    ensure!(ids.len() == count, "{ids:?}");
+    let (code, answer) = list(harness, by, "continuation=b2Zmc2V0OjE").await?;
+    ensure!(code == 400 && answer["message"].as_str().is_some_and(|it| it.starts_with("continuation")), "{answer}");
+    Ok(())
+}
+
+async fn exported(harness: &Harness, by: &Integrator, records: &[Value]) -> Result<()> {
+    let get = |path: &str| harness.client.get(harness.url(path)).header("x-api-key", &by.key).send();
+    let response = get("/requests/v3.csv?sortDirection=asc").await?;
+    ensure!(response.headers()["content-type"].to_str()?.starts_with("text/csv"));
+    let text = response.text().await?;
+    let lines: Vec<&str> = text.lines().collect();
+    ensure!(lines.len() == records.len() + 1, "{text}");
+    for (line, record) in lines[1..].iter().zip(records) {
+        ensure!(line.starts_with(record["id"].as_str().context("id")?), "{line}");
+    }
+    ensure!(get("/requests/v3.csv?status=refund").await?.text().await?.lines().count() == 3);
+    ensure!(get("/requests/v3.csv?limit=5").await?.status().as_u16() == 400);
+    Ok(())
+}
+
+/// Reads the stream from its beginning, cut after a few events again and again.
+async fn streamed(harness: &Harness, service: &Service, by: &Integrator) -> Result<()> {
+    let sql = "select sequence from request_event where state <> 'waiting' order by sequence";
+    let rows = service.solver.store.read(move |tx| tx.rows(sql, &[])).await?;
+    let all = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+    let (mut random, mut given, mut last) = (Rng::new(11), Vec::new(), 0);
+    while given.len() < all.len() {
+        let most = usize::try_from(random.between(1, 4))?.min(all.len() - given.len());
+        for (id, event) in read_events(harness, by, last, most).await? {
+            ensure!(event["request"]["id"] == event["requestId"] && event["timestamp"].as_i64() > Some(0), "{event}");
+            given.push(id);
+            last = id;
+        }
+    }
+    ensure!(given == all, "{given:?} {all:?}");
+    Ok(())
+}
+
+/// A few events after a position.
+async fn read_events(harness: &Harness, by: &Integrator, last: i64, most: usize) -> Result<Vec<(i64, Value)>> {
+    let call = harness.client.get(harness.url("/requests/v3/stream")).header("x-api-key", &by.key);
+    let mut response = call.header("last-event-id", last.to_string()).send().await?;
+    ensure!(response.headers()["content-type"] == "text/event-stream");
+    let (mut text, mut events) = (String::new(), Vec::new());
+    loop {
+        while let Some((frame, rest)) = text.split_once("\n\n") {
+            let (frame, rest) = (frame.to_owned(), rest.to_owned());
+            text = rest;
+            let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            if let (Some(id), Some(data)) = (field("id:"), field("data:")) {
+                ensure!(field("event:") == Some("request.status.updated"), "{frame}");
+                events.push((id.parse()?, serde_json::from_str(data)?));
+            }
+            if events.len() == most {
+                return Ok(events);
+            }
+        }
+        let bytes = tokio::time::timeout(WAIT_TIMEOUT, response.chunk()).await??;
+        text.push_str(std::str::from_utf8(&bytes.context("the stream ended")?)?);
+    }
+}
+
+/// The record without values that differ from run to run.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let shown = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+                ("block" | "timestamp" | "failedTxBlockNumber" | "timeEstimate", Value::Number(_)) => {
+                    (name.clone(), json!("[number]"))
+                }
+                (_, value) => (name.clone(), shape(value)),
+            };
+            Value::Object(members.iter().map(shown).collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(shape).collect()),
+        Value::String(text) if text.starts_with("0x") => json!("[hex]"),
+        Value::String(text) if text.ends_with('Z') && text.contains('T') => json!("[time]"),
+        Value::String(text) if text.trim_start_matches('-').bytes().all(|it| it.is_ascii_digit() || it == b'.') => {
+            json!("[figure]")
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,310 @@
+//! A condition on requests, as SQL for either engine. Values travel as arguments, never in the text.
+
+use alloy_primitives::B256;
+use domain::ids::ChainId;
+
+use crate::{StoreError, Value};
+
+/// A column that is compared for equality.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    Id,
+    OrderId,
+    Parent,
+    Account,
+    Recipient,
+    OriginChain,
+    DestinationChain,
+    CurrencyIn,
+    CurrencyOut,
+    State,
+    FailReason,
+    RefundFailReason,
+    RequestType,
+    Key,
+    Referrer,
+}
+
+impl Column {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Id => "request.request_id",
+            Self::OrderId => "request.order_id",
+            Self::Parent => "request.parent_id",
+            Self::Account => "request.account",
+            Self::Recipient => "request.recipient",
+            Self::OriginChain => "request.origin_chain",
+            Self::DestinationChain => "request.destination_chain",
+            Self::CurrencyIn => "request.currency_in",
+            Self::CurrencyOut => "request.currency_out",
+            Self::State => "request.state",
+            Self::FailReason => "request.fail_reason",
+            Self::RefundFailReason => "request.refund_fail_reason",
+            Self::RequestType => "request.request_type",
+            Self::Key => "request.key_id",
+            Self::Referrer => "request.referrer",
+        }
+    }
+}
+
+/// A column with an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    CreatedAt,
+    UpdatedAt,
+    AmountUsd,
+    AppFeesUsd,
+    FillMillis,
+}
+
+impl Number {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::CreatedAt => "request.created_at",
+            Self::UpdatedAt => "request.updated_at",
+            Self::AmountUsd => "request.amount_usd",
+            Self::AppFeesUsd => "request.app_fees_usd",
+            Self::FillMillis => "request.fill_millis",
+        }
+    }
+}
+
+/// The part that a transaction plays in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxRole {
+    Any,
+    Deposit,
+    Fill,
+    Refund,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    /// Where the inner condition is false or about a field that is empty.
+    Not(Box<Self>),
+    Is(Column, Value),
+    Empty(Column),
+    /// Both ends included.
+    Between(Number, Option<i64>, Option<i64>),
+    /// At least one of these bits is set.
+    Features(i64),
+    Tx(TxRole, B256),
+    HasTx(TxRole),
+    /// A transaction in these blocks, both included, of one chain where one is given. Only the user's transactions
+    /// count there.
+    Blocks {
+        from: Option<u64>,
+        to: Option<u64>,
+        chain: Option<ChainId>,
+    },
+}
+
+impl Condition {
+    pub const ALWAYS: Self = Self::All(Vec::new());
+    pub const NEVER: Self = Self::Any(Vec::new());
+
+    pub fn is(column: Column, value: impl Into<Value>) -> Self {
+        Self::Is(column, value.into())
+    }
+
+    pub fn negated(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+
+    /// Conditions of which at least one holds where this one does. There are several where a part of it is about either
+    /// of a few columns, as a user who is sender or recipient.
+    pub(super) fn alternatives(&self) -> Vec<Self> {
+        const MOST: usize = 4;
+        let Self::All(parts) = self else { return vec![self.clone()] };
+        let is_split = |part: &Self| match part {
+            Self::Any(either) => {
+                (2..=MOST).contains(&either.len())
+                    && either.iter().all(Self::is_about_a_column)
+                    && about_several(either)
+            }
+            _ => false,
+        };
+        let Some(at) = parts.iter().position(is_split) else { return vec![self.clone()] };
+        let Self::Any(either) = &parts[at] else { return vec![self.clone()] };
+        let one = |it: &Self| {
+            let mut parts = parts.clone();
+            parts[at] = it.clone();
+            Self::All(parts)
+        };
+        either.iter().map(one).collect()
+    }
+
+    fn is_about_a_column(&self) -> bool {
+        matches!(self, Self::Is(..) | Self::Tx(..))
+    }
+}
+
+/// True if no two are about one column, whose index would serve both.
+fn about_several(either: &[Condition]) -> bool {
+    let column = |condition: &Condition| match condition {
+        Condition::Is(column, _) => Some(*column),
+        _ => None,
+    };
+    (0..either.len()).all(|at| either[..at].iter().all(|other| column(other) != column(&either[at])))
+}
+
+/// Text and arguments of a statement that grows.
+#[derive(Debug, Default)]
+pub(super) struct Sql {
+    pub(super) text: String,
+    pub(super) args: Vec<Value>,
+    /// The statement is about events `e` of requests: state and time of change are the event's.
+    pub(super) of_events: bool,
+}
+
+impl Sql {
+    /// Adds an argument and returns its name in the text.
+    pub(super) fn arg(&mut self, value: impl Into<Value>) -> String {
+        self.args.push(value.into());
+        format!("${}", self.args.len())
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    fn column(&self, column: Column) -> &'static str {
+        if self.of_events && column == Column::State { "e.state" } else { column.name() }
+    }
+
+    fn number(&self, number: Number) -> &'static str {
+        if self.of_events && number == Number::UpdatedAt { "e.at" } else { number.name() }
+    }
+
+    pub(super) fn condition(&mut self, condition: &Condition) -> Result<(), StoreError> {
+        match condition {
+            Condition::All(parts) => return self.join(parts, " and ", "(1 = 1)"),
+            Condition::Any(parts) => return self.join(parts, " or ", "(1 = 0)"),
+            Condition::Not(inner) => {
+                self.push("not coalesce(");
+                self.condition(inner)?;
+                self.push(", 1 = 0)");
+            }
+            Condition::Is(column, value) => {
+                let (name, arg) = (self.column(*column), self.arg(value.clone()));
+                self.push(&format!("{name} = {arg}"));
+            }
+            Condition::Empty(column) => {
+                let name = self.column(*column);
+                self.push(&format!("{name} is null"));
+            }
+            Condition::Between(number, from, to) => {
+                let name = self.number(*number);
+                self.push("(1 = 1");
+                self.bounds(name, *from, *to);
+                self.push(")");
+            }
+            Condition::Features(bits) => {
+                let arg = self.arg(*bits);
+                self.push(&format!("(request.features & {arg}) <> 0"));
+            }
+            Condition::Tx(role, hash) => {
+                let arg = self.arg(*hash);
+                self.push(&with_tx(*role, &arg));
+            }
+            Condition::HasTx(role) => self.push(has_tx(*role)),
+            Condition::Blocks { from, to, chain } => self.blocks(*from, *to, *chain)?,
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, parts: &[Condition], between: &str, none: &str) -> Result<(), StoreError> {
+        if parts.is_empty() {
+            self.push(none);
+            return Ok(());
+        }
+        self.push("(");
+        for (at, part) in parts.iter().enumerate() {
+            if at > 0 {
+                self.push(between);
+            }
+            self.condition(part)?;
+        }
+        self.push(")");
+        Ok(())
+    }
+
+    fn bounds(&mut self, name: &str, from: Option<i64>, to: Option<i64>) {
+        for (bound, sign) in [(from, ">="), (to, "<=")] {
+            if let Some(bound) = bound {
+                let arg = self.arg(bound);
+                self.push(&format!(" and {name} {sign} {arg}"));
+            }
+        }
+    }
+
+    /// A few blocks of one chain are looked up; for more, the requests are walked and each is asked.
+    fn blocks(&mut self, from: Option<u64>, to: Option<u64>, chain: Option<ChainId>) -> Result<(), StoreError> {
+        const FEW_BLOCKS: u64 = 10_000;
+        let few = from.zip(to).is_some_and(|(from, to)| to.saturating_sub(from) <= FEW_BLOCKS);
+        let few = few && chain.is_some();
+        self.push(if few {
+            "request.request_id in (select t.request_id from transaction_record t where t.gone = 0"
+        } else {
+            "exists (select 1 from transaction_record t where t.request_id = request.request_id and t.gone = 0"
+        });
+        if let Some(chain) = chain {
+            let arg = self.arg(Value::try_from(chain.0)?);
+            self.push(&format!(" and t.direction = 'in' and t.chain_id = {arg}"));
+        }
+        let bound = |bound: u64| i64::try_from(bound).map_err(|_| StoreError::OutOfRange("a block number"));
+        self.bounds("t.block_number", from.map(bound).transpose()?, to.map(bound).transpose()?);
+        self.push(")");
+        Ok(())
+    }
+}
+
+/// The requests with this transaction in that part. Payments are known by their hash before a block holds them; the
+/// payment also says whether a transaction of ours is a fill.
+fn with_tx(role: TxRole, hash: &str) -> String {
+    let deposits = "select t.request_id from transaction_record t where t.direction = 'in' and t.tx_hash = ";
+    let found = match role {
+        TxRole::Any => format!(
+            "select t.request_id from transaction_record t where t.tx_hash = {hash} \
+             union all select p.request_id from payment p where p.tx_hash = {hash}"
+        ),
+        TxRole::Deposit => format!("{deposits}{hash}"),
+        TxRole::Fill => format!(
+            "select p.request_id from payment p where p.tx_hash = {hash} and p.purpose = 'fill' and p.state <> 'void' \
+             union all select t.request_id from transaction_record t join request r on r.request_id = t.request_id \
+             where t.tx_hash = {hash} and t.direction = 'in' and r.same_chain = 1"
+        ),
+        TxRole::Refund => format!(
+            "select p.request_id from payment p where p.tx_hash = {hash} and p.purpose <> 'fill' and p.state <> 'void' \
+             union all select t.request_id from transaction_record t where t.tx_hash = {hash} and t.direction = 'out' \
+             and not exists (select 1 from payment q where q.request_id = t.request_id and q.tx_hash = t.tx_hash)"
+        ),
+    };
+    format!("request.request_id in ({found})")
+}
+
+/// Whether a request has a transaction in that part.
+const fn has_tx(role: TxRole) -> &'static str {
+    match role {
+        TxRole::Any => {
+            "(exists (select 1 from transaction_record t where t.request_id = request.request_id) \
+             or exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null))"
+        }
+        TxRole::Deposit => {
+            "exists (select 1 from transaction_record t where t.request_id = request.request_id and t.direction = 'in')"
+        }
+        TxRole::Fill => {
+            "(exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null \
+             and p.purpose = 'fill' and p.state <> 'void') or (request.same_chain = 1 and exists \
+             (select 1 from transaction_record t where t.request_id = request.request_id and t.direction = 'in')))"
+        }
+        TxRole::Refund => {
+            "(exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null \
+             and p.purpose <> 'fill' and p.state <> 'void') or exists (select 1 from transaction_record t \
+             where t.request_id = request.request_id and t.direction = 'out' and not exists (select 1 from payment q \
+             where q.request_id = t.request_id and q.tx_hash = t.tx_hash)))"
+        }
+    }
+}

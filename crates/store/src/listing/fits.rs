@@ -1,0 +1,104 @@
+//! A condition on one request that stands in memory, for requests whose facts are not in the columns. It must say what
+//! the statement would: a test asks both.
+
+use alloy_primitives::B256;
+use domain::facts::{Facts, Feature};
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::subject::Purpose;
+
+use super::condition::{Column, Condition, Number, TxRole};
+use super::record::Listed;
+use crate::Value;
+use crate::records::{Direction, Record};
+
+pub(super) struct Facing<'a> {
+    pub listed: &'a Listed,
+    pub facts: &'a Facts,
+    pub fill_millis: Option<i64>,
+}
+
+impl Facing<'_> {
+    pub fn fits(&self, condition: &Condition) -> bool {
+        match condition {
+            Condition::All(parts) => parts.iter().all(|part| self.fits(part)),
+            Condition::Any(parts) => parts.iter().any(|part| self.fits(part)),
+            Condition::Not(inner) => !self.fits(inner),
+            Condition::Is(column, value) => self.value(*column) == *value && *value != Value::Null,
+            Condition::Empty(column) => self.value(*column) == Value::Null,
+            Condition::Between(number, from, to) => {
+                let Some(value) = self.number(*number) else { return from.is_none() && to.is_none() };
+                from.is_none_or(|from| from <= value) && to.is_none_or(|to| value <= to)
+            }
+            Condition::Features(bits) => {
+                let fast = self.listed.fast_filled.then_some(Feature::FastFill);
+                self.facts.features.iter().chain(&fast).any(|feature| feature.bit() & bits != 0)
+            }
+            Condition::Tx(role, hash) => self.hashes(*role).contains(hash),
+            Condition::HasTx(role) => !self.hashes(*role).is_empty(),
+            Condition::Blocks { from, to, chain } => {
+                let in_blocks = |record: &Record| {
+                    from.is_none_or(|from| from <= record.block_number) && to.is_none_or(|to| record.block_number <= to)
+                };
+                let of_chain =
+                    |record: &Record, chain: ChainId| record.direction == Direction::In && record.chain == chain;
+                let counts = |record: &&Record| !record.gone && chain.is_none_or(|chain| of_chain(record, chain));
+                self.listed.records().filter(counts).any(in_blocks)
+            }
+        }
+    }
+
+    fn hashes(&self, role: TxRole) -> Vec<B256> {
+        let Listed { payments, void_txs, .. } = self.listed;
+        let made = |fill: bool| {
+            payments.iter().filter(move |payment| (payment.purpose == Purpose::Fill) == fill).filter_map(|it| it.tx)
+        };
+        let of = |direction| self.listed.records().filter(move |it| it.direction == direction).map(|record| record.tx);
+        match role {
+            TxRole::Any => {
+                let records = self.listed.records().map(|record| record.tx);
+                records.chain(made(true)).chain(made(false)).chain(void_txs.iter().copied()).collect()
+            }
+            TxRole::Deposit => of(Direction::In).collect(),
+            TxRole::Fill if self.facts.same_chain => of(Direction::In).collect(),
+            TxRole::Fill => made(true).collect(),
+            TxRole::Refund => {
+                let ours: Vec<B256> = made(true).chain(made(false)).chain(void_txs.iter().copied()).collect();
+                made(false).chain(of(Direction::Out).filter(|tx| !ours.contains(tx))).collect()
+            }
+        }
+    }
+
+    fn value(&self, column: Column) -> Value {
+        let Facts { user, recipient, currency_in, currency_out, referrer, .. } = self.facts;
+        let request = &self.listed.request;
+        let chain = |chain: ChainId| Value::try_from(chain.0).unwrap_or(Value::Null);
+        let (RequestId(id), OrderId(order)) = (request.id, request.order_id);
+        match column {
+            Column::Id => id.into(),
+            Column::OrderId => order.into(),
+            Column::Parent => request.parent.into(),
+            Column::Account => user.into(),
+            Column::Recipient => recipient.into(),
+            Column::OriginChain => chain(self.facts.origin),
+            Column::DestinationChain => chain(self.facts.destination),
+            Column::CurrencyIn => currency_in.into(),
+            Column::CurrencyOut => currency_out.into(),
+            Column::State => request.state.as_str().into(),
+            Column::RequestType => self.facts.request_type.as_str().into(),
+            Column::Key => self.facts.key.map(|key| key.to_string()).into(),
+            Column::Referrer => referrer.as_ref().into(),
+            Column::FailReason => request.fail_reason.map(|reason| reason.as_str()).into(),
+            Column::RefundFailReason => request.refund_fail_reason.map(|reason| reason.as_str()).into(),
+        }
+    }
+
+    pub fn number(&self, number: Number) -> Option<i64> {
+        match number {
+            Number::CreatedAt => Some(self.listed.created_at.millis()),
+            Number::UpdatedAt => Some(self.listed.request.updated_at.millis()),
+            Number::AmountUsd => Some(self.facts.amount.0),
+            Number::AppFeesUsd => Some(self.facts.app_fees.0),
+            Number::FillMillis => self.fill_millis,
+        }
+    }
+}
