@@ -11,6 +11,8 @@ mod caller;
 mod capacity;
 mod chains;
 mod claims;
+mod connections;
+mod cors;
 mod currencies;
 mod error;
 mod fast_fill;
@@ -56,6 +58,8 @@ use solver::{ChainHandle, Env, LocalSigner};
 use store::{Instance, Store};
 
 pub use caller::{Caller, Keyed};
+pub use connections::{ConnectionLimits, serve};
+pub use error::page as error_page;
 pub use keys::Keys;
 pub use limits::{Allowance, Limits};
 pub use network::Network;
@@ -94,6 +98,8 @@ pub struct Parts {
     pub keys: Arc<Keys>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
+    /// Metrics and the whole of `/lives` are shown to every caller: on a local network.
+    pub public_reports: bool,
     /// The metrics as they stand, in the text form Prometheus reads.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
