@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256, eip191_hash_message, hex, keccak256};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use domain::account::Account;
 use domain::ids::RequestId;
 use serde::Serialize;
@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::error::{ApiError, Coded, CodedBody};
+use crate::json::ApiPath;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -105,7 +106,8 @@ fn depository(app: &App, request: &Request) -> String {
         (status = 404, description = "No such request", body = CodedBody),
     )
 )]
-pub(crate) async fn signature(app: State<App>, Path(id): Path<String>) -> Result<Json<AttestationResponse>, Coded> {
+pub(crate) async fn signature(app: State<App>, id: Result<ApiPath, ApiError>) -> Result<Json<AttestationResponse>, Coded> {
+    let ApiPath(id) = id?;
     let request = attested(&app, &id).await?;
     let (ask, input) = (&request.quote.ask, request.quote.figures.input);
     let (signature, signer) = sign(
@@ -145,8 +147,9 @@ pub(crate) async fn signature(app: State<App>, Path(id): Path<String>) -> Result
 )]
 pub(crate) async fn signature_v2(
     app: State<App>,
-    Path(id): Path<String>,
+    id: Result<ApiPath, ApiError>,
 ) -> Result<Json<AttestationV2Response>, Coded> {
+    let ApiPath(id) = id?;
     let request = attested(&app, &id).await?;
     let ask = &request.quote.ask;
     let (signature, signer) = sign(

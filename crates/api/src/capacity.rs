@@ -6,7 +6,6 @@ use axum::extract::State;
 use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
 use domain::money::{Amount, OutOfRange};
-use domain::pricing::Refusal;
 use domain::quote::{Ask, CurrencyKey, QuoteOptions, Trade};
 use serde::{Deserialize, Serialize};
 use solver::QuoteError;
@@ -39,6 +38,7 @@ pub(crate) struct CapacityResponse {
     enabled: bool,
     user: UserCapacity,
     /// The cost of every transfer, whatever its size. Null where none would be quoted.
+    #[schema(required = true)]
     fee: Option<String>,
     solver: SolverCapacity,
     supports_external_liquidity: bool,
@@ -48,7 +48,9 @@ pub(crate) struct CapacityResponse {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UserCapacity {
     /// Always null: wallets are not read here.
+    #[schema(required = true)]
     balance: Option<String>,
+    #[schema(required = true)]
     max_bridge_amount: Option<String>,
 }
 
@@ -58,8 +60,10 @@ pub(crate) struct SolverCapacity {
     /// The address orders name.
     address: String,
     /// Its balance on the destination.
+    #[schema(required = true)]
     balance: Option<String>,
     /// The most that one transfer can pay out.
+    #[schema(required = true)]
     capacity_per_request: Option<String>,
 }
 
@@ -83,7 +87,7 @@ impl CapacityQuery {
     fn into_pair(self, catalog: &Catalog) -> Result<Pair<'_>, ApiError> {
         let origin = named(catalog, "originChainId", self.origin_chain_id)?;
         let destination = named(catalog, "destinationChainId", self.destination_chain_id)?;
-        let user = self.user.map_or_else(|| Ok(NOBODY.into()), |user| Account::parse(origin.vm, &user));
+        let user = self.user.map_or_else(|| Ok(NOBODY.into()), |user| Account::read(origin.vm, &user));
         let id = self.currency.as_deref().unwrap_or(&origin.native.id);
         let paid = with_id(origin, id).ok_or_else(|| ApiError::Parameter {
             field: "currency",
@@ -120,7 +124,7 @@ impl Pair<'_> {
             options: QuoteOptions::default(),
         };
         match app.quoter.price(nothing) {
-            Err(QuoteError::Refused(Refusal::AmountTooLow { fees })) => Some(fees),
+            Err(QuoteError::TooLow { fees }) => Some(fees.amount),
             Ok(_) | Err(_) => None,
         }
     }

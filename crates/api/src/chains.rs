@@ -1,10 +1,9 @@
 //! `GET /chains`.
 
-use std::time::Duration;
-
 use alloy_primitives::{Address, hex};
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
 use domain::catalog::{Catalog, Chain, Currency};
@@ -16,6 +15,9 @@ use crate::App;
 use crate::error::{ApiError, ErrorBody};
 use crate::json::ApiQuery;
 use crate::wire::vm_type;
+
+/// The catalogue changes with the configuration; how its chains are is told for a minute.
+pub const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChainsResponse {
@@ -32,8 +34,9 @@ pub(crate) struct ChainBody {
     ws_rpc_url: String,
     explorer_url: String,
     explorer_name: String,
+    #[schema(required = true)]
     explorer_paths: Option<ExplorerPaths>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(required = true, value_type = Option<Object>)]
     explorer_query_params: Option<()>,
     deposit_enabled: bool,
     token_support: &'static str,
@@ -47,16 +50,33 @@ pub(crate) struct ChainBody {
     featured_tokens: Vec<FeaturedToken>,
     erc20_currencies: Vec<Erc20Currency>,
     solver_currencies: Vec<SolverCurrency>,
+    #[schema(required = true)]
     icon_url: Option<String>,
+    #[schema(required = true)]
     logo_url: Option<String>,
+    #[schema(required = true)]
     brand_color: Option<String>,
     contracts: Contracts,
     vm_type: &'static str,
+    #[schema(required = true)]
     base_chain_id: Option<u64>,
+    #[schema(required = true)]
     status_message: Option<String>,
     solver_addresses: Vec<String>,
+    /// Those addresses again, each with what it is for.
+    solver_address_roles: Vec<SolverAddress>,
     tags: Vec<String>,
     protocol: ChainProtocol,
+}
+
+/// An address of ours, and what it is for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SolverAddress {
+    address: String,
+    /// `order` signs orders; `attestation` signs `/requests/{requestId}/signature`; `allocator` signs what leaves the
+    /// depository; `treasury` holds the tokens, and funds sent to it credit app balances where those live; `filler` sends
+    /// fills and refunds.
+    role: &'static str,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -137,8 +157,11 @@ pub(crate) struct ChainProtocol {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChainProtocolV2 {
+    #[schema(required = true)]
     chain_id: Option<String>,
+    #[schema(required = true)]
     depository: Option<String>,
+    #[schema(required = true)]
     depository_vault: Option<String>,
 }
 
@@ -151,13 +174,15 @@ impl ChainBody {
         let handle = app.chains.get(&chain.id);
         let lags = handle.is_some_and(|handle| app.quoter.lags(handle));
         let refusing = lags || handle.is_some_and(|handle| handle.refusing().is_some());
-        let mut solver_addresses = vec![text(app.solver_address)];
-        solver_addresses.extend(app.attestation_key.as_ref().map(|key| text(key.address())));
-        solver_addresses.extend(app.allocator.map(text));
+        let named = |role, address| SolverAddress { address: text(address), role };
+        let mut solver_address_roles = vec![named("order", app.solver_address)];
+        solver_address_roles.extend(app.attestation_key.as_ref().map(|key| named("attestation", key.address())));
+        solver_address_roles.extend(app.allocator.map(|address| named("allocator", address)));
         if let Some(handle) = handle {
-            solver_addresses.push(text(handle.treasury));
-            solver_addresses.extend(handle.addresses().into_iter().map(text));
+            solver_address_roles.push(named("treasury", handle.treasury));
+            solver_address_roles.extend(handle.addresses().into_iter().map(|address| named("filler", address)));
         }
+        let solver_addresses = solver_address_roles.iter().map(|it| it.address.clone()).collect();
         let shown = &chain.presentation;
         Self {
             id: chain.id.0,
@@ -201,6 +226,7 @@ impl ChainBody {
             base_chain_id: None,
             status_message: None,
             solver_addresses,
+            solver_address_roles,
             tags: Vec::new(),
             protocol: ChainProtocol {
                 v2: ChainProtocolV2 {
@@ -286,8 +312,7 @@ impl ChainsQuery {
     )
 )]
 pub(crate) async fn chains(app: State<App>, ApiQuery(query): ApiQuery<ChainsQuery>) -> impl IntoResponse {
-    const MAX_AGE: Duration = Duration::from_secs(60);
     let shown = app.catalog.chains().iter().filter(|chain| query.includes(chain));
     let chains = shown.map(|chain| ChainBody::new(chain, &app)).collect();
-    ([(CACHE_CONTROL, format!("max-age={}", MAX_AGE.as_secs()))], Json(ChainsResponse { chains }))
+    ([(CACHE_CONTROL, CACHING)], Json(ChainsResponse { chains }))
 }

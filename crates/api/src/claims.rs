@@ -3,7 +3,7 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::account::{Account, Vm};
 use domain::catalog::Catalog;
@@ -20,7 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::App;
 use crate::app_fees::wallet;
 use crate::error::{ApiError, ApiResult, ErrorBody};
-use crate::json::{ApiJson, ApiQuery};
+use crate::json::{ApiJson, ApiPath, ApiQuery};
 use crate::wire::{AmountBody, Rendered, iso};
 
 /// Claims on one page, unless said, and at the most.
@@ -39,7 +39,7 @@ pub(crate) struct ClaimBody {
     /// Whom to pay; the wallet itself unless said.
     #[schema(value_type = Option<String>)]
     recipient: Option<Value>,
-    /// Smallest units; all that is available unless said. A number is taken too.
+    /// Smallest units, as text; all that is available unless said.
     #[schema(value_type = Option<String>)]
     amount: Option<Value>,
 }
@@ -54,7 +54,7 @@ fn address(field: &'static str, value: Option<&Value>) -> Result<Option<Address>
         Some(value) => value.as_str().unwrap_or_default(),
     };
     let bad = |problem: String| ApiError::Address { field, problem };
-    Ok(Account::parse(Vm::Evm, text).map_err(|error| bad(error.to_string()))?.evm())
+    Ok(Account::read(Vm::Evm, text).map_err(|error| bad(error.to_string()))?.evm())
 }
 
 impl ClaimBody {
@@ -78,11 +78,11 @@ impl ClaimBody {
         let text = match &self.amount {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) if number.is_u64() => number.to_string(),
             Some(_) => String::new(),
         };
         let amount = text.parse::<Amount>().ok().filter(|amount| !amount.is_zero());
-        amount.map(Some).ok_or_else(|| bad("amount", "must be a whole number of smallest units, more than zero"))
+        let problem = "must be a whole number of smallest units, more than zero, as text";
+        amount.map(Some).ok_or_else(|| bad("amount", problem))
     }
 }
 
@@ -178,7 +178,7 @@ impl ClaimResponse {
 )]
 pub(crate) async fn claim(
     app: State<App>,
-    Path(wallet_text): Path<String>,
+    ApiPath(wallet_text): ApiPath,
     ApiJson(body): ApiJson<ClaimBody>,
 ) -> ApiResult<ClaimResponse> {
     let claim = app.claims.ask(body.wish(wallet(&wallet_text)?)?).await?;
@@ -245,7 +245,9 @@ impl PermitQuery {
     request_body = PermitBody,
     responses(
         (status = 200, description = "It is being paid", body = PermitResponse),
-        (status = 400, description = "Not signed for, expired, used, or more than is available", body = ErrorBody),
+        (status = 400, description = "Not signed for, expired, or more than is available", body = ErrorBody),
+        (status = 404, description = "No such claim was asked for", body = ErrorBody),
+        (status = 409, description = "It was signed for already", body = ErrorBody),
     )
 )]
 pub(crate) async fn permit(
@@ -289,6 +291,7 @@ pub(crate) struct ClaimsResponse<'a> {
     /// Newest first.
     claims: Vec<ClaimRecord<'a>>,
     /// For the next page; none where there is none.
+    #[schema(required = true)]
     continuation: Option<String>,
 }
 
@@ -301,6 +304,7 @@ pub(crate) struct ClaimRecord<'a> {
     recipient: String,
     /// The amount paid out.
     currency: AmountBody<'a>,
+    #[schema(required = true)]
     tx_hash: Option<String>,
     /// `pending`, `success` or `failure`: then the balance has it back.
     status: &'static str,
@@ -337,7 +341,7 @@ impl<'a> ClaimRecord<'a> {
 )]
 pub(crate) async fn list(
     app: State<App>,
-    Path(wallet_text): Path<String>,
+    ApiPath(wallet_text): ApiPath,
     ApiQuery(query): ApiQuery<ClaimsQuery>,
 ) -> Result<Response, ApiError> {
     let (wallet, limit, before) = (wallet(&wallet_text)?, query.limit()?, query.before()?);
@@ -365,10 +369,8 @@ mod tests {
         let usdc = "0x00000000000000000000000000000000000000aa";
         let wish = read(json!({ "chainId": 8453, "currency": usdc })).unwrap();
         assert_eq!((wish.recipient, wish.amount, wish.chain), (wallet, None, ChainId(8453)));
-        for amount in [json!("5"), json!(5)] {
-            let wish = read(json!({ "chainId": "8453", "currency": usdc, "amount": amount })).unwrap();
-            assert_eq!(wish.amount.unwrap().to_string(), "5");
-        }
+        let wish = read(json!({ "chainId": "8453", "currency": usdc, "amount": "5" })).unwrap();
+        assert_eq!(wish.amount.unwrap().to_string(), "5");
         for (member, value) in [
             ("chainId", json!(null)),
             ("chainId", json!(-1)),
@@ -379,6 +381,7 @@ mod tests {
             ("recipient", json!("0x12")),
             ("recipient", json!([])),
             ("amount", json!("0")),
+            ("amount", json!(5)),
             ("amount", json!(-1)),
             ("amount", json!(1.5)),
             ("amount", json!({})),

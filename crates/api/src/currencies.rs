@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 
 use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::IntoResponse;
 use domain::account::Account;
 use domain::catalog::{Catalog, Chain, Currency};
 use domain::ids::ChainId;
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::chains::is_listed;
+use crate::chains::{CACHING, is_listed};
 use crate::error::{ApiError, ErrorBody};
 use crate::json::{Answer, ApiJson};
 use crate::wire::{CurrencyBody, vm_type};
@@ -177,8 +179,9 @@ pub(crate) async fn search(app: State<App>, ApiJson(body): ApiJson<SearchBody>) 
     path = "/currencies/trending",
     responses((status = 200, description = "The currencies", body = Vec<Token>))
 )]
-pub(crate) async fn trending(app: State<App>) -> Result<Answer, ApiError> {
+pub(crate) async fn trending(app: State<App>) -> Result<impl IntoResponse, ApiError> {
     let listed = app.catalog.chains().iter().filter(|chain| is_listed(chain));
     let currencies = listed.flat_map(|chain| chain.currencies().map(move |currency| Token::new(chain, currency)));
-    Answer::of(&currencies.take(DEFAULT_LIMIT).collect::<Vec<_>>())
+    let answer = Answer::of(&currencies.take(DEFAULT_LIMIT).collect::<Vec<_>>())?;
+    Ok(([(CACHE_CONTROL, CACHING)], answer))
 }

@@ -17,7 +17,10 @@ use store::StoreError;
 use tracing::error;
 use utoipa::ToSchema;
 
+mod code;
 mod messages;
+
+pub use code::{Code, page};
 
 pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
@@ -41,7 +44,7 @@ pub enum ApiError {
     Address { field: &'static str, problem: String },
     #[error("{field}: chain {chain} is not supported")]
     UnsupportedChain { field: &'static str, chain: ChainId },
-    #[error("{field} must be an integer between 0 and 10000")]
+    #[error("{field} must be an integer between 0 and 10000, as text")]
     Slippage { field: &'static str },
     /// Asked for something that changes where money goes and is not offered: never passed over in silence.
     #[error("{field} is not offered")]
@@ -54,6 +57,8 @@ pub enum ApiError {
     Body(String),
     #[error("the body is larger than {most} bytes")]
     BodyTooLarge { most: usize },
+    #[error("the address of the call is longer than {most} bytes")]
+    UriTooLong { most: usize },
     #[error("an API key is required for {field}")]
     KeyRequired { field: &'static str },
     #[error("an API key is required: send it as x-api-key")]
@@ -95,130 +100,122 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    fn parts(&self) -> (StatusCode, &'static str) {
+    fn code(&self) -> Code {
         match self {
-            Self::Quote(error) => quote_parts(error),
-            Self::FastFill(error) => fast_fill_parts(error),
-            Self::Claim(error) => claim_parts(error),
-            Self::Link(LinkError::Store(error)) => store_parts(error),
-            Self::Link(LinkError::Chain(_)) => (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
-            Self::Link(LinkError::NothingAsked | LinkError::NotSigned) => {
-                (StatusCode::BAD_REQUEST, "INVALID_SIGNATURE")
-            }
-            Self::NameUsed | Self::NameInUse => (StatusCode::CONFLICT, "IDEMPOTENCY_CONFLICT"),
-            Self::Parameter { .. } | Self::Body(_) => (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS"),
-            Self::UnsupportedChain { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_CHAIN"),
-            Self::Address { .. } => (StatusCode::BAD_REQUEST, "INVALID_ADDRESS"),
-            Self::Slippage { .. } => (StatusCode::BAD_REQUEST, "INVALID_SLIPPAGE_TOLERANCE"),
-            Self::NotOffered { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
-            Self::ExtraTxs { .. } => (StatusCode::BAD_REQUEST, "EXTRA_TXS_NOT_SUPPORTED"),
-            Self::FixedRate { .. } => (StatusCode::BAD_REQUEST, "INVALID_FIXED_RATE"),
-            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_PARAMETERS"),
-            Self::OperatorOnly | Self::KeyRequired { .. } | Self::NoKey | Self::WrongKey => {
-                (StatusCode::UNAUTHORIZED, "UNAUTHORIZED")
-            }
-            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "FORBIDDEN"),
-            Self::RequestNotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
-            Self::NotRefundable { .. } => (StatusCode::CONFLICT, "NOT_REFUNDABLE"),
-            Self::NoSuchPath | Self::NotFound(_) => (StatusCode::NOT_FOUND, "NOT_FOUND"),
-            Self::Conflict(_) => (StatusCode::CONFLICT, "CONFLICT"),
-            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
-            Self::TooMany { .. } | Self::TooManyOfV2 | Self::TooManyWrongKeys { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED")
-            }
-            Self::TimedOut | Self::SlowListing => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
-            Self::Store(error) => store_parts(error),
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
+            Self::Quote(error) => quote_code(error),
+            Self::FastFill(error) => fast_fill_code(error),
+            Self::Claim(error) => claim_code(error),
+            Self::Link(LinkError::Store(error)) => store_code(error),
+            Self::Link(LinkError::Chain(_)) => Code::RpcHttpError,
+            Self::Link(LinkError::NothingAsked | LinkError::NotSigned) => Code::InvalidSignature,
+            Self::NameUsed | Self::NameInUse => Code::IdempotencyConflict,
+            Self::Parameter { .. } | Self::Body(_) => Code::InvalidParameters,
+            Self::UnsupportedChain { .. } => Code::UnsupportedChain,
+            Self::Address { .. } => Code::InvalidAddress,
+            Self::Slippage { .. } => Code::InvalidSlippageTolerance,
+            Self::NotOffered { .. } => Code::UnsupportedExecutionType,
+            Self::ExtraTxs { .. } => Code::ExtraTxsNotSupported,
+            Self::FixedRate { .. } => Code::InvalidFixedRate,
+            Self::BodyTooLarge { .. } => Code::PayloadTooLarge,
+            Self::UriTooLong { .. } => Code::UriTooLong,
+            Self::OperatorOnly | Self::KeyRequired { .. } | Self::NoKey | Self::WrongKey => Code::Unauthorized,
+            Self::Forbidden(_) => Code::Forbidden,
+            Self::RequestNotFound => Code::RequestNotFound,
+            Self::NotRefundable { .. } => Code::NotRefundable,
+            Self::NoSuchPath | Self::NotFound(_) => Code::NotFound,
+            Self::Conflict(_) => Code::Conflict,
+            Self::MethodNotAllowed => Code::MethodNotAllowed,
+            Self::TooMany { .. } | Self::TooManyOfV2 | Self::TooManyWrongKeys { .. } => Code::RateLimited,
+            Self::TimedOut | Self::SlowListing => Code::RequestTimedOut,
+            Self::Store(error) => store_code(error),
+            Self::Internal => Code::UnknownError,
         }
     }
 }
 
-fn quote_parts(error: &QuoteError) -> (StatusCode, &'static str) {
+fn quote_code(error: &QuoteError) -> Code {
     match error {
-        QuoteError::UnsupportedChain { .. } => (StatusCode::BAD_REQUEST, "UNSUPPORTED_CHAIN"),
-        QuoteError::ChainDisabled { .. } => (StatusCode::BAD_REQUEST, "CHAIN_DISABLED"),
-        QuoteError::InvalidCurrency { end: End::Origin, .. } => (StatusCode::BAD_REQUEST, "INVALID_INPUT_CURRENCY"),
-        QuoteError::InvalidCurrency { end: End::Destination, .. } => {
-            (StatusCode::BAD_REQUEST, "INVALID_OUTPUT_CURRENCY")
-        }
-        QuoteError::Blocked { .. } => (StatusCode::BAD_REQUEST, "SANCTIONED_WALLET_ADDRESS"),
-        QuoteError::InvalidRecipient { .. } => (StatusCode::BAD_REQUEST, "INVALID_RECIPIENT"),
-        QuoteError::OriginSwapsDisabled => (StatusCode::BAD_REQUEST, "NO_SWAP_ROUTES_FOUND"),
-        QuoteError::PlainDepositOfContract => (StatusCode::BAD_REQUEST, "UNSUPPORTED_EXECUTION_TYPE"),
-        QuoteError::NoSpendLimiter { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "ERC20_ROUTER_ADDRESS_NOT_FOUND"),
+        QuoteError::UnsupportedChain { .. } => Code::UnsupportedChain,
+        QuoteError::ChainDisabled { .. } => Code::ChainDisabled,
+        QuoteError::InvalidCurrency { end: End::Origin, .. } => Code::InvalidInputCurrency,
+        QuoteError::InvalidCurrency { end: End::Destination, .. } => Code::InvalidOutputCurrency,
+        QuoteError::Blocked { .. } => Code::SanctionedWalletAddress,
+        QuoteError::InvalidRecipient { .. } => Code::InvalidRecipient,
+        QuoteError::OriginSwapsDisabled => Code::NoSwapRoutesFound,
+        QuoteError::PlainDepositOfContract => Code::UnsupportedExecutionType,
+        QuoteError::NoSpendLimiter { .. } => Code::RouterNotFound,
         QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } | QuoteError::RecipientRefuses { .. } => {
-            (StatusCode::BAD_REQUEST, "DESTINATION_TX_FAILED")
+            Code::DestinationTxFailed
         }
-        QuoteError::Node { timed_out: true, .. } => (StatusCode::SERVICE_UNAVAILABLE, "REQUEST_TIMED_OUT"),
-        QuoteError::Node { timed_out: false, .. } => (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
-        QuoteError::Refused(refusal) => (StatusCode::BAD_REQUEST, refusal_code(refusal)),
-        QuoteError::Market(MarketError::Unpriced { .. }) => (StatusCode::BAD_REQUEST, "UNSUPPORTED_CURRENCY"),
-        QuoteError::Market(_) => (StatusCode::SERVICE_UNAVAILABLE, "PRICE_FETCH_FAILED"),
-        QuoteError::Store(error) => store_parts(error),
+        QuoteError::Node { timed_out: true, .. } => Code::RequestTimedOut,
+        QuoteError::Node { timed_out: false, .. } => Code::RpcHttpError,
+        QuoteError::Refused(refusal) => refusal_code(refusal),
+        QuoteError::TooLow { .. } | QuoteError::Dust { .. } => Code::AmountTooLow,
+        QuoteError::TooMuch { .. } => Code::InsufficientLiquidity,
+        QuoteError::Market(MarketError::Unpriced { .. }) => Code::UnsupportedCurrency,
+        QuoteError::Market(_) => Code::PriceFetchFailed,
+        QuoteError::Store(error) => store_code(error),
     }
 }
 
-fn fast_fill_parts(error: &FastFillError) -> (StatusCode, &'static str) {
+fn fast_fill_code(error: &FastFillError) -> Code {
     match error {
-        FastFillError::NotFound => (StatusCode::NOT_FOUND, "REQUEST_NOT_FOUND"),
-        FastFillError::InFlight => (StatusCode::CONFLICT, "ALREADY_PROCESSING"),
-        FastFillError::NotEligible(_) => (StatusCode::BAD_REQUEST, "NOT_ELIGIBLE"),
+        FastFillError::NotFound => Code::RequestNotFound,
+        FastFillError::InFlight => Code::AlreadyProcessing,
+        FastFillError::NotEligible(_) => Code::NotEligible,
         FastFillError::LessThanQuoted | FastFillError::MoreThanQuoted { .. } | FastFillError::NotFillable => {
-            (StatusCode::BAD_REQUEST, "INVALID_PARAMETERS")
+            Code::InvalidParameters
         }
-        FastFillError::OverMost { .. } | FastFillError::MostAboveAvailable { .. } => {
-            (StatusCode::BAD_REQUEST, "MAX_FILL_AMOUNT_EXCEEDED")
-        }
-        FastFillError::BalanceTooLow { .. } => (StatusCode::FORBIDDEN, "FORBIDDEN"),
-        FastFillError::Solver(SolverError::Store(error)) => store_parts(error),
-        FastFillError::Solver(_) => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
+        FastFillError::OverMost { .. } | FastFillError::MostAboveAvailable { .. } => Code::MaxFillAmountExceeded,
+        FastFillError::BalanceTooLow { .. } => Code::Forbidden,
+        FastFillError::Solver(SolverError::Store(error)) => store_code(error),
+        FastFillError::Solver(_) => Code::UnknownError,
     }
 }
 
-fn claim_parts(error: &ClaimError) -> (StatusCode, &'static str) {
-    let code = match error {
-        ClaimError::NotOffered => "UNSUPPORTED_EXECUTION_TYPE",
-        ClaimError::OtherChain(_) => "UNSUPPORTED_CHAIN",
-        ClaimError::OtherCurrency(_) => "UNSUPPORTED_CURRENCY",
-        ClaimError::Recipient => "INVALID_RECIPIENT",
-        ClaimError::WalletBlocked | ClaimError::RecipientBlocked => "SANCTIONED_WALLET_ADDRESS",
-        ClaimError::AmountOutOfRange | ClaimError::NothingAvailable => "INVALID_PARAMETERS",
-        ClaimError::TooLittle(_) => "AMOUNT_TOO_LOW",
-        ClaimError::BalanceTooLow { .. } => "INSUFFICIENT_FUNDS",
-        ClaimError::NotAsked => "REQUEST_NOT_FOUND",
-        ClaimError::Expired => "SIGNATURE_EXPIRED",
-        ClaimError::Used => "ALREADY_PROCESSING",
-        ClaimError::NotSigned => "INVALID_SIGNATURE",
-        ClaimError::Chain(_) => return (StatusCode::SERVICE_UNAVAILABLE, "RPC_HTTP_ERROR"),
-        ClaimError::Solver(SolverError::Store(error)) => return store_parts(error),
-        ClaimError::Solver(_) => return (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR"),
-    };
-    (StatusCode::BAD_REQUEST, code)
+fn claim_code(error: &ClaimError) -> Code {
+    match error {
+        ClaimError::NotOffered => Code::UnsupportedExecutionType,
+        ClaimError::OtherChain(_) => Code::UnsupportedChain,
+        ClaimError::OtherCurrency(_) => Code::UnsupportedCurrency,
+        ClaimError::Recipient => Code::InvalidRecipient,
+        ClaimError::WalletBlocked | ClaimError::RecipientBlocked => Code::SanctionedWalletAddress,
+        ClaimError::AmountOutOfRange | ClaimError::NothingAvailable => Code::InvalidParameters,
+        ClaimError::TooLittle(_) => Code::AmountTooLow,
+        ClaimError::BalanceTooLow { .. } => Code::InsufficientFunds,
+        ClaimError::NotAsked => Code::RequestNotFound,
+        ClaimError::Expired => Code::SignatureExpired,
+        ClaimError::Used => Code::AlreadyProcessing,
+        ClaimError::NotSigned => Code::InvalidSignature,
+        ClaimError::Chain(_) => Code::RpcHttpError,
+        ClaimError::Solver(SolverError::Store(error)) => store_code(error),
+        ClaimError::Solver(_) => Code::UnknownError,
+    }
 }
 
-fn refusal_code(refusal: &Refusal) -> &'static str {
+fn refusal_code(refusal: &Refusal) -> Code {
     match refusal {
-        Refusal::AmountTooLow { .. } | Refusal::Dust => "AMOUNT_TOO_LOW",
-        Refusal::NoRoute => "NO_SWAP_ROUTES_FOUND",
-        Refusal::NotOnOneChain(SolverOption::Calls) => "EXTRA_TXS_NOT_SUPPORTED",
+        Refusal::AmountTooLow { .. } | Refusal::Dust => Code::AmountTooLow,
+        Refusal::NoRoute => Code::NoSwapRoutesFound,
+        Refusal::NotOnOneChain(SolverOption::Calls) => Code::ExtraTxsNotSupported,
         Refusal::NothingToDo | Refusal::NotOnOneChain(SolverOption::TopUp | SolverOption::FixedRate) => {
-            "UNSUPPORTED_ROUTE"
+            Code::UnsupportedRoute
         }
-        Refusal::InsufficientLiquidity => "INSUFFICIENT_LIQUIDITY",
-        Refusal::ImpactTooHigh => "SWAP_IMPACT_TOO_HIGH",
-        Refusal::CallValues => "INVALID_EXTRA_TXS",
-        Refusal::FixedRateUnsponsored | Refusal::FixedRateDeviates => "INVALID_FIXED_RATE",
-        Refusal::FixedRateCurrency => "UNSUPPORTED_CURRENCY",
-        Refusal::SponsorBalance => "SPONSOR_BALANCE_TOO_LOW",
-        Refusal::TopUpOfGas | Refusal::AppFees | Refusal::OutOfRange => "INVALID_PARAMETERS",
+        Refusal::InsufficientLiquidity => Code::InsufficientLiquidity,
+        Refusal::ImpactTooHigh => Code::SwapImpactTooHigh,
+        Refusal::CallValues => Code::InvalidExtraTxs,
+        Refusal::FixedRateUnsponsored | Refusal::FixedRateDeviates => Code::InvalidFixedRate,
+        Refusal::FixedRateCurrency => Code::UnsupportedCurrency,
+        Refusal::SponsorBalance => Code::SponsorBalanceTooLow,
+        Refusal::TopUpOfGas | Refusal::AppFees | Refusal::OutOfRange => Code::InvalidParameters,
     }
 }
 
-fn store_parts(error: &StoreError) -> (StatusCode, &'static str) {
+fn store_code(error: &StoreError) -> Code {
     if error.is_transient() || matches!(error, StoreError::DiskLow) {
-        (StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE")
+        Code::ServiceUnavailable
     } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN_ERROR")
+        Code::UnknownError
     }
 }
 
@@ -287,7 +284,8 @@ impl From<SolverError> for ApiError {
 impl ApiError {
     /// The answer to the caller. An internal cause goes to the log here.
     pub fn answer(&self) -> (StatusCode, ErrorBody) {
-        let (status, error_code) = self.parts();
+        let code = self.code();
+        let (status, error_code) = (code.status(), code.as_str());
         let message = match self {
             Self::FastFill(FastFillError::Solver(cause)) | Self::Claim(ClaimError::Solver(cause)) => {
                 error!(error = %solver::error::Chained(cause), "a fast fill or a claim failed");

@@ -17,6 +17,8 @@ use crate::json::ApiJson;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FastFillBody {
+    /// The request to fill.
+    #[schema(value_type = String)]
     request_id: Option<String>,
     /// The amount of the deposit, in smallest units of its currency; the quoted amount unless said. A number is taken
     /// too.
@@ -81,6 +83,7 @@ fn micros(text: &str) -> Option<UsdMicros> {
 #[utoipa::path(
     post,
     path = "/fast-fill",
+    security(("apiKey" = []), ("bearer" = [])),
     request_body = FastFillBody,
     responses(
         (status = 200, description = "The fill is on its way, or was made before", body = FastFillResponse),

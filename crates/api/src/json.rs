@@ -1,28 +1,32 @@
 //! Reading bodies and queries, with errors that name the field; and writing large answers.
 
-use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
+mod object;
 mod open;
+mod problem;
 mod serializer;
 #[cfg(test)]
 mod tests;
 mod verbatim;
 mod writer;
 
+pub(crate) use object::Object;
 pub(crate) use verbatim::{Figure, WrittenJson, amount};
 
 /// The largest body any route takes.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
+
+/// The longest path and query together: longer than any that a client of ours has.
+pub const MAX_URI: usize = 8 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct ApiJson<T>(pub T);
@@ -31,29 +35,26 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ApiJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let plain = request.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-        let body = if plain { read(request, state).await } else { Json::<T>::from_request(request, state).await };
-        body.map(|Json(body)| Self(body)).map_err(rejected)
-    }
-}
-
-/// The path to each member is followed only where one does not fit and has to be named: following it takes as long as
-/// reading the body.
-async fn read<S: Send + Sync, T: DeserializeOwned>(request: Request, state: &S) -> Result<Json<T>, JsonRejection> {
-    let bytes = Bytes::from_request(request, state).await?;
-    serde_json::from_slice(&bytes).map(Json).or_else(|_| Json::from_bytes(&bytes))
-}
-
-fn rejected(rejection: JsonRejection) -> ApiError {
-    match rejection {
-        // Its text begins with the path of the member that does not fit.
-        JsonRejection::JsonDataError(error) => ApiError::Body(inner(&error)),
-        JsonRejection::JsonSyntaxError(error) => ApiError::Body(format!("not JSON: {}", inner(&error))),
-        JsonRejection::BytesRejection(error) if error.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE => {
-            ApiError::BodyTooLarge { most: MAX_BODY }
+        if !request.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+            return Err(ApiError::Body("Content-Type: must be application/json".to_owned()));
         }
-        other => ApiError::Body(other.body_text()),
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => ApiError::BodyTooLarge { most: MAX_BODY },
+            _ => ApiError::Body("the body did not arrive whole".to_owned()),
+        })?;
+        // The path to each member is followed only where one does not fit and has to be named: following it takes as
+        // long as reading the body.
+        let body = serde_json::from_slice::<Object<T>>(&bytes);
+        body.map(|Object(body)| Self(body)).map_err(|_| ApiError::Body(problem::of_body::<T>(&bytes)))
     }
+}
+
+fn is_json(kind: &HeaderValue) -> bool {
+    if kind == "application/json" {
+        return true;
+    }
+    let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
 #[derive(Debug)]
@@ -65,8 +66,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ApiQuery<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(query)) => Ok(Self(query)),
-            Err(QueryRejection::FailedToDeserializeQueryString(error)) => Err(ApiError::Body(inner(&error))),
-            Err(other) => Err(ApiError::Body(other.body_text())),
+            Err(rejection) => Err(ApiError::Body(problem::of_query(&inner(&rejection)))),
+        }
+    }
+}
+
+/// The one parameter of a path.
+#[derive(Debug)]
+pub struct ApiPath(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ApiPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(_) => Err(ApiError::Body("the path has bytes that are not text".to_owned())),
         }
     }
 }

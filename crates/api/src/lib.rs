@@ -9,6 +9,8 @@ mod caller;
 mod capacity;
 mod chains;
 mod claims;
+mod connections;
+mod cors;
 mod currencies;
 mod error;
 mod fast_fill;
@@ -58,6 +60,8 @@ use store::{Instance, Store};
 use webhooks::Endpoints;
 
 pub use caller::{Caller, Keyed};
+pub use connections::{ConnectionLimits, serve};
+pub use error::page as error_page;
 pub use keys::Keys;
 pub use limits::{Allowance, Limits};
 pub use listing::{CursorKey, OpenAnswers};
@@ -103,6 +107,8 @@ pub struct Parts {
     pub open_answers: Arc<OpenAnswers>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
+    /// Metrics and the whole of `/lives` are shown to every caller: on a local network.
+    pub public_reports: bool,
     /// The metrics as they stand, in the text form Prometheus reads.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }

@@ -112,12 +112,23 @@ impl Limits {
     pub fn check_wrong_keys(&self, client: IpAddr, now: Instant) -> Result<(), ApiError> {
         let bucket = (Who::Address(client), What::WrongKeys);
         let peeked = self.buckets.peek(bucket, self.wrong_keys(), now);
-        peeked.map(drop).map_err(|empty| ApiError::TooManyWrongKeys { retry_after_secs: whole_secs(empty.wait) })
+        peeked.map(drop).map_err(|empty| ApiError::TooManyWrongKeys { retry_after_secs: whole_secs(empty.wait).max(1) })
     }
 
     pub fn count_wrong_key(&self, client: IpAddr, now: Instant) {
         // The bucket may have been emptied meanwhile, which is as good.
         let _ = self.buckets.take((Who::Address(client), What::WrongKeys), self.wrong_keys(), now);
+    }
+
+    /// A refusal of whoever shows a wrong key, with what is left to it: it is the allowance of wrong keys that counts.
+    fn refused(&self, error: ApiError, client: IpAddr, family: Family, now: Instant) -> Response {
+        let rate = self.wrong_keys();
+        let left = match self.buckets.peek((Who::Address(client), What::WrongKeys), rate, now) {
+            // Looking says how many would be left after one more.
+            Ok(taken) => Taken { left: taken.left.saturating_add(1), full_in: taken.full_in },
+            Err(empty) => Taken { left: 0, full_in: empty.full_in },
+        };
+        with_headers(error.into_response(), family, rate, left)
     }
 }
 
@@ -132,7 +143,12 @@ pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Respon
     let client = peer.map(|peer| network::client(peer, request.headers(), proxies));
     let caller = match identify(app, request.headers(), client).await {
         Ok(caller) => caller,
-        Err(error) => return error.into_response(),
+        Err(error) => {
+            return match app.limits.as_deref().zip(client) {
+                Some((limits, client)) => limits.refused(error, client, family(request.uri().path()), Instant::now()),
+                None => error.into_response(),
+            };
+        }
     };
     let who = caller.key().map(|key| Who::Key(key.id)).or(client.map(Who::Address));
     let (Some(limits), Some(who)) = (app.limits.as_deref(), who) else {
@@ -261,6 +277,17 @@ mod tests {
         }
         assert!(limits.check_wrong_keys(address(1), now).is_err());
         assert!(limits.check_wrong_keys(address(2), now).is_ok());
+        for (last, left) in [(1, "0"), (2, "5")] {
+            let answer = limits.refused(ApiError::WrongKey, address(last), Family::Quotes, now);
+            assert_eq!(answer.status(), 401);
+            assert_eq!(answer.headers()["ratelimit-limit"], "5");
+            assert_eq!(answer.headers()["ratelimit-remaining"], left);
+            assert!(answer.headers().contains_key("ratelimit-reset"));
+        }
+        let error = limits.check_wrong_keys(address(1), now).unwrap_err();
+        let answer = limits.refused(error, address(1), Family::Quotes, now);
+        assert_eq!((answer.status().as_u16(), &answer.headers()["ratelimit-remaining"]), (429, &"0".parse().unwrap()));
+        assert!(answer.headers().contains_key("retry-after"));
         assert!(limits.check_wrong_keys(address(1), now + Duration::from_secs(12)).is_ok());
     }
 }

@@ -38,6 +38,7 @@ pub(crate) struct Holding {
     /// Smallest units.
     balance: String,
     /// Null where there is no current price.
+    #[schema(required = true)]
     amount_usd: Option<String>,
 }
 

@@ -40,7 +40,9 @@ pub(crate) struct LossBody {
     usd: String,
     /// Unix milliseconds, as the following.
     since: i64,
+    #[schema(required = true)]
     booked_at: Option<i64>,
+    #[schema(required = true)]
     recovered_at: Option<i64>,
 }
 
@@ -66,6 +68,7 @@ impl From<losses::LossRow> for LossBody {
 #[utoipa::path(
     get,
     path = "/operator/losses",
+    security(("operator" = [])),
     responses(
         (status = 200, description = "In all, and one by one", body = LossesResponse),
         (status = 401, description = "The operator's token is needed", body = ErrorBody),

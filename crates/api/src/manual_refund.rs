@@ -52,6 +52,7 @@ impl RefundBody {
 #[utoipa::path(
     post,
     path = "/operator/refunds",
+    security(("operator" = [])),
     request_body = RefundBody,
     responses(
         (status = 200, description = "It is being refunded", body = RefundResponse),

@@ -54,8 +54,13 @@ pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, trusted_proxies: &[Netwo
     bucketed(client)
 }
 
+/// The client at the other end of a connection, as far as an address tells clients apart.
+pub fn client_of(peer: IpAddr) -> IpAddr {
+    bucketed(unmapped(peer))
+}
+
 /// A listener for both families sees IPv4 clients in IPv6 clothes.
-fn unmapped(address: IpAddr) -> IpAddr {
+pub fn unmapped(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),

@@ -66,6 +66,7 @@ pub(crate) struct ChainRisk {
 #[utoipa::path(
     get,
     path = "/operator/risk",
+    security(("operator" = [])),
     responses(
         (status = 200, description = "By chain", body = RiskResponse),
         (status = 401, description = "The operator's token is needed", body = ErrorBody),
@@ -140,9 +141,11 @@ const MAX_TRANSFERS: i64 = 100;
 #[utoipa::path(
     get,
     path = "/operator/receipts",
+    security(("operator" = [])),
     params(ReceiptsQuery),
     responses(
         (status = 200, description = "At most a hundred of them", body = ReceiptsResponse),
+        (status = 400, description = "Not a query", body = ErrorBody),
         (status = 401, description = "The operator's token is needed", body = ErrorBody),
     )
 )]

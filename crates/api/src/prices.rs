@@ -26,7 +26,7 @@ pub(crate) struct PriceQuery {
 impl PriceQuery {
     fn price(&self, app: &App) -> Result<Price, ApiError> {
         let chain = named(&app.catalog, "chainId", self.chain_id)?;
-        let address = Account::parse(chain.vm, &self.address);
+        let address = Account::read(chain.vm, &self.address);
         let address = address.map_err(|error| ApiError::Address { field: "address", problem: error.to_string() })?;
         let currency = chain.currency(&address).ok_or_else(|| ApiError::Parameter {
             field: "address",

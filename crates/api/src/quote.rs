@@ -48,6 +48,8 @@ pub(crate) async fn quote(
     responses(
         (status = 200, description = "The quote", body = QuoteResponse),
         (status = 400, description = "It cannot be quoted", body = ErrorBody),
+        (status = 401, description = "The API key is not valid, or one is required", body = ErrorBody),
+        (status = 403, description = "The key may not do this", body = ErrorBody),
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]
@@ -87,6 +89,8 @@ fn promise(app: &App, ask: Ask, signed: bool) -> Result<(Answer, Saving), ApiErr
     responses(
         (status = 200, description = "The price", body = PriceResponse),
         (status = 400, description = "It cannot be priced", body = ErrorBody),
+        (status = 401, description = "The API key is not valid, or one is required", body = ErrorBody),
+        (status = 403, description = "The key may not do this", body = ErrorBody),
         (status = 503, description = "Prices are not known at the moment", body = ErrorBody),
     )
 )]

@@ -1,79 +1,77 @@
 //! The service as one router, and the layers that every call passes through.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderName, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics::{counter, histogram};
+use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::{Instrument, info_span};
 
+use crate::cors::Preflights;
 use crate::error::ApiError;
-use crate::json::MAX_BODY;
-use crate::openapi::document;
-use crate::routes::routes;
-use crate::{App, limits, lives};
+use crate::json::{MAX_BODY, MAX_URI};
+use crate::openapi::{described, pages};
+use crate::{App, cors, limits, lives};
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The service as one router.
 pub fn router(app: App) -> Router {
-    let (router, document) = routes(document(&app.addresses)).split_for_parts();
-    let document = document.to_json().expect("the document is plain data");
-    let document = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
-    served(router.route("/openapi.json", get(document)), app)
+    let (router, document) = described(&app.addresses);
+    let router = router.merge(pages(&document));
+    let router = if app.public_reports { router.route("/metrics", get(metrics_text)) } else { router };
+    served(router, app, Preflights::new(&document))
 }
 
-/// Of a process that answers no callers: only how it is.
+/// For the operator: how a process is, in full.
 pub fn operating_router(app: App) -> Router {
-    served(Router::new().route("/lives", get(lives::lives)), app)
+    let router = Router::new().route("/lives", get(lives::report)).route("/metrics", get(metrics_text));
+    served(router, app, Preflights::new(&Value::Null))
 }
 
-fn served(router: Router<App>, app: App) -> Router {
+fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
     router
-        .route("/metrics", get(metrics_text))
         .fallback(|| async { ApiError::NoSuchPath })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         // One layer, the outermost first: each that is added by itself is boxed, and copied for every call with all
         // that is below it.
         .layer((
-            cors(),
-            CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| ApiError::Internal.into_response()),
-            middleware::from_fn_with_state(app.clone(), pass),
+            CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| opened(ApiError::Internal.into_response())),
+            middleware::from_fn_with_state((app.clone(), Arc::new(preflights)), pass),
             DefaultBodyLimit::max(MAX_BODY),
         ))
         .with_state(app)
-}
-
-/// Browsers on any origin may call: there are no cookies, and a key is a header the caller must know.
-fn cors() -> CorsLayer {
-    let allowed =
-        ["content-type", "relay-sdk-version", "relay-kit-ui-version", "x-api-key", "authorization", "idempotency-key"];
-    let exposed = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"];
-    CorsLayer::new()
-        .allow_origin(AllowOrigin::any())
-        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS])
-        .allow_headers(allowed.map(HeaderName::from_static))
-        .expose_headers(exposed.map(HeaderName::from_static))
-        .max_age(Duration::from_secs(3600))
 }
 
 async fn metrics_text(State(app): State<App>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], (app.metrics)())
 }
 
+fn opened(mut response: Response) -> Response {
+    cors::open(response.headers_mut());
+    response
+}
+
 /// Every call is answered in time, observed, counted against its caller's limit, and done once under its name, in this
-/// order.
-async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
+/// order. Browsers may read every answer.
+async fn pass(State((app, preflights)): State<(App, Arc<Preflights>)>, request: Request, next: Next) -> Response {
+    if request.method() == Method::OPTIONS {
+        return preflights.answer(&request);
+    }
+    if request.uri().path_and_query().is_some_and(|address| address.as_str().len() > MAX_URI) {
+        return opened(ApiError::UriTooLong { most: MAX_URI }.into_response());
+    }
     match tokio::time::timeout(TIMEOUT, observe(&app, request, next)).await {
-        Ok(response) => response,
-        Err(_) => ApiError::TimedOut.into_response(),
+        Ok(response) => opened(response),
+        Err(_) => opened(ApiError::TimedOut.into_response()),
     }
 }
 

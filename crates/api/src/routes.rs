@@ -1,5 +1,6 @@
 //! The routes.
 
+use tower_http::compression::CompressionLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -12,7 +13,14 @@ use crate::{
 
 /// Every route, described in this document.
 pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
+    // Quotes are not compressed: that would take longer than pricing them.
+    let catalogue = OpenApiRouter::new()
+        .routes(routes!(chains::chains))
+        .routes(routes!(currencies::search))
+        .routes(routes!(currencies::trending))
+        .layer(CompressionLayer::new());
     OpenApiRouter::with_openapi(document)
+        .merge(catalogue)
         .routes(routes!(quote::quote))
         .routes(routes!(quote::quote_unversioned))
         .routes(routes!(quote::price))
@@ -21,11 +29,8 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(listing::requests_v3))
         .routes(routes!(listing::requests_v3_csv))
         .routes(routes!(listing::requests_v3_stream))
-        .routes(routes!(chains::chains))
         .routes(routes!(health::health))
         .routes(routes!(liquidity::liquidity))
-        .routes(routes!(currencies::search))
-        .routes(routes!(currencies::trending))
         .routes(routes!(prices::token_price))
         .routes(routes!(prices::token_price_v2))
         .routes(routes!(swap_sources::swap_sources))

@@ -1,11 +1,13 @@
 //! `GET /intents/status/v3`, and `v2` for clients that do not know every word of it.
 
+use alloy_primitives::B256;
 use axum::Json;
 use axum::extract::State;
 use domain::ids::RequestId;
 use domain::request::State as RequestState;
 use serde::{Deserialize, Serialize};
 use store::requests::{self, Hashes, Request};
+use store::returns::{self, Excess, Returned};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
@@ -27,6 +29,7 @@ pub(crate) struct StatusQuery {
 pub(crate) struct StatusResponse {
     /// `waiting`, `depositing`, `pending`, `submitted`, `success`, `failure` or `refund`.
     status: &'static str,
+    #[schema(required = true)]
     details: Option<String>,
     in_tx_hashes: Vec<String>,
     tx_hashes: Vec<String>,
@@ -38,26 +41,96 @@ pub(crate) struct StatusResponse {
     quote_created_at: i64,
     fail_reason: &'static str,
     refund_fail_reason: &'static str,
+    /// Money that goes back beside this transfer's own outcome. Usually empty.
+    returns: Vec<ReturnBody>,
+}
+
+/// A deposit that named this transfer's order without paying for it, or the excess of the one that did.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Return)]
+pub struct ReturnBody {
+    /// `deposit` or `excess`.
+    kind: &'static str,
+    /// The request under which it goes back: one of its own for a deposit, this one for its excess.
+    request_id: String,
+    /// `pending` until it is back, then `refund`; `failure` where it cannot go back.
+    status: &'static str,
+    /// Why it paid for nothing. `N/A` for an excess.
+    fail_reason: &'static str,
+    refund_fail_reason: &'static str,
+    in_tx_hashes: Vec<String>,
+    tx_hashes: Vec<String>,
+    /// Where the excess goes back, and how much of which currency; null for a deposit, whose transaction says it.
+    #[schema(required = true)]
+    chain_id: Option<u64>,
+    #[schema(required = true)]
+    currency: Option<String>,
+    #[schema(required = true)]
+    amount: Option<String>,
+}
+
+fn texts(hashes: &[B256]) -> Vec<String> {
+    hashes.iter().map(ToString::to_string).collect()
+}
+
+/// The reason of a request that failed or was refunded.
+fn fail_reason(request: &Request) -> &'static str {
+    let failed = matches!(request.state, RequestState::Refunded | RequestState::Failed);
+    match (failed, request.fail_reason) {
+        (false, _) => "N/A",
+        (true, Some(reason)) => reason.as_str(),
+        (true, None) => "UNKNOWN",
+    }
+}
+
+impl ReturnBody {
+    fn of_deposit(returned: &Returned) -> Self {
+        let request = &returned.request;
+        Self {
+            kind: "deposit",
+            request_id: request.id.to_string(),
+            status: request.state.status(),
+            fail_reason: fail_reason(request),
+            refund_fail_reason: request.refund_fail_reason.map_or("N/A", |reason| reason.as_str()),
+            in_tx_hashes: texts(&returned.hashes.deposits),
+            tx_hashes: texts(&returned.hashes.payments),
+            chain_id: None,
+            currency: None,
+            amount: None,
+        }
+    }
+
+    fn of_excess(excess: &Excess, request: RequestId, deposits: &[B256]) -> Self {
+        let state = if excess.mined { RequestState::Refunded } else { RequestState::Refunding };
+        Self {
+            kind: "excess",
+            request_id: request.to_string(),
+            status: state.status(),
+            fail_reason: "N/A",
+            refund_fail_reason: "N/A",
+            in_tx_hashes: texts(deposits),
+            tx_hashes: texts(excess.tx.as_slice()),
+            chain_id: Some(excess.chain.0),
+            currency: Some(format!("{:#x}", excess.currency)),
+            amount: Some(excess.amount.to_string()),
+        }
+    }
 }
 
 impl StatusResponse {
-    fn new(request: Request, hashes: Hashes) -> Self {
-        let failed = matches!(request.state, RequestState::Refunded | RequestState::Failed);
-        let fail_reason = match (failed, request.fail_reason) {
-            (false, _) => "N/A",
-            (true, Some(reason)) => reason.as_str(),
-            (true, None) => "UNKNOWN",
-        };
+    fn new(request: Request, hashes: Hashes, returns: Vec<ReturnBody>) -> Self {
         Self {
+            fail_reason: fail_reason(&request),
+            returns,
             status: request.state.status(),
             details: request.details,
-            in_tx_hashes: hashes.deposits.iter().map(ToString::to_string).collect(),
-            tx_hashes: hashes.payments.iter().map(ToString::to_string).collect(),
+            in_tx_hashes: texts(&hashes.deposits),
+            tx_hashes: texts(&hashes.payments),
             updated_at: request.updated_at.millis(),
             origin_chain_id: request.quote.ask.origin.chain.0,
             destination_chain_id: request.quote.ask.destination.chain.0,
             quote_created_at: request.quote.created_at.millis(),
-            fail_reason,
             refund_fail_reason: request.refund_fail_reason.map_or("N/A", |reason| reason.as_str()),
         }
     }
@@ -78,10 +151,13 @@ async fn find(app: &App, query: StatusQuery) -> Result<StatusResponse, ApiError>
     let found = app.store.read(move |tx| {
         let Some(request) = requests::find(tx, id)? else { return Ok(None) };
         let hashes = requests::hashes(tx, &request)?;
-        Ok::<_, store::StoreError>(Some((request, hashes)))
+        let (deposits, excess) = (returns::deposits(tx, id)?, returns::excess(tx, id)?);
+        let mut back: Vec<ReturnBody> = deposits.iter().map(ReturnBody::of_deposit).collect();
+        back.extend(excess.map(|excess| ReturnBody::of_excess(&excess, id, &hashes.deposits)));
+        Ok::<_, store::StoreError>(Some((request, hashes, back)))
     });
-    let (request, hashes) = found.await?.ok_or(ApiError::RequestNotFound)?;
-    Ok(StatusResponse::new(request, hashes))
+    let (request, hashes, back) = found.await?.ok_or(ApiError::RequestNotFound)?;
+    Ok(StatusResponse::new(request, hashes, back))
 }
 
 /// Says how a transfer stands.

@@ -43,12 +43,15 @@ pub(crate) struct WalletFloat {
     wallet: String,
     has: String,
     /// The amount that fills it up, where that is worth a transaction.
+    #[schema(required = true)]
     lacks: Option<String>,
     /// It was asked for and the worker has not sent it yet.
     asked: bool,
     /// The reason the worker waits, where it has looked.
+    #[schema(required = true)]
     waits_for: Option<String>,
     /// The transfer that was sent and is not final yet.
+    #[schema(required = true)]
     under_way: Option<TopUpUnderWay>,
 }
 
@@ -56,6 +59,7 @@ pub(crate) struct WalletFloat {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopUpUnderWay {
     amount: String,
+    #[schema(required = true)]
     tx_hash: Option<String>,
 }
 
@@ -63,6 +67,7 @@ pub(crate) struct TopUpUnderWay {
 #[utoipa::path(
     post,
     path = "/operator/topups",
+    security(("operator" = [])),
     request_body = TopUpsBody,
     responses(
         (status = 200, description = "By chain", body = TopUpsResponse),

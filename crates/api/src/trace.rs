@@ -1,7 +1,7 @@
 //! `GET /requests/{id}/trace`: what was decided for a request, by which rule, with which numbers, and what is awaited.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use domain::api_key::ApiKeyId;
 use domain::catalog::Catalog;
 use domain::ids::{ChainId, RequestId};
@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::caller::Caller;
 use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::json::ApiPath;
 use crate::losses::LossBody;
 use crate::operator::Operator;
 use crate::quote::sponsor::SponsorshipBody;
@@ -27,6 +28,7 @@ pub(crate) struct TraceResponse {
     request_id: String,
     order_id: String,
     /// The request whose order this one's deposit named, where it is a deposit that paid for none.
+    #[schema(required = true)]
     parent_id: Option<String>,
     /// Requests of deposits that named this one's order without paying for it.
     children: Vec<String>,
@@ -38,9 +40,10 @@ pub(crate) struct TraceResponse {
     payments: Vec<PaymentBody>,
     due: Vec<DueBody>,
     /// The loss, if a reorg took its deposit away after it was paid out.
+    #[schema(required = true)]
     loss: Option<LossBody>,
     /// Who pays which of its fees, as quoted and, once it is filled, as it turned out.
-    #[schema(value_type = Option<SponsorshipBody<'static>>)]
+    #[schema(required = true, value_type = Option<SponsorshipBody<'static>>)]
     fee_sponsorship: Option<Value>,
 }
 
@@ -69,6 +72,7 @@ pub(crate) struct DepositBody {
     state: String,
     /// It is the one that pays for the order.
     pays: bool,
+    #[schema(required = true)]
     refused: Option<String>,
 }
 
@@ -84,11 +88,15 @@ pub(crate) struct PaymentBody {
     amount: String,
     state: String,
     attempts: u64,
+    #[schema(required = true)]
     tx_hash: Option<String>,
+    #[schema(required = true)]
     block: Option<u64>,
     /// Why it failed, where it did.
+    #[schema(required = true)]
     fail_reason: Option<String>,
     /// The chain's answer to that.
+    #[schema(required = true)]
     details: Option<String>,
 }
 
@@ -234,6 +242,7 @@ impl Reader {
 #[utoipa::path(
     get,
     path = "/requests/{requestId}/trace",
+    security(("apiKey" = []), ("bearer" = []), ("operator" = [])),
     params(("requestId" = String, Path, description = "The request")),
     responses(
         (status = 200, description = "Its story", body = TraceResponse),
@@ -246,7 +255,7 @@ pub(crate) async fn trace(
     operator: Result<Operator, ApiError>,
     caller: Caller,
     app: State<App>,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath,
 ) -> ApiResult<TraceResponse> {
     let reader = match (operator, caller.key()) {
         (Ok(Operator), _) => Reader::Operator,

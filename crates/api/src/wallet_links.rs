@@ -15,6 +15,8 @@ use crate::json::ApiJson;
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct LinkBody {
+    /// The wallet to link.
+    #[schema(value_type = String)]
     wallet: Option<String>,
     /// Of the message, by the wallet's key (EIP-191) or its contract (EIP-1271). Without it the message is answered.
     signature: Option<String>,
@@ -37,7 +39,7 @@ pub(crate) struct LinkResponse {
 fn wallet(body: &LinkBody) -> Result<Address, ApiError> {
     let bad = |problem: String| ApiError::Address { field: "wallet", problem };
     let text = body.wallet.as_deref().ok_or_else(|| bad("required".to_owned()))?;
-    let wallet = Account::parse(Vm::Evm, text).map_err(|error| bad(error.to_string()))?.evm();
+    let wallet = Account::read(Vm::Evm, text).map_err(|error| bad(error.to_string()))?.evm();
     wallet.filter(|wallet| !wallet.is_zero()).ok_or_else(|| bad("must not be zero".to_owned()))
 }
 
@@ -51,6 +53,7 @@ fn signature(text: &str) -> Result<Bytes, ApiError> {
 #[utoipa::path(
     post,
     path = "/keys/wallet",
+    security(("apiKey" = []), ("bearer" = [])),
     request_body = LinkBody,
     responses(
         (status = 200, description = "The message to sign or, with its signature, the link", body = LinkResponse),

@@ -81,6 +81,12 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Print the page of error codes.
+    Errors {
+        /// Output file; standard output by default.
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     /// Print the id of an order, read from a file with its `orderData` as JSON.
     OrderId {
         /// JSON file, or - for standard input.

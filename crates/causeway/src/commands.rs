@@ -63,7 +63,8 @@ pub fn run(cli: Cli) -> Result<()> {
             runtime.block_on(keys::run(&Config::load(&config)?, command))
         }
         Command::WebhookListen(args) => runtime.block_on(webhook_listen::run(args)),
-        Command::Openapi { output } => openapi(output.as_deref()),
+        Command::Openapi { output } => print(&api::openapi::generate(&documented_addresses()), output.as_deref()),
+        Command::Errors { output } => print(&api::error_page(), output.as_deref()),
         Command::OrderId { file, config } => order_id(&file, config.as_deref()),
     }
 }
@@ -78,8 +79,7 @@ fn migrate(config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn openapi(output: Option<&Path>) -> Result<()> {
-    let text = api::openapi::generate(&documented_addresses());
+fn print(text: &str, output: Option<&Path>) -> Result<()> {
     match output {
         Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display())),
         None => {

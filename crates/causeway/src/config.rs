@@ -33,6 +33,9 @@ pub use secret::{Secret, Source, Text};
 pub struct Config {
     pub environment: Environment,
     pub listen: SocketAddr,
+    /// Where `/metrics` and the whole of `/lives` are served. Unset, they are on `listen` only on a local network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen_operator: Option<SocketAddr>,
     pub base_url: Url,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub testnet_base_url: Option<Url>,
@@ -172,6 +175,9 @@ pub struct LimitsConfig {
     pub quotes_per_minute: NonZeroU32,
     pub others_per_minute: NonZeroU32,
     pub wrong_keys_per_minute: NonZeroU32,
+    /// Open connections in all, and from one address.
+    pub connections: NonZeroU32,
+    pub connections_per_address: NonZeroU32,
     /// A chain with a market snapshot older than this is not quoted on.
     pub market_max_age_secs: u64,
     pub rpc_timeout_millis: u64,
@@ -184,6 +190,8 @@ impl Default for LimitsConfig {
             quotes_per_minute: NonZeroU32::MIN.saturating_add(24),
             others_per_minute: NonZeroU32::MIN.saturating_add(99),
             wrong_keys_per_minute: NonZeroU32::MIN.saturating_add(9),
+            connections: NonZeroU32::MIN.saturating_add(4_095),
+            connections_per_address: NonZeroU32::MIN.saturating_add(255),
             market_max_age_secs: 30,
             rpc_timeout_millis: 10_000,
         }
@@ -237,6 +245,11 @@ impl Config {
         Ok(config)
     }
 
+    /// True on a network of test chains, where everyone is the operator.
+    pub fn is_local(&self) -> bool {
+        self.chains.iter().all(|chain| chain.local)
+    }
+
     /// Checks that span several keys.
     fn check(&self) -> Result<()> {
         ensure!(!self.chains.is_empty(), "chains: at least one is needed");
@@ -246,6 +259,8 @@ impl Config {
         ensure!(!both || keys == addresses, "solver.filler_addresses: must be those of filler_keys, in the same order");
         let lease = self.instances.lease_millis;
         ensure!((1_000..=60_000).contains(&lease), "instances.lease_millis: must be from 1000 to 60000");
+        let own = self.listen_operator.is_none_or(|address| address != self.listen || address.port() == 0);
+        ensure!(own, "listen_operator: must be another address than listen");
         ensure!(self.solver.lane_window > 0, "solver.lane_window: must be more than zero");
         ensure!(
             self.chains.iter().any(|chain| chain.name == self.solver.chain),

@@ -72,6 +72,7 @@ fn config(local: Local<'_>) -> Result<Config> {
     Ok(Config {
         environment: Environment::Testnet,
         listen: ([127, 0, 0, 1], local.port).into(),
+        listen_operator: None,
         testnet_base_url: Some(base_url.clone()),
         base_url,
         database: Text::Plain(local.database.to_owned()),

@@ -1,13 +1,16 @@
 //! The running service: its tasks, its listener, and their orderly shutdown.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use allocator::Allocator;
 use alloy::primitives::B256;
 use anyhow::{Context, Result, bail, ensure};
-use api::{Addresses, Allowance, App, CursorKey, Keys, Limits, OpenAnswers, OperatorToken, Parts, Rendered};
+use api::{
+    Addresses, Allowance, App, ConnectionLimits, CursorKey, Keys, Limits, Network, OpenAnswers, OperatorToken, Parts, Rendered,
+};
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
@@ -18,7 +21,7 @@ use store::{DatabaseUrl, FileLock, Instance, Lease, Store, StoreError, secrets};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::assemble;
 use crate::config::Config;
@@ -31,6 +34,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Service {
     pub address: SocketAddr,
+    /// Where metrics and the whole of `/lives` are, if that is apart.
+    pub operator_address: Option<SocketAddr>,
     pub solver: Arc<Solver>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -63,10 +68,8 @@ impl Service {
         let parts = assemble::parts(config, role, store.clone(), env)?;
         let solver = parts.solver;
         check_chains(&solver).await?;
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}: choose another address or port", config.listen))?;
-        let address = listener.local_addr()?;
+        let listeners = Listeners::bind(config).await?;
+        let (address, operator_address) = listeners.addresses()?;
         let operator = if role.answers() { operator(config)? } else { None };
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -114,20 +117,15 @@ impl Service {
             cursor_key,
             open_answers: Arc::new(OpenAnswers::new(stop.clone())),
             limits: limits(config, &instance)?.map(Arc::new),
+            public_reports: operator_address.is_none() && config.is_local(),
             metrics,
         });
-        // A process that does not quote serves `/lives` and `/metrics` only.
-        let router = if role.answers() { api::router(app) } else { api::operating_router(app) };
-        let router = router.into_make_service_with_connect_info::<SocketAddr>();
-        let serve = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
-        tasks.spawn(async move {
-            if let Err(error) = serve.await {
-                error!(%error, "the HTTP listener failed");
-            }
-        });
+        for (listener, router) in listeners.serving(&app, role) {
+            tasks.spawn(api::serve(listener, router, connections(config)?, stop.clone()));
+        }
         tasks.close();
         info!(%address, %role, instance = instance.about().name, "listening on {address}");
-        Ok(Self { address, solver, stop, tasks, store, instance, _lock: lock })
+        Ok(Self { address, operator_address, solver, stop, tasks, store, instance, _lock: lock })
     }
 
     /// Runs until a signal asks to stop, or the service stops itself.
@@ -219,17 +217,65 @@ fn operator(config: &Config) -> Result<Option<OperatorToken>> {
     Ok(Some(OperatorToken::new(token)))
 }
 
+/// The sockets a process listens on: for callers and, where it is apart, for the operator.
+struct Listeners {
+    public: TcpListener,
+    operator: Option<TcpListener>,
+}
+
+impl Listeners {
+    async fn bind(config: &Config) -> Result<Self> {
+        let operator = match config.listen_operator {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        Ok(Self { public: listen(config.listen).await?, operator })
+    }
+
+    fn addresses(&self) -> Result<(SocketAddr, Option<SocketAddr>)> {
+        Ok((self.public.local_addr()?, self.operator.as_ref().map(TcpListener::local_addr).transpose()?))
+    }
+
+    /// Each with what it serves. A process that does not quote has nothing for callers: only its own health.
+    fn serving(self, app: &App, role: Role) -> impl Iterator<Item = (TcpListener, axum::Router)> {
+        let router = if role.answers() { api::router(app.clone()) } else { api::operating_router(app.clone()) };
+        let operator = self.operator.map(|listener| (listener, api::operating_router(app.clone())));
+        [(self.public, router)].into_iter().chain(operator)
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen on {address}: choose another address or port"))
+}
+
+fn trusted_proxies(config: &Config) -> Result<Vec<Network>> {
+    let proxies =
+        config.trusted_proxies.iter().map(|text| text.parse().with_context(|| format!("trusted_proxies: {text}")));
+    proxies.collect()
+}
+
+fn connections(config: &Config) -> Result<ConnectionLimits> {
+    /// The longest a client may take for a header.
+    const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+    let count = |count: NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
+    Ok(ConnectionLimits {
+        most: count(config.limits.connections),
+        most_per_address: count(config.limits.connections_per_address),
+        trusted_proxies: trusted_proxies(config)?,
+        header_timeout: HEADER_TIMEOUT,
+    })
+}
+
 fn limits(config: &Config, instance: &Instance) -> Result<Option<Limits>> {
     if !config.limits.rate_limits {
         return Ok(None);
     }
-    let proxies =
-        config.trusted_proxies.iter().map(|text| text.parse().with_context(|| format!("trusted_proxies: {text}")));
     let allowance = Allowance {
         quotes_per_minute: config.limits.quotes_per_minute,
         others_per_minute: config.limits.others_per_minute,
         wrong_keys_per_minute: config.limits.wrong_keys_per_minute,
-        trusted_proxies: proxies.collect::<Result<_>>()?,
+        trusted_proxies: trusted_proxies(config)?,
     };
     Ok(Some(Limits::new(allowance, instance.answering())))
 }

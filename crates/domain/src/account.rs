@@ -22,6 +22,8 @@ pub enum NotAnAccount {
     Venue,
     #[error("must be a base58 address of 32 bytes")]
     Svm,
+    #[error("the checksum is wrong: check the address, or write it in lower case")]
+    Checksum,
 }
 
 /// The largest venue index: the venue's own clients carry it in a double.
@@ -65,6 +67,18 @@ impl Account {
         };
         let account = bytes.zip(Short::of(text.as_bytes())).map(|(bytes, text)| Self { text, bytes });
         account.ok_or(refusal)
+    }
+
+    /// Reads an address as people hand it over: where its letters are in mixed case they are a checksum (ERC-55), and a
+    /// wrong one is a typing error. What was stored once is read by [`Self::parse`], whatever its letters are.
+    pub fn read(vm: Vm, text: &str) -> Result<Self, NotAnAccount> {
+        let account = Self::parse(vm, text)?;
+        let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
+        let mixed = digits.iter().any(u8::is_ascii_uppercase) && digits.iter().any(u8::is_ascii_lowercase);
+        if vm == Vm::Evm && mixed && Address::parse_checksummed(text, None).is_err() {
+            return Err(NotAnAccount::Checksum);
+        }
+        Ok(account)
     }
 
     /// The bytes that are hashed into an order.
@@ -143,6 +157,19 @@ mod tests {
         let mixed = Account::parse(Vm::Evm, "0xAfDe0C87685F1E800457b929986Cd944E9D4A98c").unwrap();
         assert_eq!(lower, mixed);
         assert_ne!(lower.text(), mixed.text());
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_a_typing_error() {
+        let right = "0xafDE0c87685F1e800457b929986cd944e9D4A98C";
+        let right = Account::parse(Vm::Evm, right).unwrap().evm().unwrap().to_checksum(None);
+        for good in [right.clone(), right.to_lowercase(), format!("0x{}", right[2..].to_uppercase())] {
+            assert_eq!(Account::read(Vm::Evm, &good).map(|account| account.text().to_owned()), Ok(good));
+        }
+        let at = right.rfind(|letter: char| letter.is_ascii_lowercase()).unwrap();
+        let wrong = format!("{}{}{}", &right[..at], right[at..=at].to_uppercase(), &right[at + 1..]);
+        assert_eq!(Account::read(Vm::Evm, &wrong), Err(NotAnAccount::Checksum));
+        assert!(Account::parse(Vm::Evm, &wrong).is_ok(), "what was stored is read as it is");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Place<'a> {
 }
 
 /// A swap below this is not worth its gas.
-const DUST: UsdMicros = UsdMicros(50_000);
+pub const DUST: UsdMicros = UsdMicros(50_000);
 const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
 
 pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh: Fresh) -> Result<Quote, Refusal> {

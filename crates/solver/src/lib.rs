@@ -32,6 +32,6 @@ pub use env::{Env, Screening};
 pub use error::SolverError;
 pub use evm::LocalSigner;
 pub use handle::{ChainHandle, Payer, Settings};
-pub use quoting::quote::{Attempt, QuoteError, Quoted};
+pub use quoting::quote::{Attempt, Bound, QuoteError, Quoted};
 pub use quoting::steps::{Step, StepKind};
 pub use solver::Solver;

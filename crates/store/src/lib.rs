@@ -39,6 +39,7 @@ pub mod payouts;
 pub mod records;
 pub mod refused_recipients;
 pub mod requests;
+pub mod returns;
 pub mod risk;
 mod row;
 pub mod same_chain;

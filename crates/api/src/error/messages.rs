@@ -33,6 +33,15 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
             return format!("txs: the fill needs {needed} gas or more, which is more than txsGasLimit or we allow");
         }
         QuoteError::Refused(refusal) => return of_refusal(refusal),
+        QuoteError::TooLow { fees } => {
+            return format!("amount: its fees are {fees}, and it has to be more than they are");
+        }
+        QuoteError::Dust { .. } => "amount",
+        QuoteError::TooMuch { most } => {
+            return format!(
+                "Amount is higher than the available liquidity: at most {most} can be paid out at the moment"
+            );
+        }
         QuoteError::NoSpendLimiter { .. } | QuoteError::Node { .. } | QuoteError::Market(_) | QuoteError::Store(_) => {
             return error.to_string();
         }

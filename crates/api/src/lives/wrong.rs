@@ -17,6 +17,7 @@ pub(crate) struct Wrong {
     /// Its name among the alarms of the operator's documentation, which says what to do.
     name: &'static str,
     /// None where it concerns all chains.
+    #[schema(required = true)]
     chain_id: Option<u64>,
     message: String,
 }

@@ -3,7 +3,7 @@
 //! Members we do not know are ignored. Members that would change where money goes and are not offered are refused.
 
 use alloy_primitives::{Address, Bytes, U256};
-use domain::account::{Account, Vm};
+use domain::account::{Account, NotAnAccount, Vm};
 use domain::catalog::Catalog;
 use domain::fees::AppFee;
 use domain::ids::ChainId;
@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::json::Object;
 use crate::quote::sponsor;
 
 /// The request for a quote. Members we do not know are ignored.
@@ -36,13 +37,14 @@ pub(crate) struct QuoteBody {
     /// `EXACT_INPUT` unless said, `EXACT_OUTPUT` or `EXPECTED_OUTPUT`.
     trade_type: Option<String>,
     /// Calls that the router makes on the destination with what arrives.
-    txs: Option<Vec<TxBody>>,
+    #[schema(value_type = Option<Vec<TxBody>>)]
+    txs: Option<Vec<Object<TxBody>>>,
     /// The most gas those calls may take.
-    #[schema(value_type = Option<u64>)]
-    txs_gas_limit: Option<Value>,
+    #[schema(minimum = 1)]
+    txs_gas_limit: Option<u64>,
     /// Where refunds go; the user unless said.
     refund_to: Option<String>,
-    /// Basis points, as text; a number is taken too.
+    /// Basis points, as text.
     #[schema(value_type = Option<String>)]
     slippage_tolerance: Option<Value>,
     /// Checked, and without effect: no order is filled after its deadline.
@@ -57,12 +59,12 @@ pub(crate) struct QuoteBody {
     /// Adds the solver's signature of the order.
     include_protocol_data: Option<bool>,
     /// Fees for integrators, in basis points of the input.
-    app_fees: Option<Vec<AppFeeBody>>,
+    #[schema(value_type = Option<Vec<AppFeeBody>>)]
+    app_fees: Option<Vec<Object<AppFeeBody>>>,
     /// Delivers some of the destination's gas currency beside the output.
     topup_gas: Option<bool>,
     /// Worth of it, in millionths of a dollar.
-    #[schema(value_type = Option<String>)]
-    topup_gas_amount: Option<Value>,
+    topup_gas_amount: Option<String>,
     /// The rest of buying an exact output stays with the solver.
     enable_true_exact_output: Option<bool>,
     /// Lets a trade through that loses much to the pools.
@@ -70,13 +72,13 @@ pub(crate) struct QuoteBody {
     /// The origin currency must be depositable as it is.
     disable_origin_swaps: Option<bool>,
     force_solver_execution: Option<bool>,
-    /// Gas of a smart account; without effect, because nobody but the user submits.
+    /// Gas of a smart account, as a number or as its text; without effect, because nobody but the user submits.
     #[schema(value_type = Option<u64>)]
     origin_gas_overhead: Option<Value>,
     subsidize_fees: Option<bool>,
     sponsored_fee_components: Option<Vec<String>>,
-    #[schema(value_type = Option<String>)]
-    max_subsidization_amount: Option<Value>,
+    /// The most that the sponsor pays, in millionths of a dollar.
+    max_subsidization_amount: Option<String>,
     /// `input:output`, for stablecoins, with `subsidizeFees`.
     fixed_rate: Option<String>,
     #[schema(value_type = Option<Vec<Object>>)]
@@ -85,8 +87,7 @@ pub(crate) struct QuoteBody {
     strict: Option<bool>,
     recovery_address: Option<String>,
     use_permit: Option<bool>,
-    #[schema(value_type = Option<u64>)]
-    permit_expiry: Option<Value>,
+    permit_expiry: Option<u64>,
 }
 
 /// A call on the destination, made by the router.
@@ -94,8 +95,8 @@ pub(crate) struct QuoteBody {
 #[schema(as = DestinationCall)]
 pub(crate) struct TxBody {
     to: Option<String>,
-    #[schema(value_type = Option<String>)]
-    value: Option<Value>,
+    /// Smallest units of the gas currency, in decimal or hexadecimal digits.
+    value: Option<String>,
     data: Option<String>,
 }
 
@@ -104,8 +105,7 @@ pub(crate) struct TxBody {
 pub(crate) struct AppFeeBody {
     recipient: String,
     /// Basis points, as text.
-    #[schema(value_type = String)]
-    fee: Value,
+    fee: String,
 }
 
 /// The longest referrer: it is stored with every quote.
@@ -140,11 +140,19 @@ impl QuoteBody {
         }
         let account = |field: &'static str, chain: ChainId, text: &str| {
             let vm = catalog.chain(chain).map_or(Vm::Evm, |chain| chain.vm);
-            Account::parse(vm, text).map_err(|error| ApiError::Address { field, problem: error.to_string() })
+            Account::read(vm, text).map_err(|error| ApiError::Address { field, problem: error.to_string() })
         };
-        let currency = |end: End, chain: ChainId, text: &str| match account("currency", chain, text) {
-            Ok(address) => Ok(CurrencyKey { chain, address }),
-            Err(_) => Err(ApiError::from(QuoteError::InvalidCurrency { end, chain })),
+        let currency = |end: End, chain: ChainId, text: &str| {
+            let field = match end {
+                End::Origin => "originCurrency",
+                End::Destination => "destinationCurrency",
+            };
+            let vm = catalog.chain(chain).map_or(Vm::Evm, |chain| chain.vm);
+            match Account::read(vm, text) {
+                Ok(address) => Ok(CurrencyKey { chain, address }),
+                Err(error @ NotAnAccount::Checksum) => Err(ApiError::Address { field, problem: error.to_string() }),
+                Err(_) => Err(ApiError::from(QuoteError::InvalidCurrency { end, chain })),
+            }
         };
         let user = account("user", origin, &self.user)?;
         let recipient = match &self.recipient {
@@ -169,7 +177,8 @@ impl QuoteBody {
             slippage("latePaymentSlippageTolerance", value)?;
         }
         if let Some(value) = given(self.origin_gas_overhead.as_ref()) {
-            whole(value).ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
+            let gas = value.as_u64().or_else(|| whole(value.as_str()?));
+            gas.ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
         }
         let options = self.options(trade, caller)?;
         Ok(Ask {
@@ -206,8 +215,8 @@ impl QuoteBody {
         let asked = sponsor::Asked {
             subsidize: self.subsidize_fees == Some(true),
             components: self.sponsored_fee_components.as_deref(),
-            cap: given(self.max_subsidization_amount.as_ref()),
-            fixed_rate: self.fixed_rate.as_deref().filter(|rate| !rate.is_empty()),
+            cap: self.max_subsidization_amount.as_deref(),
+            fixed_rate: self.fixed_rate.as_deref(),
         };
         let (sponsor, fixed_rate) = asked.read(caller)?;
         Ok(QuoteOptions {
@@ -230,13 +239,13 @@ impl QuoteBody {
         if fees.len() > MAX_APP_FEES {
             return Err(bad("appFees", format!("must be at most {MAX_APP_FEES}")));
         }
-        let fee = |fee: &AppFeeBody| {
+        let fee = |Object(fee): &Object<AppFeeBody>| {
             let recipient = evm_address(&fee.recipient);
-            let problem = || "must be 0x followed by 40 hexadecimal digits".to_owned();
-            let field = "appFees.recipient";
-            let recipient = recipient.ok_or_else(|| ApiError::Address { field, problem: problem() })?;
+            let bad_recipient = |problem| ApiError::Address { field: "appFees.recipient", problem };
+            let recipient = recipient.map_err(|error| bad_recipient(error.to_string()))?;
             let bps = whole(&fee.fee).and_then(|bps| u16::try_from(bps).ok()).filter(|bps| *bps <= 10_000);
-            let bps = bps.ok_or_else(|| bad("appFees.fee", "must be a whole number of basis points, 0 to 10000"))?;
+            let bps =
+                bps.ok_or_else(|| bad("appFees.fee", "must be a whole number of basis points, 0 to 10000, as text"))?;
             Ok(AppFee { recipient, bps })
         };
         fees.iter().map(fee).collect()
@@ -246,8 +255,8 @@ impl QuoteBody {
         if self.topup_gas != Some(true) {
             return Ok(None);
         }
-        let Some(value) = given(self.topup_gas_amount.as_ref()) else { return Ok(Some(DEFAULT_TOP_UP)) };
-        let micros = whole(value).and_then(|micros| i64::try_from(micros).ok()).map(UsdMicros);
+        let Some(text) = &self.topup_gas_amount else { return Ok(Some(DEFAULT_TOP_UP)) };
+        let micros = whole(text).and_then(|micros| i64::try_from(micros).ok()).map(UsdMicros);
         let problem = "must be millionths of a dollar, more than 0 and at most 100000000";
         let micros = micros.filter(|micros| micros.0 > 0 && *micros <= MAX_TOP_UP);
         micros.map(Some).ok_or_else(|| bad("topupGasAmount", problem))
@@ -265,10 +274,10 @@ impl QuoteBody {
             return Err(bad("txs", format!("must be at most {MAX_CALLS}")));
         }
         let mut room = MAX_CALL_DATA;
-        let call = |tx: &TxBody| {
-            let to = tx.to.as_deref().and_then(evm_address);
-            let to = to.ok_or_else(|| bad("txs.to", "must be 0x followed by 40 hexadecimal digits"))?;
-            let value = match given(tx.value.as_ref()) {
+        let call = |Object(tx): &Object<TxBody>| {
+            let to = tx.to.as_deref().ok_or_else(|| bad("txs.to", "required"))?;
+            let to = evm_address(to).map_err(|error| bad("txs.to", error.to_string()))?;
+            let value = match tx.value.as_deref() {
                 None => Amount::ZERO,
                 Some(value) => units(value).ok_or_else(|| bad("txs.value", "must be a whole number"))?,
             };
@@ -282,9 +291,10 @@ impl QuoteBody {
     }
 
     fn calls_gas(&self) -> Result<Option<u64>, ApiError> {
-        let Some(value) = given(self.txs_gas_limit.as_ref()) else { return Ok(None) };
-        let gas = whole(value).filter(|gas| *gas > 0);
-        gas.map(Some).ok_or_else(|| bad("txsGasLimit", "must be a whole number, more than zero"))
+        match self.txs_gas_limit {
+            Some(0) => Err(bad("txsGasLimit", "must be more than zero")),
+            gas => Ok(gas),
+        }
     }
 
     /// Each of these changes where money goes, so none is passed over in silence.
@@ -297,7 +307,7 @@ impl QuoteBody {
             ("strict", self.strict == Some(true)),
             ("recoveryAddress", text(&self.recovery_address)),
             ("usePermit", self.use_permit == Some(true)),
-            ("permitExpiry", given(self.permit_expiry.as_ref()).is_some()),
+            ("permitExpiry", self.permit_expiry.is_some()),
         ];
         match asked.into_iter().find(|(_, asked)| *asked) {
             Some((field, _)) => Err(ApiError::NotOffered { field }),
@@ -310,41 +320,29 @@ fn given(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }
 
-fn evm_address(text: &str) -> Option<Address> {
-    Account::parse(Vm::Evm, text).ok()?.evm()
+fn evm_address(text: &str) -> Result<Address, NotAnAccount> {
+    Account::read(Vm::Evm, text)?.evm().ok_or(NotAnAccount::Evm)
 }
 
-/// A number or its decimal text, without sign, fraction or leading zero.
-pub(crate) fn whole(value: &Value) -> Option<u64> {
-    match value {
-        Value::String(text) => u64::try_from(text.parse::<Amount>().ok()?.units()).ok(),
-        Value::Number(number) => number.as_u64(),
-        _ => None,
-    }
+/// A whole number as decimal text, without sign, fraction or leading zero.
+pub(crate) fn whole(text: &str) -> Option<u64> {
+    u64::try_from(text.parse::<Amount>().ok()?.units()).ok()
 }
 
-/// An amount as text, decimal or hexadecimal, or as a number: wallets write a value in all three ways.
-fn units(value: &Value) -> Option<Amount> {
-    let hexadecimal = value.as_str().and_then(|text| text.strip_prefix("0x"));
-    match hexadecimal {
+/// An amount in decimal or hexadecimal digits: wallets write a value in both ways.
+fn units(text: &str) -> Option<Amount> {
+    match text.strip_prefix("0x") {
         Some(digits) if (1..=64).contains(&digits.len()) => {
             let digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(digits)?;
             U256::from_str_radix(digits, 16).ok().map(Amount::new)
         }
         Some(_) => None,
-        None => match value {
-            Value::String(text) => text.parse().ok(),
-            other => whole(other).map(|units| Amount::new(U256::from(units))),
-        },
+        None => text.parse().ok(),
     }
 }
 
 fn slippage(field: &'static str, value: &Value) -> Result<u16, ApiError> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return Err(ApiError::Slippage { field }),
-    };
+    let text = value.as_str().unwrap_or_default();
     let digits = !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&bps| digits && bps <= 10_000).ok_or(ApiError::Slippage { field })
 }
@@ -360,22 +358,21 @@ mod tests {
         let slippage = |value: &Value| slippage("slippageTolerance", value);
         assert_eq!(slippage(&json!("0")).ok(), Some(0));
         assert_eq!(slippage(&json!("10000")).ok(), Some(10_000));
-        assert_eq!(slippage(&json!(50)).ok(), Some(50));
         for bad in ["", "10001", "-1", "+5", "1.5", "0x1", "５"] {
             assert!(slippage(&json!(bad)).is_err(), "{bad}");
         }
-        for bad in [json!(-1), json!(1.5), json!(1e3), json!(true), json!([])] {
+        for bad in [json!(50), json!(-1), json!(1.5), json!(1e3), json!(true), json!([])] {
             assert!(slippage(&bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn a_call_has_its_value_in_any_of_three_forms() {
-        for (value, read) in [(json!("0x10"), Some(16)), (json!("16"), Some(16)), (json!(16), Some(16))] {
-            assert_eq!(units(&value).map(|units| units.units()), read.map(U256::from), "{value}");
+    fn a_call_has_its_value_in_either_of_two_forms() {
+        for value in ["0x10", "16"] {
+            assert_eq!(units(value).map(|units| units.units()), Some(U256::from(16)), "{value}");
         }
-        for bad in [json!("0x"), json!("-1"), json!(-1), json!(1.5), json!("0xg"), json!({})] {
-            assert_eq!(units(&bad), None, "{bad}");
+        for bad in ["0x", "-1", "1.5", "0xg", ""] {
+            assert_eq!(units(bad), None, "{bad}");
         }
     }
 }

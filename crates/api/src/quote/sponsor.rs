@@ -6,7 +6,6 @@ use domain::money::{OutOfRange, Price, Signed, UsdMicros};
 use domain::outcome::Outcome;
 use domain::sponsorship::{Component, NotSponsored, SponsorAsk, Sponsorship};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::caller::Caller;
@@ -18,7 +17,7 @@ use crate::wire::{AmountBody, Shown};
 pub(crate) struct Asked<'a> {
     pub subsidize: bool,
     pub components: Option<&'a [String]>,
-    pub cap: Option<&'a Value>,
+    pub cap: Option<&'a str>,
     pub fixed_rate: Option<&'a str>,
 }
 
@@ -49,11 +48,11 @@ impl Asked<'_> {
                 .collect::<Option<_>>()
                 .ok_or_else(|| bad("sponsoredFeeComponents", "must be of execution, swap, relay, app and rent"))?,
         };
-        let micros = |value| whole(value).and_then(|micros| i64::try_from(micros).ok()).map(UsdMicros);
+        let micros = |text| whole(text).and_then(|micros| i64::try_from(micros).ok()).map(UsdMicros);
         let cap = match self.cap {
             None => None,
-            Some(value) => Some(
-                micros(value)
+            Some(text) => Some(
+                micros(text)
                     .ok_or_else(|| bad("maxSubsidizationAmount", "must be millionths of a dollar, as decimal text"))?,
             ),
         };

@@ -69,7 +69,13 @@ async fn the_excess_over_an_exact_output_goes_back() -> Result<()> {
     ensure!(back < beyond && back > beyond - U256::from(1_000_000u64), "{back} of {beyond}");
     blocks_pass(base, 12).await?;
     ensure!(base.balance(usdc, user.address).await? == had - quoted - beyond + back, "it went back twice");
-    ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
+    let status = harness.status(request_id(&quote)).await?;
+    let returned = &status["returns"][0];
+    ensure!(
+        status["status"] == "success" && returned["kind"] == "excess" && returned["status"] == "refund",
+        "{status}"
+    );
+    ensure!(crate::harness::amount(&returned["amount"]) == back, "{returned}");
     let (_, trace) = operator(&harness, &format!("/requests/{}/trace", request_id(&quote))).await?;
     let rules: Vec<&str> =
         trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect();

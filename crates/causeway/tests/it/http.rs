@@ -3,6 +3,8 @@
 use alloy::primitives::{Address, B256, Signature, U256, eip191_hash_message, keccak256};
 use alloy::sol_types::SolValue;
 use anyhow::{Result, ensure};
+use causeway::env::system_env;
+use causeway::service::Service;
 use serde_json::{Value, json};
 
 use crate::harness::{Engine, Harness, ask, new_account, request_id, without_balance};
@@ -20,12 +22,13 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
     let good = ask(user, user, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), U256::from(10u64.pow(17)));
     let cases: Vec<(&str, Value, u16, &str, &str)> = vec![
         ("user", json!("0x12"), 400, "INVALID_ADDRESS", "user"),
-        ("user", Value::Null, 400, "INVALID_PARAMETERS", "user"),
+        ("user", Value::Null, 400, "INVALID_PARAMETERS", "user: must be text"),
+        ("user", json!("0xAFDE0c87685f1e800457b929986cd944e9d4a98c"), 400, "INVALID_ADDRESS", "user: the checksum"),
         ("recipient", json!("900123"), 400, "INVALID_ADDRESS", "recipient"),
         ("recipient", json!(harness.chain("optimism").token("USDC").address), 400, "INVALID_RECIPIENT", "recipient"),
         ("refundTo", json!("somewhere"), 400, "INVALID_ADDRESS", "refundTo"),
         ("originChainId", json!(1), 400, "UNSUPPORTED_CHAIN", "originChainId"),
-        ("originChainId", json!("8453"), 400, "INVALID_PARAMETERS", "originChainId"),
+        ("originChainId", json!("8453"), 400, "INVALID_PARAMETERS", "originChainId: must be a whole number"),
         ("destinationChainId", json!(-1), 400, "INVALID_PARAMETERS", "destinationChainId"),
         ("destinationChainId", json!(BASE), 400, "UNSUPPORTED_ROUTE", ""),
         ("originCurrency", json!(user), 400, "INVALID_INPUT_CURRENCY", "originCurrency"),
@@ -35,9 +38,11 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
         ("amount", json!("1.5"), 400, "INVALID_PARAMETERS", "amount"),
         ("amount", json!(5), 400, "INVALID_PARAMETERS", "amount"),
         ("amount", json!("9".repeat(100)), 400, "INVALID_PARAMETERS", "amount"),
-        ("amount", json!("1000"), 400, "AMOUNT_TOO_LOW", ""),
-        ("amount", json!("1".to_owned() + &"0".repeat(30)), 400, "INSUFFICIENT_LIQUIDITY", ""),
+        ("amount", json!("1000"), 400, "AMOUNT_TOO_LOW", "ETH"),
+        ("amount", json!("1".to_owned() + &"0".repeat(30)), 400, "INSUFFICIENT_LIQUIDITY", "ETH can be paid out"),
         ("tradeType", json!("EXACT"), 400, "INVALID_PARAMETERS", "tradeType"),
+        ("slippageTolerance", json!(50), 400, "INVALID_SLIPPAGE_TOLERANCE", "slippageTolerance"),
+        ("fixedRate", json!(""), 400, "INVALID_FIXED_RATE", "fixedRate"),
         ("slippageTolerance", json!("10001"), 400, "INVALID_SLIPPAGE_TOLERANCE", "slippageTolerance"),
         ("ttl", json!(0), 400, "INVALID_PARAMETERS", "ttl"),
         ("referrer", json!("x".repeat(2000)), 400, "INVALID_PARAMETERS", "referrer"),
@@ -83,14 +88,18 @@ async fn every_failure_has_the_same_body() -> Result<()> {
             "INVALID_PARAMETERS",
         ),
         (client.post(harness.url("/quote/v2")).body("{}"), 400, "INVALID_PARAMETERS"),
-        (client.post(harness.url("/quote/v2")).json(&json!({"user": "x".repeat(400_000)})), 413, "INVALID_PARAMETERS"),
+        (client.post(harness.url("/quote/v2")).json(&json!({"user": "x".repeat(400_000)})), 413, "PAYLOAD_TOO_LARGE"),
+        (client.post(harness.url("/quote/v2")).json(&json!([])), 400, "INVALID_PARAMETERS"),
+        (client.get(harness.url("/app-fees/%ff/balances")), 400, "INVALID_PARAMETERS"),
+        (client.get(harness.url("/requests/%ff/signature")), 400, "INVALID_PARAMETERS"),
+        (client.get(harness.url(&format!("/chains?x={}", "x".repeat(9_000)))), 414, "URI_TOO_LONG"),
     ] {
         let response = request.header("origin", "https://shop.example").send().await?;
         ensure!(response.headers()["access-control-allow-origin"] == "*");
         let status = response.status().as_u16();
         let body: Value = response.json().await?;
         ensure!(status == code && body["errorCode"] == error && body["statusCode"] == json!(code), "{status} {body}");
-        ensure!(body["message"].as_str().is_some_and(|message| !message.is_empty()));
+        ensure!(body["message"].as_str().is_some_and(|message| !message.is_empty() && !message.contains("struct")));
     }
     service.stop().await
 }
@@ -129,8 +138,30 @@ async fn chains_and_documents_are_served() -> Result<()> {
     let (_, document) = harness.get("/openapi.json").await?;
     ensure!(document["info"]["title"] == "cross-chain solver" && document["info"]["version"] == "1.0.0");
     ensure!(document["security"].is_null());
+    ensure!(harness.get("/documentation/json").await?.1 == document);
+    let page = harness.client.get(harness.url("/documentation")).send().await?;
+    ensure!(page.status() == 200 && page.headers()["content-type"] == "text/html; charset=utf-8");
+    ensure!(page.text().await?.contains("documentation/script.js"));
     let metrics = harness.client.get(harness.url("/metrics")).send().await?.text().await?;
     ensure!(metrics.contains("causeway_http_requests_total"), "{metrics}");
+    service.stop().await
+}
+
+/// Callers learn whether the service lives; its metrics, and everything that is wrong, are at the operator's address.
+#[tokio::test]
+async fn the_operator_has_an_address_of_its_own() -> Result<()> {
+    let harness =
+        Harness::with(Engine::Sqlite, |config| config.listen_operator = Some(([127, 0, 0, 1], 0).into())).await?;
+    let service = Service::start(&harness.config, system_env()).await?;
+    let (code, lives) = harness.get("/lives").await?;
+    ensure!(code == 200 && lives == json!({ "status": "ok" }), "{lives}");
+    ensure!(harness.client.get(harness.url("/metrics")).send().await?.status() == 404);
+    let own = format!("http://{}", service.operator_address.unwrap());
+    let lives: Value = harness.client.get(format!("{own}/lives")).send().await?.json().await?;
+    ensure!(lives["report"]["chains"].is_array(), "{lives}");
+    let metrics = harness.client.get(format!("{own}/metrics")).send().await?.text().await?;
+    ensure!(metrics.contains("causeway_http_requests_total"), "{metrics}");
+    ensure!(harness.client.get(format!("{own}/chains")).send().await?.status() == 404);
     service.stop().await
 }
 
@@ -190,6 +221,10 @@ async fn the_data_of_a_request_is_signed() -> Result<()> {
     let id: B256 = request_id(&quote).parse()?;
     let (_, chains) = harness.get("/chains").await?;
     let ours: Vec<Address> = serde_json::from_value(chains["chains"][0]["solverAddresses"].clone())?;
+    let roles = chains["chains"][0]["solverAddressRoles"].as_array().cloned().unwrap_or_default();
+    let treasury =
+        roles.iter().find(|it| it["role"] == "treasury").map(|it| same(&it["address"], harness.treasury.address));
+    ensure!(treasury == Some(true) && roles.len() == ours.len(), "{roles:?}");
     ensure!(
         ours.contains(&harness.treasury.address) && ours.contains(&harness.devnet.keys.allocator.address),
         "{ours:?}"
@@ -260,6 +295,7 @@ async fn the_answers_have_their_documented_shape() -> Result<()> {
         ".httpRpcUrl" => "[address]",
         ".wsRpcUrl" => "[address]",
         ".solverAddresses" => "[order key, treasury, wallets]",
+        ".solverAddressRoles" => "[order key, treasury, wallets, each with its role]",
         ".protocol.v2.depository" => "[depository]",
     });
     service.stop().await

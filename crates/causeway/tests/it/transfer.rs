@@ -163,6 +163,11 @@ async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
     let child = harness.wait_for(&children[0].to_string(), "refund").await?;
     assert_eq!((&child["failReason"], &child["inTxHashes"]), (&json!("DOUBLE_SPEND"), &json!([second])));
     assert_eq!(child["txHashes"].as_array().map(Vec::len), Some(1));
+    // Whoever knows the first finds it there.
+    let returns = harness.status(request_id(&quote)).await?["returns"].clone();
+    let expected = (&json!("deposit"), &json!(children[0].to_string()), &json!("refund"), &child["txHashes"]);
+    let told = &returns[0];
+    assert_eq!((&told["kind"], &told["requestId"], &told["status"], &told["txHashes"]), expected, "{returns}");
     service.stop().await
 }
 

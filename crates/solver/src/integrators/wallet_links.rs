@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, Bytes, hex};
 use domain::api_key::ApiKeyId;
 use domain::time::Timestamp;
 use evm::{ChainError, Nodes};
@@ -29,8 +29,10 @@ pub enum LinkError {
     Store(#[from] StoreError),
 }
 
-/// The message that the wallet signs.
+/// The message that the wallet signs. A published client signs a message as raw bytes if `0x` and 64 hexadecimal digits
+/// stand anywhere in it, so the nonce is written in groups.
 pub fn message(service: &str, link: &WalletLink) -> String {
+    let nonce: Vec<String> = link.nonce.chunks(4).map(hex::encode).collect();
     format!(
         "{service} asks to link this wallet to an API key.\n\n\
          The holder of the key will be able to spend this wallet's app balance on fees and fast fills. It cannot withdraw \
@@ -38,11 +40,11 @@ pub fn message(service: &str, link: &WalletLink) -> String {
          Service: {service}\n\
          Key: {}\n\
          Wallet: {}\n\
-         Nonce: {:#x}\n\
+         Nonce: {}\n\
          Expires: {} (Unix seconds)",
         link.key,
         link.wallet,
-        link.nonce,
+        nonce.join(" "),
         link.expires_at.secs()
     )
 }
@@ -83,4 +85,26 @@ pub async fn accept(
     }
     let linked = store.write(move |tx| wallet_links::accept(tx, &link, now)).await?;
     if linked { Ok(()) } else { Err(LinkError::NothingAsked) }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::B256;
+
+    use super::*;
+
+    #[test]
+    fn no_signer_takes_the_message_for_raw_bytes() {
+        let link = WalletLink {
+            key: ApiKeyId::new([1; 10]),
+            wallet: Address::repeat_byte(0xab),
+            nonce: B256::repeat_byte(0xcd),
+            expires_at: Timestamp::from_secs(1_790_000_600),
+        };
+        let text = message("https://api.causeway.example", &link);
+        let digits = |part: &str| part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        assert!(text.match_indices("0x").all(|(at, _)| digits(&text[at + 2..]) < 64), "{text}");
+        // All of the nonce is in it: without, one signature would be good for every link.
+        assert_eq!(text.matches("cdcdcdcd").count(), 8, "{text}");
+    }
 }

@@ -1,11 +1,12 @@
 //! Quotes: priced from memory, then made durable. The commit is the only wait, save for fills that are tried on a node
 //! first, and for a plain deposit of a user whose code is not known yet.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
-use domain::catalog::{Catalog, Chain};
+use domain::catalog::{Catalog, Chain, Currency};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::order::Order;
@@ -58,10 +59,36 @@ pub enum QuoteError {
     },
     #[error("{0}")]
     Refused(#[from] Refusal),
+    #[error("the amount does not cover its fees of {fees}")]
+    TooLow { fees: Bound },
+    #[error("the amount is worth less than $0.05, which is {least}")]
+    Dust { least: Bound },
+    #[error("the amount is higher than the available liquidity of {most}")]
+    TooMuch { most: Bound },
     #[error(transparent)]
     Market(#[from] MarketError),
     #[error("store")]
     Store(#[from] StoreError),
+}
+
+/// The amount at which an ask would be taken, in the currency that it is counted in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    pub amount: Amount,
+    symbol: String,
+    decimals: u8,
+}
+
+impl Bound {
+    pub fn new(amount: Amount, currency: &Currency) -> Self {
+        Self { amount, symbol: currency.symbol.clone(), decimals: currency.decimals }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.amount.formatted(self.decimals), self.symbol)
+    }
 }
 
 /// A transaction that was tried and failed.

@@ -10,12 +10,12 @@ use domain::inventory::Stock;
 use domain::money::{Amount, OutOfRange, UsdMicros};
 use domain::pricing::{self, Draft, Fresh, Rates, Refusal, Route, Side};
 use domain::quote::{Ask, Prices, Quote, Trade};
-use domain::same_chain::{self, Place};
+use domain::same_chain::{self, DUST, Place};
 use domain::swap::{Exchange, Offer};
 use market::{MarketError, Routes, Snapshot, hedge};
 
 use crate::payments::gas::{self, Shape, pools};
-use crate::quoting::quote::{QuoteError, Quoter};
+use crate::quoting::quote::{Bound, QuoteError, Quoter};
 
 /// Legs that are priced in full, on each side.
 const MAX_LEGS: usize = 2;
@@ -98,11 +98,11 @@ impl Quoter {
         if held {
             match self.best(&ask, inputs, &deposits, &[direct], fresh) {
                 // A currency that we are out of may be bought.
-                Err(QuoteError::Refused(Refusal::InsufficientLiquidity)) if ask.options.fixed_rate.is_none() => {
-                    match self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh) {
-                        Ok(quote) => return Ok(quote),
-                        Err(_) => return Err(Refusal::InsufficientLiquidity.into()),
-                    }
+                Err(dry @ (QuoteError::Refused(Refusal::InsufficientLiquidity) | QuoteError::TooMuch { .. }))
+                    if ask.options.fixed_rate.is_none() =>
+                {
+                    let bought = self.best(&ask, inputs, &deposits, &self.payouts(&ask, inputs), fresh);
+                    return bought.map_err(|_| dry);
                 }
                 other => return other,
             }
@@ -146,7 +146,8 @@ impl Quoter {
                 };
                 let price = |pools| {
                     let rates = self.rates(ask, inputs, deposit, payout, pools)?;
-                    pricing::draft(ask, route, rates, &self.solver.terms).map_err(QuoteError::from)
+                    let draft = pricing::draft(ask, route, rates, &self.solver.terms);
+                    draft.map_err(|refusal| bounded(refusal, ask, route, &rates))
                 };
                 // The number of pools is known once a route is priced; most take one.
                 let first = usize::from(payout.market.is_some());
@@ -237,7 +238,29 @@ impl Quoter {
             sponsor_available,
         };
         let place = Place { chain: origin.chain, from: origin.currency, to: destination.currency };
-        Ok(same_chain::price(ask, place, &rates, &self.solver.terms, fresh)?)
+        let (fixed, price) = match ask.trade {
+            Trade::ExactInput => (place.from, origin_price),
+            Trade::ExactOutput | Trade::ExpectedOutput => (place.to, destination_price),
+        };
+        let quote = same_chain::price(ask, place, &rates, &self.solver.terms, fresh);
+        quote.map_err(|refusal| match (refusal, price.amount_floor(DUST, fixed.decimals)) {
+            (Refusal::AmountTooLow { fees }, _) => QuoteError::TooLow { fees: Bound::new(fees, place.from) },
+            (Refusal::Dust, Ok(least)) => QuoteError::Dust { least: Bound::new(least, fixed) },
+            (refusal, _) => refusal.into(),
+        })
+    }
+}
+
+/// The refusal with the amount that would do. Through pools nobody knows the most that they give, and beside a gas
+/// top-up it may be the gas that is missing.
+fn bounded(refusal: Refusal, ask: &Ask, route: Route<'_>, rates: &Rates<'_>) -> QuoteError {
+    let direct = rates.origin_swap.is_none() && rates.destination_swap.is_none() && ask.options.top_up.is_none();
+    match refusal {
+        Refusal::AmountTooLow { fees } => QuoteError::TooLow { fees: Bound::new(fees, route.deposit) },
+        Refusal::InsufficientLiquidity if direct => {
+            QuoteError::TooMuch { most: Bound::new(rates.payable, route.payout) }
+        }
+        other => other.into(),
     }
 }
 

@@ -128,7 +128,7 @@ async fn the_trade_type_says_which_side_is_fixed() -> Result<()> {
 #[tokio::test]
 async fn slippage_is_taken_off_the_minimum() -> Result<()> {
     let desk = Desk::open().await?;
-    for (given, bps) in [(json!("0"), 0u32), (json!("100"), 100), (json!(125), 125), (json!("10000"), 10_000)] {
+    for (given, bps) in [(json!("0"), 0u32), (json!("100"), 100), (json!("125"), 125), (json!("10000"), 10_000)] {
         let body = with(&desk.plain(), json!({ "slippageTolerance": given, "latePaymentSlippageTolerance": given }));
         let details = desk.quote(&body).await?["details"].clone();
         let (out, least) =
@@ -171,7 +171,7 @@ async fn gas_is_delivered_beside_the_output() -> Result<()> {
     for (changes, worth) in [
         (json!({ "topupGas": true }), 2_000_000),
         (json!({ "topupGas": true, "topupGasAmount": "500000" }), 500_000),
-        (json!({ "topupGas": true, "topupGasAmount": 750_000 }), 750_000),
+        (json!({ "topupGas": true, "topupGasAmount": "750000" }), 750_000),
     ] {
         let quote = desk.quote(&with(&desk.plain(), changes)).await?;
         let topped = &quote["details"]["currencyGasTopup"];

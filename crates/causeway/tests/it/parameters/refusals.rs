@@ -113,7 +113,7 @@ async fn sponsorship_needs_a_key() -> Result<()> {
         json!({ "sponsoredFeeComponents": ["relay", "execution", "rent"] }),
         json!({ "sponsoredFeeComponents": [] }),
         json!({ "maxSubsidizationAmount": "1000000" }),
-        json!({ "maxSubsidizationAmount": 0 }),
+        json!({ "maxSubsidizationAmount": "0" }),
         json!({ "fixedRate": "1:1" }),
         json!({ "fixedRate": "1:0.9996", "subsidizeRent": true }),
     ] {
@@ -124,6 +124,8 @@ async fn sponsorship_needs_a_key() -> Result<()> {
         (json!({ "sponsoredFeeComponents": [1] }), "INVALID_PARAMETERS", "sponsoredFeeComponents"),
         (json!({ "maxSubsidizationAmount": "-1" }), "INVALID_PARAMETERS", "maxSubsidizationAmount"),
         (json!({ "maxSubsidizationAmount": "$1" }), "INVALID_PARAMETERS", "maxSubsidizationAmount"),
+        (json!({ "maxSubsidizationAmount": 1_000_000 }), "INVALID_PARAMETERS", "maxSubsidizationAmount"),
+        (json!({ "fixedRate": "" }), "INVALID_FIXED_RATE", "fixedRate"),
         (json!({ "fixedRate": "1" }), "INVALID_FIXED_RATE", "fixedRate"),
         (json!({ "fixedRate": "0:1" }), "INVALID_FIXED_RATE", "fixedRate"),
         (json!({ "fixedRate": "1:-1" }), "INVALID_FIXED_RATE", "fixedRate"),
@@ -138,7 +140,7 @@ async fn sponsorship_needs_a_key() -> Result<()> {
     ] {
         desk.refused(&with(&ask(changes), json!({ "subsidizeFees": false })), 400, error, said).await?;
     }
-    let nothing = json!({ "subsidizeFees": false, "sponsoredFeeComponents": [], "fixedRate": "" });
+    let nothing = json!({ "subsidizeFees": false, "sponsoredFeeComponents": [] });
     ensure!(desk.quote(&with(&desk.plain(), nothing)).await?["feeSponsorship"].is_null());
     desk.close().await
 }

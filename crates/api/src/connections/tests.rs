@@ -1,0 +1,176 @@
+use std::time::Instant;
+
+use axum::extract::DefaultBodyLimit;
+use axum::routing::post;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::error::ApiError;
+use crate::json::{ApiJson, MAX_BODY};
+
+struct Server {
+    address: SocketAddr,
+    stop: CancellationToken,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn server(most: usize, most_per_address: usize) -> Server {
+    server_with(most, most_per_address, Duration::from_secs(30)).await
+}
+
+async fn server_with(most: usize, most_per_address: usize, header_timeout: Duration) -> Server {
+    let echo = async |ApiJson(body): ApiJson<std::collections::BTreeMap<String, Value>>| axum::Json(body);
+    let router = Router::new()
+        .route("/echo", post(echo))
+        .route("/refuse", post(async || ApiError::NoKey))
+        .layer(DefaultBodyLimit::max(MAX_BODY));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+    let limits = ConnectionLimits { most, most_per_address, trusted_proxies: Vec::new(), header_timeout };
+    tokio::spawn(serve(listener, router, limits, stop.clone()));
+    Server { address, stop }
+}
+
+/// One answer: the head, and as much of a body as it promises.
+async fn read_answer(stream: &mut TcpStream) -> (String, String) {
+    let mut read = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+            if body.len() >= length.parse::<usize>().unwrap() {
+                return (head.to_owned(), body.to_owned());
+            }
+        }
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).await.unwrap();
+        assert!(count > 0, "the connection ended: {text}");
+        read.extend_from_slice(&part[..count]);
+    }
+}
+
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 16]).await, Ok(0) | Err(_))
+}
+
+fn head(path: &str, length: usize) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn an_early_answer_leaves_the_connection_whole() {
+    let server = server(16, 16).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let body = format!("{{\"a\":\"{}\"}}", "x".repeat(100_000));
+    for _ in 0..3 {
+        // The body follows its header after a while, as some clients send it.
+        stream.write_all(head("/refuse", body.len()).as_bytes()).await.unwrap();
+        tokio::task::yield_now().await;
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let (head, answer) = read_answer(&mut stream).await;
+        assert!(head.starts_with("HTTP/1.1 401") && !head.contains("connection: close"), "{head}");
+        assert!(answer.contains("UNAUTHORIZED"), "{answer}");
+    }
+    stream.write_all(head("/echo", 7).as_bytes()).await.unwrap();
+    stream.write_all(b"{\"a\":1}").await.unwrap();
+    let (_, answer) = read_answer(&mut stream).await;
+    assert_eq!(answer, "{\"a\":1}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_answered_before_the_connection_ends() {
+    let server = server(16, 16).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let length = 8 * MAX_BODY;
+    stream.write_all(head("/echo", length).as_bytes()).await.unwrap();
+    // The client goes on sending while it is answered.
+    for _ in 0..length / 4096 {
+        if stream.write_all(&[b' '; 4096]).await.is_err() {
+            break;
+        }
+    }
+    let (head, answer) = read_answer(&mut stream).await;
+    assert!(head.starts_with("HTTP/1.1 413") && head.contains("connection: close"), "{head}");
+    assert!(answer.contains("PAYLOAD_TOO_LARGE"), "{answer}");
+    assert!(is_closed(&mut stream).await);
+}
+
+#[tokio::test]
+async fn requests_that_are_never_routed_have_the_body_of_errors_too() {
+    let server = server(16, 16).await;
+    for (line, status, code) in [
+        (format!("GET /echo?{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000)), 414, "URI_TOO_LONG"),
+        (format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(200_000)), 431, "HEADERS_TOO_LARGE"),
+        ("no request\r\n\r\n".to_owned(), 400, "INVALID_PARAMETERS"),
+    ] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(line.as_bytes()).await.unwrap();
+        let (head, answer) = read_answer(&mut stream).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((&answer["errorCode"], &answer["statusCode"]), (&code.into(), &status.into()));
+        assert!(is_closed(&mut stream).await);
+    }
+}
+
+#[tokio::test]
+async fn an_address_with_too_many_connections_gets_no_more() {
+    let server = server(16, 2).await;
+    let mut first = TcpStream::connect(server.address).await.unwrap();
+    let mut second = TcpStream::connect(server.address).await.unwrap();
+    for stream in [&mut first, &mut second] {
+        stream.write_all(head("/echo", 2).as_bytes()).await.unwrap();
+        stream.write_all(b"{}").await.unwrap();
+        read_answer(stream).await;
+    }
+    let mut third = TcpStream::connect(server.address).await.unwrap();
+    assert!(is_closed(&mut third).await);
+    drop(first);
+    // The place is free once the server has seen the end of it.
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let _ = stream.write_all((head("/echo", 2) + "{}").as_bytes()).await;
+        if stream.read(&mut [0; 16]).await.is_ok_and(|count| count > 0) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the place was not given back");
+}
+
+#[tokio::test]
+async fn half_a_header_is_not_waited_for() {
+    let server = server_with(16, 16, Duration::from_millis(50)).await;
+    for sent in ["", "POST /echo HTTP/1.1\r\nhost: x\r\n"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        assert!(is_closed(&mut stream).await, "{sent}");
+    }
+    // One byte after another does not make the time begin anew.
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut sent = 0;
+    while sent < 10_000 && stream.write_all(b"x").await.is_ok() {
+        sent += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(sent < 10_000 && is_closed(&mut stream).await, "{sent}");
+}
+
+#[tokio::test]
+async fn a_stopped_server_ends_when_its_connections_do() {
+    let server = server(16, 16).await;
+    let mut idle = TcpStream::connect(server.address).await.unwrap();
+    idle.write_all((head("/echo", 2) + "{}").as_bytes()).await.unwrap();
+    read_answer(&mut idle).await;
+    let began = Instant::now();
+    server.stop.cancel();
+    assert!(is_closed(&mut idle).await);
+    assert!(began.elapsed() < Duration::from_secs(10));
+}

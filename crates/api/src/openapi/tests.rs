@@ -1,0 +1,137 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn document() -> Value {
+    let addresses = Addresses { base_url: "https://api.example".to_owned(), testnet_base_url: None };
+    described(&addresses).1
+}
+
+fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().unwrap();
+        methods.iter().map(move |(method, operation)| (format!("{method} {path}"), operation))
+    })
+}
+
+#[test]
+fn the_document_is_that_of_the_interface() {
+    let document = document();
+    assert_eq!(document["info"]["title"], "cross-chain solver");
+    assert_eq!(document["info"]["version"], "1.0.0");
+    assert_eq!(document.get("security"), None);
+}
+
+#[test]
+fn everything_has_an_example() {
+    let document = document();
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(schema["examples"][0].is_object(), "the schema {name}");
+    }
+    for (_, header) in document["components"]["headers"].as_object().unwrap() {
+        assert!(header["example"].is_u64());
+    }
+    for (name, operation) in operations(&document) {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            assert!(parameter.get("example").is_some(), "{name}: the parameter {}", parameter["name"]);
+        }
+        if operation.get("requestBody").is_some() {
+            assert!(operation["requestBody"]["content"]["application/json"]["example"].is_object(), "{name}: the body");
+        }
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let content = &response["content"]["application/json"];
+            let examples = content["examples"].as_object().is_some_and(|examples| !examples.is_empty());
+            assert!(examples || !content["example"].is_null(), "{name}: {status}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_says_what_can_happen_before_it_is_reached() {
+    let document = document();
+    let mut ids = std::collections::BTreeSet::new();
+    for (name, operation) in operations(&document) {
+        assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{name}: its id is another's");
+        assert!(operation["security"].is_array() && operation["summary"].is_string(), "{name}");
+        for status in ["401", "414", "429", "500", "503"] {
+            let response = &operation["responses"][status];
+            assert!(response.is_object(), "{name}: {status}");
+            assert!(response["headers"]["RateLimit-Limit"].is_object(), "{name}: {status}");
+        }
+        assert_eq!(operation["responses"].get("413").is_some(), operation.get("requestBody").is_some(), "{name}");
+        assert!(operation["responses"]["429"]["headers"]["Retry-After"].is_object(), "{name}");
+    }
+    for (name, security) in [
+        ("post /fast-fill", json!([{ "apiKey": [] }, { "bearer": [] }])),
+        ("get /operator/risk", json!([{ "operator": [] }])),
+        ("get /chains", json!([{}, { "apiKey": [] }, { "bearer": [] }])),
+    ] {
+        let (_, operation) = operations(&document).find(|(operation, _)| operation == name).unwrap();
+        assert_eq!(operation["security"], security, "{name}");
+    }
+}
+
+/// A schema with its references, and an example that should be of it: types, required members, enums and patterns.
+fn check(schemas: &Value, schema: &Value, value: &Value, at: &str) {
+    if let Some(path) = schema.get("$ref").and_then(Value::as_str) {
+        return check(schemas, &schemas[path.rsplit('/').next().unwrap()], value, at);
+    }
+    for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+        check(schemas, part, value, at);
+    }
+    if let Some(kinds) = schema.get("oneOf").and_then(Value::as_array) {
+        let kind = kinds.iter().find(|kind| kind["type"] != "null").unwrap();
+        let nothing = value.is_null() && kinds.iter().any(|kind| kind["type"] == "null");
+        return if nothing { () } else { check(schemas, kind, value, at) };
+    }
+    let kinds = match &schema["type"] {
+        Value::Array(kinds) => kinds.clone(),
+        Value::Null => vec![],
+        kind => vec![kind.clone()],
+    };
+    let is = |kind: &Value| match kind.as_str().unwrap() {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => value.is_null(),
+    };
+    assert!(kinds.is_empty() || kinds.iter().any(is), "{at}: {value} is not {kinds:?}");
+    if let Some(choice) = schema.get("enum").and_then(Value::as_array) {
+        assert!(choice.contains(value), "{at}: {value} is not one of {choice:?}");
+    }
+    for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+        assert!(value.get(required.as_str().unwrap()).is_some(), "{at}: {required} is missing");
+    }
+    for (name, member) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(value) = value.get(name) {
+            check(schemas, member, value, &format!("{at}.{name}"));
+        }
+    }
+    for item in value.as_array().into_iter().flatten().filter(|_| schema.get("items").is_some()) {
+        check(schemas, &schema["items"], item, at);
+    }
+}
+
+#[test]
+fn examples_are_of_their_schemas() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    for (name, schema) in schemas.as_object().unwrap() {
+        check(schemas, schema, &schema["examples"][0], name);
+    }
+    for (name, operation) in operations(&document) {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            check(schemas, &parameter["schema"], &parameter["example"], &name);
+        }
+        for response in operation["responses"].as_object().unwrap().values() {
+            let content = &response["content"]["application/json"];
+            for example in content["examples"].as_object().into_iter().flatten().map(|(_, example)| &example["value"]) {
+                check(schemas, &content["schema"], example, &name);
+            }
+        }
+    }
+}
