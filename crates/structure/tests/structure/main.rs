@@ -1,23 +1,28 @@
 //! The shape of the source: no circles between modules, short files, short functions, plain openings of comments, and
-//! one caller of the statement that creates payments. And one page that lists every alarm and metric.
+//! one caller of the statement that creates payments. And one page that lists every alarm and metric, and crates of
+//! others held to `deny.toml`.
 //!
-//! The rules read text and nothing else. They need no compiler, hold in every crate, and name the offending place.
+//! The rules read text and, for licences, `cargo tree`. They need no compiler, hold in every crate, and name the
+//! offending place.
 
 mod alarms;
 mod callers;
 mod circles;
 mod comments;
+mod dependencies;
 mod functions;
 mod imports;
 mod lexer;
 mod limits;
 mod modules;
 mod product;
+mod spdx;
 mod tree;
 
 use std::io::Write;
 
 use crate::callers::Rule;
+use crate::dependencies::Rules;
 use crate::functions::{Function, functions};
 use crate::limits::{Measured, measure};
 use crate::tree::{File, Tree};
@@ -26,6 +31,9 @@ use crate::tree::{File, Tree};
 const MAX_FILE_LINES: usize = 450;
 /// The longest Rust function, from its signature to its closing brace.
 const MAX_FUNCTION_LINES: usize = 80;
+
+/// The most crates of others that may be there in more than one version. Each costs build time.
+const MAX_DUPLICATES: usize = 40;
 
 /// The store's functions that insert a payment. Creating takes a nonce; importing records what a chain already holds.
 const PAYMENT_WRITERS: [Rule; 2] = [
@@ -103,5 +111,20 @@ fn every_metric_and_every_alarm_is_on_the_page_of_alarms() {
     assert!(metrics.len() > 30 && names.len() > 10, "the code was not read: {metrics:?} {names:?}");
     problems.extend(alarms::differences(&metrics, &alarms::listed(page, "## Metrics")));
     problems.extend(alarms::differences(&names, &alarms::listed(page, "## Wrong")));
+    fail_on(&problems);
+}
+
+#[test]
+fn crates_of_others_keep_to_the_dependency_rules() {
+    let rules = Rules::read(include_str!("../../../../deny.toml"));
+    let (mut problems, duplicates) = rules.locked(include_str!("../../../../Cargo.lock"));
+    print(&format!("{duplicates} crates are there in more than one version; at most {MAX_DUPLICATES} may be"));
+    if duplicates > MAX_DUPLICATES {
+        problems.push(format!("{duplicates} crates are there in more than one version: see `cargo tree -d`"));
+    }
+    for crates in rules.compiled() {
+        assert!(crates.lines().count() > 200, "the crates were not read");
+        problems.extend(rules.licensed(&crates));
+    }
     fail_on(&problems);
 }
