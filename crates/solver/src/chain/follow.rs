@@ -148,9 +148,9 @@ pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool,
     let chain = handle.id();
     for wallet in handle.addresses() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
-        let claims = handle.nodes.used_nonces(wallet).await?;
         let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
         let ours = lanes.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
+        let claims = nonce_claims(handle, wallet, ours).await?;
         let highest = claims.iter().copied().max().unwrap_or_default();
         match nonce_verdict(&claims, ours, handle.nodes.len()) {
             NonceVerdict::Known if highest > ours => {
@@ -178,6 +178,22 @@ pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool,
     }
     refuse(solver, handle, None).await?;
     Ok(true)
+}
+
+/// The nonces that the nodes claim to be used. While one claims more than we know and most do not, the others are given
+/// the time that a node may lag: a payment that the database does not know of may be in the newest blocks.
+async fn nonce_claims(handle: &ChainHandle, wallet: Address, ours: u64) -> Result<Vec<u64>, SolverError> {
+    let began = Instant::now();
+    let patience = (handle.block_time() * 16).clamp(Duration::from_secs(2), Duration::from_secs(60));
+    loop {
+        let claims = handle.nodes.used_nonces(wallet).await?;
+        let verdict = nonce_verdict(&claims, ours, handle.nodes.len());
+        let disputed = verdict == NonceVerdict::Known && claims.iter().any(|claim| *claim > ours);
+        if !disputed || began.elapsed() > patience {
+            return Ok(claims);
+        }
+        tokio::time::sleep(WAITING_INTERVAL).await;
+    }
 }
 
 pub fn older_than_chain(chain: u64, wallet: Address, ours: u64, used: u64) -> String {

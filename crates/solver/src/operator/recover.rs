@@ -57,7 +57,8 @@ pub async fn recover(
     for wallet in handle.addresses() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
     }
-    let head = handle.nodes.quorum_header(majority(handle.nodes.len()), 0).await?;
+    // The highest that any node claims: a payment may be in it, and the other nodes are waited for.
+    let head = handle.nodes.head().await?;
     let cursor = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?;
     let first = cursor.map(|cursor| cursor.number + 1).or(handle.settings.start_block);
     let first =
@@ -121,11 +122,7 @@ async fn read_block(handle: &ChainHandle, number: u64) -> Result<Option<Block>, 
 }
 
 /// Raises the nonces to those of the last block that was read: every transaction up to it is known, and none after it.
-pub(crate) async fn raise_nonces(
-    solver: &Arc<Solver>,
-    handle: &Arc<ChainHandle>,
-    read: u64,
-) -> Result<(), SolverError> {
+pub(crate) async fn raise_nonces(solver: &Arc<Solver>, handle: &ChainHandle, read: u64) -> Result<(), SolverError> {
     let (chain, most) = (handle.id(), majority(handle.nodes.len()));
     for wallet in handle.addresses() {
         let used = handle.nodes.quorum_nonce(most, wallet, At::Number(read)).await?;
