@@ -66,8 +66,8 @@ const MIGRATIONS: &[Migration] = &[
         name: "0025_failed_fast_fills",
         sql: include_str!("../migrations/0025_failed_fast_fills.sql"),
     },
-    Migration { version: 27, name: "0027_listing", sql: include_str!("../migrations/0027_listing.sql") },
-    Migration { version: 28, name: "0028_webhooks", sql: include_str!("../migrations/0028_webhooks.sql") },
+    Migration { version: 26, name: "0026_listing", sql: include_str!("../migrations/0026_listing.sql") },
+    Migration { version: 27, name: "0027_webhooks", sql: include_str!("../migrations/0027_webhooks.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
