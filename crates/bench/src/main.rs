@@ -106,7 +106,7 @@ async fn quote(args: &QuoteArgs) -> Result<()> {
 }
 
 async fn fill(args: &fill::FillArgs) -> Result<()> {
-    fill::measure(args).await?.print();
+    Box::pin(fill::measure(args)).await?.print();
     Ok(())
 }
 

@@ -15,7 +15,7 @@ fn empty(stands: bool) -> AgreedBlock {
     AgreedBlock { block, stands, unseconded: vec![], open: false, refuted: false }
 }
 
-/// Whoever showed the block may have hidden native currency for the treasury, of which no log tells.
+/// The node that showed the block may have hidden native currency for the treasury, of which no log tells.
 #[tokio::test]
 async fn an_empty_block_that_too_few_nodes_have_is_read_again() {
     let world = World::new().await;

@@ -73,7 +73,8 @@ async fn recovery_raises_nonces_to_those_of_the_last_block_it_read() {
         };
         endpoints.push(scripted::start(count).await);
     }
-    raise_nonces(&world.solver(|| NOW), &handle_of(endpoints).await, READ).await.unwrap();
+    let handle = handle_of(endpoints).await;
+    raise_nonces(&world.solver(|| NOW), &handle, READ).await.unwrap();
     let read = |tx: &mut Tx<'_>| Ok::<_, SolverError>(lanes::all(tx, ORIGIN)?);
     let lanes = world.store.read(read).await.unwrap();
     assert_eq!(lanes.iter().find(|lane| lane.wallet == FILLER).unwrap().next_nonce, 5);
