@@ -306,6 +306,7 @@ fn chain(id: u64, name: &str) -> Chain {
         approval_proxy: Address::repeat_byte(0xd2),
         multicall3: Address::repeat_byte(0xd3),
         spend_limiter: None,
+        deposit_address_factory: None,
         dex: None,
         block_time_millis: 2_000,
         confirmations: 1,
