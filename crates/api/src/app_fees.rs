@@ -42,7 +42,7 @@ pub(crate) struct BalancesResponse<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AppBalanceFunding)]
-pub struct Funding {
+pub(crate) struct Funding {
     chain_id: u64,
     chain_name: String,
     /// The treasury: where to send it.

@@ -17,7 +17,7 @@ use crate::json::ApiQuery;
 use crate::wire::vm_type;
 
 /// The catalogue changes with the configuration; how its chains are is told for a minute.
-pub const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60");
+pub(crate) const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChainsResponse {
@@ -71,7 +71,7 @@ pub(crate) struct ChainBody {
 
 /// An address of ours, and what it is for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct SolverAddress {
+pub(crate) struct SolverAddress {
     address: String,
     /// `order` signs orders; `attestation` signs `/requests/{requestId}/signature`; `allocator` signs what leaves the
     /// depository; `treasury` holds the tokens, and funds sent to it credit app balances where those live; `filler` sends

@@ -20,7 +20,8 @@ use utoipa::ToSchema;
 mod code;
 mod messages;
 
-pub use code::{Code, page};
+pub use code::page;
+pub(crate) use code::Code;
 
 pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 

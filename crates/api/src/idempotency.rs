@@ -54,7 +54,7 @@ pub(crate) async fn once(app: &App, request: Request, next: Next) -> Response {
     }
 }
 
-pub fn is_covered(path: &str) -> bool {
+pub(crate) fn is_covered(path: &str) -> bool {
     matches!(path, "/quote" | "/quote/v2" | "/fast-fill")
 }
 

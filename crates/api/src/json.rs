@@ -26,7 +26,7 @@ pub(crate) use verbatim::{Figure, WrittenJson, amount};
 pub(crate) const MAX_BODY: usize = 256 * 1024;
 
 /// The longest path and query together: longer than any that a client of ours has.
-pub const MAX_URI: usize = 8 * 1024;
+pub(crate) const MAX_URI: usize = 8 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct ApiJson<T>(pub T);
@@ -73,7 +73,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for ApiQuery<T> {
 
 /// The one parameter of a path.
 #[derive(Debug)]
-pub struct ApiPath(pub String);
+pub(crate) struct ApiPath(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for ApiPath {
     type Rejection = ApiError;

@@ -13,7 +13,7 @@ mod v3;
 
 pub use cursor::CursorKey;
 pub use open::OpenAnswers;
-pub use v3::{
+pub(crate) use v3::{
     __path_requests_v3, __path_requests_v3_csv, __path_requests_v3_stream, requests_v3, requests_v3_csv,
     requests_v3_stream,
 };

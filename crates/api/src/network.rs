@@ -55,12 +55,12 @@ pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, trusted_proxies: &[Netwo
 }
 
 /// The client at the other end of a connection, as far as an address tells clients apart.
-pub fn client_of(peer: IpAddr) -> IpAddr {
+pub(crate) fn client_of(peer: IpAddr) -> IpAddr {
     bucketed(unmapped(peer))
 }
 
 /// A listener for both families sees IPv4 clients in IPv6 clothes.
-pub fn unmapped(address: IpAddr) -> IpAddr {
+pub(crate) fn unmapped(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),

@@ -15,7 +15,7 @@ use crate::caller::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::json::{Answer, ApiJson};
 use body::QuoteBody;
-pub use response::rate;
+pub(crate) use response::rate;
 use response::{PriceResponse, QuoteResponse};
 
 /// Prices a transfer and says what to send for it.

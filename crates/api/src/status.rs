@@ -49,7 +49,7 @@ pub(crate) struct StatusResponse {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Return)]
-pub struct ReturnBody {
+pub(crate) struct ReturnBody {
     /// `deposit` or `excess`.
     kind: &'static str,
     /// The request under which it goes back: one of its own for a deposit, this one for its excess.

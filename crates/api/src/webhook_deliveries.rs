@@ -21,7 +21,7 @@ const MAX_PAGE: u32 = 50;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
-pub struct DeliveriesQuery {
+pub(crate) struct DeliveriesQuery {
     /// One delivery.
     delivery_id: Option<String>,
     /// Name of the endpoint.
@@ -99,7 +99,7 @@ impl DeliveriesQuery {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookDeliveries)]
-pub struct DeliveriesResponse {
+pub(crate) struct DeliveriesResponse {
     /// Newest first.
     deliveries: Vec<DeliveryBody>,
     /// For the next page; null where there is none.
@@ -109,7 +109,7 @@ pub struct DeliveriesResponse {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WebhookDelivery)]
-pub struct DeliveryBody {
+pub(crate) struct DeliveryBody {
     /// As in `X-Webhook-Id`.
     delivery_id: String,
     endpoint: String,
@@ -133,7 +133,7 @@ pub struct DeliveryBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WebhookAttempt)]
-pub struct AttemptBody {
+pub(crate) struct AttemptBody {
     /// Unix milliseconds.
     at: i64,
     /// Null while it is under way, and where the service ended meanwhile.
@@ -182,7 +182,7 @@ impl From<Logged> for DeliveryBody {
         (status = 401, description = "An API key is required", body = ErrorBody),
     )
 )]
-pub async fn list(
+pub(crate) async fn list(
     app: State<App>,
     Keyed(key): Keyed,
     ApiQuery(query): ApiQuery<DeliveriesQuery>,
@@ -196,7 +196,7 @@ pub async fn list(
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookReplay)]
-pub struct ReplayResponse {
+pub(crate) struct ReplayResponse {
     /// Deliveries that are due again.
     replayed: u64,
     /// True if another call finds more.
@@ -216,7 +216,7 @@ pub struct ReplayResponse {
         (status = 409, description = "Its endpoint is switched off or deleted", body = ErrorBody),
     )
 )]
-pub async fn replay(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<ReplayResponse> {
+pub(crate) async fn replay(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<ReplayResponse> {
     app.webhooks.replay(key.id, delivery_id("id", &id)?).await?;
     Ok(Json(ReplayResponse { replayed: 1, more: false }))
 }
@@ -224,7 +224,7 @@ pub async fn replay(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = WebhookReplayBody)]
-pub struct ReplayBody {
+pub(crate) struct ReplayBody {
     /// Unix milliseconds: events of this time and later.
     since: Option<i64>,
     /// Name of an endpoint; all of them unless said.
@@ -242,7 +242,7 @@ pub struct ReplayBody {
         (status = 401, description = "An API key is required", body = ErrorBody),
     )
 )]
-pub async fn replay_failed(
+pub(crate) async fn replay_failed(
     app: State<App>,
     Keyed(key): Keyed,
     ApiJson(body): ApiJson<ReplayBody>,

@@ -20,7 +20,7 @@ use crate::json::ApiJson;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = WebhookEndpointChange)]
-pub struct EndpointBody {
+pub(crate) struct EndpointBody {
     /// Where events are posted: https, to a public host.
     url: Option<String>,
     enabled: Option<bool>,
@@ -49,7 +49,7 @@ impl EndpointBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WebhookEndpoint)]
-pub struct EndpointResponse {
+pub(crate) struct EndpointResponse {
     id: String,
     enabled: bool,
     /// Null if the operator changed the rules and the endpoint has to be set again.
@@ -82,20 +82,20 @@ impl From<View> for EndpointResponse {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookEndpoints)]
-pub struct EndpointsResponse {
+pub(crate) struct EndpointsResponse {
     endpoints: Vec<EndpointResponse>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookEndpointDeleted)]
-pub struct DeletedResponse {
+pub(crate) struct DeletedResponse {
     deleted: bool,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WebhookTest)]
-pub struct TestResponse {
+pub(crate) struct TestResponse {
     /// Its attempt is found under this id in `/webhooks/deliveries`.
     delivery_id: String,
 }
@@ -121,7 +121,7 @@ impl From<EndpointError> for ApiError {
 }
 
 /// The name in a path or a query.
-pub fn name(field: &'static str, text: &str) -> Result<EndpointName, ApiError> {
+pub(crate) fn name(field: &'static str, text: &str) -> Result<EndpointName, ApiError> {
     text.parse()
         .map_err(|error: domain::webhook::NotAnEndpointName| ApiError::Parameter { field, problem: error.to_string() })
 }
@@ -149,7 +149,7 @@ async fn remove(app: &App, key: ApiKeyId, name: &EndpointName) -> ApiResult<Dele
         (status = 404, description = "The key has none", body = ErrorBody),
     )
 )]
-pub async fn get_default(app: State<App>, Keyed(key): Keyed) -> ApiResult<EndpointResponse> {
+pub(crate) async fn get_default(app: State<App>, Keyed(key): Keyed) -> ApiResult<EndpointResponse> {
     read(&app, key.id, &EndpointName::default_name()).await
 }
 
@@ -164,7 +164,7 @@ pub async fn get_default(app: State<App>, Keyed(key): Keyed) -> ApiResult<Endpoi
         (status = 401, description = "An API key is required", body = ErrorBody),
     )
 )]
-pub async fn put_default(
+pub(crate) async fn put_default(
     app: State<App>,
     Keyed(key): Keyed,
     ApiJson(body): ApiJson<EndpointBody>,
@@ -182,7 +182,7 @@ pub async fn put_default(
         (status = 404, description = "The key has none", body = ErrorBody),
     )
 )]
-pub async fn delete_default(app: State<App>, Keyed(key): Keyed) -> ApiResult<DeletedResponse> {
+pub(crate) async fn delete_default(app: State<App>, Keyed(key): Keyed) -> ApiResult<DeletedResponse> {
     remove(&app, key.id, &EndpointName::default_name()).await
 }
 
@@ -195,7 +195,7 @@ pub async fn delete_default(app: State<App>, Keyed(key): Keyed) -> ApiResult<Del
         (status = 401, description = "An API key is required", body = ErrorBody),
     )
 )]
-pub async fn list(app: State<App>, Keyed(key): Keyed) -> ApiResult<EndpointsResponse> {
+pub(crate) async fn list(app: State<App>, Keyed(key): Keyed) -> ApiResult<EndpointsResponse> {
     let endpoints = app.webhooks.list(key.id).await?;
     Ok(Json(EndpointsResponse { endpoints: endpoints.into_iter().map(EndpointResponse::from).collect() }))
 }
@@ -212,7 +212,7 @@ pub async fn list(app: State<App>, Keyed(key): Keyed) -> ApiResult<EndpointsResp
         (status = 404, description = "The key has no such endpoint", body = ErrorBody),
     )
 )]
-pub async fn get(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<EndpointResponse> {
+pub(crate) async fn get(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<EndpointResponse> {
     read(&app, key.id, &name("id", &id)?).await
 }
 
@@ -228,7 +228,7 @@ pub async fn get(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> 
         (status = 401, description = "An API key is required", body = ErrorBody),
     )
 )]
-pub async fn put(
+pub(crate) async fn put(
     app: State<App>,
     Keyed(key): Keyed,
     Path(id): Path<String>,
@@ -249,7 +249,7 @@ pub async fn put(
         (status = 404, description = "The key has no such endpoint", body = ErrorBody),
     )
 )]
-pub async fn delete(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<DeletedResponse> {
+pub(crate) async fn delete(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<DeletedResponse> {
     remove(&app, key.id, &name("id", &id)?).await
 }
 
@@ -266,7 +266,7 @@ pub async fn delete(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) 
         (status = 409, description = "The endpoint is switched off", body = ErrorBody),
     )
 )]
-pub async fn test(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<TestResponse> {
+pub(crate) async fn test(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<TestResponse> {
     let delivery = app.webhooks.test(key.id, &name("id", &id)?).await?;
     Ok(Json(TestResponse { delivery_id: delivery.to_string() }))
 }

@@ -21,7 +21,7 @@ const WRITES_AT_ONCE: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(250);
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
-pub async fn run(solver: Arc<Solver>, stop: CancellationToken) {
+pub(crate) async fn run(solver: Arc<Solver>, stop: CancellationToken) {
     let chains = solver.chains.values().map(|handle| handle.chain.clone());
     let catalog = Arc::new(Catalog::new(chains.collect()).unwrap_or_default());
     let mut pause = Duration::ZERO;

@@ -45,7 +45,7 @@ macro_rules! codes {
 
 /// The sense in calling again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
+pub(crate) enum Again {
     /// Only another call can succeed.
     No,
     /// The answer depends on the market, the chains or the balance of the moment.

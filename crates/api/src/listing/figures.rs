@@ -11,39 +11,39 @@ use crate::wire::{AmountBody, Rendered, Shown};
 
 /// The configuration that records are shown with.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub(super) struct View<'a> {
     pub catalog: &'a Catalog,
     pub rendered: &'a Rendered,
 }
 
 /// A currency and its price when the request was quoted.
 #[derive(Clone, Copy, Debug)]
-pub struct Priced<'a> {
+pub(super) struct Priced<'a> {
     pub currency: Shown<'a>,
     pub price: Price,
 }
 
 impl<'a> Priced<'a> {
-    pub fn amount(self, amount: Amount) -> Result<AmountBody<'a>, OutOfRange> {
+    pub(super) fn amount(self, amount: Amount) -> Result<AmountBody<'a>, OutOfRange> {
         Ok(AmountBody::new(self.currency, amount, self.usd(amount)?))
     }
 
-    pub fn at_least(self, amount: Amount, minimum: Amount) -> Result<AmountBody<'a>, OutOfRange> {
+    pub(super) fn at_least(self, amount: Amount, minimum: Amount) -> Result<AmountBody<'a>, OutOfRange> {
         Ok(AmountBody::with_minimum(self.currency, amount, self.usd(amount)?, minimum))
     }
 
-    pub fn usd(self, amount: Amount) -> Result<UsdMicros, OutOfRange> {
+    pub(super) fn usd(self, amount: Amount) -> Result<UsdMicros, OutOfRange> {
         self.price.usd_floor(amount, self.currency.decimals)
     }
 
-    pub fn usd_signed(self, amount: Signed) -> Result<UsdMicros, OutOfRange> {
+    pub(super) fn usd_signed(self, amount: Signed) -> Result<UsdMicros, OutOfRange> {
         self.price.usd_signed(amount, self.currency.decimals)
     }
 }
 
 /// The four currencies of a request, and the native ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Figures<'a> {
+pub(super) struct Figures<'a> {
     pub origin: Priced<'a>,
     pub deposit: Priced<'a>,
     pub payout: Priced<'a>,
@@ -55,7 +55,7 @@ pub struct Figures<'a> {
 
 impl<'a> Figures<'a> {
     /// None only if a currency of the quote is no longer configured.
-    pub fn of(quote: &Quote, View { catalog, rendered }: View<'a>) -> Option<Self> {
+    pub(super) fn of(quote: &Quote, View { catalog, rendered }: View<'a>) -> Option<Self> {
         let (ask, terms, prices) = (&quote.ask, quote.terms.as_ref(), &quote.figures.prices);
         let (origin_chain, destination_chain) =
             (catalog.chain(ask.origin.chain)?, catalog.chain(ask.destination.chain)?);
@@ -80,12 +80,12 @@ impl<'a> Figures<'a> {
     }
 
     /// The native currency of one of its two chains.
-    pub fn native(&self, chain: ChainId) -> Option<Priced<'a>> {
+    pub(super) fn native(&self, chain: ChainId) -> Option<Priced<'a>> {
         [self.origin_native, self.destination_native].into_iter().find(|it| it.currency.chain == chain)
     }
 
     /// One of its currencies by its address on a chain, with the price it was quoted at.
-    pub fn at(&self, chain: ChainId, address: Address) -> Option<Priced<'a>> {
+    pub(super) fn at(&self, chain: ChainId, address: Address) -> Option<Priced<'a>> {
         let all =
             [self.deposit, self.origin, self.payout, self.destination, self.origin_native, self.destination_native];
         all.into_iter().find(|it| it.currency.chain == chain && it.currency.evm_address() == address)

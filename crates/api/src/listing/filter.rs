@@ -17,7 +17,7 @@ use crate::error::ApiError;
 
 /// A filter that takes one value, at the top level or in a group of `filters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filter {
+pub(super) enum Filter {
     Id,
     OrderId,
     User,
@@ -44,7 +44,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    pub const ALL: [(Self, &'static str); 23] = [
+    pub(super) const ALL: [(Self, &'static str); 23] = [
         (Self::Id, "id"),
         (Self::OrderId, "orderId"),
         (Self::User, "user"),
@@ -70,16 +70,16 @@ impl Filter {
         (Self::CurrencyOutSymbol, "currencyOutSymbol"),
     ];
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(_, known)| *known == name).map(|(filter, _)| filter)
     }
 
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(filter, _)| *filter == self).map_or("", |(_, name)| name)
     }
 
     /// Where the field is empty.
-    pub fn empty(self) -> Condition {
+    pub(super) fn empty(self) -> Condition {
         match self {
             Self::Id => Condition::Empty(Column::Id),
             Self::OrderId => Condition::Empty(Column::OrderId),
@@ -106,7 +106,7 @@ impl Filter {
     }
 }
 
-pub fn bad(field: &'static str, problem: impl Into<String>) -> ApiError {
+pub(super) fn bad(field: &'static str, problem: impl Into<String>) -> ApiError {
     ApiError::Parameter { field, problem: problem.into() }
 }
 
@@ -121,7 +121,7 @@ const STATUSES: [(&str, &[State]); 5] = [
 
 /// The knowledge that reading a filter takes.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub(super) struct Reader<'a> {
     pub catalog: &'a Catalog,
     /// The keys that filters name, by their text or their id. A key that nobody has is none.
     pub keys: &'a HashMap<String, Option<Arc<ApiKey>>>,
@@ -130,7 +130,7 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    pub fn condition(&self, filter: Filter, text: &str) -> Result<Condition, ApiError> {
+    pub(super) fn condition(&self, filter: Filter, text: &str) -> Result<Condition, ApiError> {
         let field = filter.name();
         let not_one = |problem: &dyn ToString| bad(field, problem.to_string());
         Ok(match filter {
@@ -205,7 +205,7 @@ impl Reader<'_> {
     }
 
     /// Referrers are the integrator's own: all the keys beside one must be the caller's.
-    pub fn check_referrer(&self, keys: &[String]) -> Result<(), ApiError> {
+    pub(super) fn check_referrer(&self, keys: &[String]) -> Result<(), ApiError> {
         if keys.is_empty() {
             return Err(bad("referrer", "needs apiKey"));
         }
@@ -228,7 +228,7 @@ fn ended_badly() -> Condition {
 }
 
 /// Requests of private chains are left out, unless their ids are given.
-pub fn hidden(catalog: &Catalog, shown: &[String]) -> Result<Vec<Condition>, ApiError> {
+pub(super) fn hidden(catalog: &Catalog, shown: &[String]) -> Result<Vec<Condition>, ApiError> {
     let is_hidden = |chain: &&Chain| {
         chain.private_id.as_ref().is_some_and(|id| !shown.iter().any(|given| given.eq_ignore_ascii_case(id)))
     };
@@ -241,7 +241,7 @@ pub fn hidden(catalog: &Catalog, shown: &[String]) -> Result<Vec<Condition>, Api
 }
 
 /// Keys belong to one integrator when they are one key or have one wallet.
-pub fn same_integrator(one: &ApiKey, other: &ApiKey) -> bool {
+pub(super) fn same_integrator(one: &ApiKey, other: &ApiKey) -> bool {
     one.id == other.id || (one.wallet.is_some() && one.wallet == other.wallet)
 }
 
@@ -253,7 +253,7 @@ fn status(field: &'static str, text: &str) -> Result<Condition, ApiError> {
 }
 
 /// An address in the one form that is stored. Other machines than the EVM's have forms of their own.
-pub fn account(field: &'static str, text: &str) -> Result<String, ApiError> {
+pub(super) fn account(field: &'static str, text: &str) -> Result<String, ApiError> {
     let problem = "must be an address";
     let fits = (1..=44).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let evm =
@@ -261,7 +261,7 @@ pub fn account(field: &'static str, text: &str) -> Result<String, ApiError> {
     if fits && evm { Ok(text.to_lowercase()) } else { Err(ApiError::Address { field, problem: problem.to_owned() }) }
 }
 
-pub fn hash(field: &'static str, text: &str) -> Result<B256, ApiError> {
+pub(super) fn hash(field: &'static str, text: &str) -> Result<B256, ApiError> {
     text.parse::<RequestId>().map(|RequestId(hash)| hash).map_err(|error| bad(field, error.to_string()))
 }
 

@@ -17,7 +17,7 @@ const FIELD: &str = "filters";
 
 /// The groups as they came, checked for form.
 #[derive(Clone, Debug, Default)]
-pub struct Groups(Vec<Vec<Part>>);
+pub(super) struct Groups(Vec<Vec<Part>>);
 
 /// One member of a group.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ struct Part {
 }
 
 impl Groups {
-    pub fn parse(text: &str) -> Result<Self, ApiError> {
+    pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
         let json: Json = serde_json::from_str(text).map_err(|_| bad(FIELD, "must be JSON"))?;
         let Json::Array(groups) = json else { return Err(bad(FIELD, "must be an array of groups")) };
         if groups.len() > MAX_GROUPS {
@@ -48,14 +48,14 @@ impl Groups {
     }
 
     /// The ids of requests and orders that it asks for.
-    pub fn ids(&self) -> impl Iterator<Item = B256> {
+    pub(super) fn ids(&self) -> impl Iterator<Item = B256> {
         let named = |part: &&Part| matches!(part.filter, Filter::Id | Filter::OrderId) && !part.negated;
         let texts = self.0.iter().flatten().filter(named).flat_map(|part| part.any_of.iter().flatten());
         texts.filter_map(|text| hash(FIELD, text).ok())
     }
 
     /// The texts of all API keys it names, to be looked up.
-    pub fn keys(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
         self.0
             .iter()
             .flatten()
@@ -65,7 +65,7 @@ impl Groups {
 
     /// `keys` are those of the top level, which stand beside every group's. `else_also` holds in every group that asks for
     /// no request by name.
-    pub fn condition(
+    pub(super) fn condition(
         &self,
         reader: &Reader<'_>,
         keys: &[String],

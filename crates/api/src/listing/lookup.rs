@@ -16,7 +16,7 @@ use crate::keys::Keys;
 const MAX_KEYS: usize = 50;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Lookup<'a> {
+pub(crate) struct Lookup<'a> {
     pub catalog: &'a Catalog,
     pub store: &'a Store,
     pub keys: &'a Keys,
@@ -30,7 +30,7 @@ impl<'a> From<&'a App> for Lookup<'a> {
 
 impl Lookup<'_> {
     /// The keys that filters name, by their text or their id.
-    pub async fn keys<'a>(
+    pub(crate) async fn keys<'a>(
         &self,
         named: impl Iterator<Item = &'a String>,
     ) -> Result<HashMap<String, Option<Arc<ApiKey>>>, ApiError> {

@@ -6,7 +6,7 @@ use store::listing::{self, Condition, Listed, Listing, Position, Sort};
 use store::{StoreError, Tx};
 
 #[derive(Clone, Debug)]
-pub struct Search {
+pub(crate) struct Search {
     pub condition: Condition,
     /// Ids of requests or orders that the caller knows: only those are found before anybody has paid for them.
     pub ids: Vec<B256>,
@@ -14,7 +14,7 @@ pub struct Search {
 }
 
 #[derive(Debug)]
-pub struct Page {
+pub(crate) struct Page {
     pub found: Vec<Listed>,
     /// The place of its last request, where there are more.
     pub last: Option<Position>,
@@ -22,7 +22,7 @@ pub struct Page {
 
 impl Search {
     /// The requests after a place.
-    pub fn page(
+    pub(crate) fn page(
         &self,
         tx: &mut Tx<'_>,
         catalog: &Catalog,
@@ -55,7 +55,7 @@ impl Search {
     }
 
     /// The number of all that match, whichever page is shown.
-    pub fn total(&self, tx: &mut Tx<'_>, catalog: &Catalog) -> Result<u64, StoreError> {
+    pub(crate) fn total(&self, tx: &mut Tx<'_>, catalog: &Catalog) -> Result<u64, StoreError> {
         let known = listing::by_id(tx, &self.ids, &self.condition, self.sort, catalog)?;
         Ok(listing::count(tx, &self.condition)?.saturating_add(known.len() as u64))
     }

@@ -11,10 +11,10 @@ use serde::Serialize;
 use store::StoreError;
 use utoipa::ToSchema;
 
-pub use self::export::{__path_requests_v3_csv, requests_v3_csv};
+pub(crate) use self::export::{__path_requests_v3_csv, requests_v3_csv};
 use self::query::V3Query;
 use self::record::RecordV3;
-pub use self::stream::{__path_requests_v3_stream, requests_v3_stream};
+pub(crate) use self::stream::{__path_requests_v3_stream, requests_v3_stream};
 use crate::App;
 use crate::caller::Keyed;
 use crate::error::{ApiError, ErrorBody};
@@ -24,7 +24,7 @@ use crate::listing::lookup::Lookup;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RequestsV3)]
-pub struct RequestsV3<'a> {
+pub(super) struct RequestsV3<'a> {
     requests: Vec<RecordV3<'a>>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub struct RequestsV3<'a> {
         (status = 503, description = "The listing took too long: narrow it down", body = ErrorBody),
     )
 )]
-pub async fn requests_v3(
+pub(crate) async fn requests_v3(
     app: State<App>,
     Keyed(caller): Keyed,
     ApiQuery(query): ApiQuery<V3Query>,

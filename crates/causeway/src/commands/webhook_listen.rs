@@ -33,7 +33,7 @@ struct Listener {
     enough: Notify,
 }
 
-pub async fn run(args: ListenArgs) -> Result<()> {
+pub(super) async fn run(args: ListenArgs) -> Result<()> {
     ensure!(!args.keys.is_empty(), "--key: the text of the API key (cwk_…)");
     let answer = StatusCode::from_u16(args.answer).context("--answer: not an HTTP status")?;
     let socket = TcpListener::bind(("127.0.0.1", args.port)).await;

@@ -18,7 +18,7 @@ pub(super) struct Facing<'a> {
 }
 
 impl Facing<'_> {
-    pub fn fits(&self, condition: &Condition) -> bool {
+    pub(super) fn fits(&self, condition: &Condition) -> bool {
         match condition {
             Condition::All(parts) => parts.iter().all(|part| self.fits(part)),
             Condition::Any(parts) => parts.iter().any(|part| self.fits(part)),
@@ -92,7 +92,7 @@ impl Facing<'_> {
         }
     }
 
-    pub fn number(&self, number: Number) -> Option<i64> {
+    pub(super) fn number(&self, number: Number) -> Option<i64> {
         match number {
             Number::CreatedAt => Some(self.listed.created_at.millis()),
             Number::UpdatedAt => Some(self.listed.request.updated_at.millis()),

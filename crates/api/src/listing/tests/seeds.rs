@@ -28,17 +28,17 @@ use crate::keys::Keys;
 use crate::listing::lookup::Lookup;
 use crate::quote::tests::{chain, currency, terms};
 
-pub const OWN_KEY: &str = "key_01010101010101010101";
-pub const OWN_TEXT: &str = "cwk_0101010101010101010101010101010101010101010101010101010101010101";
-pub const FOREIGN_KEY: &str = "key_02020202020202020202";
-pub const PRIVATE: &str = "6f1c1e0e-8c0d-4b7e-9d0c-0f6a3a1d2b4c";
+pub(super) const OWN_KEY: &str = "key_01010101010101010101";
+pub(super) const OWN_TEXT: &str = "cwk_0101010101010101010101010101010101010101010101010101010101010101";
+pub(super) const FOREIGN_KEY: &str = "key_02020202020202020202";
+pub(super) const PRIVATE: &str = "6f1c1e0e-8c0d-4b7e-9d0c-0f6a3a1d2b4c";
 const SIBLING_KEY: [u8; 10] = [3; 10];
 const BEGIN: i64 = 1_790_000_000_000;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 const LETTERS: &str = "abcdefghijklmnopqr";
 
-pub struct World {
+pub(super) struct World {
     pub store: Store,
     pub catalog: Arc<Catalog>,
     pub keys: Keys,
@@ -59,24 +59,24 @@ fn named(byte: u8, letter: char) -> B256 {
     id
 }
 
-pub fn id_of(letter: char) -> RequestId {
+pub(super) fn id_of(letter: char) -> RequestId {
     RequestId(named(0x11, letter))
 }
 
-pub fn order_of(letter: char) -> OrderId {
+pub(super) fn order_of(letter: char) -> OrderId {
     OrderId(named(0x22, letter))
 }
 
 /// The first transaction is the user's, the second ours.
-pub fn hash_of(letter: char, ordinal: u8) -> B256 {
+pub(super) fn hash_of(letter: char, ordinal: u8) -> B256 {
     named(0x33 + ordinal, letter)
 }
 
-pub fn letter_of(id: RequestId) -> char {
+pub(super) fn letter_of(id: RequestId) -> char {
     LETTERS.chars().find(|letter| id_of(*letter) == id).unwrap()
 }
 
-pub fn units(units: u128) -> Amount {
+pub(super) fn units(units: u128) -> Amount {
     Amount::new(U256::from(units))
 }
 
@@ -103,13 +103,13 @@ fn catalog() -> Catalog {
 }
 
 impl World {
-    pub async fn sqlite() -> anyhow::Result<Self> {
+    pub(super) async fn sqlite() -> anyhow::Result<Self> {
         let dir = devnet::scratch("causeway-listing-")?;
         let url = format!("sqlite:{}", dir.path().join("causeway.db").display());
         Self::on(&url, Some(dir)).await
     }
 
-    pub async fn postgres() -> anyhow::Result<Self> {
+    pub(super) async fn postgres() -> anyhow::Result<Self> {
         let url = devnet::Postgres::shared().await.fresh_database().await?.to_string();
         Self::on(&url, None).await
     }
@@ -143,7 +143,7 @@ impl World {
         Ok(world)
     }
 
-    pub fn lookup(&self) -> Lookup<'_> {
+    pub(super) fn lookup(&self) -> Lookup<'_> {
         Lookup { catalog: &self.catalog, store: &self.store, keys: &self.keys }
     }
 }

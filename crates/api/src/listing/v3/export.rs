@@ -48,7 +48,7 @@ const TRIES: u32 = 3;
         (status = 503, description = "The listing took too long: narrow it down", body = ErrorBody),
     )
 )]
-pub async fn requests_v3_csv(
+pub(crate) async fn requests_v3_csv(
     State(app): State<App>,
     Keyed(caller): Keyed,
     ApiQuery(query): ApiQuery<V3Query>,

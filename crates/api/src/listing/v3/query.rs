@@ -23,7 +23,7 @@ const MAX_PAGE: u16 = 50;
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", default)]
 #[into_params(parameter_in = Query)]
-pub struct V3Query {
+pub(crate) struct V3Query {
     /// The size of a page: 1 to 50, 20 unless said.
     #[param(value_type = Option<u16>)]
     limit: Option<String>,
@@ -116,7 +116,7 @@ pub struct V3Query {
 
 /// The query, read.
 #[derive(Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub search: Search,
     pub limit: u16,
     pub continuation: Option<String>,
@@ -125,7 +125,7 @@ pub struct Asked {
 }
 
 impl V3Query {
-    pub async fn read(self, lookup: Lookup<'_>, caller: &ApiKey) -> Result<Asked, ApiError> {
+    pub(crate) async fn read(self, lookup: Lookup<'_>, caller: &ApiKey) -> Result<Asked, ApiError> {
         let groups = self.filters.as_deref().map(Groups::parse).transpose()?.unwrap_or_default();
         let named = list(self.api_key.as_deref());
         let keys = lookup.keys(named.iter().chain(groups.keys())).await?;
@@ -146,7 +146,7 @@ impl V3Query {
     }
 
     /// Refuses the parameters of pages and orders, where everything is sent in an order of its own.
-    pub fn refuse_order(&self) -> Result<(), ApiError> {
+    pub(crate) fn refuse_order(&self) -> Result<(), ApiError> {
         if self.sort_direction.is_some() {
             return Err(bad("sortDirection", "not here: events come in the order of their steps"));
         }
@@ -154,7 +154,7 @@ impl V3Query {
     }
 
     /// Refuses the parameters of pages, where everything is sent.
-    pub fn refuse_paging(&self) -> Result<(), ApiError> {
+    pub(crate) fn refuse_paging(&self) -> Result<(), ApiError> {
         let paging =
             [("limit", &self.limit), ("continuation", &self.continuation), ("includeTotal", &self.include_total)];
         match paging.into_iter().find(|(_, value)| value.is_some()) {

@@ -27,7 +27,7 @@ use crate::wire::{AmountBody, iso};
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RequestV3)]
-pub struct RecordV3<'a> {
+pub(crate) struct RecordV3<'a> {
     id: String,
     /// `waiting`, `depositing`, `pending`, `submitted`, `success`, `failure` or `refund`.
     status: &'static str,
@@ -52,7 +52,7 @@ pub struct RecordV3<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RequestDataV3)]
-pub struct DataV3<'a> {
+pub(crate) struct DataV3<'a> {
     /// Basis points.
     slippage_tolerance: String,
     fail_reason: Option<&'static str>,
@@ -88,7 +88,7 @@ pub struct DataV3<'a> {
 impl<'a> RecordV3<'a> {
     /// None only if a currency of the request is no longer configured. `owner` is the caller where it asked for what only
     /// a request's own integrator sees.
-    pub fn new(listed: &'a Listed, view: View<'a>, owner: Option<&ApiKey>) -> Option<Self> {
+    pub(crate) fn new(listed: &'a Listed, view: View<'a>, owner: Option<&ApiKey>) -> Option<Self> {
         let figures = Figures::of(&listed.request.quote, view)?;
         Self::render(listed, &figures, view, owner).ok()
     }

@@ -15,7 +15,7 @@ use crate::listing::filter::same_integrator;
 use crate::wire::iso;
 
 /// The names of the columns. New ones come at the end.
-pub const HEADER: &str = "id,orderId,parentId,status,failReason,refundFailReason,requestType,features,createdAt,updatedAt,\
+pub(crate) const HEADER: &str = "id,orderId,parentId,status,failReason,refundFailReason,requestType,features,createdAt,updatedAt,\
 user,recipient,originChainId,currencyInSymbol,currencyInAddress,amountIn,amountInFormatted,amountInUsd,\
 destinationChainId,currencyOutSymbol,currencyOutAddress,amountOut,amountOutFormatted,amountOutUsd,\
 feeCurrencySymbol,executionFee,platformFee,appFee,sponsored,executionFeeUsd,platformFeeUsd,appFeeUsd,sponsoredUsd,\
@@ -23,7 +23,7 @@ depositTxHash,depositGasWei,fillTxHash,fillGasWei,refundTxHash,refundCurrencySym
 apiKeyName,referrer";
 
 /// None only if a currency of the request is no longer configured.
-pub fn row(listed: &Listed, view: View<'_>, owner: Option<&ApiKey>) -> Option<String> {
+pub(crate) fn row(listed: &Listed, view: View<'_>, owner: Option<&ApiKey>) -> Option<String> {
     let figures = Figures::of(&listed.request.quote, view)?;
     render(listed, &figures, owner).ok()
 }

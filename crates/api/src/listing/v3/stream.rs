@@ -44,7 +44,7 @@ const NAME: &str = "request.status.updated";
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RequestEventV3)]
-pub struct EventBody<'a> {
+pub(super) struct EventBody<'a> {
     request_id: String,
     /// As it was then.
     status: &'static str,
@@ -72,7 +72,7 @@ pub struct EventBody<'a> {
         (status = 503, description = "The listing took too long: narrow it down", body = ErrorBody),
     )
 )]
-pub async fn requests_v3_stream(
+pub(crate) async fn requests_v3_stream(
     State(app): State<App>,
     Keyed(caller): Keyed,
     headers: HeaderMap,

@@ -17,7 +17,7 @@ use crate::wire::{CurrencyBody, Dollars};
 /// An amount whose currency is named one level up.
 #[derive(Clone, Copy, Debug, ToSchema)]
 #[schema(as = BareAmount, rename_all = "camelCase")]
-pub struct Bare {
+pub(super) struct Bare {
     #[schema(value_type = String)]
     amount: Signed,
     #[schema(value_type = String)]
@@ -49,7 +49,7 @@ impl Serialize for Bare {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = FeeV3)]
-pub struct Fee {
+pub(super) struct Fee {
     #[schema(value_type = String)]
     usd: Dollars,
     #[schema(value_type = String)]
@@ -68,7 +68,7 @@ impl Fee {
 
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[schema(as = FeePartsV3)]
-pub struct FeeParts {
+pub(super) struct FeeParts {
     swap: Fee,
     execution: Fee,
     platform: Fee,
@@ -78,7 +78,7 @@ pub struct FeeParts {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FeesV3)]
-pub struct FeesV3<'a> {
+pub(super) struct FeesV3<'a> {
     quoted: FeeParts,
     actual: FeeParts,
     #[schema(value_type = CurrencyBody<'a>)]
@@ -94,7 +94,7 @@ struct Sizes {
 }
 
 impl<'a> FeesV3<'a> {
-    pub fn new(listed: &'a Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
+    pub(super) fn new(listed: &'a Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
         let quote = &listed.request.quote;
         let fees = &quote.figures.fees;
         let sponsorship = quote.figures.sponsorship.as_ref();
@@ -147,7 +147,7 @@ fn parts(quote: &Quote, figures: &Figures<'_>, sizes: &Sizes, price: Price) -> R
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AppFeesV3)]
-pub struct AppFees<'a> {
+pub(super) struct AppFees<'a> {
     quoted: Vec<AppFeeQuoted>,
     actual: Vec<AppFeePaid>,
     currency: CurrencyBody<'a>,
@@ -156,7 +156,7 @@ pub struct AppFees<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AppFeeQuotedV3)]
-pub struct AppFeeQuoted {
+pub(super) struct AppFeeQuoted {
     recipient: String,
     bps: String,
     amount: String,
@@ -166,7 +166,7 @@ pub struct AppFeeQuoted {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AppFeePaidV3)]
-pub struct AppFeePaid {
+pub(super) struct AppFeePaid {
     #[serde(flatten)]
     fee: AppFeeQuoted,
     #[schema(value_type = String)]
@@ -174,7 +174,7 @@ pub struct AppFeePaid {
 }
 
 impl<'a> AppFees<'a> {
-    pub fn new(listed: &'a Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
+    pub(super) fn new(listed: &'a Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
         let quote = &listed.request.quote;
         let decimals = figures.deposit.currency.decimals;
         let body = |recipient, bps: u16, amount: Amount| AppFeeQuoted {
@@ -201,7 +201,7 @@ impl<'a> AppFees<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FeeSponsorshipV3)]
-pub struct SponsorshipV3<'a> {
+pub(super) struct SponsorshipV3<'a> {
     quoted: Phase,
     actual: ActualPhase<'a>,
     currency: CurrencyBody<'a>,
@@ -210,7 +210,7 @@ pub struct SponsorshipV3<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorshipPhaseV3)]
-pub struct Phase {
+pub(super) struct Phase {
     /// `execution`, `swap`, `platform`, `app`, `rent`.
     selected_components: Vec<&'static str>,
     /// Millionths of a dollar.
@@ -224,7 +224,7 @@ pub struct Phase {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorshipOutcomeV3)]
-pub struct ActualPhase<'a> {
+pub(super) struct ActualPhase<'a> {
     #[serde(flatten)]
     phase: Phase,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,7 +234,7 @@ pub struct ActualPhase<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorPaymentV3)]
-pub struct SponsorPayment<'a> {
+pub(super) struct SponsorPayment<'a> {
     amount: String,
     address: &'a str,
     chain_id: u64,
@@ -242,7 +242,7 @@ pub struct SponsorPayment<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SponsorshipComponentsV3)]
-pub struct Components {
+pub(super) struct Components {
     execution: BucketV3,
     swap: BucketV3,
     platform: BucketV3,
@@ -253,7 +253,7 @@ pub struct Components {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SponsorshipBucketV3)]
-pub struct BucketV3 {
+pub(super) struct BucketV3 {
     selected: bool,
     total: Bare,
     sponsored: Bare,
@@ -262,7 +262,7 @@ pub struct BucketV3 {
 
 impl<'a> SponsorshipV3<'a> {
     /// None where no sponsor was asked for.
-    pub fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &'a Catalog) -> Result<Option<Self>, OutOfRange> {
+    pub(super) fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &'a Catalog) -> Result<Option<Self>, OutOfRange> {
         let Some(asked) = &listed.request.quote.figures.sponsorship else { return Ok(None) };
         let quoted = Phase::new(asked, figures.deposit)?;
         let turned_out = listed.outcome.as_ref().and_then(|outcome| Some((outcome, outcome.sponsored.as_ref()?)));

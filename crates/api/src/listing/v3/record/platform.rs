@@ -13,7 +13,7 @@ use crate::wire::AmountBody;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PlatformFeeV3)]
-pub struct PlatformFee<'a> {
+pub(super) struct PlatformFee<'a> {
     /// The class of the two currencies, by which the fee goes: `stable`, `major` or `minor`.
     bucket: &'static str,
     /// Null: there are no rules but the classes.
@@ -29,7 +29,7 @@ pub struct PlatformFee<'a> {
 }
 
 impl<'a> PlatformFee<'a> {
-    pub fn new(listed: &Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
+    pub(super) fn new(listed: &Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
         let quote = &listed.request.quote;
         let (fees, asked) = (&quote.figures.fees, &quote.ask.options.app_fees);
         let (relay, app) = (fees.relay, fees.app_total()?);

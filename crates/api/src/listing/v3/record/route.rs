@@ -15,7 +15,7 @@ use crate::wire::{AmountBody, iso};
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RouteV3)]
-pub struct RouteV3<'a> {
+pub(super) struct RouteV3<'a> {
     included_swap_sources: Vec<&'static str>,
     included_origin_swap_sources: Vec<&'static str>,
     included_destination_swap_sources: Vec<&'static str>,
@@ -25,7 +25,7 @@ pub struct RouteV3<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RouteEndsV3)]
-pub struct Ends<'a> {
+pub(super) struct Ends<'a> {
     origin: Option<Side<'a>>,
     destination: Option<Side<'a>>,
 }
@@ -33,7 +33,7 @@ pub struct Ends<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RouteOutcomeV3)]
-pub struct ActualEnds<'a> {
+pub(super) struct ActualEnds<'a> {
     origin: Option<Side<'a>>,
     destination: Option<ActualSide<'a>>,
     /// Output units per input unit.
@@ -43,7 +43,7 @@ pub struct ActualEnds<'a> {
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RouteSideV3)]
-pub struct Side<'a> {
+pub(super) struct Side<'a> {
     input_currency: Option<AmountBody<'a>>,
     output_currency: Option<AmountBody<'a>>,
     router: &'static str,
@@ -52,7 +52,7 @@ pub struct Side<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RouteDestinationV3)]
-pub struct ActualSide<'a> {
+pub(super) struct ActualSide<'a> {
     #[serde(flatten)]
     side: Side<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct ActualSide<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = OraclePriceV3)]
-pub struct OraclePrice<'a> {
+pub(super) struct OraclePrice<'a> {
     /// Output units per input unit.
     rate: String,
     observed_at: String,
@@ -80,7 +80,7 @@ fn sources(swap: Option<&Swap>) -> Vec<&'static str> {
 }
 
 impl<'a> RouteV3<'a> {
-    pub fn new(listed: &'a Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
+    pub(super) fn new(listed: &'a Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
         let quote = &listed.request.quote;
         let (origin_swap, destination_swap) = (quote.origin_swap.as_ref(), quote.destination_swap.as_ref());
         let quoted = quoted(listed, figures)?;
@@ -165,7 +165,7 @@ fn rate(input: Amount, output: Amount, figures: &Figures<'_>) -> Result<String, 
 
 impl<'a> OraclePrice<'a> {
     /// One unit of the input, and its worth of the output. None where one of them has no price.
-    pub fn new(listed: &Listed, figures: &Figures<'a>) -> Result<Option<Self>, OutOfRange> {
+    pub(super) fn new(listed: &Listed, figures: &Figures<'a>) -> Result<Option<Self>, OutOfRange> {
         let unit = Amount::new(domain::money::pow10(figures.origin.currency.decimals));
         let worth = figures.origin.usd(unit)?;
         let Ok(output) = figures.destination.price.amount_floor(worth, figures.destination.currency.decimals) else {
@@ -181,7 +181,7 @@ impl<'a> OraclePrice<'a> {
 }
 
 /// The money that went back, or is about to.
-pub fn refunded<'a>(listed: &Listed, figures: &Figures<'a>) -> Result<Option<AmountBody<'a>>, OutOfRange> {
+pub(super) fn refunded<'a>(listed: &Listed, figures: &Figures<'a>) -> Result<Option<AmountBody<'a>>, OutOfRange> {
     if !matches!(listed.request.state, State::Refunding | State::Refunded) {
         return Ok(None);
     }

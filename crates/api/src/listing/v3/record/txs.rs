@@ -13,7 +13,7 @@ use crate::wire::Dollars;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TransactionV3)]
-pub struct TxBody {
+pub(super) struct TxBody {
     tx_hash: String,
     /// Wei.
     fee: String,
@@ -34,7 +34,7 @@ pub struct TxBody {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = StateChange)]
-pub struct StateChange {
+pub(super) struct StateChange {
     /// Whose balance.
     address: String,
     change: TokenChange,
@@ -43,7 +43,7 @@ pub struct StateChange {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TokenChange)]
-pub struct TokenChange {
+pub(super) struct TokenChange {
     kind: &'static str,
     data: TokenName,
     /// Smallest units, with a sign.
@@ -53,7 +53,7 @@ pub struct TokenChange {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TokenName)]
-pub struct TokenName {
+pub(super) struct TokenName {
     token_kind: &'static str,
     /// Zero for the native currency.
     token_address: String,
@@ -74,7 +74,7 @@ impl From<&BalanceChange> for StateChange {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CallData)]
-pub struct CallData {
+pub(super) struct CallData {
     from: String,
     to: Option<String>,
     data: String,
@@ -93,7 +93,7 @@ impl From<&Record> for CallData {
 }
 
 /// The user's, and ours. On one chain the user's own are both.
-pub fn both(listed: &Listed, figures: &Figures<'_>) -> Result<(Vec<TxBody>, Vec<TxBody>), OutOfRange> {
+pub(super) fn both(listed: &Listed, figures: &Figures<'_>) -> Result<(Vec<TxBody>, Vec<TxBody>), OutOfRange> {
     let of = |direction| {
         let txs = listed.txs.iter().filter(move |(record, _)| record.direction == direction);
         txs.map(|(record, changes)| body(record, changes, figures)).collect::<Result<Vec<_>, OutOfRange>>()
