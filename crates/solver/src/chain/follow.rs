@@ -113,6 +113,9 @@ async fn walk(
             }
             // Fills that waited for their trial.
             () = handle.trials.made.notified() => retry_now(solver, handle, at, head).await?,
+            () = tokio::time::sleep(RETRY_INTERVAL), if handle.trials.has_unread() => {
+                retry_now(solver, handle, at, head).await?;
+            }
         }
     }
 }

@@ -33,6 +33,8 @@ struct Trial {
     under_way: bool,
     unanswered: u32,
     verdict: Option<Verdict>,
+    /// Answered since a decision last asked.
+    unread: bool,
 }
 
 /// The trials of a chain, by order.
@@ -49,7 +51,8 @@ impl Trials {
     /// The verdict on an order's fill. None while it is being tried.
     pub fn verdict(&self, order: OrderId, attempt: impl FnOnce() -> Attempt) -> Option<Verdict> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(trial) = open.get(&order).filter(|trial| trial.asked.elapsed() < STANDS) {
+        if let Some(trial) = open.get_mut(&order).filter(|trial| trial.asked.elapsed() < STANDS) {
+            trial.unread = false;
             if trial.unanswered >= MAX_UNANSWERED {
                 return Some(Verdict::Passes);
             }
@@ -63,7 +66,8 @@ impl Trials {
         }
         if open.len() < MAX_TRIALS {
             let asked = Instant::now();
-            let trial = Trial { attempt: attempt(), asked, under_way: false, unanswered: 0, verdict: None };
+            let attempt = attempt();
+            let trial = Trial { attempt, asked, under_way: false, unanswered: 0, verdict: None, unread: false };
             open.insert(order, trial);
             self.asked.notify_one();
         }
@@ -81,11 +85,18 @@ impl Trials {
         taken.collect()
     }
 
+    /// True while a trial was made whose fill has not been decided again. It may be made before the commit that asked for
+    /// it: then the fill is found a moment later.
+    pub fn has_unread(&self) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.values().any(|trial| trial.unread && trial.asked.elapsed() < STANDS)
+    }
+
     /// Notes the verdict of a trial; none if no node answered.
     pub fn answered(&self, order: OrderId, verdict: Option<Verdict>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(trial) = open.get_mut(&order) else { return };
-        trial.under_way = false;
+        (trial.under_way, trial.unread) = (false, true);
         trial.unanswered += u32::from(verdict.is_none());
         trial.verdict = verdict;
     }

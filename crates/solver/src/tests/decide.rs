@@ -290,8 +290,11 @@ async fn a_native_fill_to_a_contract_is_tried_and_goes_through_the_router() {
     let wanted = handle.trials.take(8);
     let [(tried, attempt)] = &wanted[..] else { panic!("one trial is asked for: {wanted:?}") };
     assert_eq!((*tried, attempt.from, attempt.to), (order, FILLER, handle.chain.router));
+    assert!(!handle.trials.has_unread());
     handle.trials.answered(order, Some(Verdict::Passes));
+    assert!(handle.trials.has_unread(), "the fill is looked for until it is decided with the verdict");
     let row = paid(decide(&world, fill(&quote), &quote).await);
+    assert!(!handle.trials.has_unread());
     assert_eq!(row.payment.target, handle.chain.router);
     assert_eq!(row.payment.gas, 71_500, "a tenth above the estimate, for the sponsor, the user and the chain alike");
     assert_eq!(attempt.gas, Some(row.payment.gas), "with no more gas than it is paid with");

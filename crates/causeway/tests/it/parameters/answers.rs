@@ -87,7 +87,9 @@ async fn answers_are_whole() -> Result<()> {
         ("protocol_data", with(&plain, json!({ "includeProtocolData": true }))),
     ] {
         let quote = desk.quote(&body).await?;
-        insta::assert_json_snapshot!(name, shown(&desk, &quote));
+        // Calls are tried: the zero bytes of the order's id are in their gas, and so in every figure.
+        let whole = if name == "calls" { shape(&without_balance(&quote)) } else { shown(&desk, &quote) };
+        insta::assert_json_snapshot!(name, whole);
         // The old name says the same; a price says the same without the promise.
         let (code, older) = desk.harness.post("/quote", &body).await?;
         ensure!(code == 200 && form(&older) == form(&quote), "{name}: {older}");
