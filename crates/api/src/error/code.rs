@@ -8,33 +8,33 @@ macro_rules! codes {
     ($($name:ident = $text:literal, $status:ident, $again:ident, $meaning:literal;)+) => {
         /// The `errorCode` of a failing response.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Code {
+        pub(crate) enum Code {
             $($name,)+
         }
 
         impl Code {
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
+            pub(crate) const ALL: &[Self] = &[$(Self::$name,)+];
 
-            pub fn as_str(self) -> &'static str {
+            pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
                 }
             }
 
-            pub fn status(self) -> StatusCode {
+            pub(crate) fn status(self) -> StatusCode {
                 match self {
                     $(Self::$name => StatusCode::$status,)+
                 }
             }
 
             /// Whether the same call may succeed later.
-            pub fn again(self) -> Again {
+            pub(crate) fn again(self) -> Again {
                 match self {
                     $(Self::$name => Again::$again,)+
                 }
             }
 
-            pub fn meaning(self) -> &'static str {
+            pub(crate) fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$name => $meaning,)+
                 }
