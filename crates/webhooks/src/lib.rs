@@ -21,5 +21,5 @@ mod tasks;
 mod upkeep;
 
 pub use endpoints::Endpoints;
-pub use env::{Env, Settings};
+pub use env::{Env, MAX_POSTS_PER_ENDPOINT, Settings};
 pub use tasks::run;
