@@ -16,6 +16,8 @@ use crate::env::MAX_POSTS_PER_ENDPOINT;
 /// Posts under way to receivers that answer well, and to the others.
 const QUICK_SLOTS: usize = 16 * MAX_POSTS_PER_ENDPOINT;
 const SLOW_SLOTS: usize = 32;
+/// All posts under way in a process.
+pub(crate) const MAX_UNDER_WAY: usize = QUICK_SLOTS + SLOW_SLOTS;
 /// An answer that takes longer is a slow one.
 pub(crate) const SLOW: Duration = Duration::from_secs(2);
 /// Endpoints that are remembered; beyond that all are forgotten, and have a single slot again.
