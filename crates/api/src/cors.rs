@@ -48,9 +48,11 @@ impl Preflights {
     pub(crate) fn new(document: &Value) -> Self {
         let mut routes = HashMap::new();
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
-            let (gets, posts) = (item.get("get").is_some(), item.get("post").is_some());
-            let methods = [("GET", gets), ("POST", posts), ("OPTIONS", true)];
-            let headers = [(CALLERS, true), (BODIES, posts), (NAMES, posts && idempotency::is_covered(path))];
+            let takes = |method: &str| item.get(method).is_some();
+            let (posts, puts) = (takes("post"), takes("put"));
+            let methods =
+                [("GET", takes("get")), ("POST", posts), ("PUT", puts), ("DELETE", takes("delete")), ("OPTIONS", true)];
+            let headers = [(CALLERS, true), (BODIES, posts || puts), (NAMES, posts && idempotency::is_covered(path))];
             let chosen = |all: &[(&'static str, bool)]| -> Vec<&'static str> {
                 all.iter().filter(|(_, taken)| *taken).map(|(name, _)| *name).collect()
             };
@@ -89,13 +91,16 @@ mod tests {
 
     #[test]
     fn a_preflight_says_what_its_route_takes() {
-        let document =
-            json!({ "paths": { "/chains": { "get": {} }, "/quote/v2": { "post": {} }, "/price": { "post": {} } } });
+        let document = json!({ "paths": {
+            "/chains": { "get": {} }, "/quote/v2": { "post": {} }, "/price": { "post": {} },
+            "/webhooks/endpoint": { "get": {}, "put": {}, "delete": {} },
+        } });
         let preflights = Preflights::new(&document);
         for (path, methods, headers) in [
             ("/chains", "GET,OPTIONS", CALLERS.to_owned()),
             ("/quote/v2", "POST,OPTIONS", format!("{CALLERS},{BODIES},{NAMES}")),
             ("/price", "POST,OPTIONS", format!("{CALLERS},{BODIES}")),
+            ("/webhooks/endpoint", "GET,PUT,DELETE,OPTIONS", format!("{CALLERS},{BODIES}")),
         ] {
             let taken = &preflights.routes[path];
             assert_eq!((taken.methods.to_str().unwrap(), taken.headers.to_str().unwrap()), (methods, headers.as_str()));

@@ -1,7 +1,7 @@
 //! `GET /webhooks/deliveries`: every delivery of the caller's key with its attempts; and replays of them.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use domain::time::Timestamp;
 use domain::webhook::{DeliveryState, Status};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::App;
 use crate::caller::Keyed;
 use crate::error::{ApiError, ApiResult, ErrorBody};
-use crate::json::{ApiJson, ApiQuery};
+use crate::json::{ApiJson, ApiPath, ApiQuery};
 use crate::webhook_endpoints::name;
 
 /// Deliveries on one page, unless said, and at the most.
@@ -175,6 +175,7 @@ impl From<Logged> for DeliveryBody {
 #[utoipa::path(
     get,
     path = "/webhooks/deliveries",
+    security(("apiKey" = []), ("bearer" = [])),
     params(DeliveriesQuery),
     responses(
         (status = 200, description = "Newest first", body = DeliveriesResponse),
@@ -206,8 +207,9 @@ pub(crate) struct ReplayResponse {
 /// Posts a delivery again, under the same id.
 #[utoipa::path(
     post,
-    path = "/webhooks/deliveries/{id}/replay",
-    params(("id" = String, Path, description = "Id of the delivery")),
+    path = "/webhooks/deliveries/{deliveryId}/replay",
+    security(("apiKey" = []), ("bearer" = [])),
+    params(("deliveryId" = String, Path, description = "Id of the delivery")),
     responses(
         (status = 200, description = "It is due again", body = ReplayResponse),
         (status = 400, description = "Not an id", body = ErrorBody),
@@ -216,8 +218,8 @@ pub(crate) struct ReplayResponse {
         (status = 409, description = "Its endpoint is switched off or deleted", body = ErrorBody),
     )
 )]
-pub(crate) async fn replay(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<ReplayResponse> {
-    app.webhooks.replay(key.id, delivery_id("id", &id)?).await?;
+pub(crate) async fn replay(app: State<App>, Keyed(key): Keyed, ApiPath(text): ApiPath) -> ApiResult<ReplayResponse> {
+    app.webhooks.replay(key.id, delivery_id("deliveryId", &text)?).await?;
     Ok(Json(ReplayResponse { replayed: 1, more: false }))
 }
 
@@ -235,6 +237,7 @@ pub(crate) struct ReplayBody {
 #[utoipa::path(
     post,
     path = "/webhooks/deliveries/replay",
+    security(("apiKey" = []), ("bearer" = [])),
     request_body = ReplayBody,
     responses(
         (status = 200, description = "They are due again", body = ReplayResponse),

@@ -1,10 +1,10 @@
 //! Webhook endpoints of the caller's key: `/webhooks/endpoint` for the one that every key may have, and
-//! `/webhooks/endpoints/{id}` for more of them, by name.
+//! `/webhooks/endpoints/{name}` for more of them, by name.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use domain::api_key::ApiKeyId;
 use domain::webhook::{EndpointName, Status};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use webhooks::endpoints::{Change, EndpointError, View};
 use crate::App;
 use crate::caller::Keyed;
 use crate::error::{ApiError, ApiResult, ErrorBody};
-use crate::json::ApiJson;
+use crate::json::{ApiJson, ApiPath};
 
 /// Members that are left out stay as they are; a new endpoint needs its `url`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -105,7 +105,7 @@ impl From<EndpointError> for ApiError {
         match error {
             EndpointError::Target(error) => Self::Parameter { field: error.field, problem: error.problem },
             EndpointError::TooMany => {
-                Self::Parameter { field: "id", problem: "the key has as many endpoints as it may have".to_owned() }
+                Self::Parameter { field: "name", problem: "the key has as many endpoints as it may have".to_owned() }
             }
             EndpointError::NotFound => Self::NotFound("no such webhook endpoint"),
             EndpointError::NoDelivery => Self::NotFound("no such webhook delivery"),
@@ -143,9 +143,11 @@ async fn remove(app: &App, key: ApiKeyId, name: &EndpointName) -> ApiResult<Dele
 #[utoipa::path(
     get,
     path = "/webhooks/endpoint",
+    security(("apiKey" = []), ("bearer" = [])),
     responses(
         (status = 200, description = "The endpoint", body = EndpointResponse),
         (status = 401, description = "An API key is required", body = ErrorBody),
+        (status = 403, description = "No keys are kept here, and so no webhooks", body = ErrorBody),
         (status = 404, description = "The key has none", body = ErrorBody),
     )
 )]
@@ -157,11 +159,13 @@ pub(crate) async fn get_default(app: State<App>, Keyed(key): Keyed) -> ApiResult
 #[utoipa::path(
     put,
     path = "/webhooks/endpoint",
+    security(("apiKey" = []), ("bearer" = [])),
     request_body = EndpointBody,
     responses(
         (status = 200, description = "The endpoint as it is now", body = EndpointResponse),
         (status = 400, description = "Not a URL or a header that is allowed", body = ErrorBody),
         (status = 401, description = "An API key is required", body = ErrorBody),
+        (status = 403, description = "No keys are kept here, and so no webhooks", body = ErrorBody),
     )
 )]
 pub(crate) async fn put_default(
@@ -176,6 +180,7 @@ pub(crate) async fn put_default(
 #[utoipa::path(
     delete,
     path = "/webhooks/endpoint",
+    security(("apiKey" = []), ("bearer" = [])),
     responses(
         (status = 200, description = "It is gone", body = DeletedResponse),
         (status = 401, description = "An API key is required", body = ErrorBody),
@@ -190,9 +195,11 @@ pub(crate) async fn delete_default(app: State<App>, Keyed(key): Keyed) -> ApiRes
 #[utoipa::path(
     get,
     path = "/webhooks/endpoints",
+    security(("apiKey" = []), ("bearer" = [])),
     responses(
         (status = 200, description = "By name", body = EndpointsResponse),
         (status = 401, description = "An API key is required", body = ErrorBody),
+        (status = 403, description = "No keys are kept here, and so no webhooks", body = ErrorBody),
     )
 )]
 pub(crate) async fn list(app: State<App>, Keyed(key): Keyed) -> ApiResult<EndpointsResponse> {
@@ -203,45 +210,50 @@ pub(crate) async fn list(app: State<App>, Keyed(key): Keyed) -> ApiResult<Endpoi
 /// Shows a webhook endpoint of the caller's key.
 #[utoipa::path(
     get,
-    path = "/webhooks/endpoints/{id}",
-    params(("id" = String, Path, description = "Its name; `default` is that of `/webhooks/endpoint`")),
+    path = "/webhooks/endpoints/{name}",
+    security(("apiKey" = []), ("bearer" = [])),
+    params(("name" = String, Path, description = "Its name; `default` is that of `/webhooks/endpoint`")),
     responses(
         (status = 200, description = "The endpoint", body = EndpointResponse),
         (status = 400, description = "Not a name", body = ErrorBody),
         (status = 401, description = "An API key is required", body = ErrorBody),
+        (status = 403, description = "No keys are kept here, and so no webhooks", body = ErrorBody),
         (status = 404, description = "The key has no such endpoint", body = ErrorBody),
     )
 )]
-pub(crate) async fn get(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<EndpointResponse> {
-    read(&app, key.id, &name("id", &id)?).await
+pub(crate) async fn get(app: State<App>, Keyed(key): Keyed, ApiPath(text): ApiPath) -> ApiResult<EndpointResponse> {
+    read(&app, key.id, &name("name", &text)?).await
 }
 
 /// Creates or changes a webhook endpoint of the caller's key.
 #[utoipa::path(
     put,
-    path = "/webhooks/endpoints/{id}",
-    params(("id" = String, Path, description = "Its name: up to 40 of a-z, 0-9, - and _")),
+    path = "/webhooks/endpoints/{name}",
+    security(("apiKey" = []), ("bearer" = [])),
+    params(("name" = String, Path, description = "Its name: up to 40 of a-z, 0-9, - and _")),
     request_body = EndpointBody,
     responses(
         (status = 200, description = "The endpoint as it is now", body = EndpointResponse),
         (status = 400, description = "Not a name, URL or header that is allowed, or one endpoint too many", body = ErrorBody),
         (status = 401, description = "An API key is required", body = ErrorBody),
+        (status = 403, description = "No keys are kept here, and so no webhooks", body = ErrorBody),
     )
 )]
 pub(crate) async fn put(
     app: State<App>,
     Keyed(key): Keyed,
-    Path(id): Path<String>,
+    ApiPath(text): ApiPath,
     ApiJson(body): ApiJson<EndpointBody>,
 ) -> ApiResult<EndpointResponse> {
-    write(&app, key.id, &name("id", &id)?, body).await
+    write(&app, key.id, &name("name", &text)?, body).await
 }
 
 /// Deletes a webhook endpoint of the caller's key. Events that are still to be posted are dropped.
 #[utoipa::path(
     delete,
-    path = "/webhooks/endpoints/{id}",
-    params(("id" = String, Path, description = "Its name")),
+    path = "/webhooks/endpoints/{name}",
+    security(("apiKey" = []), ("bearer" = [])),
+    params(("name" = String, Path, description = "Its name")),
     responses(
         (status = 200, description = "It is gone", body = DeletedResponse),
         (status = 400, description = "Not a name", body = ErrorBody),
@@ -249,15 +261,16 @@ pub(crate) async fn put(
         (status = 404, description = "The key has no such endpoint", body = ErrorBody),
     )
 )]
-pub(crate) async fn delete(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<DeletedResponse> {
-    remove(&app, key.id, &name("id", &id)?).await
+pub(crate) async fn delete(app: State<App>, Keyed(key): Keyed, ApiPath(text): ApiPath) -> ApiResult<DeletedResponse> {
+    remove(&app, key.id, &name("name", &text)?).await
 }
 
 /// Posts a test event, once: that of a request whose id is zero.
 #[utoipa::path(
     post,
-    path = "/webhooks/endpoints/{id}/test",
-    params(("id" = String, Path, description = "Name of the endpoint")),
+    path = "/webhooks/endpoints/{name}/test",
+    security(("apiKey" = []), ("bearer" = [])),
+    params(("name" = String, Path, description = "Name of the endpoint")),
     responses(
         (status = 200, description = "It is on its way", body = TestResponse),
         (status = 400, description = "Not a name", body = ErrorBody),
@@ -266,7 +279,7 @@ pub(crate) async fn delete(app: State<App>, Keyed(key): Keyed, Path(id): Path<St
         (status = 409, description = "The endpoint is switched off", body = ErrorBody),
     )
 )]
-pub(crate) async fn test(app: State<App>, Keyed(key): Keyed, Path(id): Path<String>) -> ApiResult<TestResponse> {
-    let delivery = app.webhooks.test(key.id, &name("id", &id)?).await?;
+pub(crate) async fn test(app: State<App>, Keyed(key): Keyed, ApiPath(text): ApiPath) -> ApiResult<TestResponse> {
+    let delivery = app.webhooks.test(key.id, &name("name", &text)?).await?;
     Ok(Json(TestResponse { delivery_id: delivery.to_string() }))
 }

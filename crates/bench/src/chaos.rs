@@ -1,6 +1,6 @@
 //! Chaos: many transfers under way over three chains while the service is killed again and again, nodes misbehave and
 //! chains reorganise, prices move and an adversary tries to be paid for nothing. At the end every deposit has had
-//! exactly one end and nobody is richer than they should be, or the run has failed.
+//! exactly one end, nobody is richer than they should be and every status was told by webhook, or the run has failed.
 //!
 //! The seed decides the quotes, payments and faults, and their order; the machine decides how they interleave, so a
 //! seed repeats a run only approximately.
@@ -8,6 +8,7 @@
 mod adversary;
 mod api;
 mod faults;
+mod hooks;
 mod ledger;
 mod market;
 mod plan;
@@ -38,6 +39,7 @@ use tokio::sync::watch;
 use self::adversary::{Adversary, Trick};
 use self::api::Api;
 use self::faults::Counts;
+use self::hooks::Hooks;
 use self::market::Market;
 use self::record::Record;
 use self::report::Report;
@@ -139,6 +141,7 @@ struct Chaos<'a> {
     program: Program,
     api: Api,
     integrator: Integrator,
+    hooks: Hooks,
     adversary: Adversary,
     folder: TempDir,
     postgres: Option<(Postgres, TempDir)>,
@@ -165,6 +168,8 @@ impl<'a> Chaos<'a> {
         }
         let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
             config.limits.rpc_timeout_millis = 2_000;
+            // Short, so that retries happen during the run.
+            config.webhooks.first_retry_millis = 500;
             config.fast_fill.window_secs = FAST_FILL_WINDOW.as_secs();
             for (chain, proxy) in config.chains.iter_mut().zip(&proxies) {
                 let plain = |url: &str| Text::Plain(url.to_owned());
@@ -185,7 +190,8 @@ impl<'a> Chaos<'a> {
         let integrator = Integrator { key, wallet };
         let place = (devnet, &world.config, world.folder.path());
         let adversary = Adversary::new(place, args, calm_after(args)? / 2, rng).await?;
-        Ok(Self { devnet, proxies, program, api, integrator, adversary, folder: world.folder, postgres })
+        let hooks = Hooks::start().await?;
+        Ok(Self { devnet, proxies, program, api, integrator, hooks, adversary, folder: world.folder, postgres })
     }
 
     async fn run(&self, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Report> {
@@ -213,7 +219,10 @@ impl<'a> Chaos<'a> {
         let (mut wrong, tally) = self.settle(&traffic, &transfers, (&mut books, &mut record), progress).await?;
         let people = People { traffic: &traffic, transfers: &transfers, adversary: &self.adversary, books: &books };
         let gains = people.judge(&market, &record, &mut wrong).await?;
-        let mut report = Report { ahead: traffic.ahead(), gains, ..Report::new(&counts, &transfers, tally, wrong) };
+        progress.say("Comparing the webhooks with what happened");
+        let hooks = self.hooks.settle(&traffic, &transfers, &self.integrator.key, &mut wrong).await?;
+        let mut report =
+            Report { ahead: traffic.ahead(), gains, hooks, ..Report::new(&counts, &transfers, tally, wrong) };
         let ended = served.terminate().await?;
         if !ended.success() {
             report.wrong.push(format!("the service did not end in order: {ended}"));
@@ -238,6 +247,7 @@ impl<'a> Chaos<'a> {
             }
         };
         tokio::time::timeout(SERVE_TIMEOUT, funded).await.context("the integrators' balances are not credited")?;
+        self.hooks.listen(&self.api, &self.integrator.key).await?;
         let (users, followed) = richer::parties(transfers, &self.adversary, &self.integrator, (self.devnet, books));
         let blocks: Vec<u64> = books.ledgers.iter().map(|ledger| ledger.up_to).collect();
         let world = (&self.devnet.chains[..], &self.api, market);

@@ -3,7 +3,7 @@
 //!
 //! The service runs in a process of its own, so that its CPU and memory are measured apart from the others'.
 
-mod latency;
+pub(crate) mod latency;
 mod report;
 mod throughput;
 
@@ -20,7 +20,7 @@ use evm::calldata;
 use harness::{Wallets, World, ask, database};
 use serde_json::Value;
 
-pub(crate) use self::report::Report;
+pub(crate) use self::report::{LatencyStats, Report};
 use crate::client::{Client, post};
 use crate::processes::Watched;
 
@@ -118,15 +118,15 @@ async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &
 }
 
 /// A service in a process of its own, and users with funds to deposit.
-struct Filling<'a> {
+pub(crate) struct Filling<'a> {
     devnet: &'a Devnet,
-    served: Served,
+    pub served: Served,
     users: Vec<Account>,
-    world: World,
+    pub world: World,
 }
 
 impl<'a> Filling<'a> {
-    async fn start(devnet: &'a Devnet, args: &FillArgs, far: bool) -> Result<Self> {
+    pub(crate) async fn start(devnet: &'a Devnet, args: &FillArgs, far: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(&args.folder)?;
         let database = database(folder.path(), None).await?;
         let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
@@ -186,7 +186,7 @@ impl<'a> Filling<'a> {
     }
 
     /// The processes whose CPU is measured.
-    fn processes(&self) -> Vec<Watched> {
+    pub(crate) fn processes(&self) -> Vec<Watched> {
         let chains = self.devnet.processes();
         let chain = |(name, id): (&str, Option<u32>)| Some(Watched { name: name.to_owned(), id: id? });
         let chains = ["origin chain", "destination chain", "third chain"].into_iter().zip(chains).filter_map(chain);

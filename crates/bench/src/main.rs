@@ -5,6 +5,7 @@ mod baseline;
 mod chaos;
 mod client;
 mod cpu;
+mod deliveries;
 mod disk;
 mod fill;
 mod load;
@@ -37,6 +38,8 @@ enum Measure {
     Quote(QuoteArgs),
     /// Latency from deposit to fill, and fills per second, beside a baseline.
     Fill(fill::FillArgs),
+    /// Webhooks per second beside bare posts, a hanging receiver beside the others, and fills under full delivery.
+    Webhooks(deliveries::DeliveryArgs),
     /// Transfers while the service is killed, nodes misbehave and chains reorganise: each ends exactly once.
     Chaos(chaos::ChaosArgs),
     /// The service itself, as its own binary runs it.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().measure {
         Measure::Quote(args) => block_on(quote(&args)),
         Measure::Fill(args) => block_on(fill(&args)),
+        Measure::Webhooks(args) => block_on(deliveries(&args)),
         Measure::Chaos(args) => block_on(chaos(&args)),
         Measure::Causeway { args } => {
             let args = std::iter::once("causeway".into()).chain(args);
@@ -107,6 +111,11 @@ async fn quote(args: &QuoteArgs) -> Result<()> {
 
 async fn fill(args: &fill::FillArgs) -> Result<()> {
     Box::pin(fill::measure(args)).await?.print();
+    Ok(())
+}
+
+async fn deliveries(args: &deliveries::DeliveryArgs) -> Result<()> {
+    Box::pin(deliveries::measure(args)).await?.print();
     Ok(())
 }
 

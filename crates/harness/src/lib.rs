@@ -3,12 +3,16 @@
 //! Tests and benchmarks stand their services up here and differ only in what they change in the configuration. The
 //! configuration itself is written by `causeway::local`, below this crate, because `causeway dev` needs it too.
 
+mod events;
 mod program;
 mod quote;
+mod receiver;
 mod wait;
 mod world;
 
+pub use crate::events::publish;
 pub use crate::program::Program;
 pub use crate::quote::ask;
+pub use crate::receiver::{Judged, Post, Receiver, judge};
 pub use crate::wait::{WAIT_TIMEOUT, eventually};
 pub use crate::world::{Engine, Wallets, World, database};

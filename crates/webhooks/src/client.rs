@@ -11,7 +11,7 @@ use reqwest::redirect;
 use rustls::pki_types::CertificateDer;
 
 use crate::address::{Policy, Refusal};
-use crate::env::Settings;
+use crate::env::{MAX_POSTS_PER_ENDPOINT, Settings};
 use crate::resolver::{GuardedResolver, SystemResolver};
 use crate::target::Target;
 
@@ -87,7 +87,7 @@ impl Client {
             .connect_timeout(settings.connect_timeout)
             .http1_only()
             .http1_max_headers(MAX_RESPONSE_HEADERS)
-            .pool_max_idle_per_host(2)
+            .pool_max_idle_per_host(MAX_POSTS_PER_ENDPOINT)
             .pool_idle_timeout(Duration::from_secs(15))
             .build()?;
         Ok(Self { http, timeout: settings.attempt_timeout })

@@ -12,6 +12,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use store::sealing::MasterKey;
 use store::webhooks::{self, Candidate, Claim, Claimed, Done, EndpointId, SigningText};
 use store::{Store, StoreError, Tx};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -20,6 +21,7 @@ use crate::address::Policy;
 use crate::client::{Client, Reply};
 use crate::env::{Env, Settings};
 use crate::payload;
+use crate::recorder::{self, Ended, ROWS_PER_UNIT};
 use crate::signature::{
     DELIVERY_HEADER, OTHER_SIGNATURE_HEADER, SEQUENCE_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER, sign,
 };
@@ -33,9 +35,6 @@ const ENDPOINTS_PER_READ: i64 = 64;
 const MAX_READS_PER_ROUND: usize = 64;
 /// A claim outlives its attempt by this much.
 const CLAIM_MARGIN: Duration = Duration::from_secs(15);
-/// Tries to record a result, and the pause between them. After the last the event is posted once more.
-const RECORD_TRIES: u32 = 5;
-const RECORD_PAUSE: Duration = Duration::from_millis(300);
 const GONE: &str = "the receiver answered 410";
 
 #[derive(Debug)]
@@ -49,13 +48,21 @@ pub struct Deliverer {
     pub instance: String,
 }
 
+/// Posts under way, and where their results go.
+struct Work {
+    slots: Slots,
+    tasks: TaskTracker,
+    results: mpsc::Sender<Ended>,
+}
+
 impl Deliverer {
     /// Delivers until the token ends; attempts that are under way then are finished.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let (slots, tasks) = (Slots::default(), TaskTracker::new());
+        let (results, recorder) = recorder::start(self.store.clone(), self.env.clock);
+        let work = Work { slots: Slots::default(), tasks: TaskTracker::new(), results };
         let (mut after, mut trouble) = (EndpointId(0), false);
         while !stop.is_cancelled() {
-            match self.round(after, &slots, &tasks).await {
+            match self.round(after, &work).await {
                 Ok(next) => (after, trouble) = (next, false),
                 Err(failure) => {
                     if !trouble {
@@ -67,22 +74,21 @@ impl Deliverer {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
-                () = slots.freed(), if !trouble => {}
+                () = work.slots.freed(), if !trouble => {}
             }
         }
-        tasks.close();
-        tasks.wait().await;
+        work.tasks.close();
+        work.tasks.wait().await;
+        drop(work);
+        if let Err(failure) = recorder.await {
+            error!(error = &failure as &dyn std::error::Error, "the recorder of webhooks has ended early");
+        }
     }
 
     /// Begins as many posts as there are slots for, from an endpoint on. Returns the endpoint to go on after.
-    async fn round(
-        self: &Arc<Self>,
-        mut after: EndpointId,
-        slots: &Slots,
-        tasks: &TaskTracker,
-    ) -> Result<EndpointId, StoreError> {
+    async fn round(self: &Arc<Self>, mut after: EndpointId, work: &Work) -> Result<EndpointId, StoreError> {
         for _ in 0..MAX_READS_PER_ROUND {
-            let (rooms, hold, now) = (slots.rooms(), self.settings.order_hold, (self.env.clock)());
+            let (rooms, hold, now) = (work.slots.rooms(), self.settings.order_hold, (self.env.clock)());
             let read = move |tx: &mut Tx<'_>| {
                 webhooks::due(tx, after, ENDPOINTS_PER_READ, hold, now, |endpoint| rooms.of(endpoint))
             };
@@ -90,7 +96,7 @@ impl Deliverer {
             // Whoever comes first takes the last slots: not always the same.
             let turn = usize::from(self.env.roll()) % candidates.len().max(1);
             candidates.rotate_left(turn);
-            self.begin(candidates, slots, tasks).await?;
+            self.begin(candidates, work).await?;
             match next {
                 Some(next) => after = next,
                 None => return Ok(EndpointId(0)),
@@ -99,33 +105,34 @@ impl Deliverer {
         Ok(after)
     }
 
-    /// Claims what there are slots for, and starts a task for each.
-    async fn begin(
-        self: &Arc<Self>,
-        candidates: Vec<Candidate>,
-        slots: &Slots,
-        tasks: &TaskTracker,
-    ) -> Result<(), StoreError> {
+    /// Claims what there are slots for, a few in one unit, and starts a task for each.
+    async fn begin(self: &Arc<Self>, candidates: Vec<Candidate>, work: &Work) -> Result<(), StoreError> {
         let with_slot =
-            |candidate: Candidate| slots.take(candidate.endpoint, candidate.failed).map(|slot| (candidate, slot));
-        let taken: Vec<_> = candidates.into_iter().filter_map(with_slot).collect();
-        if taken.is_empty() {
-            return Ok(());
-        }
-        let claims: Vec<_> = taken.iter().map(|(it, _)| Claim { id: it.id, seen: it.claim }).collect();
-        let (instance, now) = (self.instance.clone(), (self.env.clock)());
-        let ttl = self.settings.attempt_timeout + CLAIM_MARGIN;
-        let claimed = self.store.write(move |tx| webhooks::claim(tx, &claims, &instance, ttl, now)).await?;
-        for (candidate, slot) in taken {
-            if let Some(claimed) = claimed.iter().find(|claimed| claimed.id == candidate.id).copied() {
-                tasks.spawn(self.clone().deliver(candidate, claimed, slot));
+            |candidate: Candidate| work.slots.take(candidate.endpoint, candidate.failed).map(|slot| (candidate, slot));
+        let mut taken = candidates.into_iter().filter_map(with_slot).peekable();
+        while taken.peek().is_some() {
+            let chunk: Vec<_> = taken.by_ref().take(ROWS_PER_UNIT).collect();
+            let claims: Vec<_> = chunk.iter().map(|(it, _)| Claim { id: it.id, seen: it.claim }).collect();
+            let (instance, now) = (self.instance.clone(), (self.env.clock)());
+            let ttl = self.settings.attempt_timeout + CLAIM_MARGIN;
+            let claimed = self.store.write(move |tx| webhooks::claim(tx, &claims, &instance, ttl, now)).await?;
+            for (candidate, slot) in chunk {
+                if let Some(claimed) = claimed.iter().find(|claimed| claimed.id == candidate.id).copied() {
+                    work.tasks.spawn(self.clone().deliver(candidate, claimed, slot, work.results.clone()));
+                }
             }
         }
         Ok(())
     }
 
-    /// One attempt, from the claim to its record.
-    async fn deliver(self: Arc<Self>, candidate: Candidate, claimed: Claimed, slot: Slot) {
+    /// One attempt, from the claim to its result.
+    async fn deliver(
+        self: Arc<Self>,
+        candidate: Candidate,
+        claimed: Claimed,
+        slot: Slot,
+        results: mpsc::Sender<Ended>,
+    ) {
         let crash = self.env.crash;
         crash("webhook.claimed");
         let began = Instant::now();
@@ -159,21 +166,8 @@ impl Deliverer {
             after,
             switch_off: (answer == Answer::Gone).then_some(GONE),
         };
-        self.record(done).await;
-    }
-
-    /// Records a result. Without it the claim ends by itself and the event is posted again, which is allowed.
-    async fn record(&self, done: Done) {
-        for _ in 0..RECORD_TRIES {
-            let (result, now) = (done.clone(), (self.env.clock)());
-            match self.store.write(move |tx| webhooks::record(tx, &result, now)).await {
-                Ok(()) => return,
-                Err(failure) => {
-                    warn!(error = &failure as &dyn std::error::Error, "the result of a webhook is not recorded yet");
-                }
-            }
-            tokio::time::sleep(RECORD_PAUSE).await;
-        }
+        // The recorder lives for as long as there is a sender.
+        let _ = results.send((done, slot)).await;
     }
 
     /// The target, our headers and the body of an attempt, or the reason why there are none.

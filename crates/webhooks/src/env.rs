@@ -5,6 +5,11 @@ use std::time::Duration;
 use domain::time::Timestamp;
 use domain::webhook::Retries;
 
+/// Posts under way to one receiver that answers well. Connections to it are kept open for as many.
+///
+/// It is also the most that a process repeats of one endpoint after it was killed.
+pub const MAX_POSTS_PER_ENDPOINT: usize = 16;
+
 /// Functions of the outside world, handed down so that tests can hand down their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Env {

@@ -4,8 +4,8 @@
 //! about money, and nothing waits for a receiver but the task that posts to it.
 //!
 //! Modules import each other one way only, from the bottom of this list to its top: `env`, [`address`], [`target`],
-//! [`resolver`], [`client`], [`signature`], [`payload`], [`endpoints`], `slots`, [`delivery`], `upkeep`, and `tasks`,
-//! which runs all of it.
+//! [`resolver`], [`client`], [`signature`], [`payload`], [`endpoints`], `slots`, `recorder`, [`delivery`], `upkeep`, and
+//! `tasks`, which runs all of it.
 
 pub mod address;
 pub mod client;
@@ -13,6 +13,7 @@ pub mod delivery;
 pub mod endpoints;
 mod env;
 pub mod payload;
+mod recorder;
 pub mod resolver;
 pub mod signature;
 mod slots;
@@ -21,5 +22,5 @@ mod tasks;
 mod upkeep;
 
 pub use endpoints::Endpoints;
-pub use env::{Env, Settings};
+pub use env::{Env, MAX_POSTS_PER_ENDPOINT, Settings};
 pub use tasks::run;

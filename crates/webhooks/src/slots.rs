@@ -11,11 +11,13 @@ use std::time::Duration;
 use store::webhooks::EndpointId;
 use tokio::sync::Notify;
 
+use crate::env::MAX_POSTS_PER_ENDPOINT;
+
 /// Posts under way to receivers that answer well, and to the others.
-const QUICK_SLOTS: usize = 64;
+const QUICK_SLOTS: usize = 16 * MAX_POSTS_PER_ENDPOINT;
 const SLOW_SLOTS: usize = 32;
-/// Posts under way to one receiver that answers well.
-const ENDPOINT_SLOTS: usize = 4;
+/// All posts under way in a process.
+pub(crate) const MAX_UNDER_WAY: usize = QUICK_SLOTS + SLOW_SLOTS;
 /// An answer that takes longer is a slow one.
 pub(crate) const SLOW: Duration = Duration::from_secs(2);
 /// Endpoints that are remembered; beyond that all are forgotten, and have a single slot again.
@@ -47,7 +49,7 @@ struct State {
 
 impl State {
     fn room(&self, endpoint: EndpointId) -> usize {
-        let share = if self.quick.contains(&endpoint) { ENDPOINT_SLOTS } else { 1 };
+        let share = if self.quick.contains(&endpoint) { MAX_POSTS_PER_ENDPOINT } else { 1 };
         share.saturating_sub(self.under_way.get(&endpoint).copied().unwrap_or_default())
     }
 
@@ -159,7 +161,7 @@ mod tests {
         first.answered(true);
         drop(first);
         let taken: Vec<_> = std::iter::from_fn(|| slots.take(endpoint, 0)).collect();
-        assert_eq!(taken.len(), ENDPOINT_SLOTS);
+        assert_eq!(taken.len(), MAX_POSTS_PER_ENDPOINT);
         taken[0].answered(false);
         drop(taken);
         assert_eq!(slots.rooms().of(endpoint), 1);

@@ -1,13 +1,15 @@
 //! Rules that hold for every route: how a key is shown, the answers that come before a route is reached, and the headers
 //! of answers.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::error::Code;
 use crate::idempotency;
 
 /// The methods that an operation can be under.
-pub(super) const METHODS: [&str; 3] = ["get", "post", "delete"];
+pub(super) const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
 /// Headers of limits. The older listing says nothing of its own.
 const LIMIT_HEADERS: [(&str, &str, &str, u64); 3] = [
@@ -35,9 +37,11 @@ pub(super) fn complete(document: &mut Value) {
     components["schemas"]["ErrorBody"]["properties"]["errorCode"]["enum"] =
         Code::ALL.iter().map(|code| code.as_str()).collect();
     let Some(paths) = document["paths"].as_object_mut() else { return };
+    let plain: BTreeSet<String> = paths.keys().filter(|path| !path.contains('{')).map(|path| words(path)).collect();
     for (path, item) in paths.iter_mut() {
         for method in METHODS {
             if let Some(operation) = item.get_mut(method).and_then(Value::as_object_mut) {
+                operation.insert("operationId".to_owned(), operation_id(path, method, &plain).into());
                 complete_operation(path, method, operation);
             }
         }
@@ -45,7 +49,6 @@ pub(super) fn complete(document: &mut Value) {
 }
 
 fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Value>) {
-    operation.insert("operationId".to_owned(), operation_id(path, method).into());
     operation.insert("tags".to_owned(), json!([tag(path)]));
     // A key is never wrong to show: it raises the limits.
     operation.entry("security").or_insert_with(|| json!([{}, { "apiKey": [] }, { "bearer": [] }]));
@@ -93,11 +96,21 @@ fn error_content() -> Value {
     json!({ "application/json": { "schema": { "$ref": "#/components/schemas/ErrorBody" } } })
 }
 
-/// The method and the words of the path: `getAppFeesBalances`.
-fn operation_id(path: &str, method: &str) -> String {
-    let words = path.split(['/', '-', '_']).filter(|word| !word.is_empty() && !word.starts_with('{'));
-    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
-    words.fold(method.to_owned(), |id, word| id + &capital(word))
+/// The method and the words of the path: `getAppFeesBalances`. Where a path without parameters has the same words, the
+/// parameters tell them apart: `getWebhooksEndpointsByName`.
+fn operation_id(path: &str, method: &str, plain: &BTreeSet<String>) -> String {
+    let words = words(path);
+    let parameters = path.split(['{', '}']).skip(1).step_by(2).filter(|_| plain.contains(&words));
+    let by: String = parameters.map(|name| format!("By{}", capital(name))).collect();
+    format!("{method}{words}{by}")
+}
+
+fn words(path: &str) -> String {
+    path.split(['/', '-', '_']).filter(|word| !word.is_empty() && !word.starts_with('{')).map(capital).collect()
+}
+
+fn capital(word: &str) -> String {
+    word[..1].to_uppercase() + &word[1..]
 }
 
 fn tag(path: &str) -> &'static str {
@@ -106,6 +119,7 @@ fn tag(path: &str) -> &'static str {
         "intents" | "requests" | "transactions" | "fast-fill" => "Requests",
         "chains" | "currencies" | "config" | "swap-sources" => "Catalogue",
         "app-fees" | "execute" | "keys" => "App balance",
+        "webhooks" => "Webhooks",
         "operator" | "lives" => "Operating",
         _ => "Other",
     }

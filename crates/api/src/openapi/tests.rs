@@ -65,6 +65,7 @@ fn every_operation_says_what_can_happen_before_it_is_reached() {
     for (name, security) in [
         ("post /fast-fill", json!([{ "apiKey": [] }, { "bearer": [] }])),
         ("get /operator/risk", json!([{ "operator": [] }])),
+        ("put /webhooks/endpoint", json!([{ "apiKey": [] }, { "bearer": [] }])),
         ("get /chains", json!([{}, { "apiKey": [] }, { "bearer": [] }])),
     ] {
         let (_, operation) = operations(&document).find(|(operation, _)| operation == name).unwrap();

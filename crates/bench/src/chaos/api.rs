@@ -28,6 +28,19 @@ impl Api {
         Ok((response.status().as_u16(), response.json().await?))
     }
 
+    /// Reads as the holder of a key.
+    pub(crate) async fn get_as(&self, key: &KeyText, path: &str) -> Result<(u16, Value)> {
+        let call = self.client.get(format!("{}{path}", self.base_url)).header("x-api-key", key.expose());
+        let response = call.send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
+    pub(crate) async fn put(&self, path: &str, key: &KeyText, body: &Value) -> Result<(u16, Value)> {
+        let call = self.client.put(format!("{}{path}", self.base_url)).header("x-api-key", key.expose());
+        let response = call.json(body).send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
     async fn post(&self, path: &str, key: Option<&KeyText>, body: &Value) -> Result<(u16, Value)> {
         let mut call = self.client.post(format!("{}{path}", self.base_url));
         if let Some(key) = key {

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::ChaosArgs;
 use super::faults::{Counts, get};
+use super::hooks::HookTally;
 use super::plan::{Kind, Transfer};
 use super::richer::Gains;
 use super::traffic::Traffic;
@@ -34,6 +35,7 @@ pub(crate) struct Report {
     #[serde(flatten)]
     pub tally: Tally,
     pub gains: Gains,
+    pub hooks: HookTally,
     /// Rows the audit compared.
     pub audited: u64,
     /// Everything that went wrong; empty after a good run.
@@ -62,6 +64,7 @@ impl Report {
             ahead: 0,
             tally,
             gains: Gains::default(),
+            hooks: HookTally::default(),
             audited: 0,
             wrong,
         }
@@ -110,9 +113,11 @@ impl Report {
             usd(integrator),
             usd(lucky)
         );
+        let HookTally { events, repeats, refused } = self.hooks;
+        println!("{events} webhooks, {repeats} of them again under their id, {refused} posts refused");
         println!("the audit compared {} things", self.audited);
         if self.wrong.is_empty() {
-            println!("every deposit has exactly one end, and nobody is richer than they should be");
+            println!("every deposit has exactly one end, nobody is richer than they should be, and all of it was told");
         }
         for wrong in self.wrong.iter().take(50) {
             println!("WRONG: {wrong}");

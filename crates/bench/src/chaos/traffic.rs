@@ -231,8 +231,8 @@ impl<'a> Traffic<'a> {
                 body["fixedRate"] = json!("1:1");
             }
         }
-        let by_integrator = matches!(transfer.kind, Kind::Sponsored | Kind::Ahead);
-        self.api.quote(by_integrator.then_some(&self.integrator.key), &body).await
+        // All are quoted with the key: it may force refunds, and its webhooks tell how each request ends.
+        self.api.quote(Some(&self.integrator.key), &body).await
     }
 
     async fn fill_ahead(&self, request: &str) {

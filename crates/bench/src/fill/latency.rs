@@ -17,26 +17,51 @@ const FILL_GAS: u64 = 60_000;
 /// Blocks in which a transaction is searched.
 const MAX_BLOCKS: u32 = 60;
 
-/// Measures fill and baseline in turn, so that both see the same load on the machine.
+/// Fills and baselines, one after the other, in nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    pub fills: Vec<u64>,
+    pub baselines: Vec<u64>,
+    pub mined_in_next_block: usize,
+}
+
+impl Samples {
+    pub(crate) fn add(&mut self, more: Self) {
+        self.fills.extend(more.fills);
+        self.baselines.extend(more.baselines);
+        self.mined_in_next_block += more.mined_in_next_block;
+    }
+
+    pub(crate) fn stats(self) -> LatencyStats {
+        let Self { fills, baselines, mined_in_next_block } = self;
+        LatencyStats { baseline: Latency::of(baselines), fill: Latency::of(fills), mined_in_next_block }
+    }
+}
+
 pub(crate) async fn measure(filling: &Filling<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
+    Ok(take(filling, samples, far).await?.stats())
+}
+
+/// Takes fill and baseline in turn, so that both see the same load on the machine.
+pub(crate) async fn take(filling: &Filling<'_>, samples: u64, far: bool) -> Result<Samples> {
     let (origin, destination) = (filling.origin(), filling.destination());
     let orders = filling.orders(usize::try_from(samples)?).await?;
     let deposits = filling.deposits(&orders).await?;
     let mut bare = Bare::new(filling, far).await?;
     let mut heads = Subscription::to(&origin.ws_url, "newHeads").await?;
     let mut pool = Subscription::to(&destination.ws_url, "newPendingTransactions").await?;
-    let (mut fills, mut baselines, mut next_block) = (Vec::new(), Vec::new(), 0);
+    let mut all = Samples::default();
     for raw in &deposits {
         heads.forget().await;
         pool.forget().await;
         let deposit = origin.send_raw(raw).await?;
         let (seen, block) = holding(&mut heads, origin, deposit).await?;
         let (taken, fill) = pool.next().await?;
-        fills.push(nanos(taken.duration_since(seen)));
-        next_block += usize::from(is_next(filling, &fill, &block).await?);
-        baselines.push(bare.once(filling, &mut heads, &mut pool, far).await?);
+        all.fills.push(nanos(taken.duration_since(seen)));
+        all.mined_in_next_block += usize::from(is_next(filling, &fill, &block).await?);
+        all.baselines.push(bare.once(filling, &mut heads, &mut pool, far).await?);
     }
-    Ok(LatencyStats { baseline: Latency::of(baselines), fill: Latency::of(fills), mined_in_next_block: next_block })
+    Ok(all)
 }
 
 /// The announcement of the block that contains a transaction.
@@ -75,12 +100,14 @@ struct Bare {
 impl Bare {
     async fn new(filling: &Filling<'_>, far: bool) -> Result<Self> {
         let signer = Rng::new(2).account();
-        filling.destination().set_balance(signer.address, U256::from(10u64).pow(U256::from(20))).await?;
+        let destination = filling.destination();
+        destination.set_balance(signer.address, U256::from(10u64).pow(U256::from(20))).await?;
+        let nonce: U256 = destination.rpc("eth_getTransactionCount", (signer.address, "pending")).await?;
         let origin = filling.origin();
         let url = if far { &origin.second_ws_url } else { &origin.ws_url };
         let heads = Subscription::to(url, "newHeads").await?;
         let client = devnet::http::client().tcp_nodelay(true).build()?;
-        Ok(Self { heads, signer, nonce: 0, client })
+        Ok(Self { heads, signer, nonce: nonce.to(), client })
     }
 
     async fn once(

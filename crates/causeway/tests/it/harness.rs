@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-pub use ::harness::{Engine, WAIT_TIMEOUT, ask, eventually};
+pub use ::harness::{Engine, Post, Receiver, WAIT_TIMEOUT, ask, eventually};
 use ::harness::{Wallets, World, database};
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;

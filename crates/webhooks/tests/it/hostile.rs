@@ -174,3 +174,65 @@ async fn a_name_of_a_private_address_is_refused_before_anything_is_sent() -> Res
     ensure!(reply.code == Some(200) && server.connections.load(Ordering::SeqCst) == 1, "{reply:?}");
     Ok(())
 }
+
+/// Answers with one address after the other, the last of them for ever.
+#[derive(Debug)]
+struct Rebinding(Vec<SocketAddr>, AtomicUsize);
+
+impl Resolve for Rebinding {
+    fn resolve(&self, _: Name) -> Resolving {
+        let turn = self.1.fetch_add(1, Ordering::SeqCst).min(self.0.len() - 1);
+        let address = self.0[turn];
+        Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
+    }
+}
+
+/// A name is judged at every connection, and what was judged is what is connected to.
+#[tokio::test]
+async fn a_name_that_turns_private_is_refused_from_then_on() -> Result<()> {
+    let server = Server::start(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", b"").await;
+    let names = Arc::new(Rebinding(vec![server.address, "10.0.0.1:1".parse()?], AtomicUsize::default()));
+    let client = Client::with(&settings(), names.clone(), &[])?;
+    let url = format!("http://hooks.example.com:{}/", server.address.port());
+    let first = post(&client, &url).await;
+    ensure!(first.code == Some(200), "{first:?}");
+    for _ in 0..2 {
+        let reply = post(&client, &url).await;
+        ensure!(reply.error.as_deref().is_some_and(|error| error.contains("private")), "{reply:?}");
+    }
+    ensure!(names.1.load(Ordering::SeqCst) == 3 && server.connections.load(Ordering::SeqCst) == 1);
+    Ok(())
+}
+
+/// A server that sends one byte at a time never ends by itself.
+#[tokio::test]
+async fn an_answer_that_drips_is_cut_off() -> Result<()> {
+    for (head, code) in [("HTTP/1.1 200 OK\r\nx-drip: ", None), ("HTTP/1.1 200 OK\r\n\r\n", Some(200))] {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            stream.write_all(head.as_bytes()).await?;
+            while stream.write_all(b"a").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        let reply = post(&Client::new(&settings())?, &url).await;
+        ensure!(reply.code == code && reply.duration < IN_TIME, "{reply:?}");
+    }
+    Ok(())
+}
+
+/// A handshake that never ends, and one that is no handshake.
+#[tokio::test]
+async fn a_server_without_tls_costs_no_more_than_one_that_is_silent() -> Result<()> {
+    for tail in [&b""[..], &KB] {
+        let server = Server::start(b"", tail).await;
+        let client = Client::with(&settings(), Arc::new(Fixed(vec![server.address])), &[])?;
+        let reply = post(&client, &format!("https://hooks.example.com:{}/", server.address.port())).await;
+        ensure!(reply.code.is_none() && reply.error.is_some(), "{reply:?}");
+        ensure!(server.sent.load(Ordering::SeqCst) < MAX_SENT, "the rest was read");
+    }
+    Ok(())
+}
