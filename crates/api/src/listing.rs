@@ -5,7 +5,9 @@ mod figures;
 mod filter;
 mod filters;
 mod lookup;
+mod members;
 mod open;
+mod parameters;
 mod search;
 #[cfg(test)]
 mod tests;
