@@ -16,14 +16,14 @@ const STOP_LIMIT = 20_000
 // The upper limit for everything: no process of ours outlives it, even if something hangs.
 const LIFE_LIMIT = 300_000
 
-/** The facts of a running network, and a function to stop it. */
-export async function network() {
+/** The facts of a running network, and a function to stop it. One with `more` options is always started. */
+export async function network(more = []) {
   const running = process.env.CAUSEWAY_DEV_JSON
-  if (running) return { facts: JSON.parse(await readFile(running, 'utf8')), stop: async () => {} }
-  return start()
+  if (running && more.length === 0) return { facts: JSON.parse(await readFile(running, 'utf8')), stop: async () => {} }
+  return start(more)
 }
 
-async function start() {
+async function start(more) {
   const binary = process.env.CAUSEWAY_BIN ?? fileURLToPath(new URL('../../../target/release/causeway', import.meta.url))
   if (!existsSync(binary)) {
     throw new Error(`${binary} is not there: run \`cargo build --release\`, or set CAUSEWAY_BIN or CAUSEWAY_DEV_JSON`)
@@ -32,7 +32,7 @@ async function start() {
   const data = join(folder, 'dev')
   const port = String(await freePort())
   // Faster blocks, four times the default rate: nearly all the time goes into waiting for them.
-  const options = ['dev', '--data-dir', data, '--port', port, '--no-rate-limits', '--block-time', '0.25']
+  const options = ['dev', '--data-dir', data, '--port', port, '--no-rate-limits', '--block-time', '0.25', ...more]
   // A separate process group: Ctrl-C reaches the child once, through us, and not a second time from the terminal.
   const child = spawn(binary, options, { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   let output = ''

@@ -17,11 +17,13 @@ use store::StoreError;
 use tracing::error;
 use utoipa::ToSchema;
 
+use crate::retirement::Successor;
+
 mod code;
 mod messages;
 
-pub use code::page;
 pub(crate) use code::Code;
+pub use code::page;
 
 pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
@@ -87,8 +89,11 @@ pub enum ApiError {
     MethodNotAllowed,
     #[error("too many requests, try again in {} seconds", retry_after_secs)]
     TooMany { retry_after_secs: u64 },
-    #[error("too many requests: this listing is deprecated and its limits shrink, use its successor")]
-    TooManyOfV2,
+    /// The retiring listing says nothing of its limits but that they were met.
+    #[error("{problem}: this listing is deprecated and its limits shrink, use {}", to.route)]
+    TooManyOfV2 { problem: &'static str, to: Successor },
+    #[error("this listing has been retired, use {}", to.route)]
+    Retired { to: Successor },
     #[error("the request took too long")]
     TimedOut,
     #[error("the listing took too long: narrow it down, by time, chain, user or key")]
@@ -126,7 +131,8 @@ impl ApiError {
             Self::NoSuchPath | Self::NotFound(_) => Code::NotFound,
             Self::Conflict(_) => Code::Conflict,
             Self::MethodNotAllowed => Code::MethodNotAllowed,
-            Self::TooMany { .. } | Self::TooManyOfV2 | Self::TooManyWrongKeys { .. } => Code::RateLimited,
+            Self::TooMany { .. } | Self::TooManyOfV2 { .. } | Self::TooManyWrongKeys { .. } => Code::RateLimited,
+            Self::Retired { .. } => Code::Gone,
             Self::TimedOut | Self::SlowListing => Code::RequestTimedOut,
             Self::Store(error) => store_code(error),
             Self::Internal => Code::UnknownError,
@@ -242,13 +248,13 @@ pub struct ErrorBody {
     error_data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_call_data: Option<FailedCall>,
-    /// Which route to use instead of a deprecated one.
+    /// The route to use instead of a deprecated one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    successor: Option<&'static str>,
+    successor: Option<String>,
+    /// A page that says how to move there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migration_guide: Option<String>,
 }
-
-/// Where the older listing's callers should go.
-const SUCCESSOR: &str = "/requests/v3";
 
 /// The transaction that was tried.
 #[derive(Debug, Serialize, ToSchema)]
@@ -312,8 +318,13 @@ impl ApiError {
             _ => (None, None),
         };
         let status_code = status.as_u16();
-        let successor = matches!(self, Self::TooManyOfV2).then_some(SUCCESSOR);
-        (status, ErrorBody { message, error_code, status_code, error_data, failed_call_data, successor })
+        let (successor, migration_guide) = match self {
+            Self::TooManyOfV2 { to, .. } | Self::Retired { to } => (Some(to.route.clone()), Some(to.guide.clone())),
+            _ => (None, None),
+        };
+        let body =
+            ErrorBody { message, error_code, status_code, error_data, failed_call_data, successor, migration_guide };
+        (status, body)
     }
 }
 

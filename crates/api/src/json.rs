@@ -100,6 +100,12 @@ impl Answer {
     }
 }
 
+/// The text of an answer.
+#[cfg(test)]
+pub(crate) fn written(body: &impl Serialize) -> Vec<u8> {
+    writer::write(body, ROOM).expect("it can be written")
+}
+
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0).into_response()

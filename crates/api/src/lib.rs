@@ -30,6 +30,7 @@ mod operator;
 pub mod order_data;
 mod prices;
 mod quote;
+mod retirement;
 mod router;
 mod routes;
 mod status;
@@ -68,6 +69,7 @@ pub use listing::{CursorKey, OpenAnswers};
 pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
+pub use retirement::{Retirement, Schedule, Successor};
 pub use router::{operating_router, router};
 pub use wire::Rendered;
 
@@ -105,6 +107,8 @@ pub struct Parts {
     pub cursor_key: CursorKey,
     /// Exports and streams that are under way.
     pub open_answers: Arc<OpenAnswers>,
+    /// The end of the older listing.
+    pub retirement: Retirement,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// Metrics and the whole of `/lives` are shown to every caller: on a local network.

@@ -11,7 +11,6 @@ use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::api_key::{ApiKey, ApiKeyId, Family, Rate, Window};
-use domain::time::Timestamp;
 
 use crate::App;
 use crate::buckets::{Buckets, Empty, Taken};
@@ -19,6 +18,7 @@ use crate::caller::{Caller, identify};
 use crate::error::ApiError;
 use crate::idempotency;
 use crate::network::{self, Network};
+use crate::retirement::{self, Retirement};
 
 /// The limits of callers without a key, and the proxies that may speak for a caller.
 #[derive(Clone, Debug)]
@@ -49,20 +49,6 @@ enum What {
     WrongKeys,
 }
 
-/// The older listing gives way to its successor in steps: from when on how many calls a minute a key has, and an address
-/// half of them. In the end the route answers that it is gone.
-const V2_STEPS: [(Timestamp, u32); 4] = [
-    (Timestamp::from_secs(1_787_356_800), 150), // 2026-08-22
-    (Timestamp::from_secs(1_790_035_200), 100), // 2026-09-22
-    (Timestamp::from_secs(1_792_627_200), 50),  // 2026-10-22
-    (Timestamp::from_secs(1_795_305_600), 20),  // 2026-11-22
-];
-const V2_AT_FIRST: u32 = 200;
-
-fn v2_per_minute(now: Timestamp) -> u32 {
-    V2_STEPS.iter().rev().find(|(from, _)| *from <= now).map_or(V2_AT_FIRST, |(_, count)| *count)
-}
-
 /// Which routes share an allowance.
 fn family(path: &str) -> Family {
     match path {
@@ -86,7 +72,8 @@ impl Limits {
         rate.share(NonZeroU32::new(self.instances.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN))
     }
 
-    fn rate(&self, key: Option<&ApiKey>, family: Family, now: Timestamp) -> Rate {
+    /// `v2` is the present limit of the listing that retires: what a key has, and an address half of it.
+    fn rate(&self, key: Option<&ApiKey>, family: Family, v2: NonZeroU32) -> Rate {
         let per_minute = |count| Rate::new(count, Window::Minute);
         let rate = match (key, family) {
             (Some(key), family) => key.limits.rate(family),
@@ -98,7 +85,7 @@ impl Limits {
         if family != Family::Requests {
             return rate;
         }
-        let step = v2_per_minute(now) / if key.is_some() { 1 } else { 2 };
+        let step = v2.get() / if key.is_some() { 1 } else { 2 };
         let step = per_minute(NonZeroU32::new(step).unwrap_or(NonZeroU32::MIN));
         let in_a_minute = |rate: Rate| u64::from(rate.count.get()) * 60 / rate.window.duration().as_secs();
         if in_a_minute(rate) < in_a_minute(step) { rate } else { step }
@@ -138,14 +125,25 @@ fn whole_secs(duration: Duration) -> u64 {
 
 /// Finds out who calls, counts the call, and turns it away where there were too many.
 pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Response {
+    let now = app.now();
+    if retirement::is_about(request.uri().path()) && app.retirement.is_over(now) {
+        return app.retirement.gone().into_response();
+    }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let proxies = app.limits.as_deref().map_or(&[][..], |limits| &limits.allowance.trusted_proxies);
     let client = peer.map(|peer| network::client(peer, request.headers(), proxies));
     let caller = match identify(app, request.headers(), client).await {
         Ok(caller) => caller,
         Err(error) => {
+            let family = family(request.uri().path());
+            let error = match error {
+                ApiError::TooManyWrongKeys { .. } if family == Family::Requests => {
+                    app.retirement.too_many("too many calls with keys that are not valid")
+                }
+                error => error,
+            };
             return match app.limits.as_deref().zip(client) {
-                Some((limits, client)) => limits.refused(error, client, family(request.uri().path()), Instant::now()),
+                Some((limits, client)) => limits.refused(error, client, family, Instant::now()),
                 None => error.into_response(),
             };
         }
@@ -156,19 +154,18 @@ pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Respon
         return idempotency::once(app, request, next).await;
     };
     let family = family(request.uri().path());
-    let rate = limits.share(limits.rate(caller.key(), family, app.now()));
+    let rate = limits.share(limits.rate(caller.key(), family, app.retirement.per_minute(now)));
     request.extensions_mut().insert::<Caller>(caller);
     match limits.buckets.take((who, What::Calls(family)), rate, Instant::now()) {
         Ok(taken) => with_headers(idempotency::once(app, request, next).await, family, rate, taken),
-        Err(empty) => turned_away(family, rate, empty),
+        Err(empty) => turned_away(&app.retirement, family, rate, empty),
     }
 }
 
-fn turned_away(family: Family, rate: Rate, empty: Empty) -> Response {
+fn turned_away(retirement: &Retirement, family: Family, rate: Rate, empty: Empty) -> Response {
     let retry_after_secs = whole_secs(empty.wait).max(1);
-    // The older listing says nothing of its limits but that they were met.
     let error = match family {
-        Family::Requests => ApiError::TooManyOfV2,
+        Family::Requests => retirement.too_many("too many requests"),
         Family::Quotes | Family::RequestsV3 | Family::TransactionStatus | Family::Others => {
             ApiError::TooMany { retry_after_secs }
         }
@@ -190,8 +187,10 @@ fn with_headers(mut response: Response, family: Family, rate: Rate, taken: Taken
 #[cfg(test)]
 mod tests {
     use domain::api_key::KeyLimits;
+    use domain::time::Timestamp;
 
     use super::*;
+    use crate::retirement::Schedule;
 
     fn limits(instances: u32) -> Limits {
         let count = |n| NonZeroU32::new(n).unwrap();
@@ -244,25 +243,37 @@ mod tests {
     fn a_key_gives_more_than_none_and_the_older_listing_less_every_month() {
         let limits = limits(1);
         let (plain, elevated) = (key(KeyLimits::default()), key(KeyLimits::new(true)));
-        let rate = |key, family, secs| limits.rate(key, family, Timestamp::from_secs(secs)).to_string();
-        assert_eq!(rate(None, Family::Quotes, 0), "25/min");
-        assert_eq!(rate(None, Family::Others, 0), "100/min");
-        assert_eq!(rate(Some(&plain), Family::Quotes, 0), "50/min");
-        assert_eq!(rate(Some(&elevated), Family::Quotes, 0), "10/s");
-        // 2026-07-22, 08-21, 08-22, 09-22, 10-22, 11-22, and a day before.
-        for (secs, with_key, without) in [
-            (1_784_678_400, "200/min", "100/min"),
-            (1_787_356_799, "200/min", "100/min"),
-            (1_787_356_800, "150/min", "75/min"),
-            (1_790_035_200, "100/min", "50/min"),
-            (1_792_627_200, "50/min", "25/min"),
-            (1_795_305_599, "50/min", "25/min"),
-            (1_795_305_600, "20/min", "10/min"),
+        let count = |count| NonZeroU32::new(count).unwrap();
+        let rate = |key, family, v2| limits.rate(key, family, count(v2)).to_string();
+        assert_eq!(rate(None, Family::Quotes, 1), "25/min");
+        assert_eq!(rate(None, Family::Others, 1), "100/min");
+        assert_eq!(rate(Some(&plain), Family::Quotes, 1), "50/min");
+        assert_eq!(rate(Some(&elevated), Family::Quotes, 1), "10/s");
+        for (step, with_key, without) in [
+            (1_000, "200/min", "100/min"),
+            (200, "200/min", "100/min"),
+            (150, "150/min", "75/min"),
+            (20, "20/min", "10/min"),
+            (1, "1/min", "1/min"),
         ] {
-            assert_eq!(rate(Some(&plain), Family::Requests, secs), with_key, "{secs}");
-            assert_eq!(rate(Some(&elevated), Family::Requests, secs), with_key, "{secs}");
-            assert_eq!(rate(None, Family::Requests, secs), without, "{secs}");
-            assert_eq!(rate(Some(&plain), Family::RequestsV3, secs), "200/min");
+            assert_eq!(rate(Some(&plain), Family::Requests, step), with_key, "{step}");
+            assert_eq!(rate(None, Family::Requests, step), without, "{step}");
+            assert_eq!(rate(Some(&plain), Family::RequestsV3, step), "200/min");
+        }
+        assert_eq!(rate(Some(&elevated), Family::Requests, 150), "150/min", "nobody is spared the cuts");
+    }
+
+    #[test]
+    fn the_older_listing_turns_callers_away_in_words_of_its_own() {
+        let retirement = Retirement::new(Schedule::default(), "https://api.example", None).unwrap();
+        let empty = Empty { wait: Duration::from_secs(3), full_in: Duration::from_secs(60) };
+        let rate = Rate::new(NonZeroU32::MIN, Window::Minute);
+        for (family, speaks) in [(Family::Requests, false), (Family::RequestsV3, true)] {
+            let answer = turned_away(&retirement, family, rate, empty);
+            assert_eq!(answer.status(), 429);
+            for header in ["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"] {
+                assert_eq!(answer.headers().contains_key(header), speaks, "{family:?} {header}");
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::cors::Preflights;
 use crate::error::ApiError;
 use crate::json::{MAX_BODY, MAX_URI};
 use crate::openapi::{described, pages};
-use crate::{App, cors, limits, lives};
+use crate::{App, cors, limits, lives, retirement};
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
         // One layer, the outermost first: each that is added by itself is boxed, and copied for every call with all
         // that is below it.
         .layer((
-            CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| opened(ApiError::Internal.into_response())),
+            CatchPanicLayer::custom(panicked),
             middleware::from_fn_with_state((app.clone(), Arc::new(preflights)), pass),
             DefaultBodyLimit::max(MAX_BODY),
         ))
@@ -55,21 +55,35 @@ async fn metrics_text(State(app): State<App>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], (app.metrics)())
 }
 
+/// The answer of a route that panicked.
+pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    opened(ApiError::Internal.into_response())
+}
+
 fn opened(mut response: Response) -> Response {
     cors::open(response.headers_mut());
     response
 }
 
 /// Every call is answered in time, observed, counted against its caller's limit, and done once under its name, in this
-/// order. Browsers may read every answer.
+/// order. Browsers may read every answer, and every answer of a route that retires says so.
 async fn pass(State((app, preflights)): State<(App, Arc<Preflights>)>, request: Request, next: Next) -> Response {
+    let retires = retirement::is_about(request.uri().path());
+    let mut response = answer(&app, &preflights, request, next).await;
+    if retires {
+        app.retirement.announce(response.headers_mut());
+    }
+    response
+}
+
+async fn answer(app: &App, preflights: &Preflights, request: Request, next: Next) -> Response {
     if request.method() == Method::OPTIONS {
         return preflights.answer(&request);
     }
     if request.uri().path_and_query().is_some_and(|address| address.as_str().len() > MAX_URI) {
         return opened(ApiError::UriTooLong { most: MAX_URI }.into_response());
     }
-    match tokio::time::timeout(TIMEOUT, observe(&app, request, next)).await {
+    match tokio::time::timeout(TIMEOUT, observe(app, request, next)).await {
         Ok(response) => opened(response),
         Err(_) => opened(ApiError::TimedOut.into_response()),
     }

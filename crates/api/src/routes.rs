@@ -1,5 +1,6 @@
 //! The routes.
 
+use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -7,8 +8,8 @@ use utoipa_axum::routes;
 
 use crate::{
     App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, liquidity, listing, lives,
-    losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
-    webhook_deliveries, webhook_endpoints,
+    losses, manual_refund, operator, prices, quote, router, status, swap_sources, topups, trace, transactions,
+    wallet_links, webhook_deliveries, webhook_endpoints,
 };
 
 /// Every route, described in this document.
@@ -19,8 +20,12 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(currencies::search))
         .routes(routes!(currencies::trending))
         .layer(CompressionLayer::new());
+    // A panic is caught here already, so that the answer to it announces the retirement as well.
+    let retiring =
+        OpenApiRouter::new().routes(routes!(listing::requests_v2)).layer(CatchPanicLayer::custom(router::panicked));
     OpenApiRouter::with_openapi(document)
         .merge(catalogue)
+        .merge(retiring)
         .routes(routes!(quote::quote))
         .routes(routes!(quote::quote_unversioned))
         .routes(routes!(quote::price))

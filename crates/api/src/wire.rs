@@ -237,15 +237,7 @@ impl Impact {
 
 /// A point in time as records show it: ISO 8601 in UTC, with milliseconds.
 pub(crate) fn iso(at: Timestamp) -> String {
-    let (days, millis) = (at.millis().div_euclid(86_400_000), at.millis().rem_euclid(86_400_000));
-    // Years that begin in March have their odd day at the end; an era is 400 of them.
-    let (era, day) = ((days + 719_468).div_euclid(146_097), (days + 719_468).rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = year + era * 400 + later;
+    let ((year, month, day), millis) = (at.date(), at.millis().rem_euclid(86_400_000));
     let (secs, millis) = (millis / 1_000, millis % 1_000);
     let (hour, minute, second) = (secs / 3_600, secs / 60 % 60, secs % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")

@@ -244,6 +244,9 @@ pub struct DevArgs {
     /// Start everything but the service; start it with `causeway serve --config <data-dir>/dev.toml`.
     #[arg(long)]
     pub chains_only: bool,
+    /// Day from which `GET /requests/v2` answers 410, to see what a client makes of it.
+    #[arg(long, value_name = "DAY")]
+    pub requests_v2_sunset: Option<crate::config::Day>,
 }
 
 /// Parses `quotes=10/s`, or `quotes=default` to drop the key's own rate.

@@ -15,6 +15,7 @@ mod chain;
 mod currency;
 mod gas_refill;
 mod keys;
+mod requests_v2;
 mod secret;
 mod webhooks;
 
@@ -26,6 +27,7 @@ pub use chain::{
 pub use currency::{ClassConfig, FeedConfig, NativeConfig, TokenConfig};
 pub use gas_refill::GasRefillConfig;
 pub use keys::KeysConfig;
+pub use requests_v2::{CutConfig, Day, NotADay, RequestsV2Config};
 pub use secret::{Secret, Source, Text};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,6 +52,9 @@ pub struct Config {
     pub fast_fill: FastFillConfig,
     #[serde(default)]
     pub limits: LimitsConfig,
+    /// The end of `GET /requests/v2`.
+    #[serde(default)]
+    pub requests_v2: RequestsV2Config,
     #[serde(default)]
     pub screening: ScreeningConfig,
     #[serde(default)]
@@ -285,6 +290,7 @@ impl Config {
         let window = self.fast_fill.window_secs;
         ensure!((60..=86_400).contains(&window), "fast_fill.window_secs: must be from 60 to 86400");
         self.webhooks.check()?;
+        self.requests_v2.check()?;
         for chain in &self.chains {
             chain.check().with_context(|| format!("chain {}", chain.name))?;
         }
@@ -310,6 +316,7 @@ mod tests {
         let config = parse(SAMPLE).unwrap();
         assert_eq!(config.chains.len(), 2);
         assert_eq!(config.environment, Environment::Mainnet);
+        assert_eq!(config.requests_v2.schedule(), RequestsV2Config::default().schedule(), "it shows the default");
     }
 
     #[test]
@@ -319,6 +326,7 @@ mod tests {
             ("confirmations = 1", "confirmations = 0", "confirmations"),
             ("finality_blocks = 900", "finality_blocks = 5", "finality_blocks"),
             ("name = \"base\"", "name = \"Base\"", "name"),
+            ("sunset_at = \"2026-11-24\"", "sunset_at = \"24.11.2026\"", "sunset_at"),
             ("flat_usd = \"0.02\"", "flat_usd = \"0.02\"\nflat = 1", "flat"),
         ] {
             assert!(SAMPLE.contains(from), "{from}");

@@ -14,8 +14,8 @@ use url::Url;
 use crate::config::{
     AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
     Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig,
-    NativeConfig, OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
-    WebhooksConfig,
+    NativeConfig, OperatorConfig, PublicConfig, RequestsV2Config, RiskConfig, ScreeningConfig, SolverConfig, Source,
+    Text, TokenConfig, WebhooksConfig,
 };
 use crate::service::Service;
 
@@ -92,6 +92,7 @@ fn config(local: Local<'_>) -> Result<Config> {
         fees: FeesConfig::default(),
         fast_fill: FastFillConfig::default(),
         limits: LimitsConfig { rate_limits: local.rate_limits, ..LimitsConfig::default() },
+        requests_v2: RequestsV2Config::default(),
         screening: ScreeningConfig::default(),
         operator: OperatorConfig { token: Some(token_file(folder)?) },
         keys: KeysConfig { master_key: Some(key_file(folder, "master", master_key)?) },

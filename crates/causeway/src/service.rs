@@ -9,7 +9,8 @@ use allocator::Allocator;
 use alloy::primitives::B256;
 use anyhow::{Context, Result, bail, ensure};
 use api::{
-    Addresses, Allowance, App, ConnectionLimits, CursorKey, Keys, Limits, Network, OpenAnswers, OperatorToken, Parts, Rendered,
+    Addresses, Allowance, App, ConnectionLimits, CursorKey, Keys, Limits, Network, OpenAnswers, OperatorToken, Parts,
+    Rendered, Retirement,
 };
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
@@ -116,6 +117,7 @@ impl Service {
             webhooks: assemble::webhooks::endpoints(config, store.clone(), env)?,
             cursor_key,
             open_answers: Arc::new(OpenAnswers::new(stop.clone())),
+            retirement: retirement(config)?,
             limits: limits(config, &instance)?.map(Arc::new),
             public_reports: operator_address.is_none() && config.is_local(),
             metrics,
@@ -278,6 +280,14 @@ fn limits(config: &Config, instance: &Instance) -> Result<Option<Limits>> {
         trusted_proxies: trusted_proxies(config)?,
     };
     Ok(Some(Limits::new(allowance, instance.answering())))
+}
+
+/// The end of the older listing, announced with this deployment's addresses.
+fn retirement(config: &Config) -> Result<Retirement> {
+    let settings = &config.requests_v2;
+    let guide = settings.migration_guide.as_ref().map(url::Url::as_str);
+    let retirement = Retirement::new(settings.schedule(), &addresses(config).base_url, guide);
+    retirement.context("requests_v2.migration_guide")
 }
 
 /// One cursor is good in every process.

@@ -17,7 +17,7 @@ use domain::ids::RequestId;
 pub use by_id::by_id;
 pub use condition::{Column, Condition, Number, TxRole};
 pub use page::{Listing, Position, Sort, count, page};
-pub use record::{DepositPaid, Listed, PaymentMade, listed};
+pub use record::{DepositMissed, DepositPaid, Listed, PaymentMade, listed};
 pub use stream::{Batch, Gap, Step, after, newest};
 
 use crate::{StoreError, Tx, Value, stored_quote};

@@ -81,6 +81,8 @@ codes! {
         "`txs` does not go with this trade type, or not on one chain";
     Forbidden = "FORBIDDEN", FORBIDDEN, No,
         "the key may not do this: it has no linked wallet, or the wallet's balance is too low";
+    Gone = "GONE", GONE, No,
+        "the route has been retired: use `successor`";
     HeadersTooLarge = "HEADERS_TOO_LARGE", REQUEST_HEADER_FIELDS_TOO_LARGE, No,
         "the headers are too many or too long";
     IdempotencyConflict = "IDEMPOTENCY_CONFLICT", CONFLICT, No,
@@ -164,7 +166,7 @@ not JSON, a header that is too long. `message` is a sentence for people, begins 
 is one, and may change. `errorCode` is for programs. A code has one status, on every route.
 
 Some routes add members: `errorData` and `failedCallData` (a fill that was tried and failed), `code` (the same as
-`errorCode`, on `/chains/health` and `/requests/{requestId}/signature`), `successor` (the older listing).
+`errorCode`, on `/chains/health` and `/requests/{requestId}/signature`), `successor` and `migrationGuide` (`/requests/v2`).
 
 *Again* says whether the same call may succeed: *yes* after `Retry-After`, or with growing pauses; *later*, when the
 market, a chain or a balance has changed; *no*: change the call.

@@ -6,6 +6,7 @@
 mod errors;
 mod records;
 mod seeds;
+mod v2;
 
 use std::collections::BTreeSet;
 

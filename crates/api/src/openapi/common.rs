@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::error::Code;
-use crate::idempotency;
+use crate::{idempotency, retirement};
 
 /// The methods that an operation can be under.
 pub(super) const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
@@ -16,6 +16,19 @@ const LIMIT_HEADERS: [(&str, &str, &str, u64); 3] = [
     ("RateLimit-Limit", "RateLimitLimit", "Calls in a window, for this key or address.", 50),
     ("RateLimit-Remaining", "RateLimitRemaining", "Calls that are left of them.", 49),
     ("RateLimit-Reset", "RateLimitReset", "Seconds until all of them are there again.", 2),
+];
+/// Headers by which a route announces its end.
+const RETIREMENT_HEADERS: [(&str, &str, &str, &str); 3] = [
+    ("Deprecation", "Deprecation", "Since when the route is deprecated (RFC 9745).", "@1784678400"),
+    ("Sunset", "Sunset", "From when on the route is gone (RFC 8594).", "Tue, 24 Nov 2026 00:00:00 GMT"),
+    (
+        "Link",
+        "RetirementLink",
+        "The page about the retirement, and the route's successor.",
+        "<https://api.causeway.example/documentation>; rel=\"deprecation\", \
+         <https://api.causeway.example/documentation>; rel=\"sunset\", \
+         <https://api.causeway.example/requests/v3>; rel=\"successor-version\"",
+    ),
 ];
 const RETRY_HEADER: (&str, &str, &str, u64) =
     ("Retry-After", "RetryAfter", "Seconds after which a call is answered again.", 3);
@@ -34,6 +47,10 @@ pub(super) fn complete(document: &mut Value) {
         let schema = json!({ "type": "integer", "minimum": 0 });
         components["headers"][*name] = json!({ "description": description, "schema": schema, "example": example });
     }
+    for (_, name, description, example) in RETIREMENT_HEADERS {
+        let schema = json!({ "type": "string" });
+        components["headers"][name] = json!({ "description": description, "schema": schema, "example": example });
+    }
     components["schemas"]["ErrorBody"]["properties"]["errorCode"]["enum"] =
         Code::ALL.iter().map(|code| code.as_str()).collect();
     let Some(paths) = document["paths"].as_object_mut() else { return };
@@ -50,6 +67,9 @@ pub(super) fn complete(document: &mut Value) {
 
 fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Value>) {
     operation.insert("tags".to_owned(), json!([tag(path)]));
+    if retirement::is_about(path) {
+        operation.insert("deprecated".to_owned(), true.into());
+    }
     // A key is never wrong to show: it raises the limits.
     operation.entry("security").or_insert_with(|| json!([{}, { "apiKey": [] }, { "bearer": [] }]));
     let named_once = method == "post" && idempotency::is_covered(path);
@@ -80,16 +100,16 @@ fn complete_operation(path: &str, method: &str, operation: &mut Map<String, Valu
     add("500", "Something failed here; the cause is in our log");
     add("503", "The service is busy or was too slow; try again");
     for (status, response) in responses.iter_mut() {
-        let headers = if is_older_listing(path) { &[][..] } else { &LIMIT_HEADERS };
-        let retry = (status == "429" && !is_older_listing(path)).then_some(&RETRY_HEADER);
-        for (header, component, ..) in headers.iter().chain(retry) {
-            response["headers"][*header] = json!({ "$ref": format!("#/components/headers/{component}") });
+        let mut add = |header: &str, component: &str| {
+            response["headers"][header] = json!({ "$ref": format!("#/components/headers/{component}") });
+        };
+        if retirement::is_about(path) {
+            RETIREMENT_HEADERS.iter().for_each(|(header, component, ..)| add(header, component));
+            continue;
         }
+        let retry = (status == "429").then_some(&RETRY_HEADER);
+        LIMIT_HEADERS.iter().chain(retry).for_each(|(header, component, ..)| add(header, component));
     }
-}
-
-fn is_older_listing(path: &str) -> bool {
-    matches!(path, "/requests" | "/requests/v2")
 }
 
 fn error_content() -> Value {

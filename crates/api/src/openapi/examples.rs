@@ -46,7 +46,8 @@ fn add_to_members(name: &str, schema: &mut Value) {
 }
 
 fn add_to_operation(of: &Examples<'_>, path: &str, operation: &mut Value) {
-    for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten();
+    for parameter in parameters.filter(|parameter| parameter.get("example").is_none()) {
         let name = parameter["name"].as_str().unwrap_or_default().to_owned();
         if let Some(example) = of.schema("query", &name, &parameter["schema"], 0) {
             parameter["example"] = example;

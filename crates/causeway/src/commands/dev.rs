@@ -71,7 +71,11 @@ async fn with_chains(
         treasury: keys.treasury.address,
         fillers: &keys.fillers,
     };
-    let (_, config) = local::prepare(local, |_| ())?;
+    let (_, config) = local::prepare(local, |config| {
+        if let Some(day) = args.requests_v2_sunset {
+            config.requests_v2.sunset_at = day;
+        }
+    })?;
     progress.say("Preparing the database");
     Store::migrate(&crate::assemble::database(&config)?)?;
     let api_key = api_key::ensure(&config, folder, &keys.users[1]).await?;

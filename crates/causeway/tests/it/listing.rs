@@ -31,7 +31,8 @@ struct Made {
 }
 
 async fn story(engine: Engine) -> Result<()> {
-    let harness = Harness::new(engine).await?;
+    // Whatever today is, the older listing is alive.
+    let harness = Harness::with(engine, |config| config.requests_v2.sunset_at = "9999-12-31".parse().unwrap()).await?;
     let service = harness.serve().await?;
     for path in ["/requests/v3", "/requests/v3.csv", "/requests/v3/stream"] {
         let (code, body) = harness.get(path).await?;
@@ -54,6 +55,7 @@ async fn story(engine: Engine) -> Result<()> {
     let (_, own) = list(&harness, &by, &format!("id={}&includeAuthenticatedData=true", made.transfer)).await?;
     let data = &own["requests"][0]["data"];
     ensure!(data["referrer"] == "shop" && data["apiKeyName"] == "an app", "{data}");
+    older(&harness, &by, &made, &records).await?;
     paged(&harness, &by, records.len()).await?;
     exported(&harness, &by, &records).await?;
     streamed(&harness, &service, &by).await?;
@@ -128,6 +130,92 @@ async fn settled(harness: &Harness, by: &Integrator, made: &Made) -> Result<Vec<
     all.extend(answer["requests"].as_array().context("requests")?.iter().cloned());
     ensure!(all.iter().any(|record| record["id"] == *made.fast));
     Ok(all)
+}
+
+/// The older listing tells the same stories, to anybody, and that its days are numbered.
+async fn older(harness: &Harness, by: &Integrator, made: &Made, records: &[Value]) -> Result<()> {
+    let get = async |query: &str| {
+        let response = harness.client.get(harness.url(&format!("/requests/v2?{query}"))).send().await?;
+        let headers = response.headers().clone();
+        ensure!(headers["deprecation"] == "@1784678400" && headers["sunset"] == "Fri, 31 Dec 9999 00:00:00 GMT");
+        ensure!(headers["link"].to_str()?.matches("rel=").count() == 3, "{headers:?}");
+        ensure!(headers["access-control-expose-headers"] == "deprecation,sunset,link");
+        ensure!(!headers.contains_key("ratelimit-limit"));
+        Ok((response.status().as_u16(), response.json::<Value>().await?))
+    };
+    let (code, answer) = get("sortDirection=asc&limit=50").await?;
+    ensure!(code == 200 && answer["deprecation"]["sunsetAt"] == "9999-12-31T00:00:00Z", "{answer}");
+    let older = answer["requests"].as_array().context("requests")?;
+    ensure!(older.len() == records.len());
+    for (older, record) in older.iter().zip(records) {
+        for member in ["id", "status", "user", "recipient", "createdAt", "updatedAt", "protocol"] {
+            ensure!(older[member] == record[member], "{member}: {older} {record}");
+        }
+        for side in ["inTxs", "outTxs"] {
+            let hashes = |record: &Value, name: &str| -> Vec<Value> {
+                record["data"][side].as_array().into_iter().flatten().map(|tx| tx[name].clone()).collect()
+            };
+            ensure!(hashes(older, "hash") == hashes(record, "txHash"), "{older}");
+        }
+    }
+    for (name, id) in
+        [("transfer", &made.transfer), ("refund", &made.refund), ("same_chain", &made.same_chain), ("fast", &made.fast)]
+    {
+        let record = older.iter().find(|record| record["id"] == **id).context("listed")?;
+        insta::assert_json_snapshot!(format!("listed_v2_{name}"), shape(record));
+        let hash = record["data"]["outTxs"][0]["hash"].as_str().context("a hash")?;
+        let user = record["user"].as_str().context("a user")?;
+        let (_, found) = get(&format!("user={user}&hash={hash}")).await?;
+        ensure!(found["requests"].as_array().is_some_and(|all| all.iter().any(|it| it["id"] == **id)), "{found}");
+    }
+    let (_, first) = get("limit=2").await?;
+    let next = first["continuation"].as_str().context("a second page")?;
+    let (_, second) = get(&format!("limit=2&continuation={next}")).await?;
+    ensure!(second["requests"][0]["id"] != first["requests"][1]["id"], "{second}");
+    for (query, code) in [("limit=0", 400), ("status=submitted", 400), ("continuation=00", 400)] {
+        ensure!(get(query).await?.0 == code, "{query}");
+    }
+    let wrong = harness.client.get(harness.url("/requests/v2")).header("x-api-key", "x").send().await?;
+    ensure!(wrong.status() == 401 && wrong.headers().contains_key("sunset"));
+    let method = harness.client.post(harness.url("/requests/v2")).header("x-api-key", &by.key).send().await?;
+    ensure!(method.status() == 405 && method.headers().contains_key("sunset"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_older_listing_turns_away_and_then_is_gone() -> Result<()> {
+    let mut harness = Harness::with(Engine::Sqlite, |config| {
+        config.limits.rate_limits = true;
+        config.requests_v2.sunset_at = "9999-12-31".parse().unwrap();
+        config.requests_v2.per_minute = 4.try_into().unwrap();
+        config.requests_v2.cuts.clear();
+    })
+    .await?;
+    let service = harness.serve().await?;
+    let get = async |harness: &Harness| {
+        let response = harness.client.get(harness.url("/requests/v2")).send().await?;
+        let headers = response.headers().clone();
+        ensure!(["deprecation", "sunset", "link"].into_iter().all(|name| headers.contains_key(name)), "{headers:?}");
+        ensure!(!headers.contains_key("retry-after") && !headers.contains_key("ratelimit-limit"), "{headers:?}");
+        Ok((response.status().as_u16(), response.json::<Value>().await?))
+    };
+    // Half of a key's.
+    for code in [200, 200, 429] {
+        let (answered, body) = get(&harness).await?;
+        ensure!(answered == code, "{body}");
+        let points_on = ["successor", "migrationGuide"].into_iter().all(|member| body[member].is_string());
+        ensure!(points_on == (code == 429), "{body}");
+    }
+    service.stop().await?;
+    harness.config.requests_v2.sunset_at = harness.config.requests_v2.deprecated_at;
+    let service = harness.serve().await?;
+    for _ in 0..4 {
+        let (code, body) = get(&harness).await?;
+        ensure!(code == 410 && body["errorCode"] == "GONE" && body["statusCode"] == 410, "{body}");
+        let successor = body["successor"].as_str().context("a successor")?;
+        ensure!(successor == harness.url("/requests/v3") && body["migrationGuide"].is_string(), "{body}");
+    }
+    service.stop().await
 }
 
 /// From the database, not from a node: fee, block, call and balances.

@@ -99,6 +99,11 @@ pub enum Condition {
         to: Option<u64>,
         chain: Option<ChainId>,
     },
+    /// A transaction of the user's in these blocks, both included, of whichever chain.
+    OriginBlocks {
+        from: Option<u64>,
+        to: Option<u64>,
+    },
 }
 
 impl Condition {
@@ -211,6 +216,12 @@ impl Sql {
             }
             Condition::HasTx(role) => self.push(has_tx(*role)),
             Condition::Blocks { from, to, chain } => self.blocks(*from, *to, *chain)?,
+            Condition::OriginBlocks { from, to } => {
+                self.push("exists (select 1 from transaction_record t where t.request_id = request.request_id ");
+                self.push("and t.gone = 0 and t.direction = 'in'");
+                self.block_bounds(*from, *to)?;
+                self.push(")");
+            }
         }
         Ok(())
     }
@@ -254,9 +265,14 @@ impl Sql {
             let arg = self.arg(Value::try_from(chain.0)?);
             self.push(&format!(" and t.direction = 'in' and t.chain_id = {arg}"));
         }
+        self.block_bounds(from, to)?;
+        self.push(")");
+        Ok(())
+    }
+
+    fn block_bounds(&mut self, from: Option<u64>, to: Option<u64>) -> Result<(), StoreError> {
         let bound = |bound: u64| i64::try_from(bound).map_err(|_| StoreError::OutOfRange("a block number"));
         self.bounds("t.block_number", from.map(bound).transpose()?, to.map(bound).transpose()?);
-        self.push(")");
         Ok(())
     }
 }

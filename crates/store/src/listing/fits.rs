@@ -35,14 +35,15 @@ impl Facing<'_> {
             }
             Condition::Tx(role, hash) => self.hashes(*role).contains(hash),
             Condition::HasTx(role) => !self.hashes(*role).is_empty(),
+            Condition::OriginBlocks { from, to } => {
+                let counts = |record: &&Record| !record.gone && record.direction == Direction::In;
+                self.listed.records().filter(counts).any(|record| is_in(record, *from, *to))
+            }
             Condition::Blocks { from, to, chain } => {
-                let in_blocks = |record: &Record| {
-                    from.is_none_or(|from| from <= record.block_number) && to.is_none_or(|to| record.block_number <= to)
-                };
                 let of_chain =
                     |record: &Record, chain: ChainId| record.direction == Direction::In && record.chain == chain;
                 let counts = |record: &&Record| !record.gone && chain.is_none_or(|chain| of_chain(record, chain));
-                self.listed.records().filter(counts).any(in_blocks)
+                self.listed.records().filter(counts).any(|record| is_in(record, *from, *to))
             }
         }
     }
@@ -101,4 +102,9 @@ impl Facing<'_> {
             Number::FillMillis => self.fill_millis,
         }
     }
+}
+
+/// Whether a transaction is in these blocks, both included.
+fn is_in(record: &Record, from: Option<u64>, to: Option<u64>) -> bool {
+    from.is_none_or(|from| from <= record.block_number) && to.is_none_or(|to| record.block_number <= to)
 }

@@ -24,6 +24,8 @@ pub struct Listed {
     pub payments: Vec<PaymentMade>,
     /// The hashes of payments that turned out void.
     pub void_txs: Vec<B256>,
+    /// Deposits that a reorg took away.
+    pub missed: Vec<DepositMissed>,
     /// The outcome of its newest fill: costs of sponsors and earnings of apps.
     pub outcome: Option<Outcome>,
     pub fast_filled: bool,
@@ -38,6 +40,14 @@ pub struct DepositPaid {
     pub depositor: Address,
     pub currency: Address,
     pub amount: Amount,
+}
+
+/// A deposit that fell out of the chain, and when that was noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DepositMissed {
+    pub chain: ChainId,
+    pub tx: B256,
+    pub at: Timestamp,
 }
 
 /// A payment that is under way or made.
@@ -60,6 +70,7 @@ impl Listed {
             deposit: None,
             payments: Vec::new(),
             void_txs: Vec::new(),
+            missed: Vec::new(),
             outcome: None,
             fast_filled: false,
             key: None,
@@ -79,9 +90,12 @@ pub fn listed(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Listed>, StoreErr
     let deposit = deposit(tx, &request)?;
     let (payments, void_txs) = payments(tx, id)?;
     let key = request.quote.ask.key;
+    let txs = records::with_changes(tx, id)?;
+    let missed = if txs.iter().any(|(record, _)| record.gone) { missed(tx, &request)? } else { Vec::new() };
     Ok(Some(Listed {
         created_at: created_at.time(0)?,
-        txs: records::with_changes(tx, id)?,
+        txs,
+        missed,
         deposit,
         payments,
         void_txs,
@@ -122,6 +136,17 @@ fn deposit(tx: &mut Tx<'_>, request: &Request) -> Result<Option<DepositPaid>, St
         }
     }
     Ok(None)
+}
+
+fn missed(tx: &mut Tx<'_>, request: &Request) -> Result<Vec<DepositMissed>, StoreError> {
+    let rows = tx.rows(
+        "select chain_id, tx_hash, gone_at from deposit
+         where order_id = $1 and state = 'gone' and gone_at is not null order by deposit_id limit 200",
+        &[request.order_id.into()],
+    )?;
+    rows.iter()
+        .map(|row| Ok(DepositMissed { chain: ChainId(row.uint(0)?), tx: row.b256(1)?, at: row.time(2)? }))
+        .collect()
 }
 
 /// The payments that stand, and the hashes of those that are void.

@@ -112,6 +112,8 @@ fn conditions() -> Vec<Condition> {
         Condition::Blocks { from: Some(104), to: Some(105), chain: Some(ChainId(8453)) },
         Condition::Blocks { from: Some(204), to: None, chain: Some(ChainId(8453)) },
         Condition::Blocks { from: None, to: Some(104), chain: None },
+        Condition::OriginBlocks { from: Some(104), to: Some(105) },
+        Condition::OriginBlocks { from: Some(204), to: None },
     ];
     for role in [TxRole::Any, TxRole::Deposit, TxRole::Fill, TxRole::Refund] {
         all.push(Condition::HasTx(role));

@@ -13,11 +13,8 @@ use crate::error::ApiError;
 use crate::listing::filter::{Filter, Reader, account, bad, hash, hidden};
 use crate::listing::filters::Groups;
 use crate::listing::lookup::Lookup;
+use crate::listing::parameters::{decimal, flag, limit, list, ordered, range, seconds, whole};
 use crate::listing::search::Search;
-
-/// Requests on one page, unless said, and at the most.
-const PAGE: u16 = 20;
-const MAX_PAGE: u16 = 50;
 
 /// All parameters are optional; those at the top level must all hold.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -138,7 +135,7 @@ impl V3Query {
         let ids = self.ids().chain(groups.ids()).collect();
         Ok(Asked {
             search: Search { condition: Condition::All(all), ids, sort },
-            limit: self.limit()?,
+            limit: limit(self.limit.as_deref())?,
             total: flag("includeTotal", self.include_total.as_deref())?,
             authenticated: flag("includeAuthenticatedData", self.include_authenticated_data.as_deref())?,
             continuation: self.continuation.filter(|text| !text.is_empty()),
@@ -161,12 +158,6 @@ impl V3Query {
             Some((field, _)) => Err(bad(field, "not here: everything that matches is sent")),
             None => Ok(()),
         }
-    }
-
-    fn limit(&self) -> Result<u16, ApiError> {
-        let Some(text) = &self.limit else { return Ok(PAGE) };
-        let limit = text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
-        limit.ok_or_else(|| bad("limit", format!("must be 1 to {MAX_PAGE}")))
     }
 
     fn sort(&self) -> Result<Sort, ApiError> {
@@ -242,11 +233,7 @@ impl V3Query {
 
     fn ranges(&self, sort: Sort, all: &mut Vec<Condition>) -> Result<(), ApiError> {
         let time = if sort.by == Number::UpdatedAt { Number::UpdatedAt } else { Number::CreatedAt };
-        let start = whole("startTimestamp", self.start_timestamp.as_deref())?;
-        // To the end of that second.
-        let end = whole("endTimestamp", self.end_timestamp.as_deref())?;
-        let end = end.map(|secs| secs.saturating_mul(1_000).saturating_add(999));
-        range(all, "startTimestamp", time, start.map(|secs| secs.saturating_mul(1_000)), end)?;
+        seconds(all, time, self.start_timestamp.as_deref(), self.end_timestamp.as_deref())?;
         let numbers = [
             (Number::AmountUsd, "amountUsdMin", &self.amount_usd_min, "amountUsdMax", &self.amount_usd_max, 6),
             (
@@ -308,57 +295,4 @@ fn term(text: &str) -> Result<Condition, ApiError> {
     let address = account("term", text)?;
     let sides = [Column::Account, Column::Recipient];
     Ok(Condition::Any(sides.map(|column| Condition::is(column, address.clone())).into()))
-}
-
-fn list(text: Option<&str>) -> Vec<String> {
-    let parts = text.into_iter().flat_map(|text| text.split(','));
-    parts.map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
-}
-
-fn flag(field: &'static str, text: Option<&str>) -> Result<bool, ApiError> {
-    match text {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(_) => Err(bad(field, "must be true or false")),
-    }
-}
-
-fn whole(field: &'static str, text: Option<&str>) -> Result<Option<i64>, ApiError> {
-    let parse = |text: &str| text.parse().ok().filter(|number: &i64| *number >= 0);
-    text.map(|text| parse(text).ok_or_else(|| bad(field, "must be a whole number"))).transpose()
-}
-
-/// A decimal number in units of its last stored digit.
-fn decimal(field: &'static str, text: Option<&str>, decimals: u8) -> Result<Option<i64>, ApiError> {
-    let Some(text) = text else { return Ok(None) };
-    let units = || {
-        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let fits = !whole.is_empty() && whole.len() <= 12 && part.len() <= usize::from(decimals);
-        let padded = format!("{whole}{part:0<width$}", width = usize::from(decimals));
-        (fits && digits(whole) && digits(part)).then(|| padded.parse().ok()).flatten()
-    };
-    let problem = || bad(field, format!("must be a number with at most {decimals} decimals"));
-    units().map(Some).ok_or_else(problem)
-}
-
-fn range(
-    all: &mut Vec<Condition>,
-    field: &'static str,
-    number: Number,
-    from: Option<i64>,
-    to: Option<i64>,
-) -> Result<(), ApiError> {
-    ordered(field, from, to)?;
-    if from.is_some() || to.is_some() {
-        all.push(Condition::Between(number, from, to));
-    }
-    Ok(())
-}
-
-fn ordered<T: PartialOrd>(field: &'static str, from: Option<T>, to: Option<T>) -> Result<(), ApiError> {
-    match from.zip(to).is_some_and(|(from, to)| from > to) {
-        true => Err(bad(field, "must not be above the other end of its range")),
-        false => Ok(()),
-    }
 }

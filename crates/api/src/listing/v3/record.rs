@@ -1,8 +1,6 @@
 //! A request's record in v3.
 
 mod fees;
-mod platform;
-mod protocol;
 mod route;
 mod txs;
 
@@ -16,12 +14,14 @@ use store::listing::Listed;
 use utoipa::ToSchema;
 
 use self::fees::{AppFees, FeesV3, SponsorshipV3};
-use self::platform::PlatformFee;
-use self::protocol::ProtocolV3;
 use self::route::{OraclePrice, RouteV3};
-use self::txs::{CallData, TxBody};
+use self::txs::TxBody;
 use crate::listing::figures::{Figures, View};
 use crate::listing::filter::same_integrator;
+use crate::listing::members::platform::PlatformFee;
+use crate::listing::members::protocol::RequestProtocol;
+use crate::listing::members::route::refunded;
+use crate::listing::members::txs::{CallData, failed};
 use crate::wire::{AmountBody, iso};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,7 +43,7 @@ pub(crate) struct RecordV3<'a> {
     features: Vec<&'static str>,
     data: DataV3<'a>,
     /// Null for what the user does alone on one chain.
-    protocol: Option<ProtocolV3<'a>>,
+    protocol: Option<RequestProtocol<'a>>,
     /// ISO 8601 in UTC.
     created_at: String,
     updated_at: String,
@@ -116,7 +116,7 @@ impl<'a> RecordV3<'a> {
             request_type: RequestType::of(&request.quote).as_str(),
             features: features.map(Feature::as_str).collect(),
             data: data(listed, figures, view, owner)?,
-            protocol: ProtocolV3::new(listed, figures, view.catalog),
+            protocol: RequestProtocol::new(listed, figures, view.catalog),
             created_at: iso(listed.created_at),
             updated_at: iso(request.updated_at),
         })
@@ -133,7 +133,7 @@ fn data<'a>(
     let quote = &request.quote;
     let ended_badly = matches!(request.state, State::Refunded | State::Failed);
     let reason = request.fail_reason.map_or("UNKNOWN", |reason| reason.as_str());
-    let failed = listed.records().rev().find(|record| !record.succeeded && !record.gone);
+    let failed = failed(listed);
     let (in_txs, out_txs) = txs::both(listed, figures)?;
     let own = listed.key.as_ref().zip(owner).filter(|(key, owner)| same_integrator(owner, key)).map(|(key, _)| key);
     Ok(DataV3 {
@@ -156,7 +156,7 @@ fn data<'a>(
         api_key_name: own.map(|key| key.name.as_str()),
         route: RouteV3::new(listed, figures)?,
         quote_oracle_price: OraclePrice::new(listed, figures)?,
-        refund_currency_data: route::refunded(listed, figures)?,
+        refund_currency_data: refunded(listed, figures)?,
         external_metadata: Map::new(),
     })
 }

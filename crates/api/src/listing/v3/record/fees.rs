@@ -2,8 +2,7 @@
 
 use domain::catalog::Catalog;
 use domain::ledger;
-use domain::money::{Amount, OutOfRange, Price, Signed, UsdMicros};
-use domain::quote::Quote;
+use domain::money::{Amount, OutOfRange, Signed, UsdMicros};
 use domain::sponsorship::{Component, Sponsorship};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -12,6 +11,7 @@ use utoipa::ToSchema;
 
 use crate::json::Figure;
 use crate::listing::figures::{Figures, Priced};
+use crate::listing::members::fees::{self, FeeParts};
 use crate::wire::{CurrencyBody, Dollars};
 
 /// An amount whose currency is named one level up.
@@ -45,37 +45,6 @@ impl Serialize for Bare {
     }
 }
 
-/// A part of the price: dollars with the sign of what it means for the user, and its size.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = FeeV3)]
-pub(super) struct Fee {
-    #[schema(value_type = String)]
-    usd: Dollars,
-    #[schema(value_type = String)]
-    amount: Figure,
-    #[schema(value_type = String)]
-    amount_formatted: Figure,
-}
-
-impl Fee {
-    fn new(currency: Priced<'_>, size: Amount, usd: UsdMicros) -> Self {
-        let size = Signed::cost(size);
-        let formatted = size.scaled(currency.currency.decimals);
-        Self { usd: Dollars(usd), amount: Figure(size.digits()), amount_formatted: Figure(formatted) }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[schema(as = FeePartsV3)]
-pub(super) struct FeeParts {
-    swap: Fee,
-    execution: Fee,
-    platform: Fee,
-    app: Fee,
-    sponsored: Fee,
-}
-
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FeesV3)]
 pub(super) struct FeesV3<'a> {
@@ -85,64 +54,11 @@ pub(super) struct FeesV3<'a> {
     currency: CurrencyBody<'a>,
 }
 
-/// The sizes of a request's fees, in the currency of its deposit.
-struct Sizes {
-    execution: Amount,
-    platform: Amount,
-    app: Amount,
-    sponsored: Amount,
-}
-
 impl<'a> FeesV3<'a> {
     pub(super) fn new(listed: &'a Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
-        let quote = &listed.request.quote;
-        let fees = &quote.figures.fees;
-        let sponsorship = quote.figures.sponsorship.as_ref();
-        let sizes = Sizes {
-            execution: fees.execution()?,
-            platform: fees.relay,
-            app: fees.app_total()?,
-            sponsored: sponsorship.map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?,
-        };
-        let quoted = parts(quote, figures, &sizes, figures.deposit.price)?;
-        let actual = match listed.outcome.as_ref() {
-            None => quoted,
-            Some(outcome) => {
-                let paid = outcome.app_fees.iter().try_fold(Amount::ZERO, |sum, fee| sum.checked_add(fee.amount))?;
-                let turned_out = outcome.sponsored.as_ref().map(|it| &it.fees);
-                let execution = |it: &Sponsorship| it.bucket(Component::Execution).total.size();
-                let sizes = Sizes {
-                    execution: turned_out.map_or(sizes.execution, execution),
-                    platform: sizes.platform,
-                    app: paid,
-                    sponsored: turned_out.map_or(Ok(Amount::ZERO), Sponsorship::sponsored_total)?,
-                };
-                parts(quote, figures, &sizes, outcome.price)?
-            }
-        };
+        let [quoted, actual] = fees::both(listed, figures)?;
         Ok(Self { quoted, actual, currency: figures.deposit.currency.currency().into() })
     }
-}
-
-fn parts(quote: &Quote, figures: &Figures<'_>, sizes: &Sizes, price: Price) -> Result<FeeParts, OutOfRange> {
-    let deposit = Priced { price, ..figures.deposit };
-    let amounts = &quote.figures;
-    let total = figures.destination.usd(amounts.output)?.checked_sub(figures.origin.usd(amounts.input)?)?;
-    let usd = |size: Amount| deposit.usd_signed(Signed::cost(size));
-    let charged = usd(sizes.execution)?.checked_add(usd(sizes.platform)?)?.checked_add(usd(sizes.app)?)?;
-    // The residual, so that the parts always sum to the whole.
-    let swap = total.checked_add(charged)?.checked_sub(usd(sizes.sponsored)?)?;
-    let swap_size = deposit.price.amount_floor(UsdMicros(swap.0.saturating_abs()), deposit.currency.decimals)?;
-    let cost = |size: Amount| -> Result<Fee, OutOfRange> {
-        Ok(Fee::new(deposit, size, UsdMicros::default().checked_sub(usd(size)?)?))
-    };
-    Ok(FeeParts {
-        swap: Fee::new(deposit, swap_size, swap),
-        execution: cost(sizes.execution)?,
-        platform: cost(sizes.platform)?,
-        app: cost(sizes.app)?,
-        sponsored: Fee::new(deposit, sizes.sponsored, usd(sizes.sponsored)?),
-    })
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -262,7 +178,11 @@ pub(super) struct BucketV3 {
 
 impl<'a> SponsorshipV3<'a> {
     /// None where no sponsor was asked for.
-    pub(super) fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &'a Catalog) -> Result<Option<Self>, OutOfRange> {
+    pub(super) fn new(
+        listed: &'a Listed,
+        figures: &Figures<'a>,
+        catalog: &'a Catalog,
+    ) -> Result<Option<Self>, OutOfRange> {
         let Some(asked) = &listed.request.quote.figures.sponsorship else { return Ok(None) };
         let quoted = Phase::new(asked, figures.deposit)?;
         let turned_out = listed.outcome.as_ref().and_then(|outcome| Some((outcome, outcome.sponsored.as_ref()?)));

@@ -1,13 +1,12 @@
-//! The transactions of a request.
+//! The transactions of a request, as v3 shows them.
 
-use domain::balance_change::BalanceChange;
 use domain::money::OutOfRange;
 use serde::Serialize;
 use store::listing::Listed;
-use store::records::{Direction, Record};
 use utoipa::ToSchema;
 
 use crate::listing::figures::Figures;
+use crate::listing::members::txs::{self, CallData, StateChange, Tx};
 use crate::wire::Dollars;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,80 +31,16 @@ pub(super) struct TxBody {
     state_changes: Vec<StateChange>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = StateChange)]
-pub(super) struct StateChange {
-    /// Whose balance.
-    address: String,
-    change: TokenChange,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = TokenChange)]
-pub(super) struct TokenChange {
-    kind: &'static str,
-    data: TokenName,
-    /// Smallest units, with a sign.
-    balance_diff: String,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = TokenName)]
-pub(super) struct TokenName {
-    token_kind: &'static str,
-    /// Zero for the native currency.
-    token_address: String,
-}
-
-impl From<&BalanceChange> for StateChange {
-    fn from(change: &BalanceChange) -> Self {
-        Self {
-            address: format!("{:#x}", change.holder),
-            change: TokenChange {
-                kind: "token",
-                data: TokenName { token_kind: "ft", token_address: format!("{:#x}", change.currency) },
-                balance_diff: change.change.digits().to_string(),
-            },
-        }
-    }
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = CallData)]
-pub(super) struct CallData {
-    from: String,
-    to: Option<String>,
-    data: String,
-    value: String,
-}
-
-impl From<&Record> for CallData {
-    fn from(record: &Record) -> Self {
-        Self {
-            from: format!("{:#x}", record.sender),
-            to: record.target.map(|target| format!("{target:#x}")),
-            data: record.data.to_string(),
-            value: record.value.to_string(),
-        }
-    }
-}
-
-/// The user's, and ours. On one chain the user's own are both.
+/// The user's, and ours.
 pub(super) fn both(listed: &Listed, figures: &Figures<'_>) -> Result<(Vec<TxBody>, Vec<TxBody>), OutOfRange> {
-    let of = |direction| {
-        let txs = listed.txs.iter().filter(move |(record, _)| record.direction == direction);
-        txs.map(|(record, changes)| body(record, changes, figures)).collect::<Result<Vec<_>, OutOfRange>>()
-    };
-    let ours = if listed.request.quote.terms.is_none() { Direction::In } else { Direction::Out };
-    Ok((of(Direction::In)?, of(ours)?))
+    let bodies = |all: Vec<&Tx>| all.into_iter().map(|tx| body(tx, figures)).collect::<Result<Vec<_>, OutOfRange>>();
+    let [user, ours] = txs::both(listed).map(bodies);
+    Ok((user?, ours?))
 }
 
-fn body(record: &Record, changes: &[BalanceChange], figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
+fn body((record, changes): &Tx, figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
     let fee = record.fee.unwrap_or_default();
     let fee_usd = figures.native(record.chain).map_or(Ok(Default::default()), |native| native.usd(fee))?;
-    let stands = record.succeeded && !record.gone;
     Ok(TxBody {
         tx_hash: record.tx.to_string(),
         fee: fee.to_string(),
@@ -114,7 +49,7 @@ fn body(record: &Record, changes: &[BalanceChange], figures: &Figures<'_>) -> Re
         kind: "onchain",
         chain_id: record.chain.0,
         timestamp: record.block_time.secs(),
-        status: if stands { "success" } else { "failure" },
+        status: txs::status(record),
         data: CallData::from(record),
         state_changes: changes.iter().map(StateChange::from).collect(),
     })

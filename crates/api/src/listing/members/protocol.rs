@@ -12,7 +12,7 @@ use crate::listing::figures::Figures;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RequestProtocol)]
-pub(super) struct ProtocolV3<'a> {
+pub(crate) struct RequestProtocol<'a> {
     order_id: String,
     hub_type: &'static str,
     /// Whether the deposit can be taken out by a withdrawal of the protocol: never without us.
@@ -25,7 +25,7 @@ pub(super) struct ProtocolV3<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProtocolSolver)]
-pub(super) struct SolverBody<'a> {
+pub(crate) struct SolverBody<'a> {
     address: String,
     protocol_chain_id: &'a str,
     chain_id: u64,
@@ -33,7 +33,7 @@ pub(super) struct SolverBody<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ProtocolDeposit)]
-pub(super) struct DepositSide {
+pub(crate) struct DepositSide {
     origin: Option<DepositOrigin>,
     #[schema(value_type = Option<Object>)]
     relay: Option<Value>,
@@ -44,7 +44,7 @@ pub(super) struct DepositSide {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProtocolDepositOrigin)]
-pub(super) struct DepositOrigin {
+pub(crate) struct DepositOrigin {
     amount: String,
     currency: String,
     depositor: String,
@@ -56,7 +56,7 @@ pub(super) struct DepositOrigin {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ProtocolSettlement)]
-pub(super) struct Settlement {
+pub(crate) struct Settlement {
     destination: SettledOn,
     #[schema(value_type = Option<Object>)]
     relay: Option<Value>,
@@ -66,7 +66,7 @@ pub(super) struct Settlement {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ProtocolPayments)]
-pub(super) struct SettledOn {
+pub(crate) struct SettledOn {
     fills: Vec<PaymentTx>,
     refunds: Vec<PaymentTx>,
 }
@@ -74,14 +74,14 @@ pub(super) struct SettledOn {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProtocolPayment)]
-pub(super) struct PaymentTx {
+pub(crate) struct PaymentTx {
     chain_id: u64,
     transaction_id: String,
 }
 
-impl<'a> ProtocolV3<'a> {
+impl<'a> RequestProtocol<'a> {
     /// None for what the user does alone on one chain.
-    pub(super) fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &Catalog) -> Option<Self> {
+    pub(crate) fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &Catalog) -> Option<Self> {
         let terms = listed.request.quote.terms.as_ref()?;
         let solver_chain = catalog.chains().iter().find(|chain| chain.name == terms.solver_chain);
         let origin = listed.deposit.map(|deposit| DepositOrigin {

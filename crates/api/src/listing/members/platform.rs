@@ -12,8 +12,8 @@ use crate::wire::AmountBody;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = PlatformFeeV3)]
-pub(super) struct PlatformFee<'a> {
+#[schema(as = PlatformFee)]
+pub(crate) struct PlatformFee<'a> {
     /// The class of the two currencies, by which the fee goes: `stable`, `major` or `minor`.
     bucket: &'static str,
     /// Null: there are no rules but the classes.
@@ -29,7 +29,7 @@ pub(super) struct PlatformFee<'a> {
 }
 
 impl<'a> PlatformFee<'a> {
-    pub(super) fn new(listed: &Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
+    pub(crate) fn new(listed: &Listed, figures: &Figures<'a>) -> Result<Self, OutOfRange> {
         let quote = &listed.request.quote;
         let (fees, asked) = (&quote.figures.fees, &quote.ask.options.app_fees);
         let (relay, app) = (fees.relay, fees.app_total()?);
