@@ -116,7 +116,7 @@ pub async fn crash(harness: &Harness, mut first: Served, toml: &Path) -> Result<
     let second = serve(toml, None)?;
     harness.wait_until_served().await?;
     becomes(harness, wallet, "success").await?;
-    ensure!(post(harness, &step, &signature).await?.0 == 400, "signed for twice");
+    ensure!(post(harness, &step, &signature).await?.0 == 409, "signed for twice");
     blocks_pass(harness.chain("base"), 6).await?;
     ensure!(arrived(harness, recipient).await? == 20 * USDC);
     credited(harness, wallet, "30000000").await?;

@@ -135,7 +135,7 @@ async fn a_signed_claim_is_paid_once(harness: &Harness, by: &Account, recipient:
     let hash: B256 = record["txHash"].as_str().context("txHash")?.parse()?;
     ensure!(harness.chain("base").receipt(hash).await?.status());
     credited(harness, wallet, "69999999").await?;
-    ensure!(post(harness, step, &sign(by, step)?).await?.0 == 400);
+    ensure!(post(harness, step, &sign(by, step)?).await?.0 == 409);
     Ok(())
 }
 

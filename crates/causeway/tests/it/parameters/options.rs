@@ -37,7 +37,7 @@ async fn app_fees_are_shares_of_the_input() -> Result<()> {
         (json!([{ "recipient": recipient, "fee": "10001" }]), "appFees.fee"),
         (json!([{ "recipient": recipient, "fee": "-1" }]), "appFees.fee"),
         (json!([{ "recipient": recipient, "fee": "1.5" }]), "appFees.fee"),
-        (json!([{ "recipient": recipient, "fee": true }]), "appFees.fee"),
+        (json!([{ "recipient": recipient, "fee": true }]), "appFees[0].fee"),
         (json!([{ "recipient": recipient }]), "fee"),
         (json!([{ "fee": "1" }]), "recipient"),
         (json!("100"), "appFees"),
@@ -62,8 +62,8 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
     let router = desk.harness.chain("optimism").contracts.router.to_string().to_lowercase();
     ensure!(output["payments"][0]["recipient"] == router && output["calls"].as_array().unwrap().len() == 1, "{output}");
     ensure!(output["payments"][0]["minimumAmount"] == ether);
-    // A value may be a number or hexadecimal, and is zero by default.
-    for value in [json!("0x2386f26fc10000"), json!(1), json!(null)] {
+    // A value may be hexadecimal, and is zero by default.
+    for value in [json!("0x2386f26fc10000"), json!(null)] {
         let call = json!({ "to": wrapped, "value": value, "data": "0xd0e30db0" });
         desk.quote(&with(&body, json!({ "txs": [call] }))).await?;
     }
@@ -92,6 +92,7 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
         (json!({ "txs": [{ "value": "1" }] }), "INVALID_PARAMETERS", "txs.to"),
         (json!({ "txs": [{ "to": "0x12" }] }), "INVALID_PARAMETERS", "txs.to"),
         (json!({ "txs": [{ "to": wrapped, "value": "-1" }] }), "INVALID_PARAMETERS", "txs.value"),
+        (json!({ "txs": [{ "to": wrapped, "value": 1 }] }), "INVALID_PARAMETERS", "txs[0].value"),
         (json!({ "txs": [{ "to": wrapped, "data": "0xzz" }] }), "INVALID_PARAMETERS", "txs.data"),
         (
             json!({ "txs": [{ "to": wrapped, "data": format!("0x{}", "00".repeat(4_097)) }] }),
