@@ -8,6 +8,7 @@ use devnet::Rng;
 use serde_json::{Value, json};
 
 use super::Filling;
+use super::lister::Lister;
 use super::report::LatencyStats;
 use crate::socket::Subscription;
 use crate::stats::{Latency, nanos};
@@ -17,26 +18,49 @@ const FILL_GAS: u64 = 60_000;
 /// Blocks in which a transaction is searched.
 const MAX_BLOCKS: u32 = 60;
 
-/// Measures fill and baseline in turn, so that both see the same load on the machine.
-pub(crate) async fn measure(filling: &Filling<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
+/// Measures fill and baseline in turn, so that both see the same load on the machine. With a lister, every second fill is
+/// measured while it lists.
+pub(crate) async fn measure(
+    filling: &Filling<'_>,
+    samples: u64,
+    far: bool,
+    lister: Option<&Lister>,
+) -> Result<LatencyStats> {
     let (origin, destination) = (filling.origin(), filling.destination());
-    let orders = filling.orders(usize::try_from(samples)?).await?;
+    let turns = if lister.is_some() { 2 } else { 1 };
+    let orders = filling.orders(usize::try_from(samples)? * turns).await?;
     let deposits = filling.deposits(&orders).await?;
     let mut bare = Bare::new(filling, far).await?;
     let mut heads = Subscription::to(&origin.ws_url, "newHeads").await?;
     let mut pool = Subscription::to(&destination.ws_url, "newPendingTransactions").await?;
-    let (mut fills, mut baselines, mut next_block) = (Vec::new(), Vec::new(), 0);
-    for raw in &deposits {
+    let (mut fills, mut while_listing, mut baselines, mut next_block) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for (n, raw) in deposits.iter().enumerate() {
+        let lists = lister.filter(|_| n % 2 == 1);
+        if let Some(lister) = lists {
+            lister.go_on().await?;
+        }
         heads.forget().await;
         pool.forget().await;
         let deposit = origin.send_raw(raw).await?;
         let (seen, block) = holding(&mut heads, origin, deposit).await?;
         let (taken, fill) = pool.next().await?;
-        fills.push(nanos(taken.duration_since(seen)));
+        let took = nanos(taken.duration_since(seen));
+        if let Some(lister) = lists {
+            lister.pause();
+            while_listing.push(took);
+            continue;
+        }
+        fills.push(took);
         next_block += usize::from(is_next(filling, &fill, &block).await?);
         baselines.push(bare.once(filling, &mut heads, &mut pool, far).await?);
     }
-    Ok(LatencyStats { baseline: Latency::of(baselines), fill: Latency::of(fills), mined_in_next_block: next_block })
+    Ok(LatencyStats {
+        baseline: Latency::of(baselines),
+        fill: Latency::of(fills),
+        while_listing: lister.map(|_| Latency::of(while_listing)),
+        pages_listed: 0,
+        mined_in_next_block: next_block,
+    })
 }
 
 /// The announcement of the block that contains a transaction.

@@ -23,7 +23,22 @@ async fn a_record_shows_all_that_is_known_of_a_request() {
     let world = World::sqlite().await.unwrap();
     let mut lines = String::from(row::HEADER);
     lines.push('\n');
-    for (name, letter) in [("filled", 'a'), ("same_chain", 'c'), ("refunded", 'h'), ("failed", 'i'), ("child", 'p')] {
+    let kinds = [
+        ("filled", 'a'),
+        ("crosschain_swap", 'b'),
+        ("same_chain", 'c'),
+        ("send", 'd'),
+        ("wrap", 'e'),
+        ("unwrap", 'f'),
+        ("with_calls", 'g'),
+        ("refunded", 'h'),
+        ("failed", 'i'),
+        ("fast_filled", 'j'),
+        ("gas_top_up", 'k'),
+        ("fixed_rate", 'l'),
+        ("child", 'p'),
+    ];
+    for (name, letter) in kinds {
         let (record, line) = shown(&world, letter, None).await;
         insta::assert_json_snapshot!(name, record);
         assert_eq!(line.trim_end().split(',').count(), row::HEADER.split(',').count(), "{line}");

@@ -52,8 +52,8 @@ fn insert(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     )?;
     tx.rows_dynamic(
         "insert into payment (purpose, subject, request_id, order_id, chain_id, wallet, nonce, target, value, data, gas,
-         recipient, currency, amount, state, tx_hash, created_at, updated_at) select 'fill', request_id, request_id,
-         order_id, destination_chain, request_id, 1, order_id, '0', order_id, 21000, order_id, order_id, '1', 'final',
+         recipient, currency, amount, state, tx_hash, created_at, updated_at)
+         select case when state = 'refunded' then 'refund' else 'fill' end, request_id, request_id, order_id, destination_chain, request_id, 1, order_id, '0', order_id, 21000, order_id, order_id, '1', 'final',
          order_id, created_at, created_at from request",
         &[],
     )?;
@@ -82,8 +82,8 @@ fn filters() -> Vec<(&'static str, Condition, &'static [&'static str])> {
         ("originChainId", chain(Column::OriginChain), &["request_from", "request_by_age"]),
         ("destinationChainId", chain(Column::DestinationChain), &["request_to", "request_by_age"]),
         ("depositTxHash", Condition::Tx(TxRole::Deposit, bytes(7)), &["transaction_record_by_hash"]),
-        ("fillTxHash", Condition::Tx(TxRole::Fill, bytes(7)), by_hash),
-        ("refundTxHash", Condition::Tx(TxRole::Refund, bytes(7)), by_hash),
+        ("fillTxHash", Condition::Tx(TxRole::Fill, bytes(1_000_007)), by_hash),
+        ("refundTxHash", Condition::Tx(TxRole::Refund, bytes(1_000_033)), by_hash),
         ("term", Condition::Tx(TxRole::Any, bytes(7)), by_hash),
         (
             "startBlock",
