@@ -141,7 +141,7 @@ impl Rows {
         &self.own_key
     }
 
-    /// Another key, of one request in fifty.
+    /// Another key, of one request in a hundred.
     pub(crate) fn other_key(n: u64) -> String {
         let mut bytes = [0xee; 10];
         bytes[2..].copy_from_slice(&n.to_be_bytes());
@@ -172,10 +172,11 @@ impl Rows {
             995..999 => ("pending", None),
             _ => ("refunding", Some("SOLVER_BALANCE_TOO_LOW")),
         };
-        let key = match (template.keyed, rng.once_in(5)) {
+        // Two templates of three have a key.
+        let key = match (template.keyed, rng.once_in(3)) {
             (false, _) => None,
-            (true, false) => Some(self.own_key.clone()),
-            (true, true) => Some(Self::other_key(rng.roll(OTHER_KEYS))),
+            (true, true) => Some(self.own_key.clone()),
+            (true, false) => Some(Self::other_key(rng.roll(OTHER_KEYS))),
         };
         let took = i64::try_from(rng.between(1_500, 30_000)).unwrap_or(i64::MAX);
         let filled = state == "success";

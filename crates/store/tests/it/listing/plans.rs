@@ -69,7 +69,7 @@ fn filters() -> Vec<(&'static str, Condition, &'static [&'static str])> {
     let by_hash: &[&str] = &["transaction_record_by_hash", "payment_by_hash"];
     vec![
         ("id", Condition::is(Column::Id, bytes(7)), &["sqlite_autoindex_request_1", "request_pkey"]),
-        ("orderId", Condition::is(Column::OrderId, bytes(7)), &["sqlite_autoindex_request_2", "request_order_id_key"]),
+        ("orderId", Condition::is(Column::OrderId, bytes(1_000_007)), &["sqlite_autoindex_request_2", "request_order_id_key"]),
         ("includeChildRequests", Condition::is(Column::Parent, bytes(499)), &["request_of_parent"]),
         ("user", is(Column::Account, "from7"), &["request_of_account"]),
         ("recipient", is(Column::Recipient, "to7"), &["request_of_recipient"]),
