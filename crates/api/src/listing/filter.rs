@@ -162,12 +162,16 @@ impl Reader<'_> {
             Filter::FailReason => {
                 let reason: FailReason = text.parse().map_err(|_| bad(field, "not a fail reason"))?;
                 let given = Condition::is(Column::FailReason, reason.as_str());
-                let shown = match reason {
+                match reason {
                     // Shown also where none was given.
-                    FailReason::Unknown => Condition::Any(vec![given, Condition::Empty(Column::FailReason)]),
-                    _ => given,
-                };
-                Condition::All(vec![shown, ended_badly()])
+                    FailReason::Unknown => {
+                        let shown = Condition::Any(vec![given, Condition::Empty(Column::FailReason)]);
+                        Condition::All(vec![shown, ended_badly()])
+                    }
+                    // Turned round twice: Postgres would take reason and state for independent, expect nearly nothing,
+                    // and sort all there is instead of reading the index in its order.
+                    _ => Condition::All(vec![given, ended_badly().negated().negated()]),
+                }
             }
             Filter::RefundFailReason => {
                 let reason: RefundFailReason = text.parse().map_err(|_| bad(field, "not a refund fail reason"))?;

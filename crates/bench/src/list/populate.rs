@@ -202,7 +202,7 @@ fn belongings(tx: &mut Tx<'_>, first: &Row<'_>, last: &Row<'_>) -> Result<(), St
             "insert into payment (purpose, subject, request_id, order_id, chain_id, wallet, nonce, target, value, data,
              gas, recipient, currency, amount, state, tx_hash, block_number, block_hash, fee, created_at, updated_at)
              select case when state = 'refunded' then 'refund' else 'fill' end, order_id, request_id, order_id, {chain},
-             substr(request_id, 1, 20), 0, {recipient}, '0', $3, 120000, {recipient},
+             substr(request_id, 13, 20), 0, {recipient}, '0', $3, 120000, {recipient},
              case when state = 'refunded' then {currency_in} else {currency_out} end, cast(amount_usd as text), 'final',
              {payment_tx}, updated_at / 2000, order_id, '52000000000000', created_at, updated_at {range} and {paid}"
         ),

@@ -65,7 +65,7 @@ fn filters() -> Vec<(&'static str, Condition, &'static [&'static str])> {
     let is = |column, value: &str| Condition::is(column, value);
     let chain = |column| Condition::Is(column, Value::Int(1));
     let state = |state: &str| is(Column::State, state);
-    let ended_badly = Condition::Any(vec![state("refunded"), state("failed")]);
+    let ended_badly = Condition::Any(vec![state("refunded"), state("failed")]).negated().negated();
     let by_hash: &[&str] = &["transaction_record_by_hash", "payment_by_hash"];
     vec![
         ("id", Condition::is(Column::Id, bytes(7)), &["sqlite_autoindex_request_1", "request_pkey"]),
