@@ -24,6 +24,11 @@ pub(crate) fn post_as(key: &KeyText, path: &str, body: &str) -> Vec<u8> {
     post_with(path, &format!("x-api-key: {}\r\n", key.expose()), body)
 }
 
+/// A call without a body, with an API key.
+pub(crate) fn get_as(key: &KeyText, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {}\r\n\r\n", key.expose()).into_bytes()
+}
+
 fn post_with(path: &str, header: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(

@@ -187,10 +187,10 @@ async fn fills(filling: &Filling<'_>, posting: &Posting, sink: &Sink, args: &Del
     let (mut delivered, mut took) = (0, Duration::ZERO);
     for _ in 0..args.turns {
         sink.quiet(ARRIVAL_TIMEOUT).await?;
-        calm.add(latency::take(filling, args.samples, false).await?);
+        calm.add(latency::take(filling, args.samples, false, None).await?);
         posting.enable_all(ENDPOINTS, true).await?;
         let (count, began) = (sink.count(), Instant::now());
-        loaded.add(latency::take(filling, args.samples, false).await?);
+        loaded.add(latency::take(filling, args.samples, false, None).await?);
         (delivered, took) = (delivered + sink.count() - count, took + began.elapsed());
         still_busy(sink).await?;
         posting.enable_all(ENDPOINTS, false).await?;

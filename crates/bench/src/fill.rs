@@ -4,6 +4,7 @@
 //! The service runs in a process of its own, so that its CPU and memory are measured apart from the others'.
 
 pub(crate) mod latency;
+mod lister;
 mod report;
 mod throughput;
 
@@ -12,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Context, Result, ensure};
+use causeway::commands::api_key;
 use causeway::served::Served;
 use clap::Args;
 use devnet::{Account, Chain, Devnet, Progress, Rng};
+use domain::api_key::KeyText;
 use domain::ids::OrderId;
 use evm::calldata;
 use harness::{Wallets, World, ask, database};
@@ -51,6 +54,10 @@ pub(crate) struct FillArgs {
     /// Number of filler wallets; each has at most 48 payments under way.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub lanes: u16,
+    /// Also measure the latency while a client lists requests without pause, by turns with it not listing; fails if that
+    /// moves the p50 of a fill by a fifth or more.
+    #[arg(long)]
+    pub list: bool,
     /// Another build of the service; this program contains one itself.
     #[arg(long)]
     pub binary: Option<PathBuf>,
@@ -103,7 +110,11 @@ async fn distance(devnet: &Devnet, args: &FillArgs, delay: Duration, progress: &
     let filling = Filling::start(devnet, args, !delay.is_zero()).await?;
     let resident_before = crate::processes::resident_kib(filling.served.id());
     progress.say("One deposit per block");
-    let latency = latency::measure(&filling, args.samples, !delay.is_zero()).await?;
+    let lister = filling.key.as_ref().map(|key| lister::Lister::start(filling.world.config.listen, key));
+    let mut latency = latency::take(&filling, args.samples, !delay.is_zero(), lister.as_ref()).await?.stats();
+    if let Some(lister) = lister {
+        latency.pages_listed = lister.stop().await?;
+    }
     progress.say(&format!("{} deposits a second for {} s", args.rate, args.seconds));
     let throughput = throughput::measure(&filling, args).await?;
     let resident_after = crate::processes::resident_kib(filling.served.id());
@@ -123,6 +134,8 @@ pub(crate) struct Filling<'a> {
     pub served: Served,
     users: Vec<Account>,
     pub world: World,
+    /// The key to list with, where that is measured.
+    key: Option<KeyText>,
 }
 
 impl<'a> Filling<'a> {
@@ -154,8 +167,15 @@ impl<'a> Filling<'a> {
         for filler in &devnet.keys.fillers {
             devnet.chains[1].set_balance(filler.address, ether * U256::from(10_000)).await?;
         }
+        let key = match args.list {
+            true => {
+                let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
+                Some(api_key::ensure(&world.config, world.folder.path(), &wallet).await?)
+            }
+            false => None,
+        };
         let served = program.serve(None)?;
-        let filling = Self { devnet, served, users, world };
+        let filling = Self { devnet, served, users, world, key };
         filling.wait().await?;
         Ok(filling)
     }

@@ -1,5 +1,6 @@
 //! Load and latency of the service, each beside a baseline. It runs the real service on local chains and a real
-//! database; it asserts nothing about time, because a busy machine would fail a check that a quiet one passes.
+//! database. It asserts nothing about time, because a busy machine would fail a check that a quiet one passes, except for
+//! ratios of two things that are measured by turns.
 
 mod baseline;
 mod chaos;
@@ -8,6 +9,7 @@ mod cpu;
 mod deliveries;
 mod disk;
 mod fill;
+mod list;
 mod load;
 mod processes;
 mod quote;
@@ -40,6 +42,8 @@ enum Measure {
     Fill(fill::FillArgs),
     /// Webhooks per second beside bare posts, a hanging receiver beside the others, and fills under full delivery.
     Webhooks(deliveries::DeliveryArgs),
+    /// `GET /requests/v3` by each filter, among thousands and among millions of requests.
+    List(list::ListArgs),
     /// Transfers while the service is killed, nodes misbehave and chains reorganise: each ends exactly once.
     Chaos(chaos::ChaosArgs),
     /// The service itself, as its own binary runs it.
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Measure::Quote(args) => block_on(quote(&args)),
         Measure::Fill(args) => block_on(fill(&args)),
         Measure::Webhooks(args) => block_on(deliveries(&args)),
+        Measure::List(args) => block_on(list(&args)),
         Measure::Chaos(args) => block_on(chaos(&args)),
         Measure::Causeway { args } => {
             let args = std::iter::once("causeway".into()).chain(args);
@@ -110,7 +115,17 @@ async fn quote(args: &QuoteArgs) -> Result<()> {
 }
 
 async fn fill(args: &fill::FillArgs) -> Result<()> {
-    Box::pin(fill::measure(args)).await?.print();
+    let report = Box::pin(fill::measure(args)).await?;
+    report.print();
+    ensure!(!report.is_delayed_by_listing(), "listing delays fills by a fifth or more");
+    Ok(())
+}
+
+async fn list(args: &list::ListArgs) -> Result<()> {
+    let report = Box::pin(list::measure(args)).await?;
+    report.print();
+    let growing = report.growing();
+    ensure!(growing.is_empty(), "more than twice as slow in the largest database: {}", growing.join(", "));
     Ok(())
 }
 

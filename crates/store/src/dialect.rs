@@ -14,7 +14,7 @@ pub enum Dialect {
 }
 
 /// Name, SQLite text, Postgres text.
-const FRAGMENTS: [(&str, &str, &str); 8] = [
+const FRAGMENTS: [(&str, &str, &str); 9] = [
     ("bytes", "blob", "bytea"),
     ("identity", "integer primary key autoincrement", "bigint generated always as identity primary key"),
     // SQLite has one writer, so a running unit holds every row.
@@ -26,6 +26,8 @@ const FRAGMENTS: [(&str, &str, &str); 8] = [
     // reads has nobody beside it.
     ("running_from", "0", "cast(cast(pg_snapshot_xmin(pg_current_snapshot()) as text) as bigint)"),
     ("running_to", "0", "cast(cast(pg_snapshot_xmax(pg_current_snapshot()) as text) as bigint)"),
+    // Before a column: no index on it is used. SQLite has no statistics here to choose among indexes by; Postgres has.
+    ("off_index", "+", ""),
     // Leases use the database's clock, independent of the machine that asks.
     (
         "now_ms",
@@ -89,6 +91,7 @@ mod tests {
         for (sql, sqlite, postgres) in [
             ("select a from t where b = $1 and c = $12", "select a from t where b = ?1 and c = ?12", ""),
             ("create table t (a {bytes})", "create table t (a blob)", "create table t (a bytea)"),
+            ("select 1 from t where {off_index}a = 1", "select 1 from t where +a = 1", "select 1 from t where a = 1"),
             ("select 1 from t {for_update}", "select 1 from t ", "select 1 from t for update"),
             ("select '{x} $1', $1", "select '{x} $1', ?1", ""),
             ("select 'it''s $1', $1 - 1", "select 'it''s $1', ?1 - 1", ""),

@@ -7,6 +7,7 @@ mod by_id;
 mod condition;
 mod fits;
 mod page;
+mod plan;
 mod record;
 mod stream;
 
@@ -16,7 +17,7 @@ use domain::ids::RequestId;
 
 pub use by_id::by_id;
 pub use condition::{Column, Condition, Number, TxRole};
-pub use page::{Listing, Position, Sort, count, page};
+pub use page::{Listing, Position, Sort, count, page, steps};
 pub use record::{DepositMissed, DepositPaid, Listed, PaymentMade, listed};
 pub use stream::{Batch, Gap, Step, after, newest};
 

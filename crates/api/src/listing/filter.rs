@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
+use domain::account::{Account, Vm};
 use domain::api_key::ApiKey;
 use domain::catalog::{Catalog, Chain};
 use domain::facts::RequestType;
@@ -161,12 +162,16 @@ impl Reader<'_> {
             Filter::FailReason => {
                 let reason: FailReason = text.parse().map_err(|_| bad(field, "not a fail reason"))?;
                 let given = Condition::is(Column::FailReason, reason.as_str());
-                let shown = match reason {
+                match reason {
                     // Shown also where none was given.
-                    FailReason::Unknown => Condition::Any(vec![given, Condition::Empty(Column::FailReason)]),
-                    _ => given,
-                };
-                Condition::All(vec![shown, ended_badly()])
+                    FailReason::Unknown => {
+                        let shown = Condition::Any(vec![given, Condition::Empty(Column::FailReason)]);
+                        Condition::All(vec![shown, ended_badly()])
+                    }
+                    // Turned round twice: Postgres would take reason and state for independent, expect nearly nothing,
+                    // and sort all there is instead of reading the index in its order.
+                    _ => Condition::All(vec![given, ended_badly().negated().negated()]),
+                }
             }
             Filter::RefundFailReason => {
                 let reason: RefundFailReason = text.parse().map_err(|_| bad(field, "not a refund fail reason"))?;
@@ -254,11 +259,12 @@ fn status(field: &'static str, text: &str) -> Result<Condition, ApiError> {
 
 /// An address in the one form that is stored. Other machines than the EVM's have forms of their own.
 pub(super) fn account(field: &'static str, text: &str) -> Result<String, ApiError> {
-    let problem = "must be an address";
+    let refused = |problem: &str| ApiError::Address { field, problem: problem.to_owned() };
+    if text.starts_with("0x") {
+        Account::read(Vm::Evm, text).map_err(|error| refused(&error.to_string()))?;
+    }
     let fits = (1..=44).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let evm =
-        text.strip_prefix("0x").is_none_or(|it| it.len() == 40 && it.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    if fits && evm { Ok(text.to_lowercase()) } else { Err(ApiError::Address { field, problem: problem.to_owned() }) }
+    if fits { Ok(text.to_lowercase()) } else { Err(refused("must be an address")) }
 }
 
 pub(super) fn hash(field: &'static str, text: &str) -> Result<B256, ApiError> {

@@ -149,6 +149,11 @@ fn is_plain(query: &str) -> bool {
         .any(|name| query.starts_with(name))
 }
 
+/// Those of the table that are the ends of one range exclude each other, which is refused.
+fn are_one_range(one: &str, other: &str) -> bool {
+    [("start", "end"), ("Min", "Max")].iter().any(|(from, to)| one.replace(from, to) == other)
+}
+
 async fn every_filter_finds_what_it_names_and_nothing_else(world: World) -> anyhow::Result<()> {
     assert_eq!(sorted(&found(&world, "").await?), ALL);
     let cases = cases();
@@ -159,7 +164,7 @@ async fn every_filter_finds_what_it_names_and_nothing_else(world: World) -> anyh
     for (at, (one, of_one)) in cases.iter().enumerate() {
         let name = |query: &str| query.split('=').next().unwrap().to_owned();
         for (other, of_other) in cases[at..].iter().filter(|(other, _)| name(other) != name(one)).step_by(3) {
-            if is_plain(one) && is_plain(other) {
+            if is_plain(one) && is_plain(other) && !are_one_range(&name(one), &name(other)) {
                 let both: String = of_one.chars().filter(|letter| of_other.contains(*letter)).collect();
                 assert_eq!(sorted(&found(&world, &format!("{one}&{other}")).await?), both, "{one}&{other}");
             }

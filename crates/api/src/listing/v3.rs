@@ -38,6 +38,7 @@ pub(super) struct RequestsV3<'a> {
 #[utoipa::path(
     get,
     path = "/requests/v3",
+    security(("apiKey" = []), ("bearer" = [])),
     params(V3Query),
     responses(
         (status = 200, description = "A page of requests", body = RequestsV3<'static>),

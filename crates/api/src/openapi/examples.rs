@@ -60,6 +60,12 @@ fn add_to_operation(of: &Examples<'_>, path: &str, operation: &mut Value) {
     }
     let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
     for (status, response) in responses.iter_mut() {
+        // Tables and streams are text of their own.
+        for kind in ["text/csv", "text/event-stream"] {
+            if let Some(content) = response.pointer_mut(&format!("/content/{}", kind.replace('/', "~1"))) {
+                content["example"] = table::example("answer", kind).into();
+            }
+        }
         let Some(content) = response.pointer_mut("/content/application~1json") else { continue };
         let schema = content["schema"]["$ref"].as_str().unwrap_or_default();
         match schema.rsplit('/').next() {

@@ -8,6 +8,7 @@ use devnet::Rng;
 use serde_json::{Value, json};
 
 use super::Filling;
+use super::lister::Lister;
 use super::report::LatencyStats;
 use crate::socket::Subscription;
 use crate::stats::{Latency, nanos};
@@ -21,6 +22,7 @@ const MAX_BLOCKS: u32 = 60;
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     pub fills: Vec<u64>,
+    pub while_listing: Vec<u64>,
     pub baselines: Vec<u64>,
     pub mined_in_next_block: usize,
 }
@@ -28,36 +30,56 @@ pub(crate) struct Samples {
 impl Samples {
     pub(crate) fn add(&mut self, more: Self) {
         self.fills.extend(more.fills);
+        self.while_listing.extend(more.while_listing);
         self.baselines.extend(more.baselines);
         self.mined_in_next_block += more.mined_in_next_block;
     }
 
     pub(crate) fn stats(self) -> LatencyStats {
-        let Self { fills, baselines, mined_in_next_block } = self;
-        LatencyStats { baseline: Latency::of(baselines), fill: Latency::of(fills), mined_in_next_block }
+        let Self { fills, while_listing, baselines, mined_in_next_block } = self;
+        LatencyStats {
+            baseline: Latency::of(baselines),
+            fill: Latency::of(fills),
+            while_listing: (!while_listing.is_empty()).then(|| Latency::of(while_listing)),
+            pages_listed: 0,
+            mined_in_next_block,
+        }
     }
 }
 
-pub(crate) async fn measure(filling: &Filling<'_>, samples: u64, far: bool) -> Result<LatencyStats> {
-    Ok(take(filling, samples, far).await?.stats())
-}
-
-/// Takes fill and baseline in turn, so that both see the same load on the machine.
-pub(crate) async fn take(filling: &Filling<'_>, samples: u64, far: bool) -> Result<Samples> {
+/// Takes fill and baseline in turn, so that both see the same load on the machine. With a lister, every second fill is
+/// taken while it lists.
+pub(crate) async fn take(
+    filling: &Filling<'_>,
+    samples: u64,
+    far: bool,
+    lister: Option<&Lister>,
+) -> Result<Samples> {
     let (origin, destination) = (filling.origin(), filling.destination());
-    let orders = filling.orders(usize::try_from(samples)?).await?;
+    let turns = if lister.is_some() { 2 } else { 1 };
+    let orders = filling.orders(usize::try_from(samples)? * turns).await?;
     let deposits = filling.deposits(&orders).await?;
     let mut bare = Bare::new(filling, far).await?;
     let mut heads = Subscription::to(&origin.ws_url, "newHeads").await?;
     let mut pool = Subscription::to(&destination.ws_url, "newPendingTransactions").await?;
     let mut all = Samples::default();
-    for raw in &deposits {
+    for (n, raw) in deposits.iter().enumerate() {
+        let lists = lister.filter(|_| n % 2 == 1);
+        if let Some(lister) = lists {
+            lister.go_on().await?;
+        }
         heads.forget().await;
         pool.forget().await;
         let deposit = origin.send_raw(raw).await?;
         let (seen, block) = holding(&mut heads, origin, deposit).await?;
         let (taken, fill) = pool.next().await?;
-        all.fills.push(nanos(taken.duration_since(seen)));
+        let took = nanos(taken.duration_since(seen));
+        if let Some(lister) = lists {
+            lister.pause();
+            all.while_listing.push(took);
+            continue;
+        }
+        all.fills.push(took);
         all.mined_in_next_block += usize::from(is_next(filling, &fill, &block).await?);
         all.baselines.push(bare.once(filling, &mut heads, &mut pool, far).await?);
     }

@@ -31,6 +31,9 @@ pub(crate) struct LatencyStats {
     pub baseline: Latency,
     /// From the announcement of the deposit's block to the fill in the destination's mempool.
     pub fill: Latency,
+    /// The same while a client lists without pause, where that was measured.
+    pub while_listing: Option<Latency>,
+    pub pages_listed: u64,
     pub mined_in_next_block: usize,
 }
 
@@ -66,7 +69,21 @@ impl Throughput {
     }
 }
 
+/// The most that a client who lists may add to the p50 of a fill, in percent.
+const MAX_LISTING_PERCENT: u64 = 20;
+
+impl LatencyStats {
+    fn is_delayed_by_listing(&self) -> bool {
+        let most = u128::from(self.fill.p50_nanos) * u128::from(100 + MAX_LISTING_PERCENT);
+        self.while_listing.is_some_and(|listing| u128::from(listing.p50_nanos) * 100 >= most)
+    }
+}
+
 impl Report {
+    pub(crate) fn is_delayed_by_listing(&self) -> bool {
+        self.distances.iter().any(|distance| distance.latency.is_delayed_by_listing())
+    }
+
     pub(crate) fn print(&self) {
         println!("{} cores, shared by chains, service and load; {} filler wallets", self.cores, self.lanes);
         println!(
@@ -74,7 +91,7 @@ impl Report {
             "nodes", "floor p50", "p99 ms", "fill p50", "p99 ms", "floor", "next block", "fills/s", "CPU µs"
         );
         for distance in &self.distances {
-            let LatencyStats { baseline, fill, mined_in_next_block } = &distance.latency;
+            let LatencyStats { baseline, fill, mined_in_next_block, .. } = &distance.latency;
             let throughput = &distance.throughput;
             println!(
                 "{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>12}{:>10}{:>10}",
@@ -88,6 +105,19 @@ impl Report {
                 throughput.fills_per_second,
                 throughput.service_cpu_micros_per_fill.map_or_else(|| "-".to_owned(), |micros| micros.to_string()),
             );
+        }
+        for distance in &self.distances {
+            let LatencyStats { fill, while_listing, pages_listed, .. } = &distance.latency;
+            if let Some(listing) = while_listing {
+                println!(
+                    "\nNodes {} ms away, a client lists without pause: fill p50 {} ms, p99 {} ms, {:+.1} % ({} pages)",
+                    distance.node_delay_millis,
+                    millis(listing.p50_nanos),
+                    millis(listing.p99_nanos),
+                    (listing.p50_nanos as f64 / fill.p50_nanos.max(1) as f64 - 1.0) * 100.0,
+                    pages_listed
+                );
+            }
         }
         for distance in &self.distances {
             let throughput = &distance.throughput;

@@ -118,41 +118,12 @@ impl Condition {
         Self::Not(Box::new(self))
     }
 
-    /// Conditions of which at least one holds where this one does. There are several where a part of it is about either
-    /// of a few columns, as a user who is sender or recipient.
-    pub(super) fn alternatives(&self) -> Vec<Self> {
-        const MOST: usize = 4;
-        let Self::All(parts) = self else { return vec![self.clone()] };
-        let is_split = |part: &Self| match part {
-            Self::Any(either) => {
-                (2..=MOST).contains(&either.len())
-                    && either.iter().all(Self::is_about_a_column)
-                    && about_several(either)
-            }
-            _ => false,
-        };
-        let Some(at) = parts.iter().position(is_split) else { return vec![self.clone()] };
-        let Self::Any(either) = &parts[at] else { return vec![self.clone()] };
-        let one = |it: &Self| {
-            let mut parts = parts.clone();
-            parts[at] = it.clone();
-            Self::All(parts)
-        };
-        either.iter().map(one).collect()
+    /// A few blocks of one chain, which are looked up. For more, the requests are walked and each is asked.
+    pub(super) fn is_few_blocks(&self) -> bool {
+        const FEW_BLOCKS: u64 = 10_000;
+        let Self::Blocks { from: Some(from), to: Some(to), chain: Some(_) } = self else { return false };
+        to.saturating_sub(*from) <= FEW_BLOCKS
     }
-
-    fn is_about_a_column(&self) -> bool {
-        matches!(self, Self::Is(..) | Self::Tx(..))
-    }
-}
-
-/// True if no two are about one column, whose index would serve both.
-fn about_several(either: &[Condition]) -> bool {
-    let column = |condition: &Condition| match condition {
-        Condition::Is(column, _) => Some(*column),
-        _ => None,
-    };
-    (0..either.len()).all(|at| either[..at].iter().all(|other| column(other) != column(&either[at])))
 }
 
 /// Text and arguments of a statement that grows.
@@ -162,6 +133,8 @@ pub(super) struct Sql {
     pub(super) args: Vec<Value>,
     /// The statement is about events `e` of requests: state and time of change are the event's.
     pub(super) of_events: bool,
+    /// Columns are kept from their indexes, where another part of the statement has a better one.
+    pub(super) off_index: bool,
 }
 
 impl Sql {
@@ -175,8 +148,14 @@ impl Sql {
         self.text.push_str(text);
     }
 
-    fn column(&self, column: Column) -> &'static str {
-        if self.of_events && column == Column::State { "e.state" } else { column.name() }
+    fn column(&self, column: Column) -> String {
+        let name = if self.of_events && column == Column::State { "e.state" } else { column.name() };
+        format!("{}{name}", self.off())
+    }
+
+    /// The fragment before a column that is kept from its indexes.
+    const fn off(&self) -> &'static str {
+        if self.off_index { "{off_index}" } else { "" }
     }
 
     fn number(&self, number: Number) -> &'static str {
@@ -211,11 +190,18 @@ impl Sql {
                 self.push(&format!("(request.features & {arg}) <> 0"));
             }
             Condition::Tx(role, hash) => {
-                let arg = self.arg(*hash);
-                self.push(&with_tx(*role, &arg));
+                let (off, arg) = (self.off(), self.arg(*hash));
+                self.push(&format!("{off}request.request_id in ({})", with_tx(*role, &arg)));
             }
             Condition::HasTx(role) => self.push(has_tx(*role)),
-            Condition::Blocks { from, to, chain } => self.blocks(*from, *to, *chain)?,
+            Condition::Blocks { from, to, chain } => {
+                self.push(&if condition.is_few_blocks() {
+                    format!("{}request.request_id in (select t.request_id from transaction_record t where ", self.off())
+                } else {
+                    "exists (select 1 from transaction_record t where t.request_id = request.request_id and ".to_owned()
+                });
+                self.blocks(*from, *to, *chain)?;
+            }
             Condition::OriginBlocks { from, to } => {
                 self.push("exists (select 1 from transaction_record t where t.request_id = request.request_id ");
                 self.push("and t.gone = 0 and t.direction = 'in'");
@@ -251,16 +237,8 @@ impl Sql {
         }
     }
 
-    /// A few blocks of one chain are looked up; for more, the requests are walked and each is asked.
     fn blocks(&mut self, from: Option<u64>, to: Option<u64>, chain: Option<ChainId>) -> Result<(), StoreError> {
-        const FEW_BLOCKS: u64 = 10_000;
-        let few = from.zip(to).is_some_and(|(from, to)| to.saturating_sub(from) <= FEW_BLOCKS);
-        let few = few && chain.is_some();
-        self.push(if few {
-            "request.request_id in (select t.request_id from transaction_record t where t.gone = 0"
-        } else {
-            "exists (select 1 from transaction_record t where t.request_id = request.request_id and t.gone = 0"
-        });
+        self.push("t.gone = 0");
         if let Some(chain) = chain {
             let arg = self.arg(Value::try_from(chain.0)?);
             self.push(&format!(" and t.direction = 'in' and t.chain_id = {arg}"));
@@ -281,7 +259,7 @@ impl Sql {
 /// payment also says whether a transaction of ours is a fill.
 fn with_tx(role: TxRole, hash: &str) -> String {
     let deposits = "select t.request_id from transaction_record t where t.direction = 'in' and t.tx_hash = ";
-    let found = match role {
+    match role {
         TxRole::Any => format!(
             "select t.request_id from transaction_record t where t.tx_hash = {hash} \
              union all select p.request_id from payment p where p.tx_hash = {hash}"
@@ -297,8 +275,7 @@ fn with_tx(role: TxRole, hash: &str) -> String {
              union all select t.request_id from transaction_record t where t.tx_hash = {hash} and t.direction = 'out' \
              and not exists (select 1 from payment q where q.request_id = t.request_id and q.tx_hash = t.tx_hash)"
         ),
-    };
-    format!("request.request_id in ({found})")
+    }
 }
 
 /// Whether a request has a transaction in that part.

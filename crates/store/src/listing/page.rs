@@ -3,7 +3,8 @@
 use domain::ids::RequestId;
 
 use super::condition::{Condition, Number, Sql};
-use crate::{StoreError, Tx};
+use super::plan;
+use crate::{Dialect, StoreError, Tx};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sort {
@@ -39,8 +40,11 @@ pub struct Listing {
 /// the first of all are among the first of each.
 pub fn page(tx: &mut Tx<'_>, listing: &Listing) -> Result<Vec<Position>, StoreError> {
     let mut all = Vec::new();
-    for condition in listing.condition.alternatives() {
-        all.extend(one(tx, listing, &condition)?);
+    for condition in plan::alternatives(&listing.condition, listing.sort.by) {
+        let sql = statement(listing, &condition)?;
+        for row in tx.rows_dynamic(&sql.text, &sql.args)? {
+            all.push(Position { id: row.request_id(0)?, key: row.int(1)? });
+        }
     }
     all.sort_unstable();
     all.dedup();
@@ -51,11 +55,27 @@ pub fn page(tx: &mut Tx<'_>, listing: &Listing) -> Result<Vec<Position>, StoreEr
     Ok(all)
 }
 
-fn one(tx: &mut Tx<'_>, listing: &Listing, condition: &Condition) -> Result<Vec<Position>, StoreError> {
+/// The steps by which the engine finds a page, a line each, with the indexes it takes. For tests and measurements.
+pub fn steps(tx: &mut Tx<'_>, listing: &Listing) -> Result<Vec<String>, StoreError> {
+    let (explain, column) = match tx.dialect() {
+        Dialect::Sqlite => ("explain query plan ", 3),
+        Dialect::Postgres => ("explain (costs off) ", 0),
+    };
+    let mut lines = Vec::new();
+    for condition in plan::alternatives(&listing.condition, listing.sort.by) {
+        let sql = statement(listing, &condition)?;
+        for row in tx.rows_dynamic(&format!("{explain}{}", sql.text), &sql.args)? {
+            lines.push(row.text(column)?.to_owned());
+        }
+    }
+    Ok(lines)
+}
+
+fn statement(listing: &Listing, condition: &Condition) -> Result<Sql, StoreError> {
     let (key, descending) = (listing.sort.by.name(), listing.sort.descending);
     let mut sql = Sql::default();
-    sql.push(&format!("select request.request_id, {key} from request where request.account is not null and "));
-    sql.condition(condition)?;
+    sql.push(&format!("select request.request_id, {key} from request where request.account is not null"));
+    plan::conjunction(&mut sql, condition, listing.sort.by)?;
     if let Some(after) = listing.after {
         let (value, id) = (sql.arg(after.key), sql.arg(after.id));
         let sign = if descending { "<" } else { ">" };
@@ -64,8 +84,7 @@ fn one(tx: &mut Tx<'_>, listing: &Listing, condition: &Condition) -> Result<Vec<
     let direction = if descending { "desc" } else { "asc" };
     let limit = sql.arg(listing.limit);
     sql.push(&format!(" order by {key} {direction}, request.request_id {direction} limit {limit}"));
-    let rows = tx.rows_dynamic(&sql.text, &sql.args)?;
-    rows.iter().map(|row| Ok(Position { id: row.request_id(0)?, key: row.int(1)? })).collect()
+    Ok(sql)
 }
 
 /// The number of all requests that match.

@@ -1,6 +1,7 @@
 //! Listings: facts that follow each change, conditions, pages and the stream of events.
 
 mod pages;
+mod plans;
 mod seeds;
 mod stream;
 

@@ -1,9 +1,11 @@
 //! Queries that are refused, with the field they are refused for.
 
 use axum::response::IntoResponse;
+use store::StoreError;
 
 use super::seeds::{self, World};
 use super::{account, escape, read};
+use crate::error::ApiError;
 
 super::on_both_engines! {
     a_query_that_does_not_fit_is_refused_by_the_name_of_its_field
@@ -23,6 +25,8 @@ async fn a_query_that_does_not_fit_is_refused_by_the_name_of_its_field(world: Wo
         ("id=0x12&includeChildRequests=true", 400, "id"),
         ("user=0x12", 400, "user"),
         ("recipient=not%20an%20address", 400, "recipient"),
+        // Letters in mixed case are a checksum.
+        ("user=0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed", 400, "user"),
         ("depositAddress=0xzz", 400, "depositAddress"),
         ("term=%3Cscript%3E", 400, "term"),
         ("orderId=7", 400, "orderId"),
@@ -62,6 +66,7 @@ async fn a_query_that_does_not_fit_is_refused_by_the_name_of_its_field(world: Wo
     ] {
         check(&world, query, status, field).await?;
     }
+    read(&world, &world.caller, "user=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed").await?;
     let null_among = serde_json::json!([{ "status": ["success", null] }]);
     let many: Vec<_> = (0..21).map(|_| serde_json::json!({})).collect();
     let values: Vec<_> = (0..51).map(|_| account(1)).collect();
@@ -96,4 +101,12 @@ async fn check(world: &World, query: &str, status: u16, field: &str) -> anyhow::
     assert!(message.starts_with(field), "{query}: {message}");
     assert_eq!(error.into_response().status().as_u16(), status, "{query}: {message}");
     Ok(())
+}
+
+#[test]
+fn a_listing_that_takes_too_long_says_how_to_narrow_it_down() {
+    let (status, body) = ApiError::of_listing(StoreError::Timeout).answer();
+    let body = serde_json::to_value(body).unwrap();
+    assert_eq!((status.as_u16(), &body["errorCode"]), (503, &"REQUEST_TIMED_OUT".into()));
+    assert!(body["message"].as_str().unwrap().contains("narrow it down"), "{body}");
 }

@@ -1,6 +1,11 @@
 //! Records and lines of the export, as they are shown.
 
+use alloy_primitives::{Address, U256};
 use domain::api_key::ApiKey;
+use domain::ledger::UsdcMicros;
+use domain::money::{Amount, Signed, UsdMicros};
+use domain::outcome::{Outcome, Sponsored};
+use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
 use serde_json::Value;
 use store::listing;
 
@@ -23,7 +28,22 @@ async fn a_record_shows_all_that_is_known_of_a_request() {
     let world = World::sqlite().await.unwrap();
     let mut lines = String::from(row::HEADER);
     lines.push('\n');
-    for (name, letter) in [("filled", 'a'), ("same_chain", 'c'), ("refunded", 'h'), ("failed", 'i'), ("child", 'p')] {
+    let kinds = [
+        ("filled", 'a'),
+        ("crosschain_swap", 'b'),
+        ("same_chain", 'c'),
+        ("send", 'd'),
+        ("wrap", 'e'),
+        ("unwrap", 'f'),
+        ("with_calls", 'g'),
+        ("refunded", 'h'),
+        ("failed", 'i'),
+        ("fast_filled", 'j'),
+        ("gas_top_up", 'k'),
+        ("fixed_rate", 'l'),
+        ("child", 'p'),
+    ];
+    for (name, letter) in kinds {
         let (record, line) = shown(&world, letter, None).await;
         insta::assert_json_snapshot!(name, record);
         assert_eq!(line.trim_end().split(',').count(), row::HEADER.split(',').count(), "{line}");
@@ -48,4 +68,29 @@ async fn only_the_integrator_of_a_request_sees_what_is_its_own() {
     let (record, _) = shown(&world, 'b', Some(&world.sibling)).await;
     assert_eq!(record["data"]["apiKeyName"], "shop", "the name of the key it was asked with");
     insta::assert_json_snapshot!("owned", record);
+}
+
+#[tokio::test]
+async fn a_sponsored_record_shows_who_pays_each_fee_as_quoted_and_as_it_turned_out() {
+    let world = World::sqlite().await.unwrap();
+    let rendered = Rendered::new(&world.catalog).unwrap();
+    let mut listed = world.store.list(|tx| listing::listed(tx, id_of('l'))).await.unwrap().unwrap();
+    let figures = &mut listed.request.quote.figures;
+    let price = figures.prices.deposit;
+    let ask = SponsorAsk::new(Address::repeat_byte(0x5f), Component::DEFAULT.to_vec(), Some(UsdMicros(190_000)));
+    let cost = |units: u64| Signed::cost(Amount::new(U256::from(units)));
+    let fees = |execution| {
+        let totals = [cost(execution), cost(0), cost(20_000), cost(0), cost(0)];
+        Sponsorship::allocate(&ask, totals, price, 6).unwrap()
+    };
+    figures.sponsorship = Some(fees(180_000));
+    let (wallet, payment, drift) = (ask.wallet, UsdcMicros(170_000), UsdcMicros(0));
+    let sponsored = Sponsored { wallet, fees: fees(150_000), payment, drift, market: None };
+    listed.outcome = Some(Outcome { price, sponsored: Some(sponsored), app_fees: Vec::new() });
+    let view = View { catalog: &world.catalog, rendered: &rendered };
+    let record = serde_json::to_value(RecordV3::new(&listed, view, None).unwrap()).unwrap();
+    let sponsorship = &record["data"]["feeSponsorship"];
+    assert_eq!(sponsorship["quoted"]["capHit"], true);
+    assert_eq!(sponsorship["actual"]["capHit"], false);
+    insta::assert_json_snapshot!("sponsored", sponsorship);
 }

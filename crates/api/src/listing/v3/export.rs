@@ -37,6 +37,7 @@ const TRIES: u32 = 3;
 #[utoipa::path(
     get,
     path = "/requests/v3.csv",
+    security(("apiKey" = []), ("bearer" = [])),
     params(V3Query),
     responses(
         (status = 200, description = "One line for each request, after a line of names", body = String,

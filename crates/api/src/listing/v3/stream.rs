@@ -61,6 +61,7 @@ pub(super) struct EventBody<'a> {
 #[utoipa::path(
     get,
     path = "/requests/v3/stream",
+    security(("apiKey" = []), ("bearer" = [])),
     params(V3Query, ("Last-Event-ID" = Option<i64>, Header, description = "The last event that arrived")),
     responses(
         (status = 200, description = "One event for each step", body = EventBody<'static>,
