@@ -127,7 +127,7 @@ fn whole_secs(duration: Duration) -> u64 {
 pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Response {
     let now = app.now();
     if retirement::is_about(request.uri().path()) && app.retirement.is_over(now) {
-        return app.retirement.gone().into_response();
+        return ApiError::Retired { to: app.retirement.successor() }.into_response();
     }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let proxies = app.limits.as_deref().map_or(&[][..], |limits| &limits.allowance.trusted_proxies);
@@ -138,7 +138,7 @@ pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Respon
             let family = family(request.uri().path());
             let error = match error {
                 ApiError::TooManyWrongKeys { .. } if family == Family::Requests => {
-                    app.retirement.too_many("too many calls with keys that are not valid")
+                    too_many_of_v2("too many calls with keys that are not valid", &app.retirement)
                 }
                 error => error,
             };
@@ -162,10 +162,14 @@ pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Respon
     }
 }
 
+fn too_many_of_v2(problem: &'static str, retirement: &Retirement) -> ApiError {
+    ApiError::TooManyOfV2 { problem, to: retirement.successor() }
+}
+
 fn turned_away(retirement: &Retirement, family: Family, rate: Rate, empty: Empty) -> Response {
     let retry_after_secs = whole_secs(empty.wait).max(1);
     let error = match family {
-        Family::Requests => retirement.too_many("too many requests"),
+        Family::Requests => too_many_of_v2("too many requests", retirement),
         Family::Quotes | Family::RequestsV3 | Family::TransactionStatus | Family::Others => {
             ApiError::TooMany { retry_after_secs }
         }

@@ -9,8 +9,6 @@ use domain::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::error::ApiError;
-
 const PATH: &str = "/requests/v2";
 const SUCCESSOR: &str = "/requests/v3";
 
@@ -112,14 +110,8 @@ impl Retirement {
         self.schedule.sunset_at <= now
     }
 
-    /// The answer to every call once it is over.
-    pub(crate) fn gone(&self) -> ApiError {
-        ApiError::Retired { to: self.successor.clone() }
-    }
-
-    /// The answer to a caller over its limit.
-    pub(crate) fn too_many(&self, problem: &'static str) -> ApiError {
-        ApiError::TooManyOfV2 { problem, to: self.successor.clone() }
+    pub(crate) fn successor(&self) -> Successor {
+        self.successor.clone()
     }
 
     /// Announces it on an answer, whatever that is.
@@ -177,6 +169,7 @@ fn http_date(at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ApiError;
 
     fn retirement() -> Retirement {
         Retirement::new(Schedule::default(), "https://api.example/", None).unwrap()
@@ -247,9 +240,11 @@ mod tests {
 
     #[test]
     fn the_day_after_says_where_to_go() {
-        for (error, status, code) in
-            [(retirement().gone(), 410, "GONE"), (retirement().too_many("too many requests"), 429, "RATE_LIMITED")]
-        {
+        let to = retirement().successor();
+        for (error, status, code) in [
+            (ApiError::Retired { to: to.clone() }, 410, "GONE"),
+            (ApiError::TooManyOfV2 { problem: "too many requests", to }, 429, "RATE_LIMITED"),
+        ] {
             let (answered, body) = error.answer();
             let body = serde_json::to_value(body).unwrap();
             assert_eq!((answered.as_u16(), body["errorCode"].as_str()), (status, Some(code)));

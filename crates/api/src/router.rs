@@ -44,7 +44,7 @@ fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
         // One layer, the outermost first: each that is added by itself is boxed, and copied for every call with all
         // that is below it.
         .layer((
-            CatchPanicLayer::custom(panicked),
+            CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| opened(ApiError::Internal.into_response())),
             middleware::from_fn_with_state((app.clone(), Arc::new(preflights)), pass),
             DefaultBodyLimit::max(MAX_BODY),
         ))
@@ -53,11 +53,6 @@ fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
 
 async fn metrics_text(State(app): State<App>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], (app.metrics)())
-}
-
-/// The answer of a route that panicked.
-pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
-    opened(ApiError::Internal.into_response())
 }
 
 fn opened(mut response: Response) -> Response {

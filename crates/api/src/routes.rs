@@ -1,15 +1,17 @@
 //! The routes.
 
+use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::error::ApiError;
 use crate::{
     App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, liquidity, listing, lives,
-    losses, manual_refund, operator, prices, quote, router, status, swap_sources, topups, trace, transactions,
-    wallet_links, webhook_deliveries, webhook_endpoints,
+    losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
+    webhook_deliveries, webhook_endpoints,
 };
 
 /// Every route, described in this document.
@@ -21,8 +23,7 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(currencies::trending))
         .layer(CompressionLayer::new());
     // A panic is caught here already, so that the answer to it announces the retirement as well.
-    let retiring =
-        OpenApiRouter::new().routes(routes!(listing::requests_v2)).layer(CatchPanicLayer::custom(router::panicked));
+    let retiring = OpenApiRouter::new().routes(routes!(listing::requests_v2)).layer(CatchPanicLayer::custom(panicked));
     OpenApiRouter::with_openapi(document)
         .merge(catalogue)
         .merge(retiring)
@@ -68,4 +69,9 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(manual_refund::refund))
         .routes(routes!(topups::top_ups))
         .routes(routes!(lives::lives))
+}
+
+/// The answer of a route that panicked.
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    ApiError::Internal.into_response()
 }

@@ -34,7 +34,8 @@ fn rank(condition: &Condition, sort: Number) -> Option<u8> {
         | Condition::Empty(_)
         | Condition::Between(..)
         | Condition::Features(_)
-        | Condition::HasTx(_) => None,
+        | Condition::HasTx(_)
+        | Condition::OriginBlocks { .. } => None,
     }
 }
 
