@@ -83,6 +83,7 @@ async fn on(devnet: &Devnet, args: &DeliveryArgs, progress: &Progress) -> Result
         seconds: 1,
         only: None,
         lanes: 4,
+        list: false,
         binary: args.binary.clone(),
         folder: args.folder.clone(),
         json: None,

@@ -17,7 +17,7 @@ const PATH: &str = "/requests/v3?limit=50&sortBy=updatedAt";
 /// The longest that one listing may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) struct Lister {
+pub(crate) struct Lister {
     on: watch::Sender<bool>,
     listed: Arc<AtomicU64>,
     task: JoinHandle<Result<()>>,
