@@ -54,8 +54,8 @@ pub(crate) struct FillArgs {
     /// Number of filler wallets; each has at most 48 payments under way.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub lanes: u16,
-    /// Also measure the latency while a client lists requests without pause, by turns with it not listing; fails if that
-    /// moves the p50 of a fill by a fifth or more.
+    /// Also measure the latency while a client lists requests without pause, by turns with it not listing. Fails if
+    /// that moves the p50 of a fill by a fifth or more.
     #[arg(long)]
     pub list: bool,
     /// Another build of the service; this program contains one itself.

@@ -142,7 +142,8 @@ async fn indexed(sizes: &[Size], args: &ListArgs) -> Result<Vec<Measured>> {
         for sample in 0..WARM_UP + usize::from(args.samples) {
             for (n, (size, client)) in sizes.iter().zip(&mut clients).enumerate() {
                 let queries = &of_sizes[n][at].queries;
-                let query = queries.get(sample % queries.len().max(1)).with_context(|| format!("{name} has no values"))?;
+                let query =
+                    queries.get(sample % queries.len().max(1)).with_context(|| format!("{name} has no values"))?;
                 let request = get_as(&size.key, &format!("/requests/v3?{query}"));
                 let began = Instant::now();
                 let answer = client.send(&request).await.with_context(|| format!("{name}: {query}"))?;
@@ -234,7 +235,7 @@ async fn templates(service: &Service, devnet: &Devnet, key: &KeyText) -> Result<
     let mut client = Client::connect(service.address).await?;
     let mut templates = Vec::new();
     for (from, to, amount) in kinds(devnet) {
-        for (times, keyed) in [(1, true), (2, false), (4, true)] {
+        for (times, keyed) in [(1_u64, true), (2, false), (4, true)] {
             let body = ask(USER, RECIPIENT, from, to, amount * U256::from(times)).to_string();
             let request = if keyed { post_as(key, "/quote/v2", &body) } else { post("/quote/v2", &body) };
             let quote: Value = serde_json::from_slice(client.send(&request).await?)?;

@@ -26,7 +26,7 @@ fn one(name: &'static str, query: impl Into<String>) -> Filter {
 /// The filters that are answered as fast in a large database as in a small one. `count` requests are there.
 pub(crate) fn indexed(rows: &Rows, count: u64) -> Vec<Filter> {
     // A step that shares no factor with anything, so that all kinds are among them.
-    let recent = || (0..RECENT.min(count)).step_by(7).map(move |back| rows.row(count - 1 - back));
+    let recent = move || (0..RECENT.min(count)).step_by(7).map(move |back| rows.row(count - 1 - back));
     let with = |keep: fn(&Row<'_>) -> bool| recent().filter(move |row| keep(row));
     let paid = || with(|row| row.state == "success" && !row.template.facts.same_chain);
     let refunded = || with(|row| row.state == "refunded" && !row.template.facts.same_chain);

@@ -1,8 +1,8 @@
 //! Fills a database with requests and what belongs to them: transactions, payments, deposits.
 //!
-//! Requests travel as values; the rest is made of them by statements, because values cost more than rows. The statements
-//! stand here and not in the store: nothing of the service may insert a payment without a lane. Events are left out,
-//! which no listing reads.
+//! Requests travel as values; the rest is made of them by statements, because values cost more than rows. They stand
+//! here and not in the store: nothing of the service may insert a payment without a lane. Events, which no listing reads,
+//! are left out.
 
 use std::sync::Arc;
 
@@ -161,8 +161,8 @@ fn insert(tx: &mut Tx<'_>, rows: &Rows, from: u64, to: u64) -> Result<u64, Store
     Ok(rows.len() as u64)
 }
 
-/// Transactions, payments and deposits of the requests from one to another. Ids of requests and orders are in the order of
-/// their time.
+/// Transactions, payments and deposits of the requests from one to another. Ids of requests and orders are in the order
+/// of their time.
 fn belongings(tx: &mut Tx<'_>, first: &Row<'_>, last: &Row<'_>) -> Result<(), StoreError> {
     let dialect = tx.dialect();
     let turned = |word: &str| match dialect {
@@ -179,7 +179,8 @@ fn belongings(tx: &mut Tx<'_>, first: &Row<'_>, last: &Row<'_>) -> Result<(), St
     let range = "from request where request_id >= $1 and request_id <= $2";
     let bounds = [Value::from(first.id), last.id.into()];
     let with_call: Vec<Value> = bounds.iter().cloned().chain([CALL.as_slice().into(), CHANGES.into()]).collect();
-    let records = "insert into transaction_record (request_id, chain_id, tx_hash, direction, sender, target, value, data,
+    let records =
+        "insert into transaction_record (request_id, chain_id, tx_hash, direction, sender, target, value, data,
          fee, block_number, block_hash, block_time, succeeded, changes) select request_id, ";
     let paid = "state in ('success', 'refunded') and same_chain = 0";
     tx.rows_dynamic(

@@ -53,8 +53,9 @@ fn insert(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.rows_dynamic(
         "insert into payment (purpose, subject, request_id, order_id, chain_id, wallet, nonce, target, value, data, gas,
          recipient, currency, amount, state, tx_hash, created_at, updated_at)
-         select case when state = 'refunded' then 'refund' else 'fill' end, request_id, request_id, order_id, destination_chain, request_id, 1, order_id, '0', order_id, 21000, order_id, order_id, '1', 'final',
-         order_id, created_at, created_at from request",
+         select case when state = 'refunded' then 'refund' else 'fill' end, request_id, request_id, order_id,
+         destination_chain, request_id, 1, order_id, '0', order_id, 21000, order_id, order_id, '1', 'final', order_id,
+         created_at, created_at from request",
         &[],
     )?;
     Ok(())
@@ -69,7 +70,11 @@ fn filters() -> Vec<(&'static str, Condition, &'static [&'static str])> {
     let by_hash: &[&str] = &["transaction_record_by_hash", "payment_by_hash"];
     vec![
         ("id", Condition::is(Column::Id, bytes(7)), &["sqlite_autoindex_request_1", "request_pkey"]),
-        ("orderId", Condition::is(Column::OrderId, bytes(1_000_007)), &["sqlite_autoindex_request_2", "request_order_id_key"]),
+        (
+            "orderId",
+            Condition::is(Column::OrderId, bytes(1_000_007)),
+            &["sqlite_autoindex_request_2", "request_order_id_key"],
+        ),
         ("includeChildRequests", Condition::is(Column::Parent, bytes(499)), &["request_of_parent"]),
         ("user", is(Column::Account, "from7"), &["request_of_account"]),
         ("recipient", is(Column::Recipient, "to7"), &["request_of_recipient"]),
