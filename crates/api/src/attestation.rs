@@ -106,7 +106,10 @@ fn depository(app: &App, request: &Request) -> String {
         (status = 404, description = "No such request", body = CodedBody),
     )
 )]
-pub(crate) async fn signature(app: State<App>, id: Result<ApiPath, ApiError>) -> Result<Json<AttestationResponse>, Coded> {
+pub(crate) async fn signature(
+    app: State<App>,
+    id: Result<ApiPath, ApiError>,
+) -> Result<Json<AttestationResponse>, Coded> {
     let ApiPath(id) = id?;
     let request = attested(&app, &id).await?;
     let (ask, input) = (&request.quote.ask, request.quote.figures.input);

@@ -258,7 +258,7 @@ async fn template(service: &Service, catalog: &Arc<Catalog>, id: RequestId) -> R
 
 type Place = (u64, Address);
 
-/// What is sent where, and how much of it at the least.
+/// Pairs of currencies that are sent, with the smallest amount.
 fn kinds(devnet: &Devnet) -> Vec<(Place, Place, U256)> {
     let (base, optimism) = (devnet.chain("base"), devnet.chain("optimism"));
     let native = |chain: &Chain| (chain.id, Address::ZERO);

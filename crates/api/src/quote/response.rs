@@ -377,7 +377,12 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
     })
 }
 
-pub(crate) fn rate(input: Amount, output: Amount, origin: &Currency, destination: &Currency) -> Result<String, OutOfRange> {
+pub(crate) fn rate(
+    input: Amount,
+    output: Amount,
+    origin: &Currency,
+    destination: &Currency,
+) -> Result<String, OutOfRange> {
     let num = output.units().checked_mul(pow10(origin.decimals)).ok_or(OutOfRange)?;
     let den = input.units().checked_mul(pow10(destination.decimals)).ok_or(OutOfRange)?;
     Ok(Ratio::new(num, den)?.decimal())

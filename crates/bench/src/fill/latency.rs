@@ -49,12 +49,7 @@ impl Samples {
 
 /// Takes fill and baseline in turn, so that both see the same load on the machine. With a lister, every second fill is
 /// taken while it lists.
-pub(crate) async fn take(
-    filling: &Filling<'_>,
-    samples: u64,
-    far: bool,
-    lister: Option<&Lister>,
-) -> Result<Samples> {
+pub(crate) async fn take(filling: &Filling<'_>, samples: u64, far: bool, lister: Option<&Lister>) -> Result<Samples> {
     let (origin, destination) = (filling.origin(), filling.destination());
     let turns = if lister.is_some() { 2 } else { 1 };
     let orders = filling.orders(usize::try_from(samples)? * turns).await?;

@@ -9,6 +9,7 @@ use crate::error::ApiError;
 
 super::on_both_engines! {
     a_query_that_does_not_fit_is_refused_by_the_name_of_its_field
+    filters_that_do_not_fit_are_refused
 }
 
 async fn a_query_that_does_not_fit_is_refused_by_the_name_of_its_field(world: World) -> anyhow::Result<()> {
@@ -67,6 +68,11 @@ async fn a_query_that_does_not_fit_is_refused_by_the_name_of_its_field(world: Wo
         check(&world, query, status, field).await?;
     }
     read(&world, &world.caller, "user=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed").await?;
+    Ok(())
+}
+
+async fn filters_that_do_not_fit_are_refused(world: World) -> anyhow::Result<()> {
+    let own = seeds::OWN_KEY;
     let null_among = serde_json::json!([{ "status": ["success", null] }]);
     let many: Vec<_> = (0..21).map(|_| serde_json::json!({})).collect();
     let values: Vec<_> = (0..51).map(|_| account(1)).collect();

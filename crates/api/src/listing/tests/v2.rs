@@ -99,6 +99,10 @@ async fn every_parameter_finds_what_it_names_and_nothing_else(world: World) -> a
     let name = |query: &str| query.split('=').next().unwrap().to_owned();
     for (at, (one, of_one)) in cases.iter().enumerate().filter(|(_, (one, _))| is_plain(one)) {
         for (other, of_other) in cases[at..].iter().filter(|(other, _)| is_plain(other) && name(other) != name(one)) {
+            // A range that ends before it starts is refused.
+            if (name(one).as_str(), name(other).as_str()) == ("startTimestamp", "endTimestamp") {
+                continue;
+            }
             let both: String = of_one.chars().filter(|letter| of_other.contains(*letter)).collect();
             assert_eq!(sorted(&found(&world, &format!("{one}&{other}")).await?), both, "{one}&{other}");
         }
