@@ -117,7 +117,7 @@ pub(crate) async fn lives(app: State<App>) -> (StatusCode, Json<LivesResponse>) 
     if app.public_reports {
         return report(app).await;
     }
-    let read = app.store.read(|tx| leases::all(tx)).await;
+    let read = app.store.read(leases::all).await;
     let (code, status) = if read.is_ok() { UP } else { DOWN };
     (code, Json(LivesResponse { status, report: None }))
 }

@@ -66,7 +66,7 @@ pub(crate) async fn measure(args: &DeliveryArgs) -> Result<Report> {
     let progress = Progress::new(|text| eprintln!("{text}"));
     let options = devnet::Options { fillers: 4, progress: progress.clone(), ..devnet::Options::default() };
     let devnet = Devnet::start(options).await?;
-    let measured = on(&devnet, args, &progress).await;
+    let measured = Box::pin(on(&devnet, args, &progress)).await;
     devnet.shutdown().await?;
     let report = measured?;
     if let Some(path) = &args.json {

@@ -92,7 +92,7 @@ pub(crate) async fn measure(args: &FillArgs) -> Result<Report> {
         let options =
             devnet::Options { fillers: args.lanes.into(), progress: progress.clone(), ..devnet::Options::default() };
         let devnet = Devnet::start(options).await?;
-        let measured = distance(&devnet, args, delay, &progress).await;
+        let measured = Box::pin(distance(&devnet, args, delay, &progress)).await;
         devnet.shutdown().await?;
         report.distances.push(measured?);
     }

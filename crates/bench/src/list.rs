@@ -133,8 +133,7 @@ async fn indexed(sizes: &[Size], args: &ListArgs) -> Result<Vec<Measured>> {
     // Each size has values of its own: those of its newest requests.
     let of_sizes: Vec<Vec<Filter>> = sizes.iter().map(|size| filters::indexed(&size.rows, size.count)).collect();
     let mut all = Vec::new();
-    for at in 0..of_sizes.first().map_or(0, Vec::len) {
-        let name = of_sizes[0][at].name;
+    for (at, Filter { name, .. }) in of_sizes.first().into_iter().flatten().enumerate() {
         if args.only.as_ref().is_some_and(|only| !name.contains(only)) {
             continue;
         }

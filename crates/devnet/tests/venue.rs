@@ -300,7 +300,8 @@ async fn a_history_of_pages_in_disorder_is_read_whole_and_once() {
     let all = world.client.incoming_since(solver, &token, None, 3).await.unwrap();
     let mut found: Vec<_> = all.transfers.iter().map(|row| row.hash).collect();
     assert!(all.transfers.is_sorted_by_key(|row| row.time_millis));
-    (found.sort(), sent.sort());
+    found.sort();
+    sent.sort();
     assert_eq!(found, sent);
     assert!(world.client.incoming_since(solver, &token, None, 2).await.is_err(), "a walk that stops short is an error");
     world.simulator.faults.clear();

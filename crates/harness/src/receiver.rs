@@ -201,13 +201,16 @@ pub struct Judged {
     pub wrong: Vec<String>,
 }
 
+/// The first attempt at each event of a request, by sequence number, and whether one was accepted.
+type Attempts = BTreeMap<u64, (Instant, bool)>;
+
 /// Judges posts in the order they came. Each is signed by the key. An id stands for one event of one endpoint, and every
 /// event has one id. An event of a request comes after those before it were accepted, or `hold` after their first attempt.
 pub fn judge(posts: &[Post], key: &str, hold: Duration) -> Judged {
     let mut judged = Judged::default();
     let mut bodies: BTreeMap<&str, &Post> = BTreeMap::new();
     let mut ids: BTreeMap<(&str, String, u64), &str> = BTreeMap::new();
-    let mut tried: BTreeMap<(&str, String), BTreeMap<u64, (Instant, bool)>> = BTreeMap::new();
+    let mut tried: BTreeMap<(&str, String), Attempts> = BTreeMap::new();
     let mut accepted: BTreeSet<&str> = BTreeSet::new();
     for post in posts {
         let (request, sequence) = (post.request(), post.sequence().unwrap_or_default());

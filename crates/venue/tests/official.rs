@@ -42,11 +42,11 @@ struct Token {
 }
 
 fn vectors() -> Vectors {
-    serde_json::from_str(include_str!("vectors/official.json")).unwrap()
+    serde_json::from_str(include_str!("vectors/official.json")).expect("the vectors are JSON")
 }
 
 fn key(text: &str) -> ApiKey {
-    text.parse().unwrap()
+    text.parse().expect("a figure of the vectors")
 }
 
 #[test]

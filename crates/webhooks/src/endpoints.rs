@@ -11,7 +11,7 @@ use store::{Store, StoreError, Tx};
 
 use crate::address::Policy;
 use crate::env::Env;
-use crate::target::{OpenError, Target, TargetError};
+use crate::target::{Target, TargetError};
 
 #[derive(Clone, Debug)]
 pub struct Endpoints {
@@ -110,13 +110,8 @@ impl Endpoints {
         let master = self.master()?;
         let known = self.stored(key, name).await?;
         // A target that is not allowed any more can still be replaced.
-        let target = match &known {
-            Some(known) => match Target::open(&known.sealed, key, name, master, self.policy) {
-                Ok(target) => Some(target),
-                Err(OpenError::Target(_) | OpenError::Seal(_)) => None,
-            },
-            None => None,
-        };
+        let open = |known: &Endpoint| Target::open(&known.sealed, key, name, master, self.policy).ok();
+        let target = known.as_ref().and_then(open);
         let url = change.url.or_else(|| target.as_ref().map(|target| target.url().to_string()));
         let url = url.ok_or(TargetError { field: "url", problem: "required".to_owned() })?;
         let headers = change.headers.or_else(|| target.as_ref().map(Target::header_texts)).unwrap_or_default();

@@ -53,10 +53,10 @@ fn add_to_operation(of: &Examples<'_>, path: &str, operation: &mut Value) {
             parameter["example"] = example;
         }
     }
-    if let Some(content) = operation.pointer_mut("/requestBody/content/application~1json") {
-        if let Some(example) = of.schema("body", "body", &content["schema"], 0) {
-            content["example"] = example;
-        }
+    if let Some(content) = operation.pointer_mut("/requestBody/content/application~1json")
+        && let Some(example) = of.schema("body", "body", &content["schema"], 0)
+    {
+        content["example"] = example;
     }
     let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
     for (status, response) in responses.iter_mut() {

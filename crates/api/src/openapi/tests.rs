@@ -94,7 +94,10 @@ fn check(schemas: &Value, schema: &Value, value: &Value, at: &str) {
     if let Some(kinds) = schema.get("oneOf").and_then(Value::as_array) {
         let kind = kinds.iter().find(|kind| kind["type"] != "null").unwrap();
         let nothing = value.is_null() && kinds.iter().any(|kind| kind["type"] == "null");
-        return if nothing { () } else { check(schemas, kind, value, at) };
+        if !nothing {
+            check(schemas, kind, value, at);
+        }
+        return;
     }
     let kinds = match &schema["type"] {
         Value::Array(kinds) => kinds.clone(),

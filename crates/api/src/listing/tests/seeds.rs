@@ -333,8 +333,8 @@ fn put(tx: &mut Tx<'_>, letter: char, direction: Direction) -> Result<(), StoreE
         changed(Address::repeat_byte(0x11), Signed::reward(units(250_000_000))),
         changed(Address::repeat_byte(0xd0), Signed::cost(units(250_000_000))),
     ];
-    let own = unread.iter().filter(|unread| unread.tx == record.tx);
-    own.map(|unread| records::set_read(tx, unread, Amount::ZERO, &changes)).collect()
+    let mut own = unread.iter().filter(|unread| unread.tx == record.tx);
+    own.try_for_each(|unread| records::set_read(tx, unread, Amount::ZERO, &changes))
 }
 
 fn payment(tx: &mut Tx<'_>, letter: char, purpose: &'static str) -> Result<(), StoreError> {
