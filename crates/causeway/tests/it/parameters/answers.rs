@@ -99,7 +99,11 @@ async fn answers_are_whole() -> Result<()> {
             "{name}: {price}"
         );
         let (price, quote) = (without_balance(&price), without_balance(&quote));
-        ensure!(price["details"] == quote["details"] && price["fees"] == quote["fees"], "{name}: {price}");
+        let same = |part: &str| match name {
+            "calls" => shape(&price[part]) == shape(&quote[part]),
+            _ => price[part] == quote[part],
+        };
+        ensure!(same("details") && same("fees"), "{name}: {price}");
     }
     let (_, price) = desk.harness.post("/price", &plain).await?;
     insta::assert_json_snapshot!("price", shown(&desk, &price));
