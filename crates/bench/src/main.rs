@@ -124,8 +124,13 @@ async fn fill(args: &fill::FillArgs) -> Result<()> {
 async fn list(args: &list::ListArgs) -> Result<()> {
     let report = Box::pin(list::measure(args)).await?;
     report.print();
-    let growing = report.growing();
-    ensure!(growing.is_empty(), "more than twice as slow in the largest database: {}", growing.join(", "));
+    let growing = report.growing(args.max_ratio);
+    ensure!(
+        growing.is_empty(),
+        "more than {} times as slow in the largest database: {}",
+        args.max_ratio,
+        growing.join(", ")
+    );
     Ok(())
 }
 

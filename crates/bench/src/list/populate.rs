@@ -62,7 +62,9 @@ pub(crate) async fn populate(store: &Store, rows: &Arc<Rows>, count: u64, say: &
 async fn drop_indexes(store: &Store) -> Result<Vec<(&'static str, String)>> {
     let sql = match store.dialect() {
         Dialect::Sqlite => "select sql from sqlite_master where type = 'index' and name = $1",
-        Dialect::Postgres => "select indexdef from pg_indexes where schemaname = current_schema() and indexname = $1",
+        Dialect::Postgres => {
+            "select indexdef from pg_indexes where schemaname = current_schema() and indexname = $1::text"
+        }
     };
     let mut all = Vec::new();
     for name in REBUILT {

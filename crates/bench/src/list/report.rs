@@ -8,9 +8,6 @@ use serde::Serialize;
 
 use crate::stats::Latency;
 
-/// The most that a filter may take in the largest database, as a multiple of what it takes in the smallest.
-const MAX_RATIO: u64 = 2;
-
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub cores: usize,
@@ -51,18 +48,18 @@ impl Measured {
         (p50(self.sizes.first()), p50(self.sizes.last()))
     }
 
-    fn grows(&self) -> bool {
+    fn grows(&self, max_ratio: u64) -> bool {
         let (smallest, largest) = self.ends();
-        largest > smallest.saturating_mul(MAX_RATIO)
+        largest > smallest.saturating_mul(max_ratio)
     }
 }
 
 impl Report {
     /// Filters that take longer in a larger database, by engine.
-    pub(crate) fn growing(&self) -> Vec<String> {
+    pub(crate) fn growing(&self, max_ratio: u64) -> Vec<String> {
         let of = |report: &EngineReport| {
             let name = report.engine.name();
-            let grows = report.indexed.iter().filter(|it| it.grows());
+            let grows = report.indexed.iter().filter(|it| it.grows(max_ratio));
             grows.map(|it| format!("{} on {name}", it.name)).collect::<Vec<_>>()
         };
         self.engines.iter().flat_map(of).collect()
@@ -114,8 +111,8 @@ mod tests {
     fn a_filter_grows_when_its_median_more_than_doubles() {
         let latency = |p50_nanos| Latency { count: 1, p50_nanos, p99_nanos: 9_000 };
         let measured = |p50s: [u64; 3]| Measured { name: "user", sizes: p50s.map(latency).into() };
-        assert!(!measured([100, 900, 200]).grows());
-        assert!(measured([100, 100, 201]).grows());
+        assert!(!measured([100, 900, 200]).grows(2));
+        assert!(measured([100, 100, 201]).grows(2));
         let report = EngineReport {
             engine: Engine::Sqlite,
             rows: vec![1, 2, 3],
@@ -124,6 +121,6 @@ mod tests {
             others: Vec::new(),
         };
         let report = Report { cores: 1, samples: 1, engines: vec![report] };
-        assert_eq!(report.growing(), ["user on SQLite"]);
+        assert_eq!(report.growing(2), ["user on SQLite"]);
     }
 }
