@@ -45,11 +45,12 @@ async fn nothing_stays(harness: &Harness, quote: &Value, refund_to: Address, had
     let back = base.balance(usdc, refund_to).await?;
     let value = U256::from(VALUE);
     ensure!(back < value && back > value - U256::from(1_000_000u64), "{back}");
+    // A node that is just mining may answer the second question from the block before.
     eventually("what was kept for gas is repaid", || async {
-        Ok(base.balance(usdc, harness.depository).await?.is_zero())
+        Ok(base.balance(usdc, harness.depository).await?.is_zero()
+            && base.balance(usdc, harness.treasury.address).await? == had + value - back)
     })
     .await?;
-    ensure!(base.balance(usdc, harness.treasury.address).await? == had + value - back);
     // Whatever would pay a second time has had every chance to.
     blocks_pass(base, 10).await?;
     ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
