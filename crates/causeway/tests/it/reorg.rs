@@ -120,14 +120,16 @@ async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     let depth = finality + 10;
     blocks_pass(arbitrum, depth + 1).await?;
     harness.reorg_walked(arbitrum, depth).await?;
-    eventually("the chain is refused", || async {
+    let refused = eventually("the chain is refused", || async {
         let (_, lives) = harness.get("/lives").await?;
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
         let refused =
             |chain: &serde_json::Value| chain["refusing"].as_str().is_some_and(|why| why.contains("took back"));
         Ok(chains.iter().any(|chain| chain["id"] == ARBITRUM && refused(chain)))
-    })
-    .await?;
+    });
+    if let Err(error) = refused.await {
+        anyhow::bail!("{error}, at block {}: {}", arbitrum.block_number().await?, harness.get("/lives").await?.1);
+    }
     let user = new_account().address;
     let body = ask(user, user, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), U256::from(10u64.pow(16)));
     let (code, answer) = harness.post("/quote/v2", &body).await?;
