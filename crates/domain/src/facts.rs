@@ -49,7 +49,7 @@ impl RequestType {
         }
     }
 
-    /// Whatever its case.
+    /// The kind of this name, in any case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
     }
