@@ -18,6 +18,15 @@ pub struct HeaderVotes {
     shown: Vec<(Head, usize)>,
 }
 
+/// What the nodes say of a block of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Stands,
+    TakenBack,
+    /// Another block is shown, by too few nodes, or no block by too few: some are down, or are switching right now.
+    Undecided,
+}
+
 impl HeaderVotes {
     /// Counts the answers of some of the nodes. A header of another number is no answer.
     pub(crate) fn count(nodes: usize, number: u64, answers: impl IntoIterator<Item = Option<Head>>) -> Self {
@@ -44,16 +53,20 @@ impl HeaderVotes {
         self.shown.iter().find(|(_, votes)| *votes >= majority(self.nodes)).map(|(head, _)| *head)
     }
 
-    /// True if a block of ours is to be taken back. One that most nodes had stays until most have another, or none: the
-    /// word of one node does not take it back, however few answer. One that too few had stays as long as no other block
-    /// is shown by more.
-    pub fn take_back(&self, ours: B256, stood: bool) -> bool {
+    /// The verdict on a block of ours. One that most nodes had is taken back when most have another, or none: the word
+    /// of one node does not do it, however few answer. One that too few had stays as long as no other block is shown by
+    /// more.
+    pub fn verdict(&self, ours: B256, stood: bool) -> Verdict {
         if !stood {
-            return self.candidates(|head| head.hash == ours).first().is_none_or(|best| best.hash != ours);
+            let best = self.candidates(|head| head.hash == ours).first().copied();
+            return if best.is_some_and(|best| best.hash == ours) { Verdict::Stands } else { Verdict::TakenBack };
         }
         match self.agreed() {
-            Some(agreed) => agreed.hash != ours,
-            None => self.shown.is_empty() && self.none >= majority(self.nodes),
+            Some(agreed) if agreed.hash == ours => Verdict::Stands,
+            Some(_) => Verdict::TakenBack,
+            None if self.shown.is_empty() && self.none >= majority(self.nodes) => Verdict::TakenBack,
+            None if !self.shown.is_empty() && self.shown.iter().all(|(head, _)| head.hash == ours) => Verdict::Stands,
+            None => Verdict::Undecided,
         }
     }
 }
@@ -74,19 +87,24 @@ mod tests {
 
     #[test]
     fn one_node_takes_back_no_block_that_most_had() {
-        let cases: [(&str, usize, &[Option<u8>], bool); 9] = [
-            ("a liar, the other is down", 2, &[Some(2)], false),
-            ("a liar, the other lags", 2, &[Some(2), None], false),
-            ("a liar, the other has ours", 2, &[Some(2), Some(1)], false),
-            ("both switched", 2, &[Some(2), Some(2)], true),
-            ("both are on a shorter chain", 2, &[None, None], true),
-            ("one is on a shorter chain, the other is down", 2, &[None], false),
-            ("most of three switched", 3, &[Some(2), Some(1), Some(2)], true),
-            ("the only node switched", 1, &[Some(2)], true),
-            ("the only node is on a shorter chain", 1, &[None], true),
+        use Verdict::{Stands, TakenBack, Undecided};
+        let cases: [(&str, usize, &[Option<u8>], Verdict); 13] = [
+            ("both have it", 2, &[Some(1), Some(1)], Stands),
+            ("one has it, the other is down", 2, &[Some(1)], Stands),
+            ("one has it, the other lags", 2, &[None, Some(1)], Stands),
+            ("most of three have it", 3, &[Some(1), Some(2), Some(1)], Stands),
+            ("a liar, the other is down", 2, &[Some(2)], Undecided),
+            ("a liar, or the other has not switched yet", 2, &[Some(2), None], Undecided),
+            ("a liar, the other has ours", 2, &[Some(2), Some(1)], Undecided),
+            ("both switched", 2, &[Some(2), Some(2)], TakenBack),
+            ("both are on a shorter chain", 2, &[None, None], TakenBack),
+            ("one is on a shorter chain, the other is down", 2, &[None], Undecided),
+            ("most of three switched", 3, &[Some(2), Some(1), Some(2)], TakenBack),
+            ("the only node switched", 1, &[Some(2)], TakenBack),
+            ("the only node is on a shorter chain", 1, &[None], TakenBack),
         ];
-        for (what, nodes, answers, back) in cases {
-            assert_eq!(votes(nodes, answers).take_back(OURS, true), back, "{what}");
+        for (what, nodes, answers, verdict) in cases {
+            assert_eq!(votes(nodes, answers).verdict(OURS, true), verdict, "{what}");
         }
     }
 
@@ -101,7 +119,8 @@ mod tests {
             ("one of three shows it, and nobody another", 3, &[Some(1), None, None], false),
         ];
         for (what, nodes, answers, back) in cases {
-            assert_eq!(votes(nodes, answers).take_back(OURS, false), back, "{what}");
+            let verdict = if back { Verdict::TakenBack } else { Verdict::Stands };
+            assert_eq!(votes(nodes, answers).verdict(OURS, false), verdict, "{what}");
         }
     }
 
@@ -112,7 +131,7 @@ mod tests {
         assert_eq!(votes(1, &[Some(1)]).agreed(), Some(head(1)));
         // An answer about another block says nothing.
         let other = HeaderVotes::count(1, 8, [Some(head(1))]);
-        assert!(other.candidates(|_| true).is_empty() && !other.take_back(OURS, true));
+        assert!(other.candidates(|_| true).is_empty() && other.verdict(OURS, true) == Verdict::Undecided);
     }
 
     #[test]

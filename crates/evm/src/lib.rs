@@ -45,7 +45,7 @@ pub use contradictions::Contradiction;
 pub use errors::{ChainError, Refusal};
 pub use extract::{Id, SeenDeposit};
 pub use funding::{Funding, SeenTreasuryTransfer};
-pub use header_votes::HeaderVotes;
+pub use header_votes::{HeaderVotes, Verdict};
 pub use node::EndpointHealth;
 pub use nodes::{At, Attempt, Endpoint, Nodes, NonceTag, Wait};
 pub use quorum::{AgreedTx, Execution, NoQuorum};

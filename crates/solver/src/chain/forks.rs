@@ -6,7 +6,7 @@ use alloy::primitives::B256;
 use domain::alarm::Alarm;
 use domain::ids::ChainId;
 use domain::payment;
-use evm::{Head, Wait};
+use evm::{Head, Verdict, Wait};
 use metrics::counter;
 use store::blocks::Cursor;
 use store::payments::PaymentRow;
@@ -36,7 +36,8 @@ async fn recent(solver: &Solver, handle: &ChainHandle) -> Result<Vec<Cursor>, So
 }
 
 /// Goes back to the last block we share with the chain. A chain that takes back final blocks is stopped; one node
-/// alone cannot cause that.
+/// alone cannot cause that. While the nodes have not settled on that block, the cursor stays: finality is counted from
+/// it, and a search that went back half the way would find a deep fork shallow.
 pub(crate) async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cursor) -> Result<Cursor, SolverError> {
     let recent = recent(solver, handle).await?;
     let last = at.number.saturating_sub(handle.settings.finality);
@@ -45,9 +46,13 @@ pub(crate) async fn undo(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, at: Cu
     for block in recent.iter().take_while(|block| block.number >= last) {
         // One node alone does not take back a block that most had.
         let votes = handle.nodes.header_votes(block.number).await?;
-        if !votes.take_back(block.hash, block.number <= standing) {
-            fork = Some(*block);
-            break;
+        match votes.verdict(block.hash, block.number <= standing) {
+            Verdict::TakenBack => {}
+            Verdict::Undecided => return Ok(at),
+            Verdict::Stands => {
+                fork = Some(*block);
+                break;
+            }
         }
     }
     let Some(fork) = fork else { return Err(deep(handle, &recent, last).await) };
@@ -85,7 +90,7 @@ pub(crate) async fn leave_unagreed(
 async fn is_outvoted(handle: &ChainHandle, fork: Cursor, ours: B256) -> Result<bool, SolverError> {
     let number = fork.number.saturating_add(1);
     let votes = handle.nodes.header_votes(number).await?;
-    if votes.take_back(ours, false) {
+    if votes.verdict(ours, false) == Verdict::TakenBack {
         return Ok(true);
     }
     if votes.agreed().is_some() {
