@@ -1,5 +1,7 @@
 //! The transactions of a request.
 
+use alloy_primitives::Address;
+use domain::account::{Account, Vm};
 use domain::balance_change::BalanceChange;
 use domain::money::OutOfRange;
 use serde::Serialize;
@@ -83,9 +85,14 @@ pub(super) struct CallData {
 
 impl From<&Record> for CallData {
     fn from(record: &Record) -> Self {
+        let vm = if record.chain == domain::venue::CHAIN { Vm::Venue } else { Vm::Evm };
+        let text = |who: Address| match Account::unpacked(vm, who) {
+            Some(account) => account.text().to_owned(),
+            None => format!("{who:#x}"),
+        };
         Self {
-            from: format!("{:#x}", record.sender),
-            to: record.target.map(|target| format!("{target:#x}")),
+            from: text(record.sender),
+            to: record.target.map(text),
             data: record.data.to_string(),
             value: record.value.to_string(),
         }
@@ -96,18 +103,23 @@ impl From<&Record> for CallData {
 pub(super) fn both(listed: &Listed, figures: &Figures<'_>) -> Result<(Vec<TxBody>, Vec<TxBody>), OutOfRange> {
     let of = |direction| {
         let txs = listed.txs.iter().filter(move |(record, _)| record.direction == direction);
-        txs.map(|(record, changes)| body(record, changes, figures)).collect::<Result<Vec<_>, OutOfRange>>()
+        txs.map(|(record, changes)| body(listed, record, changes, figures)).collect::<Result<Vec<_>, OutOfRange>>()
     };
     let ours = if listed.request.quote.terms.is_none() { Direction::In } else { Direction::Out };
     Ok((of(Direction::In)?, of(ours)?))
 }
 
-fn body(record: &Record, changes: &[BalanceChange], figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
+fn body(
+    listed: &Listed,
+    record: &Record,
+    changes: &[BalanceChange],
+    figures: &Figures<'_>,
+) -> Result<TxBody, OutOfRange> {
     let fee = record.fee.unwrap_or_default();
     let fee_usd = figures.native(record.chain).map_or(Ok(Default::default()), |native| native.usd(fee))?;
     let stands = record.succeeded && !record.gone;
     Ok(TxBody {
-        tx_hash: record.tx.to_string(),
+        tx_hash: listed.tx_text(record.tx),
         fee: fee.to_string(),
         fee_usd: Dollars(fee_usd),
         block: record.block_number,
