@@ -20,8 +20,8 @@ use utoipa::ToSchema;
 mod code;
 mod messages;
 
-pub use code::page;
 pub(crate) use code::Code;
+pub use code::page;
 
 pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
@@ -151,7 +151,9 @@ fn quote_code(error: &QuoteError) -> Code {
         QuoteError::Node { timed_out: true, .. } => Code::RequestTimedOut,
         QuoteError::Node { timed_out: false, .. } => Code::RpcHttpError,
         QuoteError::Refused(refusal) => refusal_code(refusal),
-        QuoteError::TooLow { .. } | QuoteError::Dust { .. } => Code::AmountTooLow,
+        QuoteError::Venue(_) => Code::RpcHttpError,
+        QuoteError::CallsOnVenue => Code::ExtraTxsNotSupported,
+        QuoteError::TooLow { .. } | QuoteError::Dust { .. } | QuoteError::BelowLeast { .. } => Code::AmountTooLow,
         QuoteError::TooMuch { .. } => Code::InsufficientLiquidity,
         QuoteError::Market(MarketError::Unpriced { .. }) => Code::UnsupportedCurrency,
         QuoteError::Market(_) => Code::PriceFetchFailed,
