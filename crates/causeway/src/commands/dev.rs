@@ -71,7 +71,8 @@ async fn with_chains(
         treasury: keys.treasury.address,
         fillers: &keys.fillers,
     };
-    let (_, config) = local::prepare(local, |_| ())?;
+    let venue = local::venue(&devnet.venue.simulator, &devnet.venue.solver, folder)?;
+    let (_, config) = local::prepare(local, |config| config.venue = Some(venue))?;
     progress.say("Preparing the database");
     Store::migrate(&crate::assemble::database(&config)?)?;
     let api_key = api_key::ensure(&config, folder, &keys.users[1]).await?;
