@@ -13,6 +13,7 @@ use store::{Lease, Store};
 
 use crate::advice::Advice;
 use crate::chain::PayoutChain;
+use crate::paying_venue::PayingVenue;
 
 /// Rows looked at in one round. The rest has its turn in the next.
 pub(crate) const MAX_ROWS_PER_ROUND: i64 = 64;
@@ -44,6 +45,8 @@ pub struct Allocator {
     /// The key that takes on our orders.
     pub order_key: Address,
     pub chains: BTreeMap<ChainId, Arc<PayoutChain>>,
+    /// The venue, where deposits of the chains may have been filled.
+    pub venue: Option<PayingVenue>,
     pub store: Store,
     pub advice: Advice,
     pub env: Env,

@@ -4,6 +4,7 @@ use domain::ids::ChainId;
 use domain::money::OutOfRange;
 use evm::NoQuorum;
 use store::StoreError;
+use venue::VenueError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AllocatorError {
@@ -11,6 +12,8 @@ pub enum AllocatorError {
     Store(#[from] StoreError),
     #[error(transparent)]
     NoQuorum(#[from] NoQuorum),
+    #[error("the venue")]
+    Venue(#[from] VenueError),
     #[error(transparent)]
     Payout(#[from] domain::payout::IllegalTransition),
     #[error(transparent)]
@@ -29,7 +32,7 @@ impl AllocatorError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::NoQuorum(_) => true,
+            Self::NoQuorum(_) | Self::Venue(_) => true,
             Self::Payout(_) | Self::OutOfRange(_) | Self::DeepFork { .. } | Self::InvariantViolated(_) => false,
         }
     }

@@ -20,6 +20,8 @@ use tracing::{debug, error, info};
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
 use crate::chain::PayoutChain;
 use crate::error::AllocatorError;
+use crate::paying_venue::PayingVenue;
+use crate::venue_evidence::{self, Shown};
 use crate::{deposits, identity};
 
 #[derive(Debug)]
@@ -95,6 +97,9 @@ pub(crate) async fn prove(
     if !deposits::is_there(origin, deposit).await? {
         return Ok(Proof::Bad("the deposit is not on the chain"));
     }
+    if let Some(venue) = allocator.venue.as_ref().filter(|venue| venue.chain.id == settlement.chain) {
+        return prove_on_venue(allocator, venue, deposit, settlement).await;
+    }
     let Some(payout_chain) = allocator.payout_chain(settlement.chain) else {
         return Ok(Proof::Bad("the chain is not configured"));
     };
@@ -113,6 +118,30 @@ pub(crate) async fn prove(
     };
     Ok(judge(allocator, payout_chain, deposit, settlement, order.as_ref(), &seen)
         .map_or_else(Proof::Bad, |()| Proof::Good))
+}
+
+/// The same for a fill on the venue. Refunds and returns are made where the deposit is.
+async fn prove_on_venue(
+    allocator: &Allocator,
+    venue: &PayingVenue,
+    deposit: &Deposit,
+    settlement: &Settlement,
+) -> Result<Proof, AllocatorError> {
+    if settlement.ending != Ending::Fill {
+        return Ok(Proof::Bad("a deposit is given back on its own chain"));
+    }
+    let (tx, wallet) = match venue_evidence::read(allocator, venue, settlement).await? {
+        Shown::Final(tx, wallet) => (tx, wallet),
+        Shown::NotFinal => return Ok(Proof::NotFinal),
+        Shown::Bad(why) => return Ok(Proof::Bad(why)),
+    };
+    let id = settlement.order;
+    let quote = allocator.store.read(move |tx| depository_ledger::quote_of(tx, id)).await?;
+    let order = quote.and_then(|quote| quote.order());
+    let payer = (venue.account, wallet, venue.client.network());
+    let judged = belongs(allocator, deposit, id, order.as_ref())
+        .and_then(|order| venue_evidence::fill(order, id, &tx, payer, &venue.chain.name));
+    Ok(judged.map_or_else(Proof::Bad, |()| Proof::Good))
 }
 
 fn judge(

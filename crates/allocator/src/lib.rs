@@ -7,7 +7,7 @@
 //! gas costs, are handed to it as [`Advice`].
 //!
 //! Modules import each other one way only, from the bottom of this list to its top: `error`, [`advice`], `chain`,
-//! `allocator`, [`identity`], `deposits`, `ledger`, `evidence`, `batches`, `returns`, `refunds`, `outcome`, `signing` and
+//! `paying_venue`, `allocator`, [`identity`], `deposits`, `ledger`, `venue_evidence`, `evidence`, `batches`, `returns`, `refunds`, `outcome`, `signing` and
 //! `tasks`, which runs all of it.
 
 pub mod advice;
@@ -20,12 +20,15 @@ mod evidence;
 pub mod identity;
 mod ledger;
 mod outcome;
+mod paying_venue;
 mod refunds;
 mod returns;
 mod signing;
 mod tasks;
+mod venue_evidence;
 
 pub use advice::Advice;
 pub use allocator::{Allocator, Env, Terms};
 pub use chain::{Cap, PayoutChain};
 pub use error::AllocatorError;
+pub use paying_venue::PayingVenue;

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
+use domain::account::Vm;
 use domain::catalog::{Catalog, Chain, Currency};
 use domain::ids::ChainId;
 use serde::{Deserialize, Serialize};
@@ -174,10 +175,17 @@ impl ChainBody {
         let handle = app.chains.get(&chain.id);
         let lags = handle.is_some_and(|handle| app.quoter.lags(handle));
         let refusing = lags || handle.is_some_and(|handle| handle.refusing().is_some());
-        let named = |role, address| SolverAddress { address: text(address), role };
-        let mut solver_address_roles = vec![named("order", app.solver_address)];
-        solver_address_roles.extend(app.attestation_key.as_ref().map(|key| named("attestation", key.address())));
-        solver_address_roles.extend(app.allocator.map(|address| named("allocator", address)));
+        let named = |role, address| SolverAddress { address: chain.account_text(address), role };
+        // These sign, whatever the chain is.
+        let evm = |role, address| SolverAddress { address: text(address), role };
+        let contract = |address: Address| match chain.vm {
+            Vm::Evm => text(address),
+            // The venue has none.
+            Vm::Venue | Vm::Svm => String::new(),
+        };
+        let mut solver_address_roles = vec![evm("order", app.solver_address)];
+        solver_address_roles.extend(app.attestation_key.as_ref().map(|key| evm("attestation", key.address())));
+        solver_address_roles.extend(app.allocator.map(|address| evm("allocator", address)));
         if let Some(handle) = handle {
             solver_address_roles.push(named("treasury", handle.treasury));
             solver_address_roles.extend(handle.addresses().into_iter().map(|address| named("filler", address)));
@@ -214,13 +222,16 @@ impl ChainBody {
             logo_url: shown.icon_url.clone(),
             brand_color: None,
             contracts: Contracts {
-                multicall3: text(chain.multicall3),
+                multicall3: contract(chain.multicall3),
                 multicaller: String::new(),
                 only_owner_multicaller: String::new(),
                 relay_receiver: String::new(),
-                erc20_router: text(chain.router),
-                approval_proxy: text(chain.approval_proxy),
-                v3: ContractsV3 { erc20_router: text(chain.router), approval_proxy: text(chain.approval_proxy) },
+                erc20_router: contract(chain.router),
+                approval_proxy: contract(chain.approval_proxy),
+                v3: ContractsV3 {
+                    erc20_router: contract(chain.router),
+                    approval_proxy: contract(chain.approval_proxy),
+                },
             },
             vm_type: vm_type(chain.vm),
             base_chain_id: None,
@@ -231,7 +242,7 @@ impl ChainBody {
             protocol: ChainProtocol {
                 v2: ChainProtocolV2 {
                     chain_id: Some(chain.name.clone()),
-                    depository: Some(text(chain.depository)),
+                    depository: Some(chain.account_text(chain.depository)),
                     depository_vault: None,
                 },
             },

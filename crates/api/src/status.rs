@@ -1,13 +1,14 @@
 //! `GET /intents/status/v3`, and `v2` for clients that do not know every word of it.
 
-use alloy_primitives::B256;
 use axum::Json;
 use axum::extract::State;
+use domain::account::{Account, Vm};
 use domain::ids::RequestId;
 use domain::request::State as RequestState;
 use serde::{Deserialize, Serialize};
-use store::requests::{self, Hashes, Request};
+use store::requests::{self, Request};
 use store::returns::{self, Excess, Returned};
+use store::{StoreError, Tx, venue_txs};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
@@ -70,10 +71,6 @@ pub(crate) struct ReturnBody {
     amount: Option<String>,
 }
 
-fn texts(hashes: &[B256]) -> Vec<String> {
-    hashes.iter().map(ToString::to_string).collect()
-}
-
 /// The reason of a request that failed or was refunded.
 fn fail_reason(request: &Request) -> &'static str {
     let failed = matches!(request.state, RequestState::Refunded | RequestState::Failed);
@@ -85,48 +82,50 @@ fn fail_reason(request: &Request) -> &'static str {
 }
 
 impl ReturnBody {
-    fn of_deposit(returned: &Returned) -> Self {
+    fn of_deposit(tx: &mut Tx<'_>, returned: &Returned) -> Result<Self, StoreError> {
         let request = &returned.request;
-        Self {
+        Ok(Self {
             kind: "deposit",
             request_id: request.id.to_string(),
             status: request.state.status(),
             fail_reason: fail_reason(request),
             refund_fail_reason: request.refund_fail_reason.map_or("N/A", |reason| reason.as_str()),
-            in_tx_hashes: texts(&returned.hashes.deposits),
-            tx_hashes: texts(&returned.hashes.payments),
+            in_tx_hashes: venue_txs::texts(tx, request, &returned.hashes.deposits)?,
+            tx_hashes: venue_txs::texts(tx, request, &returned.hashes.payments)?,
             chain_id: None,
             currency: None,
             amount: None,
-        }
+        })
     }
 
-    fn of_excess(excess: &Excess, request: RequestId, deposits: &[B256]) -> Self {
+    fn of_excess(tx: &mut Tx<'_>, excess: &Excess, request: &Request, deposits: &[String]) -> Result<Self, StoreError> {
         let state = if excess.mined { RequestState::Refunded } else { RequestState::Refunding };
-        Self {
+        let vm = if excess.chain == domain::venue::CHAIN { Vm::Venue } else { Vm::Evm };
+        let currency = Account::unpacked(vm, excess.currency).map(|currency| currency.text().to_owned());
+        Ok(Self {
             kind: "excess",
-            request_id: request.to_string(),
+            request_id: request.id.to_string(),
             status: state.status(),
             fail_reason: "N/A",
             refund_fail_reason: "N/A",
-            in_tx_hashes: texts(deposits),
-            tx_hashes: texts(excess.tx.as_slice()),
+            in_tx_hashes: deposits.to_vec(),
+            tx_hashes: venue_txs::texts(tx, request, excess.tx.as_slice())?,
             chain_id: Some(excess.chain.0),
-            currency: Some(format!("{:#x}", excess.currency)),
+            currency,
             amount: Some(excess.amount.to_string()),
-        }
+        })
     }
 }
 
 impl StatusResponse {
-    fn new(request: Request, hashes: Hashes, returns: Vec<ReturnBody>) -> Self {
+    fn new(request: Request, (in_tx_hashes, tx_hashes): (Vec<String>, Vec<String>), returns: Vec<ReturnBody>) -> Self {
         Self {
             fail_reason: fail_reason(&request),
             returns,
             status: request.state.status(),
             details: request.details,
-            in_tx_hashes: texts(&hashes.deposits),
-            tx_hashes: texts(&hashes.payments),
+            in_tx_hashes,
+            tx_hashes,
             updated_at: request.updated_at.millis(),
             origin_chain_id: request.quote.ask.origin.chain.0,
             destination_chain_id: request.quote.ask.destination.chain.0,
@@ -152,9 +151,14 @@ async fn find(app: &App, query: StatusQuery) -> Result<StatusResponse, ApiError>
         let Some(request) = requests::find(tx, id)? else { return Ok(None) };
         let hashes = requests::hashes(tx, &request)?;
         let (deposits, excess) = (returns::deposits(tx, id)?, returns::excess(tx, id)?);
-        let mut back: Vec<ReturnBody> = deposits.iter().map(ReturnBody::of_deposit).collect();
-        back.extend(excess.map(|excess| ReturnBody::of_excess(&excess, id, &hashes.deposits)));
-        Ok::<_, store::StoreError>(Some((request, hashes, back)))
+        let paid_in = venue_txs::texts(tx, &request, &hashes.deposits)?;
+        let paid_out = venue_txs::texts(tx, &request, &hashes.payments)?;
+        let mut back =
+            deposits.iter().map(|returned| ReturnBody::of_deposit(tx, returned)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(excess) = &excess {
+            back.push(ReturnBody::of_excess(tx, excess, &request, &paid_in)?);
+        }
+        Ok::<_, StoreError>(Some((request, (paid_in, paid_out), back)))
     });
     let (request, hashes, back) = found.await?.ok_or(ApiError::RequestNotFound)?;
     Ok(StatusResponse::new(request, hashes, back))

@@ -3,10 +3,11 @@
 //! A hint and no more: deposits are found on the chain by themselves, whoever sent them and whether or not anyone says
 //! so. An announced transaction is checked for form, noted, and looked up by the worker; no caller waits for that.
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, hex};
 use axum::Json;
 use axum::extract::State;
 use domain::ids::{ChainId, OrderId, RequestId};
+use domain::venue;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -56,8 +57,15 @@ fn chain(app: &App, value: &Value) -> Result<ChainId, ApiError> {
     }
 }
 
-/// Hashes and ids have one form.
-fn hash(field: &'static str, text: &str) -> Result<B256, ApiError> {
+/// Hashes and ids have one form. The venue's have 80 digits, and some clients put `0x` before them.
+fn hash(field: &'static str, chain: ChainId, text: &str) -> Result<B256, ApiError> {
+    if chain == venue::CHAIN {
+        let mut bytes = [0; 40];
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let read = digits.len() == 80 && hex::decode_to_slice(digits, &mut bytes).is_ok();
+        let problem = "must be 80 hexadecimal digits: a transaction of the venue".to_owned();
+        return if read { Ok(venue::tx_key(&bytes)) } else { Err(ApiError::Parameter { field, problem }) };
+    }
     let parsed = text.parse::<OrderId>();
     parsed.map(|id| id.0).map_err(|error| ApiError::Parameter { field, problem: error.to_string() })
 }
@@ -78,7 +86,8 @@ fn check_request(text: &str) -> Result<(), ApiError> {
     )
 )]
 pub(crate) async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) -> ApiResult<Noted> {
-    let (chain, tx) = (chain(&app, &body.chain_id)?, hash("txHash", &body.tx_hash)?);
+    let chain = chain(&app, &body.chain_id)?;
+    let tx = hash("txHash", chain, &body.tx_hash)?;
     body.request_id.as_deref().map_or(Ok(()), check_request)?;
     app.note_hint(chain, tx);
     Ok(Json(NOTED))
@@ -98,7 +107,7 @@ pub(crate) async fn single(app: State<App>, ApiJson(body): ApiJson<SingleBody>) 
     let chain = chain(&app, &body.chain_id)?;
     check_request(&body.request_id)?;
     let tx: Value = serde_json::from_str(&body.tx).unwrap_or_default();
-    let tx = hash("tx", tx["txHash"].as_str().unwrap_or_default())?;
+    let tx = hash("tx", chain, tx["txHash"].as_str().unwrap_or_default())?;
     app.note_hint(chain, tx);
     Ok(Json(NOTED))
 }

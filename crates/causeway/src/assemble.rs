@@ -23,6 +23,7 @@ use store::{DatabaseUrl, Store};
 
 mod payouts;
 mod signers;
+mod venue;
 pub mod webhooks;
 
 use crate::config::{ChainConfig, ClassConfig, Config, EndpointConfig, Environment, FeedConfig, TierConfig, wei};
@@ -55,7 +56,8 @@ pub fn database(config: &Config) -> Result<store::Options> {
 
 pub fn catalog(config: &Config) -> Result<Catalog> {
     let chains = config.chains.iter().map(|config| chain(config).with_context(|| format!("chain {}", config.name)));
-    Ok(Catalog::new(chains.collect::<Result<_>>()?)?)
+    let venue = config.venue.iter().map(|config| venue::chain(config).context("venue"));
+    Ok(Catalog::new(chains.chain(venue).collect::<Result<_>>()?)?)
 }
 
 /// Builds the parts of a process of this role. Keys the role does not use are not read.
@@ -83,6 +85,10 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         watchlists.push((nodes, watchlist(config, settings, handle.addresses()).with_context(in_chain)?));
         chains.insert(chain.id, Arc::new(handle));
     }
+    if let (Some(settings), Some(chain)) = (&config.venue, catalog.chain(domain::venue::CHAIN)) {
+        let handle = venue::handle(config, settings, role, chain.clone()).context("venue")?;
+        chains.insert(chain.id, Arc::new(handle));
+    }
     let terms = Arc::new(terms(config, orders.address)?);
     let screening = Arc::new(Arc::new(screening::load(config)?).into());
     let attestation_key = config.solver.attestation_key.as_ref().filter(|_| role.answers());
@@ -96,6 +102,7 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         chains,
         screening,
         recipient_code: Default::default(),
+        venue_accounts: Default::default(),
         refused_recipients: Default::default(),
         leased: Default::default(),
         debug_refunds,

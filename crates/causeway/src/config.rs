@@ -17,6 +17,7 @@ mod gas_refill;
 mod keys;
 mod requests_v2;
 mod secret;
+mod venue;
 mod webhooks;
 
 pub use self::webhooks::WebhooksConfig;
@@ -29,6 +30,7 @@ pub use gas_refill::GasRefillConfig;
 pub use keys::KeysConfig;
 pub use requests_v2::{CutConfig, Day, NotADay, RequestsV2Config};
 pub use secret::{Secret, Source, Text};
+pub use venue::{VenueConfig, fee};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +70,9 @@ pub struct Config {
     /// Without an allocator, deposits stay in the depositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator: Option<AllocatorConfig>,
+    /// The perpetuals venue. Without it the service neither deposits into it nor withdraws from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venue: Option<VenueConfig>,
     pub chains: Vec<ChainConfig>,
     /// The folder of the file: relative paths in it start there.
     #[serde(skip)]
@@ -252,7 +257,7 @@ impl Config {
 
     /// True on a network of test chains, where everyone is the operator.
     pub fn is_local(&self) -> bool {
-        self.chains.iter().all(|chain| chain.local)
+        self.chains.iter().all(|chain| chain.local) && self.venue.as_ref().is_none_or(|venue| venue.local)
     }
 
     /// Checks that span several keys.
@@ -293,6 +298,9 @@ impl Config {
         self.requests_v2.check()?;
         for chain in &self.chains {
             chain.check().with_context(|| format!("chain {}", chain.name))?;
+        }
+        if let Some(venue) = &self.venue {
+            venue.check().context("venue")?;
         }
         if let Some(allocator) = &self.allocator {
             allocator.check(&self.chains)?;

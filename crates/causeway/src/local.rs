@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use alloy::primitives::{Address, B256, hex, keccak256};
 use anyhow::{Context, Result};
-use devnet::{Account, Chain, Devnet, Token};
+use devnet::{Account, Chain, Devnet, Token, VenueAccount, VenueSimulator};
 use url::Url;
 
 use crate::config::{
     AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
     Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig,
     NativeConfig, OperatorConfig, PublicConfig, RequestsV2Config, RiskConfig, ScreeningConfig, SolverConfig, Source,
-    Text, TokenConfig, WebhooksConfig,
+    Text, TokenConfig, VenueConfig, WebhooksConfig,
 };
 use crate::service::Service;
 
@@ -100,6 +100,7 @@ fn config(local: Local<'_>) -> Result<Config> {
         webhooks: WebhooksConfig { allow_local: true, ..WebhooksConfig::default() },
         instances: InstancesConfig::default(),
         allocator: Some(allocator(local.devnet, folder)?),
+        venue: None,
         chains: local.devnet.chains.iter().map(chain).collect(),
         folder: folder.to_owned(),
     })
@@ -143,6 +144,39 @@ fn allocator(devnet: &Devnet, folder: &Path) -> Result<AllocatorConfig> {
         batch_age_secs: 60,
         validity_secs: 900,
         caps: currencies.into_iter().map(cap).collect(),
+    })
+}
+
+/// The configuration of the venue's simulator, for a service that pays from this account. Services that share the
+/// simulator do not share accounts.
+pub fn venue(simulator: &VenueSimulator, account: &VenueAccount, folder: &Path) -> Result<VenueConfig> {
+    let keys = folder.join("keys");
+    std::fs::create_dir_all(&keys)?;
+    let api_key = keys.join(format!("venue-api-{}", account.index));
+    private(&api_key)?.write_all(format!("{}\n", account.api_private_key).as_bytes())?;
+    Ok(VenueConfig {
+        name: "venue".to_owned(),
+        display_name: "Venue".to_owned(),
+        local: true,
+        url: simulator.url.clone(),
+        network_id: simulator.network_id,
+        account: account.index,
+        api_key_index: account.api_key_index,
+        api_key: Some(Source { env: None, file: Some(api_key) }),
+        wallet_key: Some(key_file(folder, &format!("venue-wallet-{}", account.index), account.l1_private_key)?),
+        sources: Vec::new(),
+        poll_millis: 200,
+        calls_per_minute: 1_000_000,
+        weight_per_minute: 100_000_000,
+        user_fee: "3".to_owned(),
+        max_fee: "5".to_owned(),
+        finality_secs: 2,
+        lane_window: 8,
+        target: None,
+        explorer_url: String::new(),
+        explorer_name: String::new(),
+        logo_uri: String::new(),
+        risk: RiskConfig::default(),
     })
 }
 

@@ -12,6 +12,8 @@ use api::{
     Addresses, Allowance, App, ConnectionLimits, CursorKey, Keys, Limits, Network, OpenAnswers, OperatorToken, Parts,
     Rendered, Retirement,
 };
+use evm::Nodes;
+use market::Watchlist;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
@@ -75,11 +77,7 @@ impl Service {
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(stop.clone().run_until_cancelled_owned(crate::telemetry::keep_metrics()));
-        for (nodes, watchlist) in parts.watchlists {
-            let refresh = market::refresh(solver.market.clone(), nodes, watchlist);
-            let stop = stop.clone();
-            tasks.spawn(async move { stop.run_until_cancelled(refresh).await });
-        }
+        refresh_markets(config, &solver, parts.watchlists, &stop, &tasks);
         tasks.spawn(crate::screening::follow(solver.clone(), config.clone(), stop.clone()));
         let lease = Duration::from_millis(config.instances.lease_millis);
         let instance = Instance::join(&database, &store, about(role, role.name(), env), lease).await?;
@@ -159,6 +157,25 @@ impl Service {
             warn!("the database did not close in time");
         }
         Ok(())
+    }
+}
+
+/// Keeps a snapshot of every chain, and of the venue.
+fn refresh_markets(
+    config: &Config,
+    solver: &Arc<Solver>,
+    watchlists: Vec<(Nodes, Watchlist)>,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) {
+    for (nodes, watchlist) in watchlists {
+        let refresh = market::refresh(solver.market.clone(), nodes, watchlist);
+        tasks.spawn(stop.clone().run_until_cancelled_owned(refresh));
+    }
+    let max_age = Duration::from_secs(config.limits.market_max_age_secs);
+    for handle in solver.chains.values().filter(|handle| handle.venue.is_some()) {
+        let refresh = solver::chain::venue_market::refresh(solver.clone(), handle.clone(), max_age);
+        tasks.spawn(stop.clone().run_until_cancelled_owned(refresh));
     }
 }
 

@@ -95,6 +95,26 @@ impl Account {
     pub fn evm(&self) -> Option<Address> {
         <[u8; 20]>::try_from(self.bytes()).ok().map(Address::from)
     }
+
+    /// The 20 bytes that rows of deposits and payments know an account by: an EVM address, or the number of an account or
+    /// a currency of the venue. Zero is the native currency of either. None for machines that nobody pays on.
+    pub fn packed(&self) -> Option<Address> {
+        let index = <[u8; 16]>::try_from(self.bytes()).ok().map(|index| Address::left_padding_from(&index));
+        index.or_else(|| self.evm())
+    }
+
+    /// The account behind 20 bytes of a row, by the machine of the row's chain. None where no account of it has them.
+    pub fn unpacked(vm: Vm, packed: Address) -> Option<Self> {
+        match vm {
+            Vm::Evm => Some(packed.into()),
+            Vm::Venue => {
+                let (high, low) = packed.split_at(12);
+                let index = u64::from_be_bytes(low.try_into().ok()?);
+                Self::parse(vm, &index.to_string()).ok().filter(|_| high.iter().all(|byte| *byte == 0))
+            }
+            Vm::Svm => None,
+        }
+    }
 }
 
 fn evm_bytes(text: &str) -> Option<[u8; 20]> {
@@ -188,5 +208,21 @@ mod tests {
         ] {
             assert!(Account::parse(vm, bad).is_err(), "{vm:?} {bad}");
         }
+    }
+
+    #[test]
+    fn rows_know_accounts_of_both_machines_by_twenty_bytes() {
+        for (vm, text) in [
+            (Vm::Evm, "0xafde0c87685f1e800457b929986cd944e9d4a98c"),
+            (Vm::Venue, "0"),
+            (Vm::Venue, "722011"),
+            (Vm::Venue, "9007199254740991"),
+        ] {
+            let account = Account::parse(vm, text).unwrap();
+            assert_eq!(Account::unpacked(vm, account.packed().unwrap()), Some(account));
+        }
+        assert_eq!(Account::parse(Vm::Venue, "0").unwrap().packed(), Some(Address::ZERO));
+        assert_eq!(Account::unpacked(Vm::Venue, Address::repeat_byte(1)), None);
+        assert_eq!(Account::parse(Vm::Venue, "5").unwrap().evm(), None);
     }
 }

@@ -35,9 +35,9 @@ pub struct Currency {
 }
 
 impl Currency {
-    /// The address by which contracts know it; zero for the native currency.
+    /// The address by which contracts and our rows know it; zero for the native currency.
     pub fn evm_address(&self) -> Address {
-        self.address.evm().unwrap_or(Address::ZERO)
+        self.address.packed().unwrap_or(Address::ZERO)
     }
 }
 
@@ -121,6 +121,12 @@ impl Chain {
             || self.token(who).is_some()
     }
 
+    /// The text of an account of this chain that a row holds in 20 bytes.
+    pub fn account_text(&self, packed: Address) -> String {
+        let account = Account::unpacked(self.vm, packed);
+        account.map_or_else(|| format!("{packed:#x}"), |account| account.text().to_owned())
+    }
+
     pub fn currencies(&self) -> impl Iterator<Item = &Currency> {
         std::iter::once(&self.native).chain(&self.tokens)
     }
@@ -141,7 +147,7 @@ impl Chain {
     }
 
     pub fn token(&self, address: Address) -> Option<&Currency> {
-        self.currencies().find(|currency| currency.address.evm() == Some(address))
+        self.currencies().find(|currency| currency.address.packed() == Some(address))
     }
 
     /// The addresses of the listed tokens.

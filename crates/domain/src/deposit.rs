@@ -138,7 +138,7 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     if deposit.chain != terms.deposit.chain {
         return unrecognized(FailReason::DepositChainMismatch);
     }
-    if Some(deposit.currency) != terms.deposit.address.evm() {
+    if Some(deposit.currency) != terms.deposit.address.packed() {
         return unrecognized(FailReason::OriginCurrencyMismatch);
     }
     if deposit.amount.is_zero() {
@@ -176,7 +176,7 @@ fn qualifies(quote: &Quote, deposit: &Facts) -> Result<bool, OutOfRange> {
     if deposit.amount >= quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))? {
         return Ok(true);
     }
-    let from_user = [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.evm());
+    let from_user = [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.packed());
     let dust = deposit.amount < quoted.mul_ceil(Ratio::bps(DUST_BPS))?;
     Ok(from_user && !dust && deposit.amount > quote.figures.fees.fixed()?)
 }

@@ -248,9 +248,10 @@ impl Fee {
     }
 }
 
-/// `extraData` of an entry on an EVM chain: the contract whose events count as evidence.
+/// `extraData` of an entry: on an EVM chain the contract whose events count as evidence. The venue has no contracts, and
+/// its entries have none: zero here.
 pub fn fill_contract_data(contract: Address) -> Vec<u8> {
-    contract.into_word().to_vec()
+    if contract.is_zero() { Vec::new() } else { contract.into_word().to_vec() }
 }
 
 /// A call as an entry of `output.calls`: the ABI encoding of three one-member tuples, `(to)`, `(data)`, `(value)`. The

@@ -15,6 +15,7 @@ use crate::order::{self, Input, Order, Output, Payment, Refund};
 use crate::sponsorship::{SponsorAsk, Sponsorship};
 use crate::swap::Path;
 use crate::time::Timestamp;
+use crate::venue;
 
 /// A currency by its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,7 +253,7 @@ impl Quote {
 
     /// The worth of a deposit at the price it was quoted with. An amount without such a price is worth the most there is.
     pub fn deposit_worth(&self, chain: &Chain, currency: Address, amount: Amount) -> UsdMicros {
-        let quoted = self.terms.as_ref().is_some_and(|terms| terms.deposit.address.evm() == Some(currency));
+        let quoted = self.terms.as_ref().is_some_and(|terms| terms.deposit.address.packed() == Some(currency));
         let token = chain.token(currency).filter(|_| quoted);
         let worth = token.and_then(|token| self.figures.prices.deposit.usd_floor(amount, token.decimals).ok());
         worth.unwrap_or(UsdMicros(i64::MAX))
@@ -261,15 +262,22 @@ impl Quote {
     /// The order that the solver commits to. None where the user needs no solver.
     pub fn order(&self) -> Option<Order> {
         let terms = self.terms.as_ref()?;
-        let refund = |chain: &str, currency: &Account, router| Refund {
+        let refund = |chain: &str, recipient: &Account, currency: &Account, router| Refund {
             chain: chain.to_owned(),
-            recipient: self.refund_recipient().clone(),
+            recipient: recipient.clone(),
             currency: currency.clone(),
             // Gas is deducted from refunds, so no floor can be promised.
             minimum: Amount::ZERO,
             deadline: terms.deadline,
             extra_data: order::fill_contract_data(router),
         };
+        let (back_to, deposited) = (self.refund_recipient(), &terms.deposit.address);
+        let on_origin = refund(&terms.origin_chain, back_to, deposited, terms.origin_router);
+        // Whoever is refunded on the venue has an account there: the recipient of a deposit into it. A withdrawal is
+        // refunded on the venue alone, because its user has no address elsewhere.
+        let named = if self.ask.destination.chain == venue::CHAIN { &self.ask.recipient } else { back_to };
+        let on_destination = (terms.deposit.chain != venue::CHAIN)
+            .then(|| refund(&terms.destination_chain, named, &self.ask.destination.address, terms.destination_router));
         let output = Payment {
             recipient: self.payee(terms),
             currency: self.ask.destination.address.clone(),
@@ -292,10 +300,7 @@ impl Quote {
                 currency: terms.deposit.address.clone(),
                 amount: self.figures.deposit,
                 weight: U256::from(1u8),
-                refunds: vec![
-                    refund(&terms.origin_chain, &terms.deposit.address, terms.origin_router),
-                    refund(&terms.destination_chain, &self.ask.destination.address, terms.destination_router),
-                ],
+                refunds: [Some(on_origin), on_destination].into_iter().flatten().collect(),
             }],
             output: Output {
                 chain: terms.destination_chain.clone(),
@@ -306,5 +311,44 @@ impl Quote {
             },
             fees: Vec::new(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Vm;
+    use crate::pricing::tests::a_quote;
+
+    fn of_venue(text: &str) -> Account {
+        Account::parse(Vm::Venue, text).unwrap()
+    }
+
+    #[test]
+    fn a_deposit_into_the_venue_is_refunded_there_to_its_recipient() {
+        let mut quote = a_quote();
+        (quote.ask.destination, quote.ask.recipient) =
+            (CurrencyKey { chain: venue::CHAIN, address: of_venue("0") }, of_venue("722011"));
+        if let Some(terms) = &mut quote.terms {
+            (terms.payout, terms.destination_router) = (quote.ask.destination.clone(), Address::ZERO);
+        }
+        let order = quote.order().unwrap();
+        let refunds = &order.inputs[0].refunds;
+        assert_eq!((&refunds[0].recipient, refunds[0].extra_data.len()), (quote.refund_recipient(), 32));
+        assert_eq!((refunds[1].recipient.text(), refunds[1].currency.text()), ("722011", "0"));
+        assert!(refunds[1].extra_data.is_empty() && order.output.extra_data.is_empty());
+    }
+
+    #[test]
+    fn a_withdrawal_from_the_venue_is_refunded_on_the_venue_alone() {
+        let mut quote = a_quote();
+        (quote.ask.origin, quote.ask.user) =
+            (CurrencyKey { chain: venue::CHAIN, address: of_venue("0") }, of_venue("5"));
+        if let Some(terms) = &mut quote.terms {
+            (terms.deposit, terms.origin_router) = (quote.ask.origin.clone(), Address::ZERO);
+        }
+        let order = quote.order().unwrap();
+        let [refund] = &order.inputs[0].refunds[..] else { panic!("one refund") };
+        assert_eq!((refund.recipient.text(), refund.extra_data.len()), ("5", 0));
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use alloy_primitives::{B256, hex};
+use alloy_primitives::{Address, B256, hex, keccak256};
 
 use crate::account::{Account, NotAnAccount, Vm};
 use crate::ids::{ChainId, NotAnId, OrderId};
@@ -62,6 +62,16 @@ impl AccountIndex {
     pub fn account(self) -> Account {
         Account::parse(Vm::Venue, &self.to_string()).expect("an index is a venue account")
     }
+
+    /// The 20 bytes that rows know the account by.
+    pub fn packed(self) -> Address {
+        Address::left_padding_from(&self.0.to_be_bytes())
+    }
+
+    /// The account behind 20 bytes of a row of the venue.
+    pub fn unpacked(packed: Address) -> Result<Self, OutOfVenueRange> {
+        Account::unpacked(Vm::Venue, packed).ok_or(OutOfVenueRange::Account).and_then(|account| Self::of(&account))
+    }
 }
 
 impl fmt::Display for AccountIndex {
@@ -82,6 +92,11 @@ impl FromStr for AccountIndex {
 fn decimal(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)
+}
+
+/// The 32 bytes that rows know a transaction of the venue by. Its own hash has 40; `venue_tx` keeps both.
+pub fn tx_key(hash: &[u8; 40]) -> B256 {
+    keccak256(hash)
 }
 
 /// A party of a transfer: the user, the recipient, or whoever is refunded. On the venue that is an account index in its

@@ -107,6 +107,15 @@ impl Nodes {
         if endpoints.is_empty() {
             return Err(ChainError::NoEndpoint(chain));
         }
+        Self::with(chain, endpoints, timeout)
+    }
+
+    /// The nodes of a chain that has none: the venue's API stands in their place, and whatever asks them is refused.
+    pub fn none(chain: ChainId) -> Result<Self, ChainError> {
+        Self::with(chain, Vec::new(), Duration::from_secs(1))
+    }
+
+    fn with(chain: ChainId, endpoints: Vec<Endpoint>, timeout: Duration) -> Result<Self, ChainError> {
         // No redirects and no proxy from the environment: signed transactions go where the configuration says.
         let client = crate::http::client()
             .redirect(reqwest::redirect::Policy::none())
@@ -140,7 +149,7 @@ impl Nodes {
         self.inner.nodes.len()
     }
 
-    /// Always false: a chain without endpoints cannot be constructed.
+    /// True for a chain without nodes, which only the venue is.
     pub fn is_empty(&self) -> bool {
         self.inner.nodes.is_empty()
     }

@@ -58,7 +58,8 @@ impl Market {
         Ok(snapshot)
     }
 
-    fn publish(&self, snapshot: Snapshot) {
+    /// Replaces a chain's snapshot. `refresh` does it for chains with nodes.
+    pub fn publish(&self, snapshot: Snapshot) {
         if let Some(chain) = self.chains.get(&snapshot.chain) {
             chain.store(Some(Arc::new(snapshot)));
         }

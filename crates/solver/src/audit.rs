@@ -11,6 +11,7 @@ mod fast_fills;
 mod ledger;
 mod losses;
 mod payments;
+mod venue;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -86,6 +87,10 @@ pub fn run(
     Store::snapshot(options, |tx| {
         let mut audit = Audit { tx, chains, nodes, progress, checks: Vec::new() };
         for handle in chains {
+            if let Some(venue) = &handle.venue {
+                audit.venue(handle, venue)?;
+                continue;
+            }
             let Some(at) = audit.stand(handle)? else { continue };
             audit.depository(handle, at)?;
             audit.nonces(handle, at)?;

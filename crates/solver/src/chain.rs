@@ -13,3 +13,5 @@ pub mod rescan;
 pub mod reverts;
 pub mod tx_fees;
 pub mod tx_hints;
+pub mod venue_market;
+pub mod venue_walk;

@@ -4,6 +4,7 @@ mod cache;
 mod credit;
 pub mod recipient_code;
 pub mod refused_recipients;
+pub mod venue_accounts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,12 +21,13 @@ use market::Snapshot;
 
 pub(crate) use self::cache::Cache;
 use self::recipient_code::RecipientCode;
+use self::venue_accounts::VenueAccounts;
 use crate::env::Screening;
 use crate::handle::ChainHandle;
 
 /// The price of the ledger's USDC, on the chain where app balances live.
 pub(crate) fn usdc_price(chain: &Chain, snapshot: Option<&Snapshot>) -> Option<Price> {
-    let currency = ledger::currency(chain)?.address.evm()?;
+    let currency = ledger::currency(chain)?.address.packed()?;
     snapshot?.price(currency).ok()
 }
 
@@ -37,6 +39,7 @@ pub struct PayContext {
     pub(crate) chains: BTreeMap<ChainId, (Arc<ChainHandle>, Option<Arc<Snapshot>>)>,
     pub screening: Arc<Screening>,
     pub recipient_code: Arc<RecipientCode>,
+    pub venue_accounts: Arc<VenueAccounts>,
     pub now: Timestamp,
     /// True if payments are decided here; false if they are only noted as due for the worker.
     pub(crate) pays: bool,

@@ -6,6 +6,7 @@ use domain::ids::ChainId;
 use domain::money::OutOfRange;
 use evm::{ChainError, NoQuorum};
 use store::StoreError;
+use venue::VenueError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SolverError {
@@ -13,6 +14,8 @@ pub enum SolverError {
     Store(#[from] StoreError),
     #[error("chain")]
     Chain(#[from] ChainError),
+    #[error("the venue")]
+    Venue(#[from] VenueError),
     #[error(transparent)]
     NoQuorum(#[from] NoQuorum),
     #[error(transparent)]
@@ -54,7 +57,9 @@ impl SolverError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::Chain(_) | Self::NoQuorum(_) | Self::Disputed { .. } | Self::NoAgreement { .. } => true,
+            Self::Chain(_) | Self::Venue(_) | Self::NoQuorum(_) | Self::Disputed { .. } | Self::NoAgreement { .. } => {
+                true
+            }
             Self::Request(_)
             | Self::Payment(_)
             | Self::Deposit(_)

@@ -6,6 +6,7 @@ mod health;
 mod lanes;
 pub mod trials;
 pub mod tx_hints;
+pub mod venue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use self::health::{CHECK_TIMEOUT_MILLIS, Health};
 pub use self::lanes::{Lanes, Payer, Wallet};
 use self::trials::Trials;
 use self::tx_hints::TxHints;
+use self::venue::VenueChain;
 
 /// Blocks that are walked ahead of what most nodes have: nodes lag behind each other by some. Beyond, the walk waits and
 /// it is reported.
@@ -72,6 +74,8 @@ pub struct ChainHandle {
     /// Transactions that clients say they have sent here.
     pub tx_hints: TxHints,
     pub trials: Trials,
+    /// The venue's side, where the chain is the venue: it has no nodes and no contracts.
+    pub venue: Option<VenueChain>,
 }
 
 /// Contracts by which users' transactions enter a chain. `wrapped` is zero where nothing wraps the native currency.
@@ -97,7 +101,18 @@ impl ChainHandle {
         let funding = funding(&chain, treasury, sources, lanes.fillers());
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
-        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials }
+        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue: None }
+    }
+
+    /// The handle on the venue. Its account is depository, treasury and the one lane at once: money comes in and goes out
+    /// by transfers of it.
+    pub fn of_venue(chain: Chain, nodes: Nodes, settings: Settings, venue: VenueChain) -> Self {
+        let account = venue.account.packed();
+        let lanes = Lanes::new(&[Payer { address: account, key: None }], account, None);
+        let watch = Watch::new(account, [], []);
+        let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
+        let (treasury, venue) = (account, Some(venue));
+        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue }
     }
 
     pub fn id(&self) -> ChainId {
@@ -208,7 +223,7 @@ fn funding(chain: &Chain, treasury: Address, sources: &[Address], wallets: Vec<A
     Funding {
         solver: treasury,
         here: currency.is_some(),
-        tokens: currency.and_then(|currency| currency.address.evm()).into_iter().collect(),
+        tokens: currency.and_then(|currency| currency.address.packed()).into_iter().collect(),
         ours: ours.collect::<BTreeSet<_>>(),
         sources: sources.iter().copied().collect(),
     }

@@ -3,6 +3,7 @@
 pub mod gas_refill;
 pub mod manual_refund;
 pub mod recover;
+pub mod recover_venue;
 
 use std::sync::Arc;
 

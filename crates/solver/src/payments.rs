@@ -12,7 +12,9 @@ pub mod mined;
 pub mod parties;
 mod reprice;
 pub mod send;
+pub mod send_venue;
 pub mod trial;
+pub mod venue_tx;
 
 use std::fmt;
 

@@ -8,3 +8,4 @@ pub mod step_gas;
 pub mod steps;
 pub mod try_fill;
 pub mod user_balances;
+mod venue;

@@ -17,6 +17,7 @@ use store::{Lease, Store, StoreError, Tx};
 
 use crate::context::recipient_code::RecipientCode;
 use crate::context::refused_recipients::RefusedRecipients;
+use crate::context::venue_accounts::VenueAccounts;
 use crate::context::{PayContext, usdc_price};
 use crate::env::{Env, Screening};
 use crate::handle::ChainHandle;
@@ -31,6 +32,7 @@ pub struct Solver {
     pub screening: Arc<ArcSwap<Screening>>,
     pub recipient_code: Arc<RecipientCode>,
     pub refused_recipients: Arc<RefusedRecipients>,
+    pub venue_accounts: Arc<VenueAccounts>,
     /// The store under the worker's lease, while this process holds it. Payments are committed under that lease only.
     pub leased: Arc<ArcSwapOption<Store>>,
     /// Test deployments refund a deposit whose quote asks for it by its referrer.
@@ -58,6 +60,7 @@ impl Solver {
             chains,
             screening: self.screening.load_full(),
             recipient_code: self.recipient_code.clone(),
+            venue_accounts: self.venue_accounts.clone(),
             now: self.now(),
             pays: true,
             sends: true,

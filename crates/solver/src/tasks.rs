@@ -8,6 +8,7 @@ use store::{Instance, Lease};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::handle::ChainHandle;
 use crate::leader::Leader;
 use crate::solver::Solver;
 use crate::{chain, integrators, listing, operator, orders, payments, quoting, standby};
@@ -33,6 +34,10 @@ fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
     solver.leased.store(Some(Arc::new(solver.store.clone())));
     for handle in solver.chains.values() {
         handle.begin(solver.now());
+        if handle.venue.is_some() {
+            start_venue(solver, handle, stop, tasks);
+            continue;
+        }
         for (lane, inbox) in handle.lanes.open_inboxes().into_iter().enumerate() {
             tasks.spawn(payments::send::run(solver.clone(), handle.clone(), lane, inbox, stop.clone()));
         }
@@ -50,4 +55,12 @@ fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
     }
     tasks.spawn(quoting::prune::run(solver.clone(), stop.clone()));
     tasks.spawn(listing::run(solver.clone(), stop.clone()));
+}
+
+/// Starts the tasks of the venue, which has one lane, no blocks and no contracts.
+fn start_venue(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, stop: &CancellationToken, tasks: &TaskTracker) {
+    for inbox in handle.lanes.open_inboxes() {
+        tasks.spawn(payments::send_venue::run(solver.clone(), handle.clone(), inbox, stop.clone()));
+    }
+    tasks.spawn(chain::venue_walk::run(solver.clone(), handle.clone(), stop.clone()));
 }

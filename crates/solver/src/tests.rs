@@ -14,4 +14,4 @@ mod payment_events;
 mod quorum;
 mod screening;
 mod scripted;
-mod world;
+pub(crate) mod world;

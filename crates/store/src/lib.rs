@@ -54,6 +54,7 @@ pub mod trace;
 pub mod treasury_transfers;
 mod tx;
 mod value;
+pub mod venue_txs;
 pub mod wallet_links;
 pub mod webhooks;
 

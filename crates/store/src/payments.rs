@@ -67,6 +67,8 @@ impl Payment {
     }
 }
 
+/// The offer of an attempt. On the venue `max_fee` is its fee in units of USDC, and `max_tip` the time at which the attempt
+/// expires, in milliseconds on its clock: both are signed, so that a new offer is a new attempt there as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fees {
     pub max_fee: u64,

@@ -20,8 +20,8 @@ struct Payload<'a> {
 #[serde(rename_all = "camelCase")]
 struct Data<'a> {
     status: &'static str,
-    in_tx_hashes: &'a [B256],
-    tx_hashes: &'a [B256],
+    in_tx_hashes: &'a [String],
+    tx_hashes: &'a [String],
     updated_at: i64,
     origin_chain_id: u64,
     destination_chain_id: u64,
@@ -87,7 +87,7 @@ mod tests {
     fn posted(status: Status) -> Posted {
         Posted {
             status,
-            in_txs: vec![B256::repeat_byte(1)],
+            in_txs: vec![B256::repeat_byte(1).to_string()],
             out_txs: vec![],
             origin: ChainId(8453),
             destination: ChainId(10),

@@ -78,7 +78,7 @@ codes! {
     RouterNotFound = "ERC20_ROUTER_ADDRESS_NOT_FOUND", INTERNAL_SERVER_ERROR, No,
         "the chain has no contract through which tokens could be routed";
     ExtraTxsNotSupported = "EXTRA_TXS_NOT_SUPPORTED", BAD_REQUEST, No,
-        "`txs` does not go with this trade type, or not on one chain";
+        "`txs` does not go with this trade type, with the venue, or not on one chain";
     Forbidden = "FORBIDDEN", FORBIDDEN, No,
         "the key may not do this: it has no linked wallet, or the wallet's balance is too low";
     Gone = "GONE", GONE, No,
@@ -104,7 +104,7 @@ codes! {
     InvalidParameters = "INVALID_PARAMETERS", BAD_REQUEST, No,
         "a member of the body, the query or the path is missing or not as documented; the message names it";
     InvalidRecipient = "INVALID_RECIPIENT", BAD_REQUEST, No,
-        "the address cannot receive: a token, or a contract of ours";
+        "the address cannot receive: a token, a contract of ours, or an account that the venue does not have";
     InvalidSignature = "INVALID_SIGNATURE", BAD_REQUEST, No,
         "not a signature of the wallet over what it was asked to sign";
     InvalidSlippageTolerance = "INVALID_SLIPPAGE_TOLERANCE", BAD_REQUEST, No,
@@ -132,7 +132,7 @@ codes! {
     RequestTimedOut = "REQUEST_TIMED_OUT", SERVICE_UNAVAILABLE, Yes,
         "the answer took too long";
     RpcHttpError = "RPC_HTTP_ERROR", SERVICE_UNAVAILABLE, Yes,
-        "a node of the chain could not be asked";
+        "a node of the chain, or the venue, could not be asked";
     SanctionedWalletAddress = "SANCTIONED_WALLET_ADDRESS", BAD_REQUEST, No,
         "this address is not served";
     ServiceUnavailable = "SERVICE_UNAVAILABLE", SERVICE_UNAVAILABLE, Yes,

@@ -22,7 +22,7 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
             Party::RefundRecipient => "refundTo",
             Party::AppFeeRecipient => "appFees.recipient",
         },
-        QuoteError::CallsRevert { .. } => "txs",
+        QuoteError::CallsRevert { .. } | QuoteError::CallsOnVenue => "txs",
         QuoteError::PlainDepositOfContract => "explicitDeposit",
         QuoteError::RecipientRefuses { .. } => "recipient",
         QuoteError::OriginSwapsDisabled => {
@@ -36,13 +36,17 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
         QuoteError::TooLow { fees } => {
             return format!("amount: its fees are {fees}, and it has to be more than they are");
         }
-        QuoteError::Dust { .. } => "amount",
+        QuoteError::Dust { .. } | QuoteError::BelowLeast { .. } => "amount",
         QuoteError::TooMuch { most } => {
             return format!(
                 "Amount is higher than the available liquidity: at most {most} can be paid out at the moment"
             );
         }
-        QuoteError::NoSpendLimiter { .. } | QuoteError::Node { .. } | QuoteError::Market(_) | QuoteError::Store(_) => {
+        QuoteError::NoSpendLimiter { .. }
+        | QuoteError::Node { .. }
+        | QuoteError::Venue(_)
+        | QuoteError::Market(_)
+        | QuoteError::Store(_) => {
             return error.to_string();
         }
     };

@@ -9,6 +9,7 @@ use domain::fees::AppFee;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
 use domain::quote::{Ask, Call, CurrencyKey, End, FORCE_REFUND, QuoteOptions, Trade};
+use domain::venue;
 use serde::Deserialize;
 use serde_json::Value;
 use solver::QuoteError;
@@ -23,9 +24,10 @@ use crate::quote::sponsor;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QuoteBody {
-    /// The sender on the origin chain.
+    /// The sender on the origin chain; on the venue an account index.
     user: String,
-    /// Who receives the output; the user unless said.
+    /// Who receives the output; the user unless said. Required where the two chains write addresses differently: an
+    /// account index on the venue.
     recipient: Option<String>,
     origin_chain_id: u64,
     destination_chain_id: u64,
@@ -140,7 +142,8 @@ impl QuoteBody {
         }
         let account = |field: &'static str, chain: ChainId, text: &str| {
             let vm = catalog.chain(chain).map_or(Vm::Evm, |chain| chain.vm);
-            Account::read(vm, text).map_err(|error| ApiError::Address { field, problem: error.to_string() })
+            let read = Account::read(vm, text).and_then(|account| venue::party(vm, text).map(|_| account));
+            read.map_err(|error| ApiError::Address { field, problem: error.to_string() })
         };
         let currency = |end: End, chain: ChainId, text: &str| {
             let field = match end {
@@ -155,10 +158,12 @@ impl QuoteBody {
             }
         };
         let user = account("user", origin, &self.user)?;
-        let recipient = match &self.recipient {
-            Some(text) => account("recipient", destination, text)?,
-            None => user.clone(),
-        };
+        let recipient = self.recipient.as_deref().map(|text| account("recipient", destination, text)).transpose()?;
+        let vm = |chain: ChainId| catalog.chain(chain).map_or(Vm::Evm, |chain| chain.vm);
+        let recipient = venue::recipient(&user, vm(origin), vm(destination), recipient).ok_or_else(|| {
+            let problem = "required: the user has no address on the destination".to_owned();
+            ApiError::Address { field: "recipient", problem }
+        })?;
         if let Some(text) = &self.referrer_address {
             account("referrerAddress", origin, text)?;
         }

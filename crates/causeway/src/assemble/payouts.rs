@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use allocator::{Advice, Allocator, Cap, PayoutChain};
+use allocator::{Advice, Allocator, Cap, PayingVenue, PayoutChain};
 use alloy::primitives::Address;
 use anyhow::{Context, Result, ensure};
 use domain::ids::ChainId;
@@ -48,10 +48,23 @@ pub(super) fn allocator(config: &Config, role: Role, solver: &Solver) -> Result<
         treasury: config.solver.treasury,
         order_key: solver.terms.solver,
         chains,
+        venue: paying_venue(solver),
         store: solver.store.clone(),
         advice: advice(solver),
         env: allocator::Env { clock: solver.env.clock, crash: solver.env.crash },
     }))
+}
+
+/// The venue to read evidence from. It has no depository, and so no payouts.
+fn paying_venue(solver: &Solver) -> Option<PayingVenue> {
+    let handle = solver.chains.get(&domain::venue::CHAIN)?;
+    let venue = handle.venue.as_ref()?;
+    Some(PayingVenue {
+        client: venue.client.clone(),
+        chain: handle.chain.clone(),
+        account: venue.account,
+        finality_secs: handle.settings.finality,
+    })
 }
 
 /// The allocator's caps on a chain, by currency. Empty without an allocator.

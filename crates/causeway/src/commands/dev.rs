@@ -71,7 +71,9 @@ async fn with_chains(
         treasury: keys.treasury.address,
         fillers: &keys.fillers,
     };
+    let venue = local::venue(&devnet.venue.simulator, &devnet.venue.solver, folder)?;
     let (_, config) = local::prepare(local, |config| {
+        config.venue = Some(venue);
         if let Some(day) = args.requests_v2_sunset {
             config.requests_v2.sunset_at = day;
         }

@@ -1,5 +1,7 @@
 //! `causeway doctor`: every check that can be made without sending a payment.
 
+mod venue;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,6 +80,10 @@ pub(crate) async fn run(path: &Path, role: Role) -> Result<()> {
         {
             println!("chain {} ({})", handle.chain.name, handle.id());
             check_chain(&mut findings, &parts, handle, settings).await;
+        }
+        if let Some(handle) = parts.solver.chains.get(&domain::venue::CHAIN) {
+            println!("chain {} ({})", handle.chain.name, handle.id());
+            venue::check(&mut findings, handle).await;
         }
     }
     match findings.failures {

@@ -33,7 +33,10 @@ pub(crate) async fn run(config: &Config, role: Role) -> Result<()> {
             bar.set_length(of);
             bar.set_position(at);
         };
-        let report = solver::operator::recover::recover(&solver, handle, progress).await?;
+        let report = match &handle.venue {
+            Some(venue) => solver::operator::recover_venue::recover(&solver, handle, venue, progress).await?,
+            None => solver::operator::recover::recover(&solver, handle, progress).await?,
+        };
         bar.finish_and_clear();
         println!(
             "{}: read {} blocks, imported {} payments, {} transactions of our wallets name no order",

@@ -88,6 +88,11 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     })
     .await?;
 
+    // The venue is served like every chain.
+    let listed: Value = devnet::http::get(format!("http://127.0.0.1:{port}/chains")).await?.json().await?;
+    let lvm = |chain: &&Value| chain["vmType"] == "lvm" && chain["id"] == 3_586_256 && chain["disabled"] == false;
+    ensure!(listed["chains"].as_array().is_some_and(|chains| chains.iter().filter(lvm).count() == 1), "{listed}");
+
     // The key's wallet is the second account, and has a balance.
     let wallet = facts["accounts"][1]["address"].as_str().context("address")?.to_lowercase();
     let balances = format!("http://127.0.0.1:{port}/app-fees/{wallet}/balances");

@@ -44,4 +44,5 @@ mod same_chain;
 mod sponsorship;
 mod transfer;
 mod tx_hints;
+mod venue;
 mod webhooks;

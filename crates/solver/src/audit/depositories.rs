@@ -132,7 +132,7 @@ impl Audit<'_, '_> {
             Check::new(&handle.chain.name, "the depository holds what was deposited less what was paid out");
         let owner = handle.chain.depository;
         for currency in handle.chain.currencies() {
-            let Some(address) = currency.address.evm() else { continue };
+            let Some(address) = currency.address.packed() else { continue };
             let held = if address.is_zero() {
                 self.wait(handle.nodes.balance(owner, At::Number(at.number)))?
             } else {

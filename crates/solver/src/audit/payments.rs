@@ -23,7 +23,8 @@ const MAX_CONCURRENT_READS: usize = 16;
 impl Audit<'_, '_> {
     pub(super) fn payments(&mut self) -> Result<(), SolverError> {
         let mut checks: BTreeMap<ChainId, Check> = BTreeMap::new();
-        for handle in self.chains {
+        // The venue has a check of its own.
+        for handle in self.chains.iter().filter(|handle| handle.venue.is_none()) {
             checks.insert(
                 handle.id(),
                 Check::new(&handle.chain.name, "payments are on the chain and paid what they say"),
@@ -56,7 +57,7 @@ impl Audit<'_, '_> {
                 let (handle, hash) = (self.handle(payment.chain), payment.tx);
                 async move {
                     match (handle, hash) {
-                        (Some(handle), Some(hash)) => handle.nodes.transaction(hash).await,
+                        (Some(handle), Some(hash)) if handle.venue.is_none() => handle.nodes.transaction(hash).await,
                         _ => Ok(None),
                     }
                 }
@@ -148,7 +149,7 @@ impl Audit<'_, '_> {
         };
         let traded = quote.as_ref().filter(|quote| quote.destination_swap.is_some());
         let (currency, owed) = match traded {
-            Some(quote) => (quote.ask.destination.address.evm().unwrap_or_default(), quote.figures.minimum),
+            Some(quote) => (quote.ask.destination.address.packed().unwrap_or_default(), quote.figures.minimum),
             None => (payment.currency, payment.amount),
         };
         let paid = Amount::new(sent.paid(currency, payment.recipient, handle.chain.router));

@@ -10,7 +10,7 @@ use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::ChainId;
 use domain::time::Timestamp;
-use evm::{AgreedBlock, AgreedTx, Head, SeenDeposit, SeenTreasuryTransfer};
+use evm::{AgreedBlock, AgreedTx, Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
 use metrics::{counter, gauge};
 use store::dues::Due;
 use store::{Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, treasury_transfers};
@@ -62,11 +62,31 @@ pub async fn apply_block(
         let now = u64::try_from(solver.now().secs()).unwrap_or_default();
         retry_due(solver, handle, Head { time: head.time.min(now), ..head }).await?;
     }
-    let (of, number) = (handle.clone(), head.number);
+    publish_committed(solver, handle, head.number).await?;
+    Ok(open || agreed.refuted || !agreed.stands)
+}
+
+/// Publishes the amounts on their way out, which quotes may not promise again, and the lanes that have unmined payments.
+pub(crate) async fn publish_committed(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    number: u64,
+) -> Result<(), SolverError> {
+    let of = handle.clone();
     let (committed, wallets) = solver.store.read(move |tx| committed(tx, &of, number)).await?;
     handle.health.commit(committed);
     handle.health.set_unmined(wallets);
-    Ok(open || agreed.refuted || !agreed.stands)
+    Ok(())
+}
+
+/// Applies transactions of our own, as the venue shows them.
+pub(crate) async fn apply_sent(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    head: Head,
+    sent: Vec<SentTx>,
+) -> Result<(), SolverError> {
+    apply_all(solver, handle, head, sent.into_iter().map(BlockEvent::Mined).collect()).await
 }
 
 /// Applies the events of a doubtful block that the walk has passed, as far as its nodes agree by now. True if it is still

@@ -20,7 +20,9 @@ pub(crate) async fn of(
     record: &Record,
     quote: &Quote,
 ) -> Result<Blame, ChainError> {
-    let (Some(recipient), Some(target)) = (quote.ask.recipient.evm(), record.target) else { return Ok(Blame::Nobody) };
+    let (Some(recipient), Some(target)) = (quote.ask.recipient.packed(), record.target) else {
+        return Ok(Blame::Nobody);
+    };
     if handle.chain.token(target).is_some() {
         let refused = handle.nodes.token_refuses(tx).await?;
         return Ok(if refused { Blame::Recipient } else { Blame::Nobody });

@@ -66,7 +66,7 @@ pub(crate) fn mined(
     let bare = stored.payment.target == stored.payment.currency;
     let cancelled = is_cancel(&stored, sent);
     let paid = ours && !cancelled && sent.success && (!bare || !arrived.is_zero());
-    if paid && arrived < owed.units() {
+    if paid && handle.venue.is_none() && arrived < owed.units() {
         error!(chain.id = %chain, tx = %sent.hash, %arrived, %owed, "a payment arrived short: does the token take a fee?");
     }
     let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };
@@ -111,7 +111,7 @@ fn owed(stored: &PaymentRow, request: Option<&Request>) -> (Address, Amount) {
     let payment = &stored.payment;
     let traded = request.filter(|_| payment.purpose() == Purpose::Fill).map(|request| &request.quote);
     match traded.filter(|quote| quote.destination_swap.is_some()) {
-        Some(quote) => (quote.ask.destination.address.evm().unwrap_or_default(), quote.figures.minimum),
+        Some(quote) => (quote.ask.destination.address.packed().unwrap_or_default(), quote.figures.minimum),
         None => (payment.currency, payment.amount),
     }
 }

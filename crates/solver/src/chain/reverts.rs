@@ -75,7 +75,7 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), So
                     remember(tx, &request.quote, now)?;
                 }
                 // Native currency went straight to it, as to a wallet.
-                if let (Blame::Recipient, Some(target)) = (blame, request.quote.ask.recipient.evm())
+                if let (Blame::Recipient, Some(target)) = (blame, request.quote.ask.recipient.packed())
                     && failed.record.target == Some(target)
                 {
                     contracts::note(tx, of.id(), target, now)?;
@@ -122,7 +122,7 @@ async fn cause(
 /// Notes a recipient that refused what was promised to it.
 fn remember(tx: &mut Tx<'_>, quote: &Quote, now: Timestamp) -> Result<(), SolverError> {
     let destination = &quote.ask.destination;
-    if let (Some(currency), Some(address)) = (destination.address.evm(), quote.ask.recipient.evm()) {
+    if let (Some(currency), Some(address)) = (destination.address.packed(), quote.ask.recipient.packed()) {
         refused_recipients::note(tx, Recipient { chain: destination.chain, currency, address }, now)?;
     }
     Ok(())

@@ -49,7 +49,7 @@ fn gas_owed(
     let quote = &request.quote;
     let terms = quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fast fill without an order"))?;
     let Some((handle, _)) = context.on(terms.deposit.chain) else { return Ok(None) };
-    let currency = terms.deposit.address.evm().unwrap_or_default();
+    let currency = terms.deposit.address.packed().unwrap_or_default();
     let most = quote.deposit_worth(&handle.chain, currency, quote.figures.fees.max_wasted_gas()?);
     Ok(Some(owed.min(UsdcMicros(most.0))))
 }

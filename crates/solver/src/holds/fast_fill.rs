@@ -101,7 +101,7 @@ fn expect_deposit(
         order: fast.order,
         request: fast.request,
         chain: terms.deposit.chain,
-        currency: terms.deposit.address.evm().unwrap_or_default(),
+        currency: terms.deposit.address.packed().unwrap_or_default(),
         amount: fast.amount,
         usd: dollars(fast.held),
         deadline: fast.window_ends,
@@ -218,7 +218,7 @@ fn miss(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<Touche
     }
     let request = request(tx, fast)?;
     let terms = request.quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fast fill without an order"))?;
-    let of = (terms.deposit.chain, terms.deposit.address.evm().unwrap_or_default());
+    let of = (terms.deposit.chain, terms.deposit.address.packed().unwrap_or_default());
     let charged = request.state == RequestState::Success && charge(tx, fast, &hold, of, context)?;
     Ok(if charged { Touched::Done } else { Touched::Waits })
 }

@@ -160,7 +160,7 @@ fn costs(
     context: &PayContext,
 ) -> Result<Option<Costs>, SolverError> {
     let Some(terms) = &quote.terms else { return Ok(None) };
-    let currency = |key: &CurrencyKey| (key.chain, key.address.evm().unwrap_or_default());
+    let currency = |key: &CurrencyKey| (key.chain, key.address.packed().unwrap_or_default());
     let ((here, deposit), (payer, payout)) = (currency(&terms.deposit), currency(&terms.payout));
     let credit = context.credit_rate(here, deposit, quote.figures.fees.app_total()?)?;
     let prices = &quote.figures.prices;

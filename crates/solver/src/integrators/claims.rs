@@ -149,7 +149,7 @@ fn is_open(stored: &ClaimRow, now: Timestamp) -> Result<(), ClaimError> {
 fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<Claim, ClaimError> {
     let handle = context.balances().ok_or(ClaimError::NotOffered)?;
     let currency = ledger::currency(&handle.chain).ok_or(ClaimError::NotOffered)?;
-    let token = currency.address.evm().ok_or(ClaimError::NotOffered)?;
+    let token = currency.address.packed().ok_or(ClaimError::NotOffered)?;
     if wish.chain != handle.id() {
         return Err(ClaimError::OtherChain(handle.id()));
     }
@@ -320,7 +320,7 @@ pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &P
         wallet: shown.account,
         recipient: shown.recipient,
         chain: handle.id(),
-        currency: currency.address.evm().unwrap_or_default(),
+        currency: currency.address.packed().unwrap_or_default(),
         amount: UsdcMicros::of(Amount::new(shown.amount), currency.decimals)?,
         expires_at: context.now,
     };

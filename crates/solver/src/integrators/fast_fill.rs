@@ -224,7 +224,7 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     if context.forces_refund(quote) {
         return Err(FastFillError::NotEligible(Ineligible::AsksForRefund));
     }
-    if context.screening.blocks(quote.ask.parties().filter_map(|(_, who)| who.evm())) {
+    if context.screening.blocks(quote.ask.parties().filter_map(|(_, who)| who.packed())) {
         return Err(FastFillError::NotEligible(Ineligible::NotServed));
     }
     // A fill that reverted once would revert again; an ordinary fill still has its own try.
@@ -240,7 +240,7 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     if !loss::takes_place(amount, quoted)? {
         return Err(FastFillError::MoreThanQuoted { quoted });
     }
-    let (Some(currency), Some(user)) = (terms.deposit.address.evm(), quote.ask.user.evm()) else {
+    let (Some(currency), Some(user)) = (terms.deposit.address.packed(), quote.ask.user.packed()) else {
         return Err(FastFillError::NotEligible(Ineligible::DepositNotEvm));
     };
     let time = context.chain_time(terms.payout.chain);

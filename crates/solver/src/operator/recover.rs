@@ -137,13 +137,13 @@ pub(crate) async fn raise_nonces(solver: &Arc<Solver>, handle: &ChainHandle, rea
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Import {
+pub(super) enum Import {
     Known,
     Settled,
     Unknown,
 }
 
-fn import(
+pub(super) fn import(
     tx: &mut Tx<'_>,
     chain: ChainId,
     router: Address,
@@ -310,7 +310,7 @@ fn import_payout(
 
 /// The claim of an app balance that a transaction of ours paid, if any.
 fn claimed(handle: &ChainHandle, sent: &SentTx) -> Option<Claimed> {
-    let token = domain::ledger::currency(&handle.chain)?.address.evm();
+    let token = domain::ledger::currency(&handle.chain)?.address.packed();
     calldata::claimed(&sent.input).filter(|_| sent.to.is_some() && sent.to == token)
 }
 
@@ -349,7 +349,7 @@ fn import_claim(
 /// Currency, recipient and amount of a routed fill, as its order has them: its call does not show them.
 fn quoted(quote: &Quote) -> Option<(Address, Address, Amount)> {
     let terms = quote.terms.as_ref().filter(|_| is_routed(quote))?;
-    Some((terms.payout.address.evm()?, quote.payee(terms).evm()?, quote.figures.paid))
+    Some((terms.payout.address.packed()?, quote.payee(terms).packed()?, quote.figures.paid))
 }
 
 /// Currency, recipient and amount of a transaction of ours: its value, or the arguments of its token call.

@@ -55,8 +55,9 @@ fn resolve(
     context: &PayContext,
 ) -> Result<Option<Due>, SolverError> {
     let quote = &request.quote;
-    let evm =
-        |account: &domain::account::Account| account.evm().ok_or(SolverError::InvariantViolated("not an EVM account"));
+    let evm = |account: &domain::account::Account| {
+        account.packed().ok_or(SolverError::InvariantViolated("not an EVM account"))
+    };
     let fill = |amount| {
         let terms = quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fill without an order"))?;
         Ok(Some(Due {

@@ -64,8 +64,13 @@ pub fn apply(
         records::put(tx, &record(handle, head, seen, request.id))?;
     }
     if !listed {
-        refuse(tx, &stored, request.as_ref(), FailReason::OriginCurrencyMismatch, context)?;
-        return Ok(Vec::new());
+        if handle.venue.is_none() {
+            refuse(tx, &stored, request.as_ref(), FailReason::OriginCurrencyMismatch, context)?;
+            return Ok(Vec::new());
+        }
+        // Another asset of the venue is somebody's money, unlike a token that anybody can make: it goes back.
+        deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
+        return refuse(tx, &stored, request.as_ref(), FailReason::IncorrectDepositCurrency, context);
     }
     if stored.deposit.ripe_at > head.number {
         return Ok(Vec::new());
@@ -76,7 +81,8 @@ pub fn apply(
 /// True for a deposit that is noted. Anyone can make a token that claims transfers to us: an unlisted token counts only
 /// if our own contract saw the deposit, and a transfer of zero is not a deposit.
 pub(crate) fn counts(handle: &ChainHandle, seen: &SeenDeposit) -> bool {
-    let listed = handle.chain.token(seen.currency).is_some();
+    // Nobody can make an asset of the venue: whatever arrives there has moved, and goes back if it is the wrong one.
+    let listed = handle.venue.is_some() || handle.chain.token(seen.currency).is_some();
     !seen.amount.is_zero() && (listed || matches!(seen.id, Id::Event(_)))
 }
 

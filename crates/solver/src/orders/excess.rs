@@ -41,7 +41,7 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
         return Ok(Vec::new());
     }
     let recipient =
-        request.quote.refund_recipient().evm().ok_or(SolverError::InvariantViolated("not an EVM account"))?;
+        request.quote.refund_recipient().packed().ok_or(SolverError::InvariantViolated("not an EVM account"))?;
     let figures = json!({
         "excess": amount.to_string(),
         "deposited": deposit.amount.to_string(),

@@ -121,6 +121,7 @@ const fn is_returnable(reason: FailReason) -> bool {
             | FailReason::OrderIsCancelled
             | FailReason::OrphanedDepositRefund
             | FailReason::OriginCurrencyMismatch
+            | FailReason::IncorrectDepositCurrency
             | FailReason::DepositChainMismatch
             | FailReason::DepositedAmountTooLowToFill
     )

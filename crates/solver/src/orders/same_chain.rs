@@ -89,7 +89,7 @@ pub fn apply(
 ) -> Result<Vec<PaymentRow>, SolverError> {
     // A same-chain request has no order; its own id stands in the order's place.
     let Some(mut request) = requests::lock_order(tx, OrderId(done.tx.request.0))? else { return Ok(Vec::new()) };
-    if !done.success && request.quote.ask.user.evm() != Some(done.tx.from) {
+    if !done.success && request.quote.ask.user.packed() != Some(done.tx.from) {
         return Ok(Vec::new());
     }
     records::put(

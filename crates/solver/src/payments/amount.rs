@@ -1,10 +1,12 @@
 //! The amount of a payment: fixed when due for fills and claims; refunds, returns and excess pay for their own gas.
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
+use domain::account::Account;
 use domain::fail::RefundFailReason;
 use domain::ids::{ChainId, OrderId};
 use domain::money::{Amount, OutOfRange, Price, Ratio};
 use domain::quote::Quote;
+use domain::venue::Holding;
 use market::Snapshot;
 use store::dues::Due;
 use store::payments::{Purpose, Subject};
@@ -53,6 +55,10 @@ pub(super) fn of(
         }
         Purpose::Return => {
             let amount = less_gas(tx, due, None, to_contract, chain, context)?;
+            // On the venue there is no depository: the deposit is in the very account that returns it.
+            if chain.handle.venue.is_some() {
+                return Ok(amount);
+            }
             let payable = chain.handle.payable(due.currency, chain.snapshot, false);
             let most = payable.mul_floor(Ratio::bps(MAX_RETURN_BPS))?;
             if amount > most { Err(Stop::not_now(Reason::TooLarge)) } else { Ok(amount) }
@@ -108,14 +114,27 @@ pub fn refund_cost(
     to_contract: bool,
 ) -> Result<Option<Amount>, OutOfRange> {
     let shape = Shape::transfer(currency.is_zero(), to_contract, None);
-    let wei = gas::of(handle.chain.fill_gas, shape).cost(snapshot);
+    let wei = match &handle.venue {
+        Some(venue) => Amount::new(U256::from(venue.own_fee())),
+        None => gas::of(handle.chain.fill_gas, shape).cost(snapshot),
+    };
     if currency.is_zero() {
         return Ok(Some(wei));
     }
-    let Some(token) = handle.chain.token(currency) else { return Ok(None) };
+    let Some(decimals) = decimals_of(handle, currency) else { return Ok(None) };
     let (Ok(native), Ok(price)) = (snapshot.price(Address::ZERO), snapshot.price(currency)) else { return Ok(None) };
-    let rate = Price::exchange((native, handle.chain.native.decimals), (price, token.decimals))?;
+    let rate = Price::exchange((native, handle.chain.native.decimals), (price, decimals))?;
     Ok(Some(wei.mul_ceil(rate)?))
+}
+
+/// The decimals of a currency that may have to go back: a listed one, or an asset that reached the venue's account by
+/// mistake.
+fn decimals_of(handle: &ChainHandle, currency: Address) -> Option<u8> {
+    let listed = handle.chain.token(currency).map(|token| token.decimals);
+    listed.or_else(|| {
+        let asset = handle.venue.as_ref().and_then(|_| Account::unpacked(handle.chain.vm, currency))?;
+        Holding::of_currency(&asset).map(|holding| holding.asset.decimals())
+    })
 }
 
 /// Gas of an order's fills that were refused, which comes off its refund, in the refunded currency. None when prices are

@@ -16,6 +16,9 @@ use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::payments::gas::{self, Shape};
 
+/// The gas of a transfer on the venue: its price is the venue's fee.
+pub(crate) const VENUE_GAS: u64 = 1;
+
 #[derive(Clone, Debug)]
 pub struct PaymentCall {
     pub target: Address,
@@ -39,6 +42,9 @@ impl PaymentCall {
         to_contract: bool,
         quote: Option<(&Quote, Option<&Swap>)>,
     ) -> Option<Self> {
+        if handle.venue.is_some() {
+            return Some(Self::on_venue(due, amount));
+        }
         match quote {
             Some((quote, swap)) if gas::is_routed(quote) => Self::routed(due, amount, handle, quote, swap),
             Some((quote, _)) => {
@@ -68,6 +74,19 @@ impl PaymentCall {
         })
     }
 
+    /// A transfer on the venue, whose memo names the order. Its fee counts as the price of one unit of gas.
+    fn on_venue(due: &Due, amount: Amount) -> Self {
+        Self {
+            target: due.recipient,
+            value: if due.currency.is_zero() { amount } else { Amount::ZERO },
+            data: Bytes::copy_from_slice(due.order().as_slice()),
+            gas: VENUE_GAS,
+            currency: due.currency,
+            amount,
+            through_spend_limiter: false,
+        }
+    }
+
     fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool, gas: u64) -> Self {
         let (id, currency) = (due.order().0, due.currency);
         let call =
@@ -84,7 +103,7 @@ impl PaymentCall {
     }
 
     fn routed(due: &Due, amount: Amount, handle: &ChainHandle, quote: &Quote, swap: Option<&Swap>) -> Option<Self> {
-        let recipient = quote.ask.recipient.evm()?;
+        let recipient = quote.ask.recipient.packed()?;
         let (chain, currency) = (&handle.chain, due.currency);
         let (funds, native) = if currency.is_zero() {
             (Funds::Native(amount.units()), amount)

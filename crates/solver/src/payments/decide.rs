@@ -137,7 +137,7 @@ fn has_refused(
     quote: &Quote,
     context: &PayContext,
 ) -> Result<Option<FailReason>, StoreError> {
-    let (currency, address) = (quote.ask.destination.address.evm(), quote.ask.recipient.evm());
+    let (currency, address) = (quote.ask.destination.address.packed(), quote.ask.recipient.packed());
     let (Some(currency), Some(address)) = (currency, address) else { return Ok(None) };
     let recipient = Recipient { chain: due.chain, currency, address };
     let refused = refused_recipients::has_refused(tx, recipient, refused_since(context.now))?;
@@ -167,7 +167,7 @@ impl<'a> PayingChain<'a> {
 /// by another process or before a restart.
 fn is_to_contract(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, StoreError> {
     let fill = quote.filter(|_| due.purpose() == Purpose::Fill);
-    let recipient = fill.and_then(|quote| quote.ask.recipient.evm()).unwrap_or(due.recipient);
+    let recipient = fill.and_then(|quote| quote.ask.recipient.packed()).unwrap_or(due.recipient);
     let native = due.currency.is_zero() || fill.is_some_and(trial::delivers_native);
     match context.recipient_code.known(due.chain, recipient) {
         Some(is_contract) => Ok(is_contract),

@@ -50,7 +50,7 @@ impl<'a> Shape<'a> {
             let tried = tried.map(|tried| tried.saturating_add(more));
             return Self::Routed { tried, calls: &quote.ask.options.calls, pools };
         }
-        let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.evm() == Some(Address::ZERO));
+        let native = quote.terms.as_ref().is_some_and(|terms| terms.payout.address.packed() == Some(Address::ZERO));
         Self::transfer(native, to_contract, tried)
     }
 

@@ -149,6 +149,14 @@ pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Result<F
     if snapshot.check_age().is_err() {
         return Err(Reason::Halted);
     }
+    if let Some(venue) = &handle.venue {
+        let fees = venue.offer(snapshot.time);
+        return if u128::from(fees.max_fee) > handle.settings.max_fee_cap {
+            Err(Reason::FeesTooHigh)
+        } else {
+            Ok(fees)
+        };
+    }
     let max_fee = snapshot.max_fee();
     let fits = |fee: u128| u64::try_from(fee).map_err(|_| Reason::FeesTooHigh);
     if max_fee > handle.settings.max_fee_cap {

@@ -31,8 +31,11 @@ pub fn is_blocked(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &P
         // Our own wallets; the allocator screens its payouts when it decides and when it signs them.
         Subject::Refill(_) | Subject::Payout { .. } => return Ok(false),
     };
-    let named = quote.into_iter().flat_map(|quote| quote.ask.parties()).filter_map(|(_, who)| Account::evm(who));
-    Ok(context.screening.blocks(named.chain(others).chain([due.recipient])))
+    let named = quote.into_iter().flat_map(|quote| quote.ask.parties()).filter_map(|(_, who)| Account::packed(who));
+    let parties: Vec<Address> = named.chain(others).chain([due.recipient]).collect();
+    // The list has wallets: those of venue accounts are looked at as well.
+    let wallets = parties.iter().filter_map(|who| context.venue_accounts.wallet_of(*who));
+    Ok(context.screening.blocks(parties.iter().copied().chain(wallets)))
 }
 
 fn of_deposit(deposit: Option<Deposit>) -> Vec<Address> {

@@ -79,7 +79,7 @@ fn through_pools(
     amount: Amount,
     there: &Snapshot,
 ) -> Result<Option<Swap>, OutOfRange> {
-    let (from, to) = (terms.payout.address.evm(), quote.ask.destination.address.evm());
+    let (from, to) = (terms.payout.address.packed(), quote.ask.destination.address.packed());
     let market = from.zip(to).and_then(|(from, to)| there.exchange(from, to));
     let Some(market) = market.filter(|_| there.check_pools().is_ok()) else {
         // Not all pools are known at this block: the quoted path is tried, and its bound is enforced on the chain.

@@ -140,7 +140,12 @@ async fn send(
     Ok(false)
 }
 
-fn note_sent(tx: &mut Tx<'_>, stored: &PaymentRow, hash: B256, context: &PayContext) -> Result<(), SolverError> {
+pub(super) fn note_sent(
+    tx: &mut Tx<'_>,
+    stored: &PaymentRow,
+    hash: B256,
+    context: &PayContext,
+) -> Result<(), SolverError> {
     // The request is locked before its payment is touched, as everywhere.
     let request = requests::lock(tx, stored.payment.request)?;
     let state = payment::step(stored.state, payment::Event::Sent)?;

@@ -29,7 +29,7 @@ pub fn is_needed(quote: &Quote, to_contract: bool) -> bool {
 
 /// True if the recipient gets native currency, as the output or beside it.
 pub fn delivers_native(quote: &Quote) -> bool {
-    quote.ask.destination.address.evm() == Some(Address::ZERO) || quote.figures.top_up.is_some()
+    quote.ask.destination.address.packed() == Some(Address::ZERO) || quote.figures.top_up.is_some()
 }
 
 /// The verdict on a fill that this wallet would send. None while it is being tried.

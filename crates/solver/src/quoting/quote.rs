@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::venue::VenueError;
 use alloy::primitives::{Address, B256, Bytes, U256};
+use domain::account::Vm;
 use domain::catalog::{Catalog, Chain, Currency};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
@@ -25,6 +27,7 @@ use crate::quoting::sponsor_accounts::SponsorAccounts;
 use crate::quoting::steps::{Planner, Step, is_plain_deposit};
 use crate::quoting::try_fill::{TriedRecipients, node_failed};
 use crate::quoting::user_balances::UserBalances;
+use crate::quoting::venue;
 use crate::solver::Solver;
 
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,12 @@ pub enum QuoteError {
         #[source]
         cause: ChainError,
     },
+    #[error("the venue could not be asked")]
+    Venue(#[source] VenueError),
+    #[error("calls are not made on the venue")]
+    CallsOnVenue,
+    #[error("the least is {least}")]
+    BelowLeast { least: Bound },
     #[error("{0}")]
     Refused(#[from] Refusal),
     #[error("the amount does not cover its fees of {fees}")]
@@ -130,6 +139,7 @@ impl Quoter {
         if let Some(sponsor) = &ask.options.sponsor {
             self.sponsor_accounts.learn(&self.solver.store, sponsor.wallet).await?;
         }
+        self.learn_accounts(ask).await?;
         ask.options.tried_gas = self.tried_gas(ask).await?;
         self.learn_payer(ask).await
     }
@@ -137,9 +147,9 @@ impl Quoter {
     /// Reads the code of a user who would deposit by a plain transfer, unless it is known.
     async fn learn_payer(&self, ask: &Ask) -> Result<(), QuoteError> {
         let plain = !ask.explicit_deposit && ask.origin.chain != ask.destination.chain;
-        let token = ask.origin.address.evm().is_some_and(|token| !token.is_zero());
+        let token = ask.origin.address.packed().is_some_and(|token| !token.is_zero());
         let handle = self.solver.chains.get(&ask.origin.chain).filter(|_| plain && token);
-        if let (Some(handle), Some(user)) = (handle, ask.user.evm()) {
+        if let (Some(handle), Some(user)) = (handle, ask.user.packed()) {
             let read = self.solver.recipient_code.read(handle, user, &self.solver.store, self.solver.now()).await;
             read.map_err(node_failed)?;
         }
@@ -150,7 +160,7 @@ impl Quoter {
     /// deposit would go back.
     fn check_payer(&self, quote: &Quote) -> Result<(), QuoteError> {
         let is_contract = |user| self.solver.recipient_code.is_contract(quote.ask.origin.chain, user);
-        match is_plain_deposit(quote) && quote.ask.user.evm().is_some_and(is_contract) {
+        match is_plain_deposit(quote) && quote.ask.user.packed().is_some_and(is_contract) {
             true => Err(QuoteError::PlainDepositOfContract),
             false => Ok(()),
         }
@@ -175,6 +185,7 @@ impl Quoter {
     pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
         let origin = self.side(End::Origin, &ask.origin)?;
         let destination = self.side(End::Destination, &ask.destination)?;
+        self.check_venue(&ask, origin, destination)?;
         self.check_receivers(&ask, origin.chain, destination.chain)?;
         self.screening(&ask)?;
         self.check_refusals(&ask)?;
@@ -189,8 +200,13 @@ impl Quoter {
         let quote = if stays { self.stay(ask, inputs, fresh) } else { self.cross(ask, inputs, fresh) };
         let mut quote = quote.map_err(|error| inputs.or_missing_pools(error, stays))?;
         self.check_payer(&quote)?;
+        venue::check_amounts(&quote, origin, destination)?;
         let order = quote.order();
         let order_id = order.as_ref().map(Order::id);
+        if let Some(order) = order_id.filter(|_| origin.chain.vm == Vm::Venue) {
+            // The memo of a withdrawal is both ids, whichever a client takes it for.
+            quote.id = RequestId(order.0);
+        }
         let planner = Planner {
             recipient_code: &self.solver.recipient_code,
             user_balances: &self.user_balances,
@@ -200,7 +216,8 @@ impl Quoter {
             market: &here,
         };
         let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
-        let gas = U256::from(plan.gas).checked_mul(U256::from(here.gas_price()));
+        let price = plan.steps.iter().find_map(|step| Some(step.action?.usdc_fee)).map_or(here.gas_price(), u128::from);
+        let gas = U256::from(plan.gas).checked_mul(U256::from(price));
         quote.figures.origin_gas = gas.map(Amount::new).ok_or(Refusal::OutOfRange)?;
         Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance })
     }
@@ -208,8 +225,8 @@ impl Quoter {
     /// Reads the code of a recipient of native currency: contracts are paid through the router.
     fn learn(&self, ask: &Ask, destination: Side<'_>) {
         let native = destination.currency.native || ask.options.top_up.is_some();
-        let handle = self.solver.chains.get(&destination.chain.id).filter(|_| native);
-        if let (Some(handle), Some(recipient)) = (handle, ask.recipient.evm()) {
+        let handle = self.solver.chains.get(&destination.chain.id).filter(|it| native && it.venue.is_none());
+        if let (Some(handle), Some(recipient)) = (handle, ask.recipient.packed()) {
             self.solver.recipient_code.learn(handle, recipient, &self.solver.store, self.solver.now());
         }
     }
@@ -236,7 +253,7 @@ impl Quoter {
         let receivers = [(Party::Recipient, &ask.recipient, destination), (refund_to.0, refund_to.1, origin)];
         for (party, who, chain) in receivers {
             let handle = self.solver.chains.get(&chain.id);
-            if who.evm().is_some_and(|who| handle.is_some_and(|handle| handle.cannot_receive(who))) {
+            if who.packed().is_some_and(|who| handle.is_some_and(|handle| handle.cannot_receive(who))) {
                 return Err(QuoteError::InvalidRecipient { party });
             }
         }
@@ -245,7 +262,7 @@ impl Quoter {
 
     /// A recipient that refused a payment a short while ago is promised nothing: it would cost us gas again.
     fn check_refusals(&self, ask: &Ask) -> Result<(), QuoteError> {
-        let (currency, address) = (ask.destination.address.evm(), ask.recipient.evm());
+        let (currency, address) = (ask.destination.address.packed(), ask.recipient.packed());
         let (Some(currency), Some(address), true) = (currency, address, ask.origin.chain != ask.destination.chain)
         else {
             return Ok(());
@@ -259,7 +276,7 @@ impl Quoter {
 
     fn screening(&self, ask: &Ask) -> Result<(), QuoteError> {
         let screening = self.solver.screening.load();
-        if let Some((party, _)) = ask.parties().find(|(_, who)| screening.blocks(who.evm())) {
+        if let Some((party, _)) = ask.parties().find(|(_, who)| screening.blocks(who.packed())) {
             return Err(QuoteError::Blocked { party });
         }
         match screening.blocks(ask.options.app_fees.iter().map(|fee| fee.recipient)) {

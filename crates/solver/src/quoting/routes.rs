@@ -215,7 +215,7 @@ impl Quoter {
 
     fn is_contract(&self, ask: &Ask, destination: Side<'_>) -> bool {
         let chain = destination.chain.id;
-        ask.recipient.evm().is_some_and(|who| self.solver.recipient_code.is_contract(chain, who))
+        ask.recipient.packed().is_some_and(|who| self.solver.recipient_code.is_contract(chain, who))
     }
 
     /// The quote of a same-chain transfer.

@@ -9,6 +9,7 @@ use domain::money::Amount;
 use domain::pricing::Side;
 use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::swap::Path;
+use domain::venue::TransferAction;
 use evm::calldata;
 use evm::routed::{Calls, Ends, Message, Part};
 use evm::steps::{Fee, send};
@@ -37,6 +38,8 @@ pub struct Step {
     pub value: Amount,
     pub max_fee: u128,
     pub tip: u128,
+    /// The transfer of a withdrawal from the venue, in place of a transaction.
+    pub action: Option<TransferAction>,
 }
 
 /// The steps of a quote, their gas together, and the user's balance of the origin currency, if it is known.
@@ -65,7 +68,12 @@ impl std::fmt::Debug for Planner<'_> {
 impl Planner<'_> {
     /// Plans the steps of a quote. None if the chain lacks a contract that the quote goes through.
     pub fn plan(&self, quote: &Quote, order: Option<OrderId>) -> Option<Plan> {
-        let user = quote.ask.user.evm()?;
+        if let Some(venue) = &self.handle.venue {
+            let action = Some(super::venue::action(venue, quote)?);
+            let step = self.step(StepKind::Deposit, Address::ZERO, Bytes::new(), quote.figures.input);
+            return Some(Plan { steps: vec![Step { action, ..step }], gas: 1, balance: None });
+        }
+        let user = quote.ask.user.packed()?;
         let act = match order {
             Some(order) => self.deposit(quote, order, user)?,
             None => self.same_chain(quote)?,
@@ -91,7 +99,7 @@ impl Planner<'_> {
     fn storage(&self, quote: &Quote, form: Form, balance: Option<Amount>) -> Storage {
         let recipient = match quote.terms {
             Some(_) => Some(self.origin.chain.depository),
-            None => quote.ask.recipient.evm(),
+            None => quote.ask.recipient.packed(),
         };
         let received = match quote.terms {
             Some(_) => self.origin.currency.evm_address(),
@@ -121,7 +129,7 @@ impl Planner<'_> {
     fn step(&self, kind: StepKind, to: Address, data: Bytes, value: Amount) -> Step {
         // Twice the base fee and the tip: the next blocks may be dearer than this one.
         let max_fee = self.market.base_fee.saturating_mul(2).saturating_add(self.market.tip);
-        Step { kind, to, data, value, max_fee, tip: self.market.tip }
+        Step { kind, to, data, value, max_fee, tip: self.market.tip, action: None }
     }
 
     /// Approvals to send first. None if the allowance suffices; an unknown allowance is asked for again.
@@ -141,7 +149,7 @@ impl Planner<'_> {
         let (token, amount) = (currency.evm_address(), quote.figures.input.units());
         let act = |form, message, approval| Some(Act { kind: StepKind::Deposit, form, message, approval });
         if let Some(swap) = &quote.origin_swap {
-            let native_out = quote.terms.as_ref()?.deposit.address.evm()?.is_zero();
+            let native_out = quote.terms.as_ref()?.deposit.address.packed()?.is_zero();
             let trade = trade(chain, swap, swap.funds(), currency.native, native_out)?;
             let message = entry(chain).origin_swap(chain.depository, &trade, user, order, quote.id);
             let approval = (!currency.native).then(|| (chain.approval_proxy, swap.funds().units()));
@@ -162,22 +170,22 @@ impl Planner<'_> {
 
     fn same_chain(&self, quote: &Quote) -> Option<Act> {
         let to_contract =
-            quote.ask.recipient.evm().is_some_and(|who| self.recipient_code.is_contract(self.origin.chain.id, who));
+            quote.ask.recipient.packed().is_some_and(|who| self.recipient_code.is_contract(self.origin.chain.id, who));
         same_chain(quote, self.origin.chain, self.handle.treasury, to_contract)
     }
 }
 
 /// True if the deposit is a plain token transfer that names its order behind its arguments.
 pub(super) fn is_plain_deposit(quote: &Quote) -> bool {
-    let token = quote.ask.origin.address.evm().is_some_and(|token| !token.is_zero());
+    let token = quote.ask.origin.address.packed().is_some_and(|token| !token.is_zero());
     quote.terms.is_some() && quote.origin_swap.is_none() && token && !quote.ask.explicit_deposit
 }
 
 /// The transaction of a same-chain quote, as a pure function: a transaction on the chain is recognised by it.
 pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: bool) -> Option<Act> {
     let figures = &quote.figures;
-    let (user, recipient) = (quote.ask.user.evm()?, quote.ask.recipient.evm()?);
-    let (token, wanted) = (quote.ask.origin.address.evm()?, quote.ask.destination.address.evm()?);
+    let (user, recipient) = (quote.ask.user.packed()?, quote.ask.recipient.packed()?);
+    let (token, wanted) = (quote.ask.origin.address.packed()?, quote.ask.destination.address.packed()?);
     let (native_in, native_out) = (token.is_zero(), wanted.is_zero());
     if figures.operation == Operation::Send {
         let (form, message) = if native_in && to_contract {

@@ -58,7 +58,8 @@ impl Quoter {
 
     /// The recipient, if it is known to be a contract and gets native currency from us.
     fn receiving_contract(&self, ask: &Ask) -> Option<Receiver> {
-        let (chain, currency, address) = (ask.destination.chain, ask.destination.address.evm()?, ask.recipient.evm()?);
+        let (chain, currency, address) =
+            (ask.destination.chain, ask.destination.address.packed()?, ask.recipient.packed()?);
         let beside = ask.options.top_up.is_some();
         let native = currency.is_zero() || beside;
         let is_one = ask.origin.chain != chain && native && self.solver.recipient_code.is_contract(chain, address);
@@ -78,8 +79,8 @@ impl Quoter {
             subject: Subject::Fill(order),
             request: draft.quote.id,
             chain: terms.payout.chain,
-            currency: terms.payout.address.evm().unwrap_or_default(),
-            recipient: draft.quote.payee(terms).evm().unwrap_or_default(),
+            currency: terms.payout.address.packed().unwrap_or_default(),
+            recipient: draft.quote.payee(terms).packed().unwrap_or_default(),
             amount: draft.quote.figures.paid,
             since: self.solver.now(),
         };

@@ -29,7 +29,7 @@ fn fill(quote: &Quote) -> Due {
         subject: Subject::Fill(quote.order().unwrap().id()),
         request: quote.id,
         chain: terms.payout.chain,
-        currency: terms.payout.address.evm().unwrap(),
+        currency: terms.payout.address.packed().unwrap(),
         recipient: RECIPIENT,
         amount: quote.figures.paid,
         since: NOW,
@@ -41,7 +41,7 @@ fn refund(quote: &Quote, amount: u128) -> Due {
     Due {
         subject: Subject::Refund(quote.order().unwrap().id()),
         chain: terms.deposit.chain,
-        currency: terms.deposit.address.evm().unwrap(),
+        currency: terms.deposit.address.packed().unwrap(),
         recipient: USER,
         amount: units(amount),
         ..fill(quote)

@@ -1,5 +1,7 @@
 //! The stored facts of one request that its record in a listing is made of.
 
+use std::collections::BTreeMap;
+
 use alloy_primitives::{Address, B256};
 use domain::api_key::ApiKey;
 use domain::balance_change::BalanceChange;
@@ -11,7 +13,7 @@ use domain::time::Timestamp;
 use crate::payments::{Purpose, purpose};
 use crate::records::{self, Record};
 use crate::requests::{self, Request};
-use crate::{StoreError, Tx, fast_fills, keys, outcomes};
+use crate::{StoreError, Tx, fast_fills, keys, outcomes, venue_txs};
 
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -26,6 +28,8 @@ pub struct Listed {
     pub void_txs: Vec<B256>,
     /// Deposits that a reorg took away.
     pub missed: Vec<DepositMissed>,
+    /// The venue's own names of its transactions among these.
+    pub venue_names: BTreeMap<B256, String>,
     /// The outcome of its newest fill: costs of sponsors and earnings of apps.
     pub outcome: Option<Outcome>,
     pub fast_filled: bool,
@@ -71,11 +75,17 @@ impl Listed {
             payments: Vec::new(),
             void_txs: Vec::new(),
             missed: Vec::new(),
+            venue_names: BTreeMap::new(),
             outcome: None,
             fast_filled: false,
             key: None,
             request,
         }
+    }
+
+    /// A transaction as its chain writes it.
+    pub fn tx_text(&self, hash: B256) -> String {
+        self.venue_names.get(&hash).cloned().unwrap_or_else(|| hash.to_string())
     }
 
     pub fn records(&self) -> impl DoubleEndedIterator<Item = &Record> {
@@ -92,8 +102,11 @@ pub fn listed(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Listed>, StoreErr
     let key = request.quote.ask.key;
     let txs = records::with_changes(tx, id)?;
     let missed = if txs.iter().any(|(record, _)| record.gone) { missed(tx, &request)? } else { Vec::new() };
+    let hashes = txs.iter().map(|(record, _)| record.tx).chain(payments.iter().filter_map(|payment| payment.tx));
+    let hashes: Vec<B256> = hashes.chain(deposit.map(|deposit| deposit.tx)).collect();
     Ok(Some(Listed {
         created_at: created_at.time(0)?,
+        venue_names: venue_txs::names(tx, &request, hashes)?,
         txs,
         missed,
         deposit,

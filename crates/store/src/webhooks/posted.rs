@@ -3,7 +3,6 @@
 //! It is taken in the commit of the event: by the time of the delivery the request may have gone on, and what was said
 //! once must read the same in every attempt.
 
-use alloy_primitives::B256;
 use domain::ids::ChainId;
 use domain::request::State;
 use domain::webhook::Status;
@@ -11,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::unknown;
 use crate::requests::{self, Request};
-use crate::{Row, StoreError, Tx};
+use crate::{Row, StoreError, Tx, venue_txs};
 
 const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
     pub status: Status,
-    pub in_txs: Vec<B256>,
-    pub out_txs: Vec<B256>,
+    pub in_txs: Vec<String>,
+    pub out_txs: Vec<String>,
     pub origin: ChainId,
     pub destination: ChainId,
     pub referrer: Option<String>,
@@ -32,8 +31,8 @@ pub struct Posted {
 struct Stored {
     v: u32,
     status: String,
-    in_txs: Vec<B256>,
-    out_txs: Vec<B256>,
+    in_txs: Vec<String>,
+    out_txs: Vec<String>,
     origin: u64,
     destination: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,8 +59,8 @@ impl Posted {
         let ask = &request.quote.ask;
         Ok(Self {
             status,
-            in_txs: hashes.deposits,
-            out_txs: hashes.payments,
+            in_txs: venue_txs::texts(tx, request, &hashes.deposits)?,
+            out_txs: venue_txs::texts(tx, request, &hashes.payments)?,
             origin: ask.origin.chain,
             destination: ask.destination.chain,
             referrer: ask.referrer.clone(),

@@ -26,6 +26,7 @@ mod reads;
 mod treasury_transfers;
 mod units;
 mod values;
+mod venue_txs;
 
 /// Runs each case on a fresh database of each engine.
 macro_rules! on_both_engines {

@@ -86,15 +86,15 @@ impl<'a> RequestProtocol<'a> {
         let solver_chain = catalog.chains().iter().find(|chain| chain.name == terms.solver_chain);
         let origin = listed.deposit.map(|deposit| DepositOrigin {
             amount: deposit.amount.to_string(),
-            currency: format!("{:#x}", deposit.currency),
-            depositor: format!("{:#x}", deposit.depositor),
-            depository: format!("{:#x}", figures.origin_chain.depository),
+            currency: figures.origin_chain.account_text(deposit.currency),
+            depositor: figures.origin_chain.account_text(deposit.depositor),
+            depository: figures.origin_chain.account_text(figures.origin_chain.depository),
             onchain_id: listed.request.order_id.to_string(),
-            transaction_id: deposit.tx.to_string(),
+            transaction_id: listed.tx_text(deposit.tx),
             chain_id: deposit.chain.0,
         });
         let sent = |payment: &PaymentMade| {
-            Some(PaymentTx { chain_id: payment.chain.0, transaction_id: payment.tx?.to_string() })
+            Some(PaymentTx { chain_id: payment.chain.0, transaction_id: listed.tx_text(payment.tx?) })
         };
         let of = |wanted: &[Purpose]| {
             listed.payments.iter().filter(|payment| wanted.contains(&payment.purpose)).filter_map(sent).collect()

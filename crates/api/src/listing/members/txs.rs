@@ -1,5 +1,7 @@
 //! The transactions of a request: their calls, the balances they changed, and whose they are.
 
+use alloy_primitives::Address;
+use domain::account::{Account, Vm};
 use domain::balance_change::BalanceChange;
 use domain::request::State;
 use serde::Serialize;
@@ -58,9 +60,14 @@ pub(crate) struct CallData {
 
 impl From<&Record> for CallData {
     fn from(record: &Record) -> Self {
+        let vm = if record.chain == domain::venue::CHAIN { Vm::Venue } else { Vm::Evm };
+        let text = |who: Address| match Account::unpacked(vm, who) {
+            Some(account) => account.text().to_owned(),
+            None => format!("{who:#x}"),
+        };
         Self {
-            from: format!("{:#x}", record.sender),
-            to: record.target.map(|target| format!("{target:#x}")),
+            from: text(record.sender),
+            to: record.target.map(text),
             data: record.data.to_string(),
             value: record.value.to_string(),
         }

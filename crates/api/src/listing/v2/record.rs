@@ -198,7 +198,7 @@ fn data<'a>(listed: &'a Listed, figures: &Figures<'a>, reading: Reading<'a>) -> 
         fail_reason: if ended_badly { reason } else { "N/A" },
         refund_fail_reason: request.refund_fail_reason.map(|reason| reason.as_str()),
         superseded_by_request_id: None,
-        failed_tx_hash: failed.map(|record| record.tx.to_string()),
+        failed_tx_hash: failed.map(|record| listed.tx_text(record.tx)),
         failed_tx_block_number: failed.map(|record| record.block_number),
         failed_call_data: failed.map(CallData::from),
         subsidized_request: sponsored.is_some(),

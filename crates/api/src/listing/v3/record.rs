@@ -140,7 +140,7 @@ fn data<'a>(
         slippage_tolerance: quote.figures.slippage_bps.to_string(),
         fail_reason: ended_badly.then_some(reason),
         refund_fail_reason: request.refund_fail_reason.map(|reason| reason.as_str()),
-        failed_tx_hash: failed.map(|record| record.tx.to_string()),
+        failed_tx_hash: failed.map(|record| listed.tx_text(record.tx)),
         failed_tx_block_number: failed.map(|record| record.block_number),
         failed_call_data: failed.map(CallData::from),
         uses_external_liquidity: false,

@@ -103,11 +103,11 @@ fn transactions(line: &mut Line, listed: &Listed, figures: &Figures<'_>) {
     let ours = || listed.records().filter(stands).filter(|record| record.direction == Direction::Out);
     let same_chain = deposit.filter(|_| listed.request.quote.terms.is_none());
     for record in [deposit, ours().find(fill).or(same_chain)] {
-        line.text(&record.map(|record| record.tx.to_string()).unwrap_or_default());
+        line.text(&record.map(|record| listed.tx_text(record.tx)).unwrap_or_default());
         line.text(&record.and_then(|record| record.fee).map(|fee| fee.to_string()).unwrap_or_default());
     }
     let refund = ours().find(|record| !fill(record));
-    line.text(&refund.map(|record| record.tx.to_string()).unwrap_or_default());
+    line.text(&refund.map(|record| listed.tx_text(record.tx)).unwrap_or_default());
     let back = listed.payments.iter().find(|payment| {
         matches!(payment.purpose, Purpose::Refund | Purpose::Return | Purpose::Excess) && payment.tx.is_some()
     });

@@ -1,6 +1,6 @@
 //! The order of a quote, as the protocol knows it.
 
-use alloy_primitives::{Address, B256, hex};
+use alloy_primitives::{B256, hex};
 use domain::money::Amount;
 use serde::Serialize;
 use solver::Quoted;
@@ -33,8 +33,8 @@ pub(crate) struct ProtocolV2<'a> {
 #[schema(as = PaymentDetails)]
 pub(crate) struct PaymentDetails<'a> {
     chain_id: &'a str,
-    #[schema(value_type = String)]
-    depository: Address,
+    /// The contract that takes the deposit; on the venue the solver's account index.
+    depository: String,
     currency: &'a str,
     #[serde(serialize_with = "crate::json::amount")]
     #[schema(value_type = String)]
@@ -54,7 +54,7 @@ pub(super) fn protocol<'a>(
             order_data: OrderData::from(order),
             payment_details: PaymentDetails {
                 chain_id: &currencies.origin_chain.name,
-                depository: currencies.origin_chain.depository,
+                depository: currencies.origin_chain.account_text(currencies.origin_chain.depository),
                 currency: currencies.deposit.currency().address.text(),
                 amount: quoted.quote.figures.deposit,
             },

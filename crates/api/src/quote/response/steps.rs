@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use domain::money::{Amount, Signed};
+use domain::venue::TransferAction;
 use serde::Serialize;
 use solver::{Quoted, Step, StepKind};
 use utoipa::ToSchema;
@@ -27,9 +28,67 @@ pub(crate) struct StepBody<'a> {
 #[schema(as = Item)]
 pub(crate) struct Item<'a> {
     status: &'static str,
-    data: TransactionData<'a>,
+    data: StepData<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<Check>,
+}
+
+/// A transaction to send or, from the venue, an action to sign and send to it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = StepData)]
+pub(crate) enum StepData<'a> {
+    Transaction(TransactionData<'a>),
+    Action(ActionData),
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ActionData)]
+pub(crate) struct ActionData {
+    action: Action,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Action)]
+pub(crate) struct Action {
+    /// Always `transfer`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    parameters: TransferParameters,
+}
+
+/// Numbers are JSON numbers, below 2^53.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TransferParameters)]
+pub(crate) struct TransferParameters {
+    /// The solver's account.
+    to_account_index: u64,
+    asset_index: u8,
+    from_route_type: u8,
+    to_route_type: u8,
+    /// Smallest units.
+    amount: u64,
+    /// The venue's own fee, charged on top, in smallest units of USDC.
+    usdc_fee: u64,
+    /// The request's id.
+    memo: String,
+}
+
+impl From<TransferAction> for ActionData {
+    fn from(action: TransferAction) -> Self {
+        let TransferAction { to, holding, amount, usdc_fee, memo } = action;
+        let parameters = TransferParameters {
+            to_account_index: to.get(),
+            asset_index: holding.asset.get(),
+            from_route_type: holding.route.get(),
+            to_route_type: holding.route.get(),
+            amount: amount.get(),
+            usdc_fee,
+            memo: memo.to_string(),
+        };
+        Self { action: Action { kind: "transfer", parameters } }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -62,14 +121,17 @@ pub(crate) struct Check {
 pub(super) fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
     let (quote, origin) = (&quoted.quote, currencies.origin);
     let id = quote.id;
-    let data = TransactionData {
-        from: quote.ask.user.text(),
-        to: step.to,
-        data: &step.data,
-        value: step.value,
-        chain_id: origin.chain.0,
-        max_fee_per_gas: Amount::new(U256::from(step.max_fee)),
-        max_priority_fee_per_gas: Amount::new(U256::from(step.tip)),
+    let data = match step.action {
+        Some(action) => StepData::Action(action.into()),
+        None => StepData::Transaction(TransactionData {
+            from: quote.ask.user.text(),
+            to: step.to,
+            data: &step.data,
+            value: step.value,
+            chain_id: origin.chain.0,
+            max_fee_per_gas: Amount::new(U256::from(step.max_fee)),
+            max_priority_fee_per_gas: Amount::new(U256::from(step.tip)),
+        }),
     };
     let input = Signed::cost(quote.figures.input).scaled(origin.decimals);
     let (amount, of) = (input.as_str(), &origin.symbol);

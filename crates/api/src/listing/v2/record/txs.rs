@@ -71,7 +71,7 @@ fn body((record, changes): &Tx, listed: &Listed) -> TxV2 {
         fee: record.fee.unwrap_or_default().to_string(),
         data: CallData::from(record),
         state_changes: changes.iter().map(StateChange::from).collect(),
-        hash: record.tx.to_string(),
+        hash: listed.tx_text(record.tx),
         block: record.block_number,
         kind: "onchain",
         chain_id: record.chain.0,

@@ -33,16 +33,17 @@ pub(super) struct TxBody {
 
 /// The user's, and ours.
 pub(super) fn both(listed: &Listed, figures: &Figures<'_>) -> Result<(Vec<TxBody>, Vec<TxBody>), OutOfRange> {
-    let bodies = |all: Vec<&Tx>| all.into_iter().map(|tx| body(tx, figures)).collect::<Result<Vec<_>, OutOfRange>>();
+    let bodies =
+        |all: Vec<&Tx>| all.into_iter().map(|tx| body(tx, listed, figures)).collect::<Result<Vec<_>, OutOfRange>>();
     let [user, ours] = txs::both(listed).map(bodies);
     Ok((user?, ours?))
 }
 
-fn body((record, changes): &Tx, figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
+fn body((record, changes): &Tx, listed: &Listed, figures: &Figures<'_>) -> Result<TxBody, OutOfRange> {
     let fee = record.fee.unwrap_or_default();
     let fee_usd = figures.native(record.chain).map_or(Ok(Default::default()), |native| native.usd(fee))?;
     Ok(TxBody {
-        tx_hash: record.tx.to_string(),
+        tx_hash: listed.tx_text(record.tx),
         fee: fee.to_string(),
         fee_usd: Dollars(fee_usd),
         block: record.block_number,

@@ -1,0 +1,116 @@
+//! Withdrawals from the venue: a transfer with the order in its memo becomes a fill on a chain, or goes back.
+
+use alloy::primitives::U256;
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::{FEE, Stage, VENUE};
+use crate::harness::{Engine, amount, new_account, request_id};
+
+#[tokio::test]
+async fn a_withdrawal_arrives_to_the_unit() -> Result<()> {
+    withdrawal(Engine::Sqlite).await
+}
+
+#[tokio::test]
+async fn a_withdrawal_arrives_to_the_unit_on_postgres() -> Result<()> {
+    withdrawal(Engine::Postgres).await
+}
+
+async fn withdrawal(engine: Engine) -> Result<()> {
+    let stage = Stage::new(engine).await?;
+    let service = stage.harness.serve().await?;
+    let optimism = stage.harness.chain("optimism");
+    let (recipient, usdc) = (new_account().address, optimism.token("USDC").address);
+    let (theirs, ours) = (stage.balance(&stage.user)?, stage.balance(&stage.solver)?);
+    let quote = stage.harness.quote(&stage.withdrawal(75_000_000, &recipient.to_string())).await?;
+    let parameters = &quote["steps"][0]["items"][0]["data"]["action"]["parameters"];
+    let expected = json!({
+        "toAccountIndex": 722_011, "assetIndex": 3, "fromRouteType": 0, "toRouteType": 0, "amount": 75_000_000,
+        "usdcFee": FEE, "memo": request_id(&quote),
+    });
+    ensure!(*parameters == expected, "{parameters}");
+    let protocol = &quote["protocol"]["v2"];
+    ensure!(protocol["orderId"] == request_id(&quote), "one id for everything: {protocol}");
+    ensure!(protocol["paymentDetails"]["depository"] == "722011", "{}", protocol["paymentDetails"]);
+    ensure!(protocol["orderData"]["inputs"][0]["refunds"].as_array().map(Vec::len) == Some(1), "{protocol}");
+    ensure!(quote["fees"]["gas"]["amount"] == FEE.to_string(), "{}", quote["fees"]["gas"]);
+    ensure!(quote["steps"][0]["depositAddress"] == "" && quote["steps"][0]["items"][0]["check"].is_object());
+
+    let digest = stage.withdraw(&quote).await?;
+    let hint = json!({"chainId": VENUE.to_string(), "txHash": digest.to_string(), "requestId": request_id(&quote)});
+    ensure!(stage.harness.post("/transactions/index", &hint).await?.0 == 200);
+    let status = stage.harness.wait_for(request_id(&quote), "success").await?;
+    ensure!(status["inTxHashes"] == json!([digest.to_string()]), "{status}");
+    ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
+    ensure!(stage.balance(&stage.user)? == theirs - 75_000_000 - FEE);
+    ensure!(stage.balance(&stage.solver)? == ours + 75_000_000);
+    stage.rounds_pass().await?;
+    ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]), "twice");
+    service.stop().await
+}
+
+/// Lists that repeat every line and run in disorder show the same transfers.
+#[tokio::test]
+async fn a_transfer_that_is_listed_twice_is_taken_in_once() -> Result<()> {
+    let stage = Stage::new(Engine::Sqlite).await?;
+    let service = stage.harness.serve().await?;
+    let optimism = stage.harness.chain("optimism");
+    let (recipient, usdc) = (new_account().address, optimism.token("USDC").address);
+    stage.simulator.faults.update(|fault| (fault.duplicate, fault.reorder) = (true, true));
+    let quote = stage.harness.quote(&stage.withdrawal(20_000_000, &recipient.to_string())).await?;
+    stage.withdraw(&quote).await?;
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    stage.rounds_pass().await?;
+    ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
+}
+
+/// A withdrawal that cannot be filled goes back on the venue, less the venue's fee for sending it.
+#[tokio::test]
+async fn a_withdrawal_is_refunded_on_the_venue_less_the_fee() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, true, |_| ()).await?;
+    let service = stage.harness.serve().await?;
+    let theirs = stage.balance(&stage.user)?;
+    let mut body = stage.withdrawal(20_000_000, &new_account().address.to_string());
+    body["referrer"] = json!("debug-force-refund");
+    let quote = stage.harness.quote(&body).await?;
+    stage.withdraw(&quote).await?;
+    let status = stage.harness.wait_for(request_id(&quote), "refund").await?;
+    ensure!(status["txHashes"][0].as_str().is_some_and(|hash| hash.len() == 80), "{status}");
+    stage.user_has(theirs - 2 * FEE).await?;
+    service.stop().await
+}
+
+#[tokio::test]
+async fn a_refund_smaller_than_the_fee_is_none() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, true, |_| ()).await?;
+    let service = stage.harness.serve().await?;
+    let (theirs, ours) = (stage.balance(&stage.user)?, stage.balance(&stage.solver)?);
+    let mut body = stage.withdrawal(2_500_000, &new_account().address.to_string());
+    body["referrer"] = json!("debug-force-refund");
+    let quote = stage.harness.quote(&body).await?;
+    stage.withdraw(&quote).await?;
+    let status = stage.harness.wait_for(request_id(&quote), "failure").await?;
+    ensure!(status["refundFailReason"] == "AMOUNT_TOO_LOW_TO_REFUND", "{status}");
+    ensure!(stage.balance(&stage.user)? == theirs - 2_500_000 - FEE);
+    ensure!(stage.balance(&stage.solver)? == ours + 2_500_000);
+    service.stop().await
+}
+
+/// A withdrawal goes to any currency of a chain: ether is exchanged.
+#[tokio::test]
+async fn a_withdrawal_may_arrive_as_ether() -> Result<()> {
+    let stage = Stage::new(Engine::Sqlite).await?;
+    let service = stage.harness.serve().await?;
+    let optimism = stage.harness.chain("optimism");
+    let recipient = new_account().address;
+    let mut body = stage.withdrawal(40_000_000, &recipient.to_string());
+    body["destinationCurrency"] = json!("0x0000000000000000000000000000000000000000");
+    let quote = stage.harness.quote(&body).await?;
+    stage.withdraw(&quote).await?;
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    let arrived = optimism.balance(alloy::primitives::Address::ZERO, recipient).await?;
+    ensure!(arrived == amount(&quote["details"]["currencyOut"]["amount"]) && arrived > U256::ZERO);
+    service.stop().await
+}

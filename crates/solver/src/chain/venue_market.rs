@@ -1,0 +1,104 @@
+//! The venue's snapshot: its clock, the balances of our account, the fee of our transfers, and the price of its collateral.
+//!
+//! It stands beside the snapshots of chains with nodes, and quotes and payments read it like any other. The collateral is
+//! USDC, and is worth what USDC is worth on the chains.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Address, U256};
+use domain::money::{Amount, Price};
+use domain::venue::{Asset, Holding, Route};
+use market::{Quoted, Snapshot, TokenFunds};
+use tracing::{debug, warn};
+
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::handle::venue::VenueChain;
+use crate::payments::venue_tx::head_at;
+use crate::solver::Solver;
+
+/// The assets that deposits by mistake may be of, with the ids that the same asset has on the chains.
+const PRICED: [(Asset, Route, &str); 3] =
+    [(Asset::USDC, Route::Perps, "usdc"), (Asset::USDC, Route::Spot, "usdc"), (Asset::ETH, Route::Spot, "eth")];
+
+/// Publishes a snapshot again and again, until its future is dropped.
+pub async fn refresh(solver: Arc<Solver>, handle: Arc<ChainHandle>, max_age: Duration) {
+    let Some(venue) = &handle.venue else { return };
+    let mut failing = false;
+    loop {
+        match read(&solver, &handle, venue, max_age).await {
+            Ok(snapshot) => {
+                solver.market.publish(snapshot);
+                failing = false;
+            }
+            // Logged once: the age of the snapshot tells the rest.
+            Err(error) if !failing => {
+                warn!(chain.id = %handle.id(), error = %Chained(&error), "cannot read the venue");
+                failing = true;
+            }
+            Err(error) => debug!(chain.id = %handle.id(), error = %Chained(&error), "still cannot read the venue"),
+        }
+        tokio::time::sleep(venue.poll_interval * 2).await;
+    }
+}
+
+async fn read(
+    solver: &Solver,
+    handle: &ChainHandle,
+    venue: &VenueChain,
+    max_age: Duration,
+) -> Result<Snapshot, SolverError> {
+    // The clock first: whatever the balances do not show yet is later than it.
+    let head = head_at(venue.client.status().await?.time_millis / 1_000);
+    let account = venue.client.account(venue.account).await?;
+    let account = account.ok_or(SolverError::InvariantViolated("the venue does not know our account"))?;
+    let amount = |units: u64| Amount::new(U256::from(units));
+    let wallet = venue.account.packed();
+    let spot = account.spot.iter().map(|(asset, units)| {
+        let funds = TokenFunds {
+            treasury: amount(*units),
+            allowances: BTreeMap::from([(wallet, amount(*units))]),
+            ..TokenFunds::default()
+        };
+        (packed(Holding { asset: *asset, route: Route::Spot }), funds)
+    });
+    Ok(Snapshot {
+        chain: handle.id(),
+        block: head.number,
+        hash: head.hash,
+        time: head.time,
+        base_fee: 0,
+        tip: venue.own_fee().into(),
+        data_fee: Amount::ZERO,
+        prices: prices(solver, handle),
+        spots: BTreeMap::new(),
+        native: BTreeMap::from([(wallet, amount(account.available))]),
+        tokens: spot.collect(),
+        pools: Default::default(),
+        received: Instant::now(),
+        max_age,
+    })
+}
+
+fn packed(holding: Holding) -> Address {
+    holding.deposited_currency().packed().unwrap_or_default()
+}
+
+/// Prices of the venue's assets: those of the same assets on chains whose snapshots are fresh.
+fn prices(solver: &Solver, handle: &ChainHandle) -> BTreeMap<Address, Quoted> {
+    let price = |id: &str| -> Option<Price> {
+        let mut others = solver.chains.values().filter(|other| other.id() != handle.id());
+        others.find_map(|other| {
+            let snapshot = solver.market.current(other.id()).ok()?;
+            let currency = other.chain.held().find(|currency| currency.id == id)?;
+            snapshot.price(currency.evm_address()).ok()
+        })
+    };
+    let quoted = PRICED.into_iter().filter_map(|(asset, route, id)| {
+        let quoted = Quoted { price: price(id)?, age_secs: 0, max_age_secs: 0 };
+        Some((packed(Holding { asset, route }), quoted))
+    });
+    quoted.collect()
+}

@@ -1,0 +1,391 @@
+//! The walk along the venue: transfers into our account become deposits, and payments of ours that have ended are applied.
+//!
+//! The venue has no blocks. Its second stands for one: a round reads the clock, then the payments on their way and the
+//! transfers since the cursor. Its operator's word is all there is, so a transaction counts once it is executed and a
+//! second read shows the same; what that word may cost is bounded by the chain's risk budget until a deposit is final.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::alarm::Alarm;
+use evm::Head;
+use metrics::counter;
+use store::blocks::Cursor;
+use store::payments::{Attempt, PaymentRow};
+use store::{Tx, blocks, chain_states, deposits, lanes, payments, venue_txs};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+use venue::{Digest, Listed, Mark, VenueTx};
+
+use crate::chain::apply_block::{apply_late, apply_ripe, apply_sent, publish_committed};
+use crate::chain::payment_events::quarantine;
+use crate::error::{Chained, SolverError};
+use crate::handle::ChainHandle;
+use crate::handle::venue::{VenueChain, VenueKeys, key_of};
+use crate::payments::venue_tx::{deposit, head_at, sender, sent_tx};
+use crate::solver::Solver;
+
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two rounds while payments are on their way.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+/// Pages of the history that one round reads. A walk that does not reach its mark takes nothing in.
+const MAX_PAGES: usize = 64;
+/// Transfers that one round reads by their hash. The rest have their turn in the next.
+const MAX_READS_PER_ROUND: usize = 64;
+/// Payments of ours that one round looks for.
+const MAX_PAYMENTS_PER_ROUND: i64 = 64;
+/// Time after which a transfer that is listed and not shown no longer holds up the cursor: a person is told.
+const MISSING_TIMEOUT_SECS: u64 = 3_600;
+/// The largest difference between the venue's clock and ours.
+const MAX_CLOCK_DIFFERENCE_SECS: i64 = 30;
+/// Time after its attempts' end at which a payment whose nonce is used and that the venue does not show stops its lane.
+const LOST_TIMEOUT_MILLIS: u64 = 60_000;
+const KEPT_SECONDS: u64 = 7_200;
+
+/// Follows the venue until told to stop. After an error it waits and goes on from the same cursor.
+pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: CancellationToken) {
+    let Some(venue) = &handle.venue else { return };
+    let mut pause = RETRY_INTERVAL;
+    loop {
+        match walk(&solver, &handle, venue, &stop, &mut pause).await {
+            Ok(()) => return,
+            Err(failure) => {
+                warn!(chain.id = %handle.id(), error = %Chained(&failure), "cannot follow the venue, trying again");
+                counter!("causeway_follow_errors_total", "chain" => handle.id().to_string()).increment(1);
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_RETRY_INTERVAL),
+        }
+    }
+}
+
+async fn walk(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    stop: &CancellationToken,
+    pause: &mut Duration,
+) -> Result<(), SolverError> {
+    if handle.refusing().is_some() && !start_checks(solver, handle, venue).await? {
+        stop.cancelled().await;
+        return Ok(());
+    }
+    let mut woken = solver.store.woken();
+    loop {
+        let busy = round(solver, handle, venue).await?;
+        *pause = RETRY_INTERVAL;
+        let interval = if busy { venue.poll_interval.min(BUSY_INTERVAL) } else { venue.poll_interval };
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(interval) => {}
+            // A client says that it has sent a transfer: the next round finds it in the list, whichever it is.
+            () = handle.tx_hints.more.notified() => while !handle.tx_hints.due(Instant::now()).is_empty() {},
+            changed = woken.changed() => if changed.is_err() { return Ok(()) },
+        }
+    }
+}
+
+/// The start-up checks; true if the venue may be walked. They compare the network, the clock, the account, its keys and
+/// its nonce with ours: a database that knows fewer nonces than the venue is an old backup, and could pay twice.
+pub async fn start_checks(solver: &Solver, handle: &ChainHandle, venue: &VenueChain) -> Result<bool, SolverError> {
+    let (chain, wallet) = (handle.id(), venue.account.packed());
+    solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
+    let status = venue.client.status().await?;
+    let theirs = i64::try_from(status.time_millis / 1_000).unwrap_or(i64::MAX);
+    let apart = theirs.saturating_sub(solver.now().secs());
+    if apart.abs() > MAX_CLOCK_DIFFERENCE_SECS {
+        handle.health.refuse(Some(format!("the venue's clock is {apart} seconds ahead of ours: set the clock")));
+        return Err(SolverError::InvariantViolated("the venue's clock differs from ours"));
+    }
+    let keys =
+        venue.keys.as_ref().ok_or(SolverError::InvariantViolated("the worker has no keys of the venue's account"))?;
+    if let Some(why) = wrong_account(venue, keys).await? {
+        error!(chain.id = %chain, "{why}");
+        refuse(solver, handle, Some(why)).await?;
+        return Ok(false);
+    }
+    let used = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
+    let known = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
+    let ours = known.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
+    if used > ours {
+        let why = format!(
+            "the database is older than the venue: account {} has used {used} nonces there and the database knows {ours}; \
+             no payments are made on the venue until `causeway recover` has imported what was sent",
+            venue.account
+        );
+        error!(chain.id = %chain, "{why}");
+        refuse(solver, handle, Some(why)).await?;
+        return Ok(false);
+    }
+    begin(solver, handle, status.time_millis / 1_000).await?;
+    refuse(solver, handle, None).await?;
+    Ok(true)
+}
+
+/// The reason why the configured keys are not those of the configured account.
+async fn wrong_account(venue: &VenueChain, keys: &VenueKeys) -> Result<Option<String>, SolverError> {
+    let (account, index) = (venue.account, venue.key_index.get());
+    let Some(state) = venue.client.account(account).await? else {
+        return Ok(Some(format!("the venue has no account {account}: correct `venue.account`")));
+    };
+    if state.wallet != keys.wallet.address() {
+        let (theirs, ours) = (state.wallet, keys.wallet.address());
+        return Ok(Some(format!("account {account} is {theirs}'s, and `venue.wallet_key` is the key of {ours}")));
+    }
+    let registered = venue.client.public_key(account, venue.key_index).await?;
+    if registered.is_none_or(|key| key.bytes() != keys.api.public().bytes()) {
+        return Ok(Some(format!("`venue.api_key` is not key {index} of account {account}")));
+    }
+    Ok(None)
+}
+
+/// Publishes the reason why no payments are made here, or None if they are, to this process and all others.
+async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> Result<(), SolverError> {
+    let (chain, told) = (handle.id(), why.clone());
+    if why.is_some() {
+        handle.health.refuse(why.clone());
+    }
+    solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
+    handle.health.refuse(why);
+    Ok(())
+}
+
+/// Notes where the walk begins, with a database that is new to the venue: transfers before that are not deposits.
+async fn begin(solver: &Solver, handle: &ChainHandle, now_secs: u64) -> Result<(), SolverError> {
+    let chain = handle.id();
+    let unit = move |tx: &mut Tx<'_>| {
+        if blocks::cursor(tx, chain)?.is_some() {
+            return Ok(false);
+        }
+        blocks::advance(tx, chain, cursor(now_secs), head_at(now_secs).timestamp(), KEPT_SECONDS)?;
+        blocks::set_rescanned(tx, chain, now_secs)?;
+        Ok::<_, SolverError>(true)
+    };
+    if solver.store.write(unit).await? {
+        info!(chain.id = %chain, "following the venue from second {now_secs}");
+    }
+    Ok(())
+}
+
+fn cursor(secs: u64) -> Cursor {
+    Cursor { number: secs, hash: head_at(secs).hash }
+}
+
+/// One look at the venue. True if payments of ours are on their way.
+async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueChain) -> Result<bool, SolverError> {
+    let chain = handle.id();
+    let from =
+        solver.store.read(move |tx| Ok::<_, SolverError>((blocks::cursor(tx, chain)?, blocks::rescanned(tx, chain)?)));
+    let (Some(at), Some(began)) = from.await? else {
+        return Err(SolverError::InvariantViolated("the walk along the venue has no beginning"));
+    };
+    let head = head_at((venue.client.status().await?.time_millis / 1_000).max(at.number));
+    let busy = apply_payments(solver, handle, venue, head).await?;
+    let (done_until, took) = take_in(solver, handle, venue, (at.number, began), head).await?;
+    handle.health.walked(head.number, true);
+    apply_ripe(solver, handle, head).await?;
+    publish_committed(solver, handle, head.number).await?;
+    if took {
+        solver.crash("cursor.before");
+    }
+    let (to, time) = (cursor(done_until), head_at(done_until).timestamp());
+    let unit = move |tx: &mut Tx<'_>| Ok::<_, SolverError>(blocks::advance(tx, chain, to, time, KEPT_SECONDS)?);
+    solver.store.write(unit).await?;
+    handle.health.taken.send_replace(head.number);
+    Ok(busy)
+}
+
+/// Looks for the payments that are on their way, by the hashes of all their attempts, and applies those that have ended.
+/// True if some have not.
+async fn apply_payments(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    head: Head,
+) -> Result<bool, SolverError> {
+    let (chain, wallet) = (handle.id(), venue.account.packed());
+    let read = move |tx: &mut Tx<'_>| {
+        let mut open = Vec::new();
+        for stored in payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_ROUND)? {
+            let attempts = payments::attempts(tx, stored.id)?;
+            open.push((stored, attempts));
+        }
+        Ok::<_, SolverError>(open)
+    };
+    let open = solver.store.read(read).await?;
+    if open.is_empty() {
+        return Ok(false);
+    }
+    let next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
+    for (stored, attempts) in open.iter().filter(|(stored, _)| stored.payment.nonce < next) {
+        match find(venue, stored, attempts).await? {
+            Found::Ended(tx) => {
+                name(solver, &[tx.hash]).await?;
+                if let Some(sent) = sent_tx(venue, &tx) {
+                    apply_sent(solver, handle, head, vec![sent]).await?;
+                }
+            }
+            Found::Open => {}
+            Found::Nothing => lost(solver, handle, stored, attempts, head).await?,
+        }
+    }
+    Ok(true)
+}
+
+/// A payment as the venue shows it.
+enum Found {
+    /// Executed, failed or rejected, and shown so twice.
+    Ended(Box<VenueTx>),
+    Open,
+    /// None of its attempts is known there.
+    Nothing,
+}
+
+async fn find(venue: &VenueChain, stored: &PaymentRow, attempts: &[Attempt]) -> Result<Found, SolverError> {
+    for attempt in attempts {
+        let hash = venue.attempt_hash(stored, attempt.fees, attempt.cancels)?;
+        if let Some(tx) = venue.client.transaction(hash).await? {
+            return Ok(match settled(venue, tx).await? {
+                Some(tx) => Found::Ended(Box::new(tx)),
+                None => Found::Open,
+            });
+        }
+    }
+    Ok(Found::Nothing)
+}
+
+/// A transaction that has ended, if a second read shows the same.
+async fn settled(venue: &VenueChain, tx: VenueTx) -> Result<Option<VenueTx>, SolverError> {
+    use domain::venue::TxStatus::{Executed, Failed, Rejected};
+    if !matches!(tx.status, Executed | Failed | Rejected) {
+        return Ok(None);
+    }
+    let again = venue.client.transaction(tx.hash).await?;
+    Ok(again.filter(|again| *again == tx))
+}
+
+/// A payment whose nonce is used while none of its attempts is known: the venue has forgotten it, or somebody else has the
+/// key. It is neither paid again nor void; its lane stops, and a person looks.
+async fn lost(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    stored: &PaymentRow,
+    attempts: &[Attempt],
+    head: Head,
+) -> Result<(), SolverError> {
+    let ends = attempts.iter().map(|attempt| attempt.fees.max_tip).max().unwrap_or_default();
+    if head.time.saturating_mul(1_000) < ends.saturating_add(LOST_TIMEOUT_MILLIS) {
+        return Ok(());
+    }
+    let (nonce, wallet, handle) = (stored.payment.nonce, stored.payment.wallet, handle.clone());
+    let chain = handle.id();
+    let unit = move |tx: &mut Tx<'_>| {
+        let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == wallet);
+        if lane.is_none_or(|lane| lane.quarantined.is_some()) {
+            return Ok(());
+        }
+        let why = format!(
+            "nonce {nonce} is used on the venue and none of its payment's transactions is known there: either the venue has \
+             forgotten it or somebody else has the key"
+        );
+        quarantine(tx, &handle, wallet, &why)
+    };
+    solver.store.write(unit).await
+}
+
+/// Takes in the transfers since the cursor. Returns the second up to which every transfer is taken in, and whether there was
+/// one.
+async fn take_in(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    (cursor, began): (u64, u64),
+    head: Head,
+) -> Result<(u64, bool), SolverError> {
+    let token = venue.token(head.time).ok_or(SolverError::InvariantViolated("a walk without the account's key"))?;
+    let since = Mark { time_millis: cursor.saturating_mul(1_000) };
+    let listed = venue.client.incoming_since(venue.account, &token, Some(since), MAX_PAGES).await?;
+    let fresh = unknown(solver, handle, venue, listed.transfers, began).await?;
+    // A transfer that is not taken in holds the cursor back: the next round reads it again.
+    let (mut took, mut oldest_open) = (false, fresh.get(MAX_READS_PER_ROUND).map(|it| it.time_millis / 1_000));
+    for it in fresh.iter().take(MAX_READS_PER_ROUND) {
+        let secs = it.time_millis / 1_000;
+        if apply_transfer(solver, handle, venue, it, head).await? {
+            took = true;
+            continue;
+        }
+        if head.time.saturating_sub(secs) > MISSING_TIMEOUT_SECS {
+            let what = format!("the venue lists transfer {} into our account and does not show it", it.hash);
+            handle.health.alarms.raise(Alarm::DepositDoubtful, what);
+            continue;
+        }
+        oldest_open = Some(oldest_open.map_or(secs, |oldest| oldest.min(secs)));
+    }
+    let done = oldest_open.map_or(head.number, |oldest| oldest.saturating_sub(1).min(head.number));
+    Ok((done.max(cursor), took))
+}
+
+/// The transfers that are no deposits of ours yet, oldest first.
+async fn unknown(
+    solver: &Arc<Solver>,
+    handle: &ChainHandle,
+    venue: &VenueChain,
+    listed: Vec<Listed>,
+    began: u64,
+) -> Result<Vec<Listed>, SolverError> {
+    let ours = |it: &Listed| it.to == venue.account && it.from != venue.account && !venue.sources.contains(&it.from);
+    let listed: Vec<Listed> = listed.into_iter().filter(|it| ours(it) && it.time_millis / 1_000 >= began).collect();
+    if listed.is_empty() {
+        return Ok(listed);
+    }
+    let chain = handle.id();
+    let read = move |tx: &mut Tx<'_>| {
+        let mut fresh = Vec::new();
+        for it in &listed {
+            if deposits::find(tx, chain, key_of(it.hash), 0)?.is_none() {
+                fresh.push(it.clone());
+            }
+        }
+        Ok::<_, SolverError>(fresh)
+    };
+    solver.store.read(read).await
+}
+
+/// Takes in one transfer. False if it has not ended yet, or is not shown.
+async fn apply_transfer(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    listed: &Listed,
+    head: Head,
+) -> Result<bool, SolverError> {
+    let Some(tx) = venue.client.transaction(listed.hash).await? else { return Ok(false) };
+    let Some(tx) = settled(venue, tx).await? else { return Ok(false) };
+    let Some(from) = sender(&tx) else { return Ok(true) };
+    let Some(wallet) = solver.venue_accounts.read(venue, from, solver.now()).await? else { return Ok(false) };
+    let Some(seen) = deposit(venue, &tx, wallet) else {
+        debug!(hash = %tx.hash, "a listed transfer is no deposit");
+        return Ok(true);
+    };
+    name(solver, &[tx.hash]).await?;
+    counter!("causeway_deposits_seen_total", "chain" => handle.id().to_string()).increment(1);
+    // A deposit's time is that of its queueing; its place is the second in which it was seen.
+    apply_late(solver, handle, Head { time: tx.queued_at / 1_000, ..head }, vec![seen]).await?;
+    solver.crash("deposit.committed");
+    Ok(true)
+}
+
+/// Notes the venue's own names of transactions, before rows refer to them.
+async fn name(solver: &Solver, digests: &[Digest]) -> Result<(), SolverError> {
+    let digests = digests.to_vec();
+    let unit = move |tx: &mut Tx<'_>| {
+        for digest in &digests {
+            venue_txs::note(tx, key_of(*digest), &digest.to_string())?;
+        }
+        Ok::<_, SolverError>(())
+    };
+    solver.store.write(unit).await
+}
