@@ -12,10 +12,10 @@ use devnet::{Account, Chain, Devnet, Token};
 use url::Url;
 
 use crate::config::{
-    AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
-    Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig,
-    NativeConfig, OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig,
-    WebhooksConfig,
+    AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DepositAddressesConfig, DexConfig,
+    EndpointConfig, Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig,
+    LimitsConfig, NativeConfig, OperatorConfig, PublicConfig, RiskConfig, ScreeningConfig, SolverConfig, Source, Text,
+    TokenConfig, WebhooksConfig,
 };
 use crate::service::Service;
 
@@ -90,6 +90,7 @@ fn config(local: Local<'_>) -> Result<Config> {
             lane_window: 48,
         },
         fees: FeesConfig::default(),
+        deposit_addresses: DepositAddressesConfig::default(),
         fast_fill: FastFillConfig::default(),
         limits: LimitsConfig { rate_limits: local.rate_limits, ..LimitsConfig::default() },
         screening: ScreeningConfig::default(),

@@ -9,8 +9,10 @@ use allocator::Allocator;
 use alloy::primitives::B256;
 use anyhow::{Context, Result, bail, ensure};
 use api::{
-    Addresses, Allowance, App, ConnectionLimits, CursorKey, Keys, Limits, Network, OpenAnswers, OperatorToken, Parts, Rendered,
+    Addresses, Allowance, App, ConnectionLimits, CursorKey, Keys, Limits, Network, OpenAnswers, OperatorToken, Parts,
+    Rendered,
 };
+use solver::deposit_addresses::reindex::Reindexer;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
@@ -104,6 +106,7 @@ impl Service {
             chains: solver.chains.clone(),
             quoter: parts.quoter,
             fast_fills: FastFills(solver.clone()),
+            reindexer: Reindexer(solver.clone()),
             claims: Claims(solver.clone()),
             commands: Commands(solver.clone()),
             env,

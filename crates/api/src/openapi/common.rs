@@ -103,7 +103,7 @@ fn operation_id(path: &str, method: &str) -> String {
 fn tag(path: &str) -> &'static str {
     match path.split('/').nth(1).unwrap_or_default() {
         "quote" | "price" => "Quotes",
-        "intents" | "requests" | "transactions" | "fast-fill" => "Requests",
+        "intents" | "requests" | "transactions" | "fast-fill" | "deposit-addresses" => "Requests",
         "chains" | "currencies" | "config" | "swap-sources" => "Catalogue",
         "app-fees" | "execute" | "keys" => "App balance",
         "operator" | "lives" => "Operating",
