@@ -6,6 +6,7 @@ use domain::money::Amount;
 use evm::{Block, Head, SeenDeposit};
 use store::depository_ledger::Deposit;
 
+use crate::allocator::Allocator;
 use crate::chain::PayoutChain;
 use crate::error::AllocatorError;
 use crate::identity;
@@ -47,13 +48,15 @@ pub(crate) async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> R
 }
 
 /// The facts of a deposit that the rules judge, as the ledger has them.
-pub(crate) fn facts(deposit: &Deposit) -> Facts {
+pub(crate) fn facts(allocator: &Allocator, deposit: &Deposit) -> Facts {
+    let payout_chain = allocator.payout_chain(deposit.chain);
     Facts {
         chain: deposit.chain,
         currency: deposit.currency,
         amount: deposit.amount,
         payer: deposit.payer,
         sender: deposit.sender,
+        swept: payout_chain.is_some_and(|chain| chain.wallets.contains(&deposit.sender)),
         block_time: deposit.block_time,
     }
 }

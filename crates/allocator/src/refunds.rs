@@ -132,7 +132,7 @@ pub(crate) async fn recipient(
         Err(why) => return Ok(Err(why)),
     };
     let Some(quote) = &quote else { return Ok(Err("the order is not known")) };
-    if matches!(rules::judge(quote, &facts(deposit))?, Verdict::Unrecognized { .. }) {
+    if matches!(rules::judge(quote, &facts(allocator, deposit))?, Verdict::Unrecognized { .. }) {
         return Ok(Err("the deposit does not pay for the order"));
     }
     let recipient = match named(order, deposit, &payout_chain.chain.name) {

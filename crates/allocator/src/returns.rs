@@ -113,7 +113,7 @@ async fn whose(allocator: &Allocator, deposit: &Deposit) -> Result<Whose, Alloca
     let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
         return Ok(Whose::Nobodys);
     };
-    Ok(match (rules::judge(&quote, &facts(deposit))?, settlement) {
+    Ok(match (rules::judge(&quote, &facts(allocator, deposit))?, settlement) {
         (Verdict::Unrecognized { .. }, _) => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
@@ -136,7 +136,7 @@ async fn came_second(
 ) -> Result<bool, AllocatorError> {
     for other in allocator.store.read(move |tx| depository_ledger::under(tx, order, MAX_ROWS_PER_ROUND)).await? {
         let earlier = other.deposit.block_number < deposit.block_number;
-        if earlier && !matches!(rules::judge(quote, &facts(&other.deposit))?, Verdict::Unrecognized { .. }) {
+        if earlier && !matches!(rules::judge(quote, &facts(allocator, &other.deposit))?, Verdict::Unrecognized { .. }) {
             return Ok(true);
         }
     }

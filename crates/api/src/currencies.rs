@@ -38,7 +38,7 @@ pub(crate) struct SearchBody {
     limit: Option<u64>,
     /// Adds the same assets on the other listed chains.
     include_all_chains: Option<bool>,
-    /// Only what a deposit address can take. There are no deposit addresses, so `true` finds nothing.
+    /// Only what a deposit address can take: currencies that the solver holds, where there are deposit addresses.
     deposit_address_only: Option<bool>,
     /// Changes nothing: the whole catalogue is the default list.
     #[expect(dead_code, reason = "read so that its type is checked and documented")]
@@ -125,9 +125,6 @@ fn place(token: &str) -> Result<(ChainId, String), ApiError> {
 
 impl Search {
     fn find<'a>(&self, catalog: &'a Catalog) -> Vec<Token<'a>> {
-        if self.deposit_address_only {
-            return Vec::new();
-        }
         let found: Vec<_> = self.reach(catalog).filter(|&(chain, currency)| self.matches(chain, currency)).collect();
         let ids: BTreeSet<&str> = found.iter().map(|(_, currency)| currency.id.as_str()).collect();
         let found = if self.include_all_chains {
@@ -151,7 +148,9 @@ impl Search {
         let is = |address: &str| Account::parse(chain.vm, address).is_ok_and(|address| address == currency.address);
         let within = |term: &str, text: &str| text.to_lowercase().contains(&term.to_lowercase());
         let is_called = |term: &str| within(term, &currency.symbol) || within(term, &currency.name) || is(term);
+        let takes = currency.held && chain.deposit_address_factory.is_some();
         (self.chains.is_empty() || self.chains.contains(&chain.id))
+            && (takes || !self.deposit_address_only)
             && (self.tokens.is_empty() || self.tokens.iter().any(|(id, address)| *id == chain.id && is(address)))
             && self.term.as_deref().is_none_or(is_called)
             && self.address.as_deref().is_none_or(is)

@@ -9,6 +9,7 @@ use domain::pricing::{Refusal, SolverOption};
 use domain::quote::End;
 use market::MarketError;
 use serde::Serialize;
+use solver::deposit_addresses::reindex::ReindexError;
 use solver::integrators::claims::ClaimError;
 use solver::integrators::fast_fill::FastFillError;
 use solver::integrators::wallet_links::LinkError;
@@ -35,6 +36,8 @@ pub enum ApiError {
     FastFill(#[from] FastFillError),
     #[error("{}", messages::of_claim(.0))]
     Claim(#[from] ClaimError),
+    #[error("{}", messages::of_reindex(.0))]
+    Reindex(#[from] ReindexError),
     #[error("signature: {0}")]
     Link(#[from] LinkError),
     #[error("Idempotency-Key: it was used for another call")]
@@ -111,6 +114,7 @@ impl ApiError {
             Self::Quote(error) => quote_code(error),
             Self::FastFill(error) => fast_fill_code(error),
             Self::Claim(error) => claim_code(error),
+            Self::Reindex(error) => reindex_code(error),
             Self::Link(LinkError::Store(error)) => store_code(error),
             Self::Link(LinkError::Chain(_)) => Code::RpcHttpError,
             Self::Link(LinkError::NothingAsked | LinkError::NotSigned) => Code::InvalidSignature,
@@ -140,6 +144,16 @@ impl ApiError {
     }
 }
 
+fn reindex_code(error: &ReindexError) -> Code {
+    match error {
+        ReindexError::UnknownAddress => Code::NotFound,
+        ReindexError::OtherAddress | ReindexError::InvalidCurrency => Code::InvalidParameters,
+        ReindexError::TooSoon => Code::RateLimited,
+        ReindexError::NodesFailed => Code::RpcHttpError,
+        ReindexError::Store(error) => store_code(error),
+    }
+}
+
 fn quote_code(error: &QuoteError) -> Code {
     match error {
         QuoteError::UnsupportedChain { .. } => Code::UnsupportedChain,
@@ -149,7 +163,8 @@ fn quote_code(error: &QuoteError) -> Code {
         QuoteError::Blocked { .. } => Code::SanctionedWalletAddress,
         QuoteError::InvalidRecipient { .. } => Code::InvalidRecipient,
         QuoteError::OriginSwapsDisabled => Code::NoSwapRoutesFound,
-        QuoteError::PlainDepositOfContract => Code::UnsupportedExecutionType,
+        QuoteError::PlainDepositOfContract | QuoteError::NoDepositAddresses { .. } => Code::UnsupportedExecutionType,
+        QuoteError::NeedsRefundRecipient => Code::InvalidParameters,
         QuoteError::NoSpendLimiter { .. } => Code::RouterNotFound,
         QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } | QuoteError::RecipientRefuses { .. } => {
             Code::DestinationTxFailed

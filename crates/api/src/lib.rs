@@ -12,6 +12,7 @@ mod claims;
 mod connections;
 mod cors;
 mod currencies;
+mod deposit_addresses;
 mod error;
 mod fast_fill;
 mod health;
@@ -52,6 +53,7 @@ use domain::catalog::Catalog;
 use domain::ids::ChainId;
 use domain::time::Timestamp;
 use market::Market;
+use solver::deposit_addresses::reindex::Reindexer;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::operator::Commands;
@@ -83,6 +85,7 @@ pub struct Parts {
     pub chains: BTreeMap<ChainId, Arc<ChainHandle>>,
     pub quoter: Quoter,
     pub fast_fills: FastFills,
+    pub reindexer: Reindexer,
     pub claims: Claims,
     /// The operator's commands.
     pub commands: Commands,

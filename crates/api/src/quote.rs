@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use domain::quote::Ask;
+use solver::Quoted;
 use store::Saving;
 
 mod body;
@@ -65,6 +66,9 @@ async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, A
     let signed = body.wants_signature();
     let mut ask = body.into_ask(&app.catalog, caller)?;
     app.quoter.prepare(&mut ask).await?;
+    if ask.options.deposit_address.is_some() {
+        return written(app, &app.quoter.give_out(ask).await?, signed);
+    }
     let (answer, saving) = promise(app, ask, signed)?;
     saving.durable().await?;
     Ok(answer)
@@ -73,12 +77,16 @@ async fn answer(app: &App, caller: &Caller, body: QuoteBody) -> Result<Answer, A
 /// The answer is written while the quote is on its way to the disk.
 fn promise(app: &App, ask: Ask, signed: bool) -> Result<(Answer, Saving), ApiError> {
     let (quoted, saving) = app.quoter.promise(ask)?;
+    Ok((written(app, &quoted, signed)?, saving))
+}
+
+fn written(app: &App, quoted: &Quoted, signed: bool) -> Result<Answer, ApiError> {
     let signature = quoted.order_id.filter(|_| signed).and_then(|order| app.quoter.order_signature(order));
     // Not by way of `ok_or`, which would copy it: it is large.
-    let Some(response) = QuoteResponse::new(&quoted, &app.catalog, &app.rendered, signature) else {
+    let Some(response) = QuoteResponse::new(quoted, &app.catalog, &app.rendered, signature) else {
         return Err(ApiError::Internal);
     };
-    Ok((Answer::of(&response)?, saving))
+    Answer::of(&response)
 }
 
 /// Prices a transfer without promising it: no steps, nothing kept.

@@ -9,9 +9,9 @@ use utoipa_axum::routes;
 
 use crate::error::ApiError;
 use crate::{
-    App, app_fees, attestation, capacity, chains, claims, currencies, fast_fill, health, liquidity, listing, lives,
-    losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions, wallet_links,
-    webhook_deliveries, webhook_endpoints,
+    App, app_fees, attestation, capacity, chains, claims, currencies, deposit_addresses, fast_fill, health, liquidity,
+    listing, lives, losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions,
+    wallet_links, webhook_deliveries, webhook_endpoints,
 };
 
 /// Every route, described in this document.
@@ -43,6 +43,8 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(capacity::config))
         .routes(routes!(transactions::index))
         .routes(routes!(transactions::single))
+        .routes(routes!(deposit_addresses::find))
+        .routes(routes!(deposit_addresses::reindex))
         .routes(routes!(attestation::signature))
         .routes(routes!(attestation::signature_v2))
         .routes(routes!(fast_fill::fast_fill))

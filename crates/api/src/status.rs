@@ -6,6 +6,7 @@ use domain::account::{Account, Vm};
 use domain::ids::RequestId;
 use domain::request::State as RequestState;
 use serde::{Deserialize, Serialize};
+use store::deposit_addresses::{self, Shown};
 use store::requests::{self, Request};
 use store::returns::{self, Excess, Returned};
 use store::{StoreError, Tx, venue_txs};
@@ -42,8 +43,37 @@ pub(crate) struct StatusResponse {
     quote_created_at: i64,
     fail_reason: &'static str,
     refund_fail_reason: &'static str,
+    /// The address that the transfer is paid at; absent where it is paid by a wallet's own transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deposit_address: Option<DepositAddressBody>,
     /// Money that goes back beside this transfer's own outcome. Usually empty.
     returns: Vec<ReturnBody>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DepositAddress)]
+pub(crate) struct DepositAddressBody {
+    address: String,
+    /// `strict` or `open`.
+    deposit_address_type: &'static str,
+    /// The sender of the transfer into the address, where it is known.
+    #[schema(required = true)]
+    depositor: Option<String>,
+    /// The transfer into the address. The sweep behind it is among `inTxHashes`.
+    #[schema(required = true)]
+    deposit_tx_hash: Option<String>,
+}
+
+impl From<Shown> for DepositAddressBody {
+    fn from(shown: Shown) -> Self {
+        Self {
+            address: format!("{:#x}", shown.address),
+            deposit_address_type: shown.kind.as_str(),
+            depositor: shown.depositor.map(|who| format!("{who:#x}")),
+            deposit_tx_hash: shown.deposit_tx.map(|tx| tx.to_string()),
+        }
+    }
 }
 
 /// A deposit that named this transfer's order without paying for it, or the excess of the one that did.
@@ -118,9 +148,15 @@ impl ReturnBody {
 }
 
 impl StatusResponse {
-    fn new(request: Request, (in_tx_hashes, tx_hashes): (Vec<String>, Vec<String>), returns: Vec<ReturnBody>) -> Self {
+    fn new(
+        request: Request,
+        (in_tx_hashes, tx_hashes): (Vec<String>, Vec<String>),
+        returns: Vec<ReturnBody>,
+        at: Option<Shown>,
+    ) -> Self {
         Self {
             fail_reason: fail_reason(&request),
+            deposit_address: at.map(Into::into),
             returns,
             status: request.state.status(),
             details: request.details,
@@ -158,10 +194,11 @@ async fn find(app: &App, query: StatusQuery) -> Result<StatusResponse, ApiError>
         if let Some(excess) = &excess {
             back.push(ReturnBody::of_excess(tx, excess, &request, &paid_in)?);
         }
-        Ok::<_, StoreError>(Some((request, (paid_in, paid_out), back)))
+        let at = deposit_addresses::shown(tx, &request)?;
+        Ok::<_, StoreError>(Some((request, (paid_in, paid_out), back, at)))
     });
-    let (request, hashes, back) = found.await?.ok_or(ApiError::RequestNotFound)?;
-    Ok(StatusResponse::new(request, hashes, back))
+    let (request, hashes, back, at) = found.await?.ok_or(ApiError::RequestNotFound)?;
+    Ok(StatusResponse::new(request, hashes, back, at))
 }
 
 /// Says how a transfer stands.

@@ -13,7 +13,7 @@ use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros, pow10};
 use domain::pair::ByClass;
 use domain::pricing::Terms;
-use domain::terms::FastFillTerms;
+use domain::terms::{DepositAddressTerms, FastFillTerms};
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
 use solver::quoting::quote::Quoter;
@@ -210,6 +210,10 @@ fn terms(config: &Config, solver: Address) -> Result<Terms> {
         slippage_bps: fees.slippage_bps,
         stable_slippage_bps: fees.stable_slippage_bps,
         order_lifetime: Duration::from_secs(fees.order_lifetime_secs),
+        deposit_addresses: DepositAddressTerms {
+            lifetime: Duration::from_secs(config.deposit_addresses.lifetime_secs),
+            grace: Duration::from_secs(config.deposit_addresses.grace_secs),
+        },
         fast_fill: FastFillTerms {
             margin_bps: config.fast_fill.margin_bps,
             window: Duration::from_secs(config.fast_fill.window_secs),

@@ -51,6 +51,8 @@ pub struct Config {
     #[serde(default)]
     pub fees: FeesConfig,
     #[serde(default)]
+    pub deposit_addresses: DepositAddressesConfig,
+    #[serde(default)]
     pub fast_fill: FastFillConfig,
     #[serde(default)]
     pub limits: LimitsConfig,
@@ -159,6 +161,22 @@ impl Default for FeesConfig {
             most_impact_bps: 1_000,
             order_lifetime_secs: 604_800,
         }
+    }
+}
+
+/// Terms of orders that are paid at an address of their own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DepositAddressesConfig {
+    /// From quote to deadline.
+    pub lifetime_secs: u64,
+    /// The time for the rest of an amount to arrive. After it, too little goes back.
+    pub grace_secs: u64,
+}
+
+impl Default for DepositAddressesConfig {
+    fn default() -> Self {
+        Self { lifetime_secs: 15_552_000, grace_secs: 3_600 }
     }
 }
 
@@ -292,6 +310,10 @@ impl Config {
             ensure!(bps <= 10_000, "fees.{key}: must be at most 10000");
         }
         ensure!(self.fast_fill.margin_bps <= 10_000, "fast_fill.margin_bps: must be at most 10000");
+        let addresses = &self.deposit_addresses;
+        let lifetime = (3_600..=31_536_000).contains(&addresses.lifetime_secs);
+        ensure!(lifetime, "deposit_addresses.lifetime_secs: must be from 3600 to 31536000");
+        ensure!(addresses.grace_secs <= 604_800, "deposit_addresses.grace_secs: must be at most 604800");
         let window = self.fast_fill.window_secs;
         ensure!((60..=86_400).contains(&window), "fast_fill.window_secs: must be from 60 to 86400");
         self.webhooks.check()?;

@@ -26,7 +26,7 @@ pub use armed::{VARIABLE, at};
 pub fn at(_: &'static str) {}
 
 /// All crash points. The crash test runs through every one.
-pub const POINTS: [&str; 17] = [
+pub const POINTS: [&str; 18] = [
     "deposit.committed",
     "payment.signed",
     "payment.sent_one_node",
@@ -42,6 +42,7 @@ pub const POINTS: [&str; 17] = [
     "hold.committed",
     "claim.committed",
     "lease.taken",
+    "address.swept",
     "webhook.claimed",
     "webhook.posted",
 ];

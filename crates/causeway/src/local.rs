@@ -12,10 +12,10 @@ use devnet::{Account, Chain, Devnet, Token, VenueAccount, VenueSimulator};
 use url::Url;
 
 use crate::config::{
-    AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DexConfig, EndpointConfig,
-    Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig, LimitsConfig,
-    NativeConfig, OperatorConfig, PublicConfig, RequestsV2Config, RiskConfig, ScreeningConfig, SolverConfig, Source,
-    Text, TokenConfig, VenueConfig, WebhooksConfig,
+    AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DepositAddressesConfig, DexConfig,
+    EndpointConfig, Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig,
+    LimitsConfig, NativeConfig, OperatorConfig, PublicConfig, RequestsV2Config, RiskConfig, ScreeningConfig,
+    SolverConfig, Source, Text, TokenConfig, VenueConfig, WebhooksConfig,
 };
 use crate::service::Service;
 
@@ -90,6 +90,7 @@ fn config(local: Local<'_>) -> Result<Config> {
             lane_window: 48,
         },
         fees: FeesConfig::default(),
+        deposit_addresses: DepositAddressesConfig::default(),
         fast_fill: FastFillConfig::default(),
         limits: LimitsConfig { rate_limits: local.rate_limits, ..LimitsConfig::default() },
         requests_v2: RequestsV2Config::default(),

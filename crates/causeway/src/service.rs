@@ -14,6 +14,7 @@ use api::{
 };
 use evm::Nodes;
 use market::Watchlist;
+use solver::deposit_addresses::reindex::Reindexer;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
@@ -103,6 +104,7 @@ impl Service {
             chains: solver.chains.clone(),
             quoter: parts.quoter,
             fast_fills: FastFills(solver.clone()),
+            reindexer: Reindexer(solver.clone()),
             claims: Claims(solver.clone()),
             commands: Commands(solver.clone()),
             env,

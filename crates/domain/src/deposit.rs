@@ -89,6 +89,8 @@ pub struct Facts {
     /// may fill in.
     pub payer: Address,
     pub sender: Address,
+    /// One of our own wallets sent it: the sweep of a deposit address. Anybody may sweep a strict one.
+    pub swept: bool,
     pub block_time: Timestamp,
 }
 
@@ -139,7 +141,12 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
         return unrecognized(FailReason::DepositChainMismatch);
     }
     if Some(deposit.currency) != terms.deposit.address.packed() {
-        return unrecognized(FailReason::OriginCurrencyMismatch);
+        let strict = quote.ask.options.is_strict();
+        return unrecognized(if strict {
+            FailReason::IncorrectDepositCurrency
+        } else {
+            FailReason::OriginCurrencyMismatch
+        });
     }
     if deposit.amount.is_zero() {
         return unrecognized(FailReason::DepositedAmountTooLowToFill);
@@ -148,13 +155,19 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
         return unrecognized(FailReason::DepositedAmountTooLowToFill);
     }
     let quoted = quote.figures.deposit;
-    if let Some(reason) = too_late(quote, deposit.block_time) {
+    // At an address, the transfer came before its sweep: the time that we take for that is not held against it.
+    let late = if quote.ask.options.deposit_address.is_some() { fill_too_late } else { too_late };
+    if let Some(reason) = late(quote, deposit.block_time) {
         return refund(reason);
     }
     // A quote for one amount at a market's price is not stretched to another. An order bought exactly or paid for
     // by somebody else is filled for the quoted amount alone, and the rest goes back.
     let market = terms.exchange || quote.destination_swap.is_some();
-    if is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MAX_EXCESS_BPS))? {
+    let strict = quote.ask.options.is_strict();
+    if strict && deposit.amount < quoted {
+        return refund(FailReason::DepositedAmountTooLowToFill);
+    }
+    if is_capped(quote) && !strict && deposit.amount > quoted.mul_floor(Ratio::bps_more(MAX_EXCESS_BPS))? {
         return refund(FailReason::Slippage);
     }
     if market && !is_capped(quote) && deposit.amount > quoted.mul_floor(Ratio::bps_more(MAX_EXCHANGED_BPS))? {
@@ -173,6 +186,11 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
 /// quoted wallet, unless it is dust: otherwise a wei could end an order.
 fn qualifies(quote: &Quote, deposit: &Facts) -> Result<bool, OutOfRange> {
     let quoted = quote.figures.deposit;
+    if quote.ask.options.is_strict() {
+        // A stranger may pay dust to the address and sweep it: that must not end the order. We sweep too little only when
+        // nothing more is expected.
+        return Ok(deposit.swept || deposit.amount >= quoted);
+    }
     if deposit.amount >= quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))? {
         return Ok(true);
     }
@@ -220,15 +238,20 @@ fn paid_for(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
 /// is filled for good.
 pub fn excess(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     let quoted = quote.figures.deposit;
-    if !is_capped(quote) || deposited <= quoted.mul_floor(Ratio::bps_more(MAX_CAPPED_BPS))? {
+    // Who pays at a strict address was told the amount; all that is beyond it is theirs.
+    let kept = if quote.ask.options.is_strict() { 0 } else { MAX_CAPPED_BPS };
+    if !is_capped(quote) || deposited <= quoted.mul_floor(Ratio::bps_more(kept))? {
         return Ok(Amount::ZERO);
     }
     deposited.checked_sub(quoted)
 }
 
-/// A sponsor or an integrator stands for the quoted amount and no more, and so does an exact purchase.
+/// A sponsor or an integrator stands for the quoted amount and no more, and so does an exact purchase or a strict address.
 fn is_capped(quote: &Quote) -> bool {
-    quote.figures.sponsorship.is_some() || quote.figures.fixed.is_some() || bought_exactly(quote)
+    quote.figures.sponsorship.is_some()
+        || quote.figures.fixed.is_some()
+        || quote.ask.options.is_strict()
+        || bought_exactly(quote)
 }
 
 fn bought_exactly(quote: &Quote) -> bool {
@@ -248,187 +271,4 @@ pub fn reaches_minimum(quote: &Quote, paid: Amount) -> Result<bool, OutOfRange> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pricing::tests::a_quote;
-
-    fn facts(quote: &Quote) -> Facts {
-        Facts {
-            chain: quote.ask.origin.chain,
-            currency: quote.ask.origin.address.evm().unwrap(),
-            amount: quote.figures.input,
-            payer: quote.ask.user.evm().unwrap(),
-            sender: quote.ask.user.evm().unwrap(),
-            block_time: quote.created_at,
-        }
-    }
-
-    fn part(amount: Amount, bps: u16) -> Amount {
-        amount.mul_floor(Ratio::bps(bps)).unwrap()
-    }
-
-    #[test]
-    fn the_quoted_deposit_earns_the_quoted_output() {
-        let quote = a_quote();
-        assert_eq!(judge(&quote, &facts(&quote)), Ok(Verdict::Fill { output: quote.figures.output }));
-    }
-
-    #[test]
-    fn every_other_deposit_has_its_verdict() {
-        let quote = a_quote();
-        let right = facts(&quote);
-        let stranger = Address::repeat_byte(0x99);
-        let late = Timestamp::from_secs(
-            i64::from(quote.terms.as_ref().unwrap().deadline) - LAST_FILL_BEFORE_DEADLINE_SECS + 1,
-        );
-        let cases: [(&str, Facts, Verdict); 6] = [
-            (
-                "another chain",
-                Facts { chain: ChainId(1), ..right.clone() },
-                Verdict::Unrecognized { reason: FailReason::DepositChainMismatch },
-            ),
-            (
-                "another currency",
-                Facts { currency: stranger, ..right.clone() },
-                Verdict::Unrecognized { reason: FailReason::OriginCurrencyMismatch },
-            ),
-            (
-                "dust from a stranger",
-                Facts { amount: part(right.amount, 8_999), payer: stranger, sender: stranger, ..right.clone() },
-                Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill },
-            ),
-            (
-                "too little from the user",
-                Facts { amount: part(right.amount, 5_000), ..right.clone() },
-                Verdict::Refund { reason: FailReason::DepositedAmountTooLowToFill },
-            ),
-            (
-                "the whole amount from a stranger",
-                Facts { payer: stranger, sender: stranger, ..right.clone() },
-                Verdict::Fill { output: quote.figures.output },
-            ),
-            (
-                "too late",
-                Facts { block_time: late, ..right.clone() },
-                Verdict::Refund { reason: FailReason::ProtocolDeadlineExpired },
-            ),
-        ];
-        for (name, facts, verdict) in cases {
-            assert_eq!(judge(&quote, &facts), Ok(verdict), "{name}");
-        }
-    }
-
-    /// A contract that the user calls deposits in the user's transaction: its native currency even seems to be paid by
-    /// the user.
-    #[test]
-    fn dust_under_an_order_is_dust_even_in_the_users_own_transaction() {
-        let quote = a_quote();
-        let right = facts(&quote);
-        let (tenth, contract) = (part(right.amount, 1_000), Address::repeat_byte(0x77));
-        let one = Amount::new(alloy_primitives::U256::from(1));
-        assert!(tenth > quote.figures.fees.fixed().unwrap());
-        let dust = Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill };
-        let short = Verdict::Refund { reason: FailReason::DepositedAmountTooLowToFill };
-        for (amount, verdict) in [(one, dust), (tenth.checked_sub(one).unwrap(), dust), (tenth, short)] {
-            for payer in [right.payer, contract] {
-                let facts = Facts { amount, payer, ..right.clone() };
-                assert_eq!(judge(&quote, &facts), Ok(verdict), "{amount} of {payer}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_fill_has_the_time_it_was_said_to_take_and_never_longer_than_the_order() {
-        let mut quote = a_quote();
-        quote.ask.ttl_secs = Some(600);
-        quote.figures.time_estimate_secs = 768;
-        let at = |secs| quote.created_at.plus(Duration::from_secs(secs));
-        assert_eq!(too_late(&quote, at(601)), Some(FailReason::TtlExpired), "for a deposit");
-        assert_eq!(fill_too_late(&quote, at(600 + 768)), None);
-        assert_eq!(fill_too_late(&quote, at(600 + 769)), Some(FailReason::TtlExpired));
-        quote.ask.ttl_secs = None;
-        let end = i64::from(quote.terms.as_ref().unwrap().deadline) - LAST_FILL_BEFORE_DEADLINE_SECS;
-        assert_eq!(fill_too_late(&quote, Timestamp::from_secs(end)), None);
-        let ended = fill_too_late(&quote, Timestamp::from_secs(end + 1));
-        assert_eq!(ended, Some(FailReason::ProtocolDeadlineExpired));
-    }
-
-    #[test]
-    fn more_or_less_is_scaled_at_the_quoted_rate() {
-        let quote = a_quote();
-        let mut deposit = facts(&quote);
-        deposit.amount = part(quote.figures.input, 9_990);
-        let Ok(Verdict::Fill { output }) = judge(&quote, &deposit) else { panic!("a little less still fills") };
-        assert!(output < quote.figures.output && output >= quote.figures.minimum);
-        deposit.amount = quote.figures.input.checked_add(quote.figures.input).unwrap();
-        // The second half pays no gas and no flat fee of its own.
-        let double = quote.figures.output.checked_add(quote.figures.input).unwrap();
-        assert_eq!(judge(&quote, &deposit), Ok(Verdict::Fill { output: double }));
-    }
-
-    #[test]
-    fn a_deposit_that_does_not_cover_the_fixed_fees_does_not_count() {
-        let mut quote = a_quote();
-        quote.figures.minimum = Amount::ZERO;
-        // Of a small order the fixed fees are more than a tenth.
-        quote.figures.fees.flat = part(quote.figures.deposit, 2_000);
-        let mut deposit = facts(&quote);
-        let fixed = quote.figures.fees.fixed().unwrap();
-        let one = Amount::new(alloy_primitives::U256::from(1));
-        for amount in [Amount::ZERO, one, fixed] {
-            deposit.amount = amount;
-            let dust = Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill };
-            assert_eq!(judge(&quote, &deposit), Ok(dust), "{amount}");
-        }
-        deposit.amount = fixed.checked_add(one).unwrap();
-        assert!(!matches!(judge(&quote, &deposit), Ok(Verdict::Unrecognized { .. })));
-    }
-
-    #[test]
-    fn an_exchange_is_not_stretched_beyond_its_quote() {
-        let mut quote = a_quote();
-        quote.terms.as_mut().unwrap().exchange = true;
-        let mut deposit = facts(&quote);
-        deposit.amount = part(quote.figures.input, 11_000);
-        assert!(matches!(judge(&quote, &deposit), Ok(Verdict::Fill { .. })));
-        deposit.amount = deposit.amount.checked_add(Amount::new(alloy_primitives::U256::from(1))).unwrap();
-        assert_eq!(judge(&quote, &deposit), Ok(Verdict::Refund { reason: FailReason::Slippage }));
-    }
-
-    #[test]
-    fn what_is_beyond_an_order_that_does_not_grow_goes_back() {
-        let mut quote = a_quote();
-        let mut deposit = facts(&quote);
-        deposit.amount = part(quote.figures.deposit, 15_000);
-        // An order at the quoted rate grows with its deposit.
-        assert_eq!(excess(&quote, deposit.amount), Ok(Amount::ZERO));
-        quote.destination_swap = Some(bought(&quote));
-        let beyond = deposit.amount.checked_sub(quote.figures.deposit).unwrap();
-        assert_eq!(excess(&quote, deposit.amount), Ok(beyond));
-        assert_eq!(judge(&quote, &deposit), Ok(Verdict::Fill { output: quote.figures.paid }));
-        // A deposit far beyond it is not ours to give back in parts.
-        let far = Facts {
-            amount: part(quote.figures.deposit, 20_000).checked_add(quote.figures.deposit).unwrap(),
-            ..deposit
-        };
-        assert_eq!(judge(&quote, &far), Ok(Verdict::Refund { reason: FailReason::Slippage }));
-        // The parts are the whole.
-        assert_eq!(quote.figures.deposit.checked_add(beyond), Ok(deposit.amount));
-        // Next to nothing is kept: sending it back would cost more.
-        let little = quote.figures.deposit.mul_floor(Ratio::bps_more(MAX_CAPPED_BPS)).unwrap();
-        assert_eq!(excess(&quote, little), Ok(Amount::ZERO));
-        for amount in [quote.figures.deposit, part(quote.figures.deposit, 5_000), Amount::ZERO] {
-            assert_eq!(excess(&quote, amount), Ok(Amount::ZERO), "{amount}");
-        }
-    }
-
-    /// Exactly the quoted output, for as much as is paid out at the most.
-    fn bought(quote: &Quote) -> crate::quote::Swap {
-        crate::quote::Swap {
-            path: crate::swap::Path::wrapping(Address::repeat_byte(3)),
-            input: quote.figures.paid,
-            output: quote.figures.output,
-            bound: Bound::MostInput(quote.figures.paid),
-        }
-    }
-}
+mod tests;

@@ -16,6 +16,47 @@ const CLONE_HEAD: [u8; 20] = [
 ];
 const CLONE_TAIL: [u8; 15] = [0x5a, 0xf4, 0x3d, 0x82, 0x80, 0x3e, 0x90, 0x3d, 0x91, 0x60, 0x2b, 0x57, 0xfd, 0x5b, 0xf3];
 
+/// The use of an address, as its quote asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// For one order and its exact amount.
+    Strict,
+    /// For one route: every deposit is an order of its own.
+    Open,
+}
+
+impl Kind {
+    pub const ALL: [Self; 2] = [Self::Strict, Self::Open];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Open => "open",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// The caller's wish to be paid at an address instead of by a wallet's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressAsk {
+    pub kind: Kind,
+    /// The integrator's account that deposits name where nobody else can be named. It is never refunded to.
+    pub recovery: Option<Address>,
+}
+
+/// The contract's side of an address: what its salt is made of, and who may sweep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Derivation {
+    /// Anyone may sweep it: order and depositor are in its salt.
+    Strict { order: OrderId, depositor: Address },
+    /// Operators sweep it, and name order and depositor as they do.
+    Open(RouteKey),
+}
+
 /// The name of an open address: a hash of its route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RouteKey(pub B256);
@@ -75,6 +116,13 @@ impl Factory {
     /// The address of a route, used for one order after the other.
     pub fn open(&self, route: RouteKey) -> Address {
         self.clone_at(keccak256([b"open".as_slice(), route.0.as_slice()].concat()))
+    }
+
+    pub fn address_of(&self, derivation: Derivation) -> Address {
+        match derivation {
+            Derivation::Strict { order, depositor } => self.strict(order, depositor),
+            Derivation::Open(route) => self.open(route),
+        }
     }
 
     fn clone_at(&self, salt: B256) -> Address {

@@ -115,7 +115,8 @@ impl Feature {
             Self::AppFees => !quote.ask.options.app_fees.is_empty(),
             // Nothing of the quote tells.
             Self::FastFill => false,
-            Self::GaslessExecution | Self::GaslessSwap | Self::DepositAddress => false,
+            Self::DepositAddress => quote.ask.options.deposit_address.is_some(),
+            Self::GaslessExecution | Self::GaslessSwap => false,
         };
         Self::ALL.into_iter().filter(asked).collect()
     }

@@ -5,6 +5,7 @@
 pub mod account;
 pub mod alarm;
 pub mod api_key;
+pub mod arrival;
 pub mod balance_change;
 pub mod catalog;
 pub mod chained;

@@ -192,7 +192,9 @@ impl Draft<'_> {
         if trades && figures.fixed.is_none() {
             figures.count_loss(route.origin.currency, route.deposit, route.destination.currency)?;
         }
-        let deadline = fresh.now.plus(terms.order_lifetime).secs();
+        let at_address = pricing.ask.options.deposit_address.is_some();
+        let lifetime = if at_address { terms.deposit_addresses.lifetime } else { terms.order_lifetime };
+        let deadline = fresh.now.plus(lifetime).secs();
         let key =
             |chain: &Chain, currency: &Currency| CurrencyKey { chain: chain.id, address: currency.address.clone() };
         Ok(Quote {

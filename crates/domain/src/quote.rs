@@ -7,9 +7,10 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use crate::account::Account;
 use crate::api_key::ApiKeyId;
 use crate::catalog::{Chain, Currency};
+use crate::deposit_address::{AddressAsk, Derivation, Kind, Route};
 use crate::fees::{AppFee, Fees};
 use crate::fixed_rate::{Fixed, FixedRate};
-use crate::ids::{ChainId, RequestId};
+use crate::ids::{ChainId, OrderId, RequestId};
 use crate::money::{Amount, OutOfRange, Price, UsdMicros};
 use crate::order::{self, Input, Order, Output, Payment, Refund};
 use crate::sponsorship::{SponsorAsk, Sponsorship};
@@ -98,6 +99,15 @@ pub struct QuoteOptions {
     pub fixed_rate: Option<FixedRate>,
     /// The deposit is to go back instead of being filled, and the key it was asked with may say so.
     pub force_refund: bool,
+    /// The deposit is a plain transfer to an address of its own.
+    pub deposit_address: Option<AddressAsk>,
+}
+
+impl QuoteOptions {
+    /// True if the deposit is made at an address for one exact order.
+    pub fn is_strict(&self) -> bool {
+        self.deposit_address.is_some_and(|ask| ask.kind == Kind::Strict)
+    }
 }
 
 /// The referrer that asks for a refund instead of a fill.
@@ -241,9 +251,49 @@ pub struct Quote {
     pub terms: Option<OrderTerms>,
 }
 
+/// Where a deposit goes back to when it cannot be filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefundTarget<'a> {
+    Named(&'a Account),
+    /// Whom the deposit names: the sender of the transfer, where that is known.
+    Depositor,
+    /// Nobody: the caller named nobody, and the wallet that pays is not the user's.
+    Nobody,
+}
+
 impl Quote {
-    pub fn refund_recipient(&self) -> &Account {
-        self.ask.refund_to.as_ref().unwrap_or(&self.ask.user)
+    /// Where the deposit goes back to. The native currency's address stands for whoever has paid, at a deposit address.
+    pub fn refund_target(&self) -> RefundTarget<'_> {
+        match (&self.ask.refund_to, self.ask.options.deposit_address) {
+            (Some(who), Some(_)) if who.evm().is_some_and(|who| who.is_zero()) => RefundTarget::Depositor,
+            (Some(who), _) => RefundTarget::Named(who),
+            (None, None) => RefundTarget::Named(&self.ask.user),
+            (None, Some(_)) => RefundTarget::Nobody,
+        }
+    }
+
+    /// The derivation of the address to pay at. None where the quote has no address, or no order.
+    ///
+    /// A strict address whose deposits go back to whoever has paid is swept by operators: nobody is known whom its salt
+    /// could name. The number of a route is taken from its order, so that every quote has an address of its own: options
+    /// differ between quotes, and what arrives must be priced by those of whoever gave the address out.
+    pub fn derivation(&self, order: OrderId) -> Option<Derivation> {
+        let (asked, terms) = (self.ask.options.deposit_address?, self.terms.as_ref()?);
+        if let (Kind::Strict, RefundTarget::Named(depositor)) = (asked.kind, self.refund_target()) {
+            return Some(Derivation::Strict { order, depositor: depositor.evm()? });
+        }
+        let key = self.ask.key.map(|key| key.to_string()).unwrap_or_default();
+        let mut counter = [0; 8];
+        counter.copy_from_slice(&order.as_slice()[..8]);
+        let route = Route {
+            destination: &terms.destination_chain,
+            currency: &self.ask.destination.address,
+            recipient: &self.ask.recipient,
+            refund_to: self.ask.refund_to.as_ref().and_then(Account::evm),
+            integrator: &key,
+            counter: u64::from_be_bytes(counter),
+        };
+        Some(Derivation::Open(route.key()))
     }
 
     /// Who is paid on the destination: the recipient, or the router that makes the caller's calls.
@@ -271,7 +321,13 @@ impl Quote {
             deadline: terms.deadline,
             extra_data: order::fill_contract_data(router),
         };
-        let (back_to, deposited) = (self.refund_recipient(), &terms.deposit.address);
+        // Zero is the depositor that the deposit names.
+        let nobody = Account::from(Address::ZERO);
+        let back_to = match self.refund_target() {
+            RefundTarget::Named(who) => who,
+            RefundTarget::Depositor | RefundTarget::Nobody => &nobody,
+        };
+        let deposited = &terms.deposit.address;
         let on_origin = refund(&terms.origin_chain, back_to, deposited, terms.origin_router);
         // Whoever is refunded on the venue has an account there: the recipient of a deposit into it. A withdrawal is
         // refunded on the venue alone, because its user has no address elsewhere.
@@ -334,7 +390,10 @@ mod tests {
         }
         let order = quote.order().unwrap();
         let refunds = &order.inputs[0].refunds;
-        assert_eq!((&refunds[0].recipient, refunds[0].extra_data.len()), (quote.refund_recipient(), 32));
+        assert_eq!(
+            (&refunds[0].recipient, refunds[0].extra_data.len()),
+            (quote.ask.refund_to.as_ref().unwrap_or(&quote.ask.user), 32)
+        );
         assert_eq!((refunds[1].recipient.text(), refunds[1].currency.text()), ("722011", "0"));
         assert!(refunds[1].extra_data.is_empty() && order.output.extra_data.is_empty());
     }

@@ -57,8 +57,9 @@ pub enum Event {
     },
     RefundMined,
     RefundVoid,
+    /// Nothing goes back: for a reason that callers are told, or because nobody is named whom it could go to.
     RefundImpossible {
-        reason: RefundFailReason,
+        reason: Option<RefundFailReason>,
     },
     /// The chain shows a payment for this request that the database did not know of.
     Found {
@@ -244,7 +245,7 @@ fn from_refunding(event: Event) -> Option<Step> {
         RefundMined => Step::to(State::Refunded).then(),
         RefundVoid => Step::to(State::Refunding).due(Due::Refund).then(),
         RefundImpossible { reason } => {
-            Next { refund_reason: Some(reason), withdraw_due: true, ..Step::to(State::Failed) }.then()
+            Next { refund_reason: reason, withdraw_due: true, ..Step::to(State::Failed) }.then()
         }
         FillVoid { .. } | CannotFill { .. } => DONE,
         Found { refund } => found(refund),
@@ -337,7 +338,7 @@ mod tests {
             Event::FillVoid { reason },
             Event::RefundMined,
             Event::RefundVoid,
-            Event::RefundImpossible { reason: RefundFailReason::AmountTooLowToRefund },
+            Event::RefundImpossible { reason: Some(RefundFailReason::AmountTooLowToRefund) },
             Event::CannotFill { reason },
             Event::OperatorRefund,
             Event::Executed { success: true },

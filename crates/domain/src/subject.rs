@@ -1,4 +1,4 @@
-//! A payment's subject: the order, deposit, claim, wallet or payout it is about.
+//! A payment's subject: the order, deposit, claim, wallet, payout or sweep it is about.
 //!
 //! A payment is unique by its purpose and its key while it is not void. The name it settles under is the key of its
 //! settlement row and the last word of its calldata.
@@ -23,6 +23,8 @@ pub enum Purpose {
     Claim,
     /// Money out of a depository, signed for by its allocator. Nothing of ours moves but gas.
     Payout,
+    /// The balance of a deposit address into the depository. Nothing of ours moves but gas.
+    Sweep,
 }
 
 impl Purpose {
@@ -36,6 +38,7 @@ impl Purpose {
             Self::Refill => "topup",
             Self::Claim => "claim",
             Self::Payout => "payout",
+            Self::Sweep => "sweep",
         }
     }
 }
@@ -61,6 +64,8 @@ pub enum Subject {
         nonce: B256,
         settles: OrderId,
     },
+    /// A sweep by its own id.
+    Sweep(B256),
 }
 
 impl Subject {
@@ -73,6 +78,7 @@ impl Subject {
             Self::Claim(_) => Purpose::Claim,
             Self::Refill(_) => Purpose::Refill,
             Self::Payout { .. } => Purpose::Payout,
+            Self::Sweep(_) => Purpose::Sweep,
         }
     }
 
@@ -82,7 +88,7 @@ impl Subject {
             Self::Fill(order) | Self::Refund(order) => order.0,
             Self::Return { row, .. } => B256::left_padding_from(&row.to_be_bytes()),
             Self::Excess(deposit) => deposit.0,
-            Self::Claim(id) | Self::Refill(id) => *id,
+            Self::Claim(id) | Self::Refill(id) | Self::Sweep(id) => *id,
             Self::Payout { nonce, .. } => *nonce,
         }
     }
@@ -94,7 +100,7 @@ impl Subject {
             Self::Return { key, .. } => OrderId(key.0),
             // An order is filled once, and beside that the excess of its deposit goes back once.
             Self::Excess(deposit) => OrderId(keccak256([b"excess".as_slice(), deposit.0.as_slice()].concat())),
-            Self::Claim(id) | Self::Refill(id) => OrderId(*id),
+            Self::Claim(id) | Self::Refill(id) | Self::Sweep(id) => OrderId(*id),
         }
     }
 
@@ -111,6 +117,7 @@ impl Subject {
             Purpose::Refill => Self::Refill(key),
             Purpose::Claim => Self::Claim(key),
             Purpose::Payout => Self::Payout { nonce: key, settles },
+            Purpose::Sweep => Self::Sweep(key),
         }
     }
 }
@@ -130,6 +137,7 @@ mod tests {
             Subject::Claim(word),
             Subject::Refill(word),
             Subject::Payout { nonce: word, settles: order },
+            Subject::Sweep(word),
         ];
         for subject in subjects {
             assert_eq!(Subject::restore(subject.purpose(), subject.key(), subject.settles()), subject);

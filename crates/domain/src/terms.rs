@@ -26,7 +26,17 @@ pub struct Terms {
     /// A trade that loses more than this to the pools is refused, unless the caller insists.
     pub most_impact_bps: u16,
     pub order_lifetime: Duration,
+    pub deposit_addresses: DepositAddressTerms,
     pub fast_fill: FastFillTerms,
+}
+
+/// Terms of orders that are paid at an address of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DepositAddressTerms {
+    /// From quote to deadline. Nobody stands by while an exchange sends.
+    pub lifetime: Duration,
+    /// The time for the rest of an amount to arrive. After it, too little goes back.
+    pub grace: Duration,
 }
 
 /// Terms on which an integrator's balance stands for the deposit of an order that is filled ahead of it.

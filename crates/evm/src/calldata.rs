@@ -28,6 +28,11 @@ pub fn approve(spender: Address, amount: U256) -> Bytes {
     Erc20::approveCall { spender, amount }.abi_encode().into()
 }
 
+/// A plain token transfer.
+pub fn transfer(to: Address, amount: U256) -> Bytes {
+    Erc20::transferCall { to, amount }.abi_encode().into()
+}
+
 /// A plain token transfer to the depository that names its order: one transaction instead of two.
 pub fn implicit_deposit(depository: Address, amount: U256, order_id: OrderId) -> Bytes {
     with_id(Erc20::transferCall { to: depository, amount }.abi_encode(), order_id.0)
@@ -35,16 +40,18 @@ pub fn implicit_deposit(depository: Address, amount: U256, order_id: OrderId) ->
 
 /// Brings what a strict deposit address holds of one currency, zero for the native one, into the depository. One
 /// currency to a call: a token that fails then holds up no other.
-pub fn sweep(order_id: OrderId, depositor: Address, currency: Address) -> Bytes {
+///
+/// The call ends with an id of its own, as every payment does. That is never the order's: a sweep pays nobody.
+pub fn sweep(order_id: OrderId, depositor: Address, currency: Address, id: B256) -> Bytes {
     let call = DepositAddressFactory::sweepCall { orderId: order_id.0, depositor, tokens: vec![currency] };
-    call.abi_encode().into()
+    with_id(call.abi_encode(), id)
 }
 
 /// The same for an open deposit address, whose order is named here.
-pub fn sweep_open(route: RouteKey, order_id: OrderId, depositor: Address, currency: Address) -> Bytes {
+pub fn sweep_open(route: RouteKey, order_id: OrderId, depositor: Address, currency: Address, id: B256) -> Bytes {
     let (route_key, tokens) = (route.0, vec![currency]);
     let call = DepositAddressFactory::sweepOpenCall { routeKey: route_key, orderId: order_id.0, depositor, tokens };
-    call.abi_encode().into()
+    with_id(call.abi_encode(), id)
 }
 
 /// The data of a native payment to a wallet is the id and nothing else.

@@ -5,6 +5,7 @@
 
 pub mod account_tag;
 pub mod agreement;
+mod arrivals;
 mod balance_changes;
 pub mod blame;
 pub mod calldata;
@@ -40,6 +41,7 @@ mod watch;
 pub mod watcher;
 
 pub use agreement::AgreedBlock;
+pub use arrivals::SeenTransfer;
 pub use balance_changes::{NativeMovers, SentValue, balance_changes};
 pub use contradictions::Contradiction;
 pub use errors::{ChainError, Refusal};

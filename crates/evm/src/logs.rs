@@ -53,6 +53,8 @@ pub(crate) enum Kind {
     Events,
     /// Transfers of listed tokens to the depository, or to the treasury.
     Transfers,
+    /// Transfers of listed tokens to anybody.
+    AllTransfers,
 }
 
 impl Kind {
@@ -62,6 +64,7 @@ impl Kind {
             Self::Transfers => {
                 transfers(span, &watch.tokens.iter().copied().collect::<Vec<_>>(), watch.recipients().collect())
             }
+            Self::AllTransfers => events_of(span, &watch.tokens.iter().copied().collect::<Vec<_>>(), &[TRANSFER]),
         }
     }
 
@@ -76,6 +79,7 @@ impl Kind {
                 let pairs = watch.tokens.iter().flat_map(|token| watch.recipients().map(move |to| (*token, to)));
                 pairs.map(|(token, to)| transfers(span, &[token], vec![to])).collect()
             }
+            Self::AllTransfers => watch.tokens.iter().map(|&token| events_of(span, &[token], &[TRANSFER])).collect(),
         }
     }
 
@@ -88,14 +92,21 @@ impl Kind {
             (Self::Transfers, [TRANSFER, _, to, ..]) => {
                 watch.tokens.contains(&log.address()) && watch.recipients().any(|who| who.into_word() == *to)
             }
+            (Self::AllTransfers, [TRANSFER, ..]) => watch.tokens.contains(&log.address()),
             _ => false,
         }
     }
 }
 
 fn events(span: Span, depository: Address, topics: &[B256]) -> Value {
-    let mut filter = span.filter();
+    let mut filter = events_of(span, &[], topics);
     filter["address"] = json!(depository);
+    filter
+}
+
+fn events_of(span: Span, contracts: &[Address], topics: &[B256]) -> Value {
+    let mut filter = span.filter();
+    filter["address"] = json!(contracts);
     filter["topics"] = json!([topics]);
     filter
 }
@@ -114,7 +125,7 @@ fn transfers_of_any_token(span: Span, to: Vec<Address>) -> Value {
 
 /// The logs of a span. An answer that is too large is an error only for more than one block.
 pub(crate) async fn logs(node: &Node, span: Span, kind: Kind, watch: &Watch) -> Result<Vec<Log>, ChainError> {
-    if kind == Kind::Transfers && watch.tokens.is_empty() {
+    if matches!(kind, Kind::Transfers | Kind::AllTransfers) && watch.tokens.is_empty() {
         // Nodes take an empty list of addresses for every address.
         return Ok(Vec::new());
     }

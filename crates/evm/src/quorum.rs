@@ -162,7 +162,7 @@ impl Nodes {
     }
 
     /// The answer that at least `need` endpoints gave.
-    async fn agree<T, F, Fut>(&self, need: usize, what: &'static str, ask: F) -> Result<T, NoQuorum>
+    pub(crate) async fn agree<T, F, Fut>(&self, need: usize, what: &'static str, ask: F) -> Result<T, NoQuorum>
     where
         T: PartialEq,
         F: Fn(Arc<Node>) -> Fut,

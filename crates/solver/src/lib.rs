@@ -3,12 +3,13 @@
 //! Modules import each other one way, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
 //! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (holds on integrators'
 //! balances), `lifecycle` (a request's next state), [`payments`] (the only module that creates payments), [`quoting`],
-//! [`orders`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `listing`, `standby`,
+//! [`orders`], [`deposit_addresses`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `listing`, `standby`,
 //! [`leader`] (tasks run while a lease is held) and [`tasks`], which starts and stops all of it.
 
 pub mod audit;
 pub mod chain;
 pub mod context;
+pub mod deposit_addresses;
 pub mod env;
 pub mod error;
 pub mod handle;

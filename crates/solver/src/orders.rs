@@ -6,5 +6,6 @@ pub mod deposits;
 pub mod excess;
 pub mod losses;
 pub mod payouts;
+pub mod refund_recipient;
 pub mod refunds;
 pub mod same_chain;

@@ -95,7 +95,7 @@ impl fmt::Display for Reason {
 /// Void payments after which no other is tried: a recipient that refuses money must not cost us gas for ever.
 pub const fn max_voids(purpose: Purpose) -> u64 {
     match purpose {
-        Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim => 2,
+        Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim | Purpose::Sweep => 2,
         Purpose::Return | Purpose::Refill | Purpose::Payout => 1,
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::handle::ChainHandle;
 use crate::leader::Leader;
 use crate::solver::Solver;
-use crate::{chain, integrators, listing, operator, orders, payments, quoting, standby};
+use crate::{chain, deposit_addresses, integrators, listing, operator, orders, payments, quoting, standby};
 
 /// Runs the worker whenever its lease can be acquired. Until then, follows the state that the worker reports.
 pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationToken) {
@@ -51,6 +51,7 @@ fn start(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) {
         tasks.spawn(integrators::earnings::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::reverts::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(orders::payouts::run(solver.clone(), handle.clone(), stop.clone()));
+        tasks.spawn(deposit_addresses::watch::run(solver.clone(), handle.clone(), stop.clone()));
         tasks.spawn(chain::tx_hints::run(solver.clone(), handle.clone(), stop.clone()));
     }
     tasks.spawn(quoting::prune::run(solver.clone(), stop.clone()));

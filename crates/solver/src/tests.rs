@@ -4,6 +4,7 @@
 
 mod credits;
 mod decide;
+mod deposit_addresses;
 mod deposits;
 mod doubts;
 mod failed_fast_fill;

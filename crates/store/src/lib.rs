@@ -4,6 +4,7 @@
 //! else. There are no repository traits and no in-memory twin: tests run on the real engines.
 
 pub mod alarms;
+pub mod arrivals;
 pub mod audit;
 pub mod blocks;
 pub mod chain_states;
@@ -11,6 +12,7 @@ pub mod claims;
 mod columns;
 mod connection;
 pub mod contracts;
+pub mod deposit_addresses;
 pub mod depository_ledger;
 pub mod deposits;
 mod dialect;
@@ -49,6 +51,7 @@ pub mod settlements;
 mod stored_changes;
 mod stored_outcome;
 mod stored_quote;
+pub mod sweeps;
 mod thread;
 pub mod trace;
 pub mod treasury_transfers;

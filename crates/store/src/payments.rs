@@ -28,6 +28,7 @@ pub(crate) fn purpose(row: &Row, index: usize) -> Result<Purpose, StoreError> {
         "topup" => Ok(Purpose::Refill),
         "claim" => Ok(Purpose::Claim),
         "payout" => Ok(Purpose::Payout),
+        "sweep" => Ok(Purpose::Sweep),
         _ => Err(unknown(index, "a purpose")),
     }
 }

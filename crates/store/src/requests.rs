@@ -100,6 +100,36 @@ pub fn lock_order(tx: &mut Tx<'_>, id: OrderId) -> Result<Option<Request>, Store
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
+/// Makes a quote a request at once, because it was given an address to be paid at.
+pub(crate) fn insert_at_address(
+    tx: &mut Tx<'_>,
+    quote: &crate::QuoteRow,
+    address: alloy_primitives::Address,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into request (request_id, order_id, state, quote, created_at, updated_at, deposit_address)
+         values ($1, $2, 'waiting', $3, $4, $4, $5)",
+        &[
+            quote.request_id.into(),
+            quote.order_id.into(),
+            (&quote.body).into(),
+            Value::Int(quote.created_at),
+            address.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Makes a request of money that has arrived at an address.
+pub fn open_at_address(
+    tx: &mut Tx<'_>,
+    quote: &crate::QuoteRow,
+    address: alloy_primitives::Address,
+) -> Result<Option<Request>, StoreError> {
+    insert_at_address(tx, quote, address)?;
+    lock(tx, RequestId(quote.request_id))
+}
+
 /// A request for a deposit that names an order without paying for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Child {
@@ -113,8 +143,8 @@ pub struct Child {
 /// Opens a child, or reopens it after a reorg.
 pub fn open_child(tx: &mut Tx<'_>, child: &Child, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "insert into request (request_id, order_id, state, fail_reason, quote, created_at, updated_at, parent_id)
-         select $1, $2, 'refunding', $3, quote, $4, $4, request_id from request where request_id = $5
+        "insert into request (request_id, order_id, state, fail_reason, quote, created_at, updated_at, parent_id,
+         deposit_address) select $1, $2, 'refunding', $3, quote, $4, $4, request_id, deposit_address from request where request_id = $5
          on conflict (request_id) do update set state = 'refunding', fail_reason = excluded.fail_reason,
          updated_at = excluded.updated_at, unlisted = request.unlisted + 1",
         &[

@@ -20,7 +20,7 @@ use crate::{Row, StoreError, Tx, Value};
 
 pub use claims::{Candidate, Claim, Claimed, Done, claim, due, record};
 pub use log::{Attempt, Filter, Logged, Replay, list, replay, replay_failed, test};
-pub use posted::Posted;
+pub use posted::{Posted, PostedAddress};
 pub use publish::publish;
 pub use signing::{SigningText, signing_texts};
 pub use upkeep::{backlog, drop_ended, drop_old, prune};

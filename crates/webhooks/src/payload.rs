@@ -5,7 +5,7 @@ use domain::ids::RequestId;
 use domain::time::Timestamp;
 use domain::webhook::Status;
 use serde::Serialize;
-use store::webhooks::Posted;
+use store::webhooks::{Posted, PostedAddress};
 
 const EVENT: &str = "request.status.updated";
 
@@ -25,13 +25,32 @@ struct Data<'a> {
     updated_at: i64,
     origin_chain_id: u64,
     destination_chain_id: u64,
-    /// Null: there are no deposit addresses here.
-    deposit_address: Option<()>,
+    deposit_address: Option<DepositAddress>,
     request_id: String,
     referrer: Option<&'a str>,
     details: Option<&'a str>,
     fail_reason: &'a str,
     refund_fail_reason: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DepositAddress {
+    address: String,
+    deposit_address_type: &'static str,
+    depositor: Option<String>,
+    deposit_tx_hash: Option<B256>,
+}
+
+impl From<&PostedAddress> for DepositAddress {
+    fn from(posted: &PostedAddress) -> Self {
+        Self {
+            address: format!("{:#x}", posted.address),
+            deposit_address_type: if posted.strict { "strict" } else { "open" },
+            depositor: posted.depositor.map(|who| format!("{who:#x}")),
+            deposit_tx_hash: posted.tx,
+        }
+    }
 }
 
 /// The bytes of an event.
@@ -51,7 +70,7 @@ pub fn body(request: RequestId, posted: &Posted, at: Timestamp) -> Vec<u8> {
             updated_at: at.millis(),
             origin_chain_id: posted.origin.0,
             destination_chain_id: posted.destination.0,
-            deposit_address: None,
+            deposit_address: posted.deposit_address.as_ref().map(Into::into),
             request_id: request.to_string(),
             referrer: posted.referrer.as_deref(),
             details: posted.details.as_deref(),
@@ -74,6 +93,7 @@ pub fn test_body(at: Timestamp) -> Vec<u8> {
         details: None,
         fail_reason: None,
         refund_fail_reason: None,
+        deposit_address: None,
     };
     body(RequestId(B256::ZERO), &posted, at)
 }
@@ -95,7 +115,21 @@ mod tests {
             details: None,
             fail_reason: None,
             refund_fail_reason: None,
+            deposit_address: None,
         }
+    }
+
+    #[test]
+    fn a_deposit_address_is_told_with_the_transfer_into_it() {
+        let (address, tx) = (alloy_primitives::Address::repeat_byte(0xda), B256::repeat_byte(2));
+        let waiting = PostedAddress { address, strict: true, depositor: None, tx: None };
+        let paid = PostedAddress { strict: false, depositor: Some(address), tx: Some(tx), ..waiting.clone() };
+        let of = |at: &PostedAddress| text(&Posted { deposit_address: Some(at.clone()), ..posted(Status::Pending) });
+        let (hex, hash) = ("da".repeat(20), "02".repeat(32));
+        let nothing = r#""depositAddressType":"strict","depositor":null,"depositTxHash":null}"#;
+        assert!(of(&waiting).contains(&format!(r#""depositAddress":{{"address":"0x{hex}",{nothing}"#)));
+        let sender = format!(r#""depositAddressType":"open","depositor":"0x{hex}","depositTxHash":"0x{hash}"}}"#);
+        assert!(of(&paid).contains(&sender), "{}", of(&paid));
     }
 
     fn text(posted: &Posted) -> String {

@@ -3,6 +3,7 @@
 use domain::pricing::{Refusal, SolverOption};
 use domain::quote::{End, Party};
 use solver::QuoteError;
+use solver::deposit_addresses::reindex::ReindexError;
 use solver::integrators::claims::ClaimError;
 use solver::integrators::fast_fill::FastFillError;
 
@@ -24,6 +25,8 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
         },
         QuoteError::CallsRevert { .. } | QuoteError::CallsOnVenue => "txs",
         QuoteError::PlainDepositOfContract => "explicitDeposit",
+        QuoteError::NoDepositAddresses { .. } => "useDepositAddress",
+        QuoteError::NeedsRefundRecipient => "refundTo",
         QuoteError::RecipientRefuses { .. } => "recipient",
         QuoteError::OriginSwapsDisabled => {
             return "originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that"
@@ -49,6 +52,17 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
         | QuoteError::Store(_) => {
             return error.to_string();
         }
+    };
+    format!("{field}: {error}")
+}
+
+pub(crate) fn of_reindex(error: &ReindexError) -> String {
+    let field = match error {
+        ReindexError::UnknownAddress => "depositAddress",
+        ReindexError::OtherAddress => "targetChainId",
+        ReindexError::InvalidCurrency => "currency",
+        ReindexError::TooSoon | ReindexError::NodesFailed => return error.to_string(),
+        ReindexError::Store(_) => return "internal error".to_owned(),
     };
     format!("{field}: {error}")
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use domain::account::{Account, Vm};
 use domain::api_key::ApiKey;
 use domain::catalog::{Catalog, Chain};
@@ -99,8 +99,7 @@ impl Filter {
             Self::DepositTx => Condition::HasTx(TxRole::Deposit).negated(),
             Self::FillTx => Condition::HasTx(TxRole::Fill).negated(),
             Self::RefundTx => Condition::HasTx(TxRole::Refund).negated(),
-            // No request has one.
-            Self::DepositAddress => Condition::ALWAYS,
+            Self::DepositAddress => Condition::Empty(Column::DepositAddress),
             // Every request has them.
             Self::Chain | Self::CurrencyInSymbol | Self::CurrencyOutSymbol => Condition::NEVER,
         }
@@ -142,8 +141,9 @@ impl Reader<'_> {
             Filter::User => Condition::is(Column::Account, account(field, text)?),
             Filter::Recipient => Condition::is(Column::Recipient, account(field, text)?),
             Filter::DepositAddress => {
-                account(field, text)?;
-                Condition::NEVER
+                let address = account(field, text)?.parse::<Address>();
+                // Addresses of other machines than the EVM's are none of ours.
+                address.map_or(Condition::NEVER, |address| Condition::is(Column::DepositAddress, address))
             }
             Filter::DepositTx => Condition::Tx(TxRole::Deposit, hash(field, text)?),
             Filter::FillTx => Condition::Tx(TxRole::Fill, hash(field, text)?),

@@ -136,7 +136,7 @@ fn capital(word: &str) -> String {
 fn tag(path: &str) -> &'static str {
     match path.split('/').nth(1).unwrap_or_default() {
         "quote" | "price" => "Quotes",
-        "intents" | "requests" | "transactions" | "fast-fill" => "Requests",
+        "intents" | "requests" | "transactions" | "fast-fill" | "deposit-addresses" => "Requests",
         "chains" | "currencies" | "config" | "swap-sources" => "Catalogue",
         "app-fees" | "execute" | "keys" => "App balance",
         "webhooks" => "Webhooks",

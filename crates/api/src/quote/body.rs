@@ -5,6 +5,7 @@
 use alloy_primitives::{Address, Bytes, U256};
 use domain::account::{Account, NotAnAccount, Vm};
 use domain::catalog::Catalog;
+use domain::deposit_address::{AddressAsk, Kind};
 use domain::fees::AppFee;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
@@ -85,8 +86,12 @@ pub(crate) struct QuoteBody {
     fixed_rate: Option<String>,
     #[schema(value_type = Option<Vec<Object>>)]
     authorization_list: Option<Vec<Value>>,
+    /// The deposit is a plain transfer to an address of its own, which any wallet or exchange can make.
     use_deposit_address: Option<bool>,
+    /// The address is for this order and its exact amount. Otherwise it can be paid at again and again, and each deposit
+    /// is priced by itself.
     strict: Option<bool>,
+    /// Whom deposits at an open address name where `refundTo` is absent. It is never refunded to.
     recovery_address: Option<String>,
     use_permit: Option<bool>,
     permit_expiry: Option<u64>,
@@ -236,7 +241,43 @@ impl QuoteBody {
             fixed_rate,
             force_refund: self.referrer.as_deref() == Some(FORCE_REFUND)
                 && caller.key().is_some_and(|key| key.may_force_refund),
+            deposit_address: self.deposit_address(trade)?,
         })
+    }
+
+    /// The rules of a deposit address that the rest of the body has to keep.
+    fn deposit_address(&self, trade: Trade) -> Result<Option<AddressAsk>, ApiError> {
+        let strict = self.strict == Some(true);
+        let recovery = self.recovery_address.as_deref().filter(|text| !text.is_empty());
+        if self.use_deposit_address != Some(true) {
+            return match (strict, recovery) {
+                (true, _) => Err(bad("strict", "needs useDepositAddress")),
+                (false, Some(_)) => Err(bad("recoveryAddress", "needs useDepositAddress")),
+                (false, None) => Ok(None),
+            };
+        }
+        if self.origin_chain_id == self.destination_chain_id {
+            return Err(ApiError::NotOffered { field: "useDepositAddress" });
+        }
+        if strict && self.refund_to.is_none() {
+            return Err(bad("refundTo", "required with strict"));
+        }
+        if !strict && trade == Trade::ExactOutput {
+            return Err(bad("tradeType", "EXACT_OUTPUT at a deposit address needs strict"));
+        }
+        if self.txs.as_ref().is_some_and(|txs| !txs.is_empty()) {
+            return Err(ApiError::ExtraTxs { problem: "not with useDepositAddress" });
+        }
+        if self.sponsored_fee_components.is_some() {
+            return Err(bad("sponsoredFeeComponents", "not with useDepositAddress"));
+        }
+        let account = |text: &str| {
+            let problem = |problem: String| ApiError::Address { field: "recoveryAddress", problem };
+            let address = evm_address(text).map_err(|error| problem(error.to_string()))?;
+            if address.is_zero() { Err(problem("must not be the native currency".to_owned())) } else { Ok(address) }
+        };
+        let kind = if strict { Kind::Strict } else { Kind::Open };
+        Ok(Some(AddressAsk { kind, recovery: recovery.map(account).transpose()? }))
     }
 
     fn app_fees(&self) -> Result<Vec<AppFee>, ApiError> {
@@ -304,13 +345,9 @@ impl QuoteBody {
 
     /// Each of these changes where money goes, so none is passed over in silence.
     fn refuse_what_is_not_offered(&self) -> Result<(), ApiError> {
-        let text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let list = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
         let asked = [
             ("authorizationList", list(&self.authorization_list)),
-            ("useDepositAddress", self.use_deposit_address == Some(true)),
-            ("strict", self.strict == Some(true)),
-            ("recoveryAddress", text(&self.recovery_address)),
             ("usePermit", self.use_permit == Some(true)),
             ("permitExpiry", self.permit_expiry.is_some()),
         ];

@@ -84,6 +84,10 @@ pub(crate) fn terms() -> Terms {
         slippage_bps: 200,
         stable_slippage_bps: 50,
         order_lifetime: std::time::Duration::from_secs(604_800),
+        deposit_addresses: domain::terms::DepositAddressTerms {
+            lifetime: std::time::Duration::from_secs(15_552_000),
+            grace: std::time::Duration::from_secs(3_600),
+        },
         fast_fill: FastFillTerms { margin_bps: 200, window: std::time::Duration::from_secs(1_800) },
     }
 }
@@ -152,7 +156,7 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
     let quote = draft(&ask, route, rates, &terms()).and_then(|draft| draft.quote(fresh)).unwrap();
     let order = quote.order();
     let order_id = order.as_ref().map(domain::order::Order::id);
-    let quoted = Quoted { quote, order, order_id, steps: Vec::new(), balance: None };
+    let quoted = Quoted { quote, order, order_id, steps: Vec::new(), balance: None, deposit_address: None };
     let rendered = Rendered::new(&catalog).unwrap();
     serde_json::to_value(QuoteResponse::new(&quoted, &catalog, &rendered, None).unwrap()).unwrap()
 }

@@ -43,8 +43,7 @@ async fn a_search_finds_the_currencies_it_describes() -> Result<()> {
         (json!({"term": "💸"}), vec![]),
         (json!({"chainIds": [1]}), vec![]),
         (json!({"address": "nowhere"}), vec![]),
-        // Nothing is taken in by deposit address.
-        (json!({"depositAddressOnly": true}), vec![]),
+        (json!({"depositAddressOnly": true, "currencyId": "usdc"}), everywhere("USDC")),
     ] {
         let found = found(&harness, &search).await?;
         ensure!(found == expected, "{search}: {found:?}");

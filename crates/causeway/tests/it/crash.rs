@@ -39,6 +39,16 @@ async fn provoke(point: &str, harness: &Harness) -> Result<(Value, Address)> {
             Ok((quote, recipient))
         }
         "hold.committed" => crate::fast_fill::crash(harness).await,
+        "address.swept" => {
+            let base = harness.chain("base");
+            let user = base.fresh_user().await?;
+            let mut body = ask(user.address, recipient, (BASE, Address::ZERO), (ARBITRUM, Address::ZERO), value);
+            (body["useDepositAddress"], body["strict"]) = (true.into(), true.into());
+            body["refundTo"] = user.address.to_string().into();
+            let quote = harness.quote(&body).await?;
+            execute(base, &quote, &user).await?;
+            Ok((quote, recipient))
+        }
         "bump.committed" => {
             // Gas becomes too dear for the fill that is on its way, while blocks go on.
             let base = harness.chain("base");
@@ -241,6 +251,7 @@ dying_at! {
     "hold.committed" => dying_with_a_hold_committed_pays_once;
     "claim.committed" => dying_with_a_claim_committed_pays_once;
     "lease.taken" => dying_with_the_lease_taken_pays_once;
+    "address.swept" => dying_with_a_deposit_address_swept_pays_once;
     "webhook.claimed" => dying_with_a_webhook_claimed_posts_it;
     "webhook.posted" => dying_with_a_webhook_posted_repeats_it_under_its_id;
 }

@@ -47,7 +47,8 @@ async fn bad_quotes_name_the_field_and_the_code() -> Result<()> {
         ("ttl", json!(0), 400, "INVALID_PARAMETERS", "ttl"),
         ("referrer", json!("x".repeat(2000)), 400, "INVALID_PARAMETERS", "referrer"),
         ("txs", json!([{"to": user, "value": "1".to_owned() + &"0".repeat(18)}]), 400, "INVALID_EXTRA_TXS", "txs"),
-        ("useDepositAddress", json!(true), 400, "UNSUPPORTED_EXECUTION_TYPE", "useDepositAddress"),
+        ("strict", json!(true), 400, "INVALID_PARAMETERS", "strict"),
+        ("recoveryAddress", json!(user), 400, "INVALID_PARAMETERS", "recoveryAddress"),
         ("usePermit", json!(true), 400, "UNSUPPORTED_EXECUTION_TYPE", "usePermit"),
         ("subsidizeFees", json!(true), 401, "UNAUTHORIZED", "subsidizeFees"),
     ];

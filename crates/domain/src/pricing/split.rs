@@ -36,7 +36,11 @@ pub(crate) fn split(
                 Signed::cost(fees.app_total()?),
                 Signed::ZERO,
             ];
-            let paid = Sponsorship::allocate(sponsor, totals, price, decimals)?;
+            let mut paid = Sponsorship::allocate(sponsor, totals, price, decimals)?;
+            // At a deposit address a sponsor pays everything or nothing.
+            if paid.cap_hit && ask.options.deposit_address.is_some() {
+                paid = Sponsorship { cap_hit: true, ..Sponsorship::none(sponsor, totals, NotSponsored::CapTooLow) };
+            }
             if price.usd_ceil(paid.sponsored_total()?, decimals)? <= available {
                 Some(paid)
             } else if ask.options.fixed_rate.is_some() {

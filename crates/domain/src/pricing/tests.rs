@@ -89,6 +89,10 @@ pub(crate) fn terms() -> Terms {
         slippage_bps: 200,
         stable_slippage_bps: 50,
         order_lifetime: Duration::from_secs(604_800),
+        deposit_addresses: crate::terms::DepositAddressTerms {
+            lifetime: Duration::from_secs(15_552_000),
+            grace: Duration::from_secs(3_600),
+        },
         fast_fill: FastFillTerms { margin_bps: 200, window: Duration::from_secs(1_800) },
     }
 }

@@ -134,8 +134,8 @@ impl Audit<'_, '_> {
         if payment.block_hash != Some(seen.head.hash) {
             wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
         }
-        // Money that the router calls with is paid to nobody, and a payout is checked against its own figures.
-        if payment.purpose == Purpose::Payout || payment.recipient == handle.chain.router {
+        // Money that the router calls with is paid to nobody, and so is a sweep; a payout is checked against its own figures.
+        if matches!(payment.purpose, Purpose::Payout | Purpose::Sweep) || payment.recipient == handle.chain.router {
             return Ok(wrong);
         }
         let quote = match payment.purpose {
@@ -145,7 +145,8 @@ impl Audit<'_, '_> {
             | Purpose::Excess
             | Purpose::Claim
             | Purpose::Refill
-            | Purpose::Payout => None,
+            | Purpose::Payout
+            | Purpose::Sweep => None,
         };
         let traded = quote.as_ref().filter(|quote| quote.destination_swap.is_some());
         let (currency, owed) = match traded {

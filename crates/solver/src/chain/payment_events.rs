@@ -10,9 +10,9 @@ use evm::{Head, SentTx};
 use metrics::counter;
 use serde::Serialize;
 use store::dues::Due;
-use store::payments::{PaymentRow, Purpose};
+use store::payments::{PaymentRow, Purpose, Subject};
 use store::requests::Request;
-use store::{Tx, deposits, dues, fast_fills, lanes, payments, records, requests, risk, settlements};
+use store::{Tx, arrivals, deposits, dues, fast_fills, lanes, payments, records, requests, risk, settlements, sweeps};
 use tracing::{error, warn};
 
 use crate::chain::{finality, reverts};
@@ -83,13 +83,18 @@ pub(crate) fn mined(
         warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
         return Ok(Vec::new());
     }
+    if let Subject::Sweep(id) = stored.payment.subject {
+        sweeps::end(tx, id, true)?;
+    }
     let Some(mut request) = request else { return Ok(Vec::new()) };
     let event = match stored.payment.purpose() {
         Purpose::Fill => Event::FillMined,
         Purpose::Refund => Event::RefundMined,
         // The return of a deposit that is a child request.
         Purpose::Return | Purpose::Payout if request.state == RequestState::Refunding => Event::RefundMined,
-        Purpose::Return | Purpose::Claim | Purpose::Refill | Purpose::Payout => return Ok(Vec::new()),
+        Purpose::Return | Purpose::Claim | Purpose::Refill | Purpose::Payout | Purpose::Sweep => {
+            return Ok(Vec::new());
+        }
         Purpose::Excess => {
             excess::returned(tx, &request, sent.hash, stored.payment.amount, context)?;
             return Ok(Vec::new());
@@ -152,7 +157,12 @@ pub(crate) fn finalise(
                 excess::give_back(tx, stored.payment.order(), context)
             }
             Purpose::Claim => claims::ended(tx, stored, state, context),
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Refill | Purpose::Payout => Ok(Vec::new()),
+            Purpose::Refund
+            | Purpose::Return
+            | Purpose::Excess
+            | Purpose::Refill
+            | Purpose::Payout
+            | Purpose::Sweep => Ok(Vec::new()),
         };
     }
     settlements::free(tx, stored.payment.order(), stored.id)?;
@@ -170,6 +180,11 @@ pub(crate) fn finalise(
         Purpose::Payout => return Ok(Vec::new()),
         // The operator asks again.
         Purpose::Refill => return Ok(Vec::new()),
+        Purpose::Sweep => {
+            sweeps::end(tx, stored.payment.subject.key(), false)?;
+            arrivals::unswept(tx, stored.payment.subject.key())?;
+            return Ok(Vec::new());
+        }
         Purpose::Return => {
             refunds::return_again(tx, &stored.payment)?;
             return Ok(Vec::new());
@@ -235,7 +250,7 @@ pub(crate) fn retry(
             advance(tx, request, Event::CannotFill { reason }, &(), context)
         }
         (Outcome::Worthless(reason), Some(request)) => {
-            advance(tx, request, Event::RefundImpossible { reason }, &(), context)
+            advance(tx, request, Event::RefundImpossible { reason: Some(reason) }, &(), context)
         }
         (Outcome::Settled, _) | (Outcome::Worthless(_) | Outcome::CannotFill(_), None) => {
             dues::remove(tx, &due.subject)?;

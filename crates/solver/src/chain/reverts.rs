@@ -143,7 +143,8 @@ fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHan
         | Purpose::Excess
         | Purpose::Claim
         | Purpose::Refill
-        | Purpose::Payout => bare,
+        | Purpose::Payout
+        | Purpose::Sweep => bare,
     }
 }
 
@@ -164,7 +165,13 @@ fn tell(
     let tellable = match failed.payment {
         Some((Purpose::Fill, _)) | None => over && request.fail_reason == Some(FailReason::TransactionReverted),
         Some((
-            Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout,
+            Purpose::Refund
+            | Purpose::Return
+            | Purpose::Excess
+            | Purpose::Claim
+            | Purpose::Refill
+            | Purpose::Payout
+            | Purpose::Sweep,
             _,
         )) => false,
     };

@@ -247,7 +247,15 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
     if deposit::too_late(quote, time).is_some() {
         return Err(FastFillError::NotEligible(Ineligible::OrderEnded));
     }
-    let facts = Facts { chain: terms.deposit.chain, currency, amount, payer: user, sender: user, block_time: time };
+    let facts = Facts {
+        chain: terms.deposit.chain,
+        currency,
+        amount,
+        payer: user,
+        sender: user,
+        swept: false,
+        block_time: time,
+    };
     match deposit::judge(quote, &facts)? {
         Verdict::Fill { output } => {
             let (worth, class) = worth(quote, terms, amount, context)?;

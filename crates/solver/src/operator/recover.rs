@@ -67,8 +67,10 @@ pub async fn recover(
     for number in first..=head.number {
         let block = agreed_block(handle, number).await?;
         report.blocks += 1;
-        // Transactions of the treasury lane settle nothing.
-        for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from)) {
+        // Transactions of the treasury lane settle nothing, and neither do sweeps.
+        let factory = handle.chain.deposit_address_factory;
+        let sweeps = |sent: &SentTx| factory.is_some() && sent.to == factory;
+        for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from) && !sweeps(sent)) {
             let (context, head, handle) = (solver.context(), block.head, handle.clone());
             let payout = payout(handle.chain.depository, &sent);
             // A payout may have failed because somebody else had executed it before.

@@ -64,7 +64,7 @@ pub fn cannot_return(
 ) -> Result<(), SolverError> {
     let reason =
         if custodial { RefundFailReason::RefundRecipientIsVasp } else { RefundFailReason::AmountTooLowToRefund };
-    meet(tx, stored, Event::RefundImpossible { reason }, context)
+    meet(tx, stored, Event::RefundImpossible { reason: Some(reason) }, context)
 }
 
 /// Closes the child of a deposit that a reorg took away. If the deposit lands again, the child is opened again.

@@ -13,7 +13,7 @@ use store::deposits::{Deposit, DepositId, DepositRow};
 use store::payments::PaymentRow;
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, records, requests, settlements};
+use store::{Tx, deposits, records, requests, settlements, sweeps};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -60,8 +60,12 @@ pub fn apply(
             DepositRow { id: known.id, state, deposit, refused: None }
         }
     };
-    if let Some(request) = &request {
-        records::put(tx, &record(handle, head, seen, request.id))?;
+    let named = match &request {
+        Some(request) => Some(request.id),
+        None => going_back(tx, &stored)?.map(|(parent, _)| parent),
+    };
+    if let Some(named) = named {
+        records::put(tx, &record(handle, head, seen, named))?;
     }
     if !listed {
         if handle.venue.is_none() {
@@ -129,13 +133,20 @@ pub fn confirm(
     if context.screening.blocks(deposit.parties()) {
         return refuse(tx, stored, None, FailReason::BlockedWallet, context);
     }
-    let Some(request) = request else { return refuse(tx, stored, None, FailReason::OrphanedDepositRefund, context) };
+    let Some(request) = request else {
+        let (parent, reason) = match going_back(tx, stored)? {
+            Some((parent, reason)) => (requests::lock(tx, parent)?, reason),
+            None => (None, FailReason::OrphanedDepositRefund),
+        };
+        return refuse(tx, stored, parent.as_ref(), reason, context);
+    };
     let facts = Facts {
         chain: deposit.chain,
         currency: deposit.currency,
         amount: deposit.amount,
         payer: deposit.payer,
         sender: deposit.sender,
+        swept: is_our_sweep(tx, request, deposit, context)?,
         block_time: deposit.block_time,
     };
     let ahead = fast_fill::is_ahead(tx, request)?;
@@ -173,6 +184,37 @@ pub fn confirm(
     losses::recover(tx, stored, request, context)?;
     fast_fill::touch(tx, request.order_id, Moment::Landed, context)?;
     advance(tx, request, event, &Figures::of(deposit), context)
+}
+
+/// True if the deposit came in a call of ours to the factory of deposit addresses. A stranger's calls run in fills of ours
+/// too, and may sweep or deposit whatever they like: those are not our word that nothing more is expected.
+fn is_our_sweep(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    deposit: &Deposit,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let Some((handle, _)) = context.on(deposit.chain).filter(|_| request.quote.ask.options.is_strict()) else {
+        return Ok(false);
+    };
+    let Some(factory) = handle.chain.deposit_address_factory else { return Ok(false) };
+    if !handle.addresses().contains(&deposit.sender) {
+        return Ok(false);
+    }
+    let is_sweep = |record: &Record| {
+        record.direction == Direction::In
+            && (record.chain, record.tx) == (deposit.chain, deposit.tx)
+            && record.target == Some(factory)
+    };
+    Ok(records::of_request(tx, request.id)?.iter().any(is_sweep))
+}
+
+/// The request under which a deposit goes back that was swept from an open address for no order, and why.
+fn going_back(tx: &mut Tx<'_>, stored: &DepositRow) -> Result<Option<(RequestId, FailReason)>, SolverError> {
+    match stored.deposit.order_id {
+        Some(order) => Ok(sweeps::returned(tx, order)?),
+        None => Ok(None),
+    }
 }
 
 /// The reason why a quote that has expired is not filled any more.

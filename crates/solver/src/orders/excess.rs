@@ -17,6 +17,7 @@ use store::{Tx, deposits, fast_fills, requests, settlements};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::lifecycle::note;
+use crate::orders::refund_recipient::refund_recipient;
 use crate::payments::{Outcome, keep, pay};
 
 /// True if the excess is larger than the largest refund from our own funds: then the whole deposit goes back.
@@ -40,8 +41,11 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     if amount.is_zero() || !filled || tied.state != State::Final {
         return Ok(Vec::new());
     }
-    let recipient =
-        request.quote.refund_recipient().packed().ok_or(SolverError::InvariantViolated("not an EVM account"))?;
+    let Some(recipient) = refund_recipient(tx, &request.quote, deposit)? else {
+        let figures = json!({ "excess": amount.to_string(), "deposited": deposit.amount.to_string() });
+        note(tx, &request, "excess-without-recipient", &figures, context)?;
+        return Ok(Vec::new());
+    };
     let figures = json!({
         "excess": amount.to_string(),
         "deposited": deposit.amount.to_string(),

@@ -7,7 +7,7 @@ use domain::subject::DepositKey;
 use store::deposits::{DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
 use store::payments::{Payment, PaymentRow, Subject};
-use store::{Tx, depository_ledger, deposits, payouts, requests, settlements};
+use store::{Tx, deposit_addresses, depository_ledger, deposits, payouts, requests, settlements};
 use tracing::error;
 
 use crate::context::PayContext;
@@ -28,7 +28,9 @@ pub fn return_to_depositor(
     let key = deposit.key();
     let reason = stored.refused.filter(|reason| is_returnable(*reason));
     let custodial = context.screening.custodial.contains(&deposit.depositor);
-    let nobody = handle.cannot_receive(deposit.depositor) || custodial;
+    // A deposit address that names itself has nobody to go back to.
+    let itself = deposit_addresses::find(tx, deposit.depositor)?.is_some();
+    let nobody = handle.cannot_receive(deposit.depositor) || custodial || itself;
     let (Some(reason), false) = (reason, nobody) else {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         children::cannot_return(tx, stored, custodial, context)?;
@@ -122,6 +124,7 @@ const fn is_returnable(reason: FailReason) -> bool {
             | FailReason::OrphanedDepositRefund
             | FailReason::OriginCurrencyMismatch
             | FailReason::IncorrectDepositCurrency
+            | FailReason::NoQuotes
             | FailReason::DepositChainMismatch
             | FailReason::DepositedAmountTooLowToFill
     )

@@ -37,9 +37,9 @@ pub(super) fn of(
             Err(SolverError::InvariantViolated("a payment of nothing").into())
         }
         Purpose::Fill | Purpose::Claim => Ok(due.amount),
-        // The allocator hands its payouts to the lanes by itself, and so does the gas refill.
-        Purpose::Payout | Purpose::Refill => {
-            Err(SolverError::InvariantViolated("a payout or a gas refill is never due").into())
+        // The allocator hands its payouts to the lanes by itself, and so do the gas refill and the deposit addresses.
+        Purpose::Payout | Purpose::Refill | Purpose::Sweep => {
+            Err(SolverError::InvariantViolated("a payout, a gas refill or a sweep is never due").into())
         }
         Purpose::Refund => {
             let amount = less_gas(tx, due, quote, to_contract, chain, context)?;

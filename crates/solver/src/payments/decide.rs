@@ -239,7 +239,13 @@ fn call(
 ) -> Result<PaymentCall, Stop> {
     let call = match due.purpose() {
         Purpose::Claim => Some(PaymentCall::claim(tx, due, chain.handle)?),
-        Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Refill | Purpose::Payout => {
+        Purpose::Fill
+        | Purpose::Refund
+        | Purpose::Return
+        | Purpose::Excess
+        | Purpose::Refill
+        | Purpose::Payout
+        | Purpose::Sweep => {
             let fill = fill.map(|fill| (fill.quote, fill.swap.as_ref()));
             PaymentCall::of(due, amount, chain.handle, to_contract, fill)
         }

@@ -74,6 +74,19 @@ pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
     Gas { limit: estimate.saturating_add(estimate.div_ceil(10)).min(MAX_FILL_GAS), bytes }
 }
 
+/// Bytes of the calldata of a sweep.
+pub const SWEEP_BYTES: usize = 228;
+
+/// Gas of the first sweep of a deposit address, which also creates its contract.
+pub const fn sweep(native: bool) -> u64 {
+    if native { 90_000 } else { 115_000 }
+}
+
+/// The gas limit of a sweep: tokens differ, and none but listed ones are swept.
+pub const fn sweep_limit(native: bool) -> u64 {
+    if native { 130_000 } else { 250_000 }
+}
+
 /// The gas limit of refunds, returns and excess: a smart wallet whose code was never read must get its money back.
 pub const fn generous_limit(gas: FillGas, native_to_wallet: bool) -> u64 {
     if native_to_wallet { gas.native_limit } else { gas.erc20_limit }

@@ -113,8 +113,8 @@ pub fn assign(
     let row = row.ok_or(SolverError::InvariantViolated("a live payment without its settlement"))?;
     let settles = match subject.purpose() {
         Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim => true,
-        // A refill settles nothing, and a payout's settlement row was taken when the payout was intended.
-        Purpose::Refill | Purpose::Payout => false,
+        // A refill and a sweep settle nothing, and a payout's settlement row was taken when the payout was intended.
+        Purpose::Refill | Purpose::Payout | Purpose::Sweep => false,
     };
     if settles && !settlements::take(tx, subject.settles(), subject.purpose(), row.id)? {
         return Err(SolverError::InvariantViolated("an order was settled twice in one unit"));
@@ -125,11 +125,13 @@ pub fn assign(
     Ok(row)
 }
 
-/// Returns, claims, refills and payouts leave half of every lane to fills and refunds, which were promised.
+/// Returns, claims, refills, payouts and sweeps leave half of every lane to fills and refunds, which were promised.
 const fn room(purpose: Purpose, window: u64) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund => window,
-        Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout => window.div_ceil(2),
+        Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout | Purpose::Sweep => {
+            window.div_ceil(2)
+        }
     }
 }
 
@@ -137,9 +139,13 @@ const fn room(purpose: Purpose, window: u64) -> u64 {
 const fn reserve(purpose: Purpose, handle: &ChainHandle) -> u64 {
     match purpose {
         Purpose::Fill => 0,
-        Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout => {
-            handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit)
-        }
+        Purpose::Refund
+        | Purpose::Return
+        | Purpose::Excess
+        | Purpose::Claim
+        | Purpose::Refill
+        | Purpose::Payout
+        | Purpose::Sweep => handle.settings.window.saturating_mul(handle.chain.fill_gas.erc20_limit),
     }
 }
 

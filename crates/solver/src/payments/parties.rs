@@ -28,8 +28,9 @@ pub fn is_blocked(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &P
             None => Vec::new(),
         },
         Subject::Claim(id) => claims::find(tx, id)?.map(|stored| stored.claim.wallet).into_iter().collect(),
-        // Our own wallets; the allocator screens its payouts when it decides and when it signs them.
-        Subject::Refill(_) | Subject::Payout { .. } => return Ok(false),
+        // Our own wallets; the allocator screens its payouts when it decides and when it signs them, and senders to a
+        // deposit address are screened before it is swept.
+        Subject::Refill(_) | Subject::Payout { .. } | Subject::Sweep(_) => return Ok(false),
     };
     let named = quote.into_iter().flat_map(|quote| quote.ask.parties()).filter_map(|(_, who)| Account::packed(who));
     let parties: Vec<Address> = named.chain(others).chain([due.recipient]).collect();

@@ -13,7 +13,7 @@ use crate::error::Chained;
 use crate::solver::Solver;
 
 /// Time for which known contracts are kept: longer than the life of any quote.
-const CONTRACTS_KEPT_MILLIS: i64 = 30 * 86_400_000;
+const CONTRACTS_KEPT_MILLIS: i64 = 200 * 86_400_000;
 
 /// Largest lead of our clock over the newest block that is believed.
 const AHEAD_OF_CHAINS: Duration = Duration::from_secs(3_600);

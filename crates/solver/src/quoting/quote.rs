@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use ::venue::VenueError;
 use alloy::primitives::{Address, B256, Bytes, U256};
-use domain::account::Vm;
+use domain::account::{Account, Vm};
 use domain::catalog::{Catalog, Chain, Currency};
+use domain::deposit_address::Factory;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::order::Order;
 use domain::pricing::{Fresh, Refusal, Side};
-use domain::quote::{Ask, CurrencyKey, End, Party, Quote};
+use domain::quote::{Ask, CurrencyKey, End, Party, Quote, RefundTarget};
 use domain::time::Timestamp;
 use evm::{ChainError, LocalSigner};
 use market::MarketError;
@@ -46,6 +47,10 @@ pub enum QuoteError {
     OriginSwapsDisabled,
     #[error("chain {chain} has no contract through which tokens could be routed")]
     NoSpendLimiter { chain: ChainId },
+    #[error("chain {chain} gives out no deposit addresses for this transfer")]
+    NoDepositAddresses { chain: ChainId },
+    #[error("a deposit address needs a refund recipient where the destination currency is bought")]
+    NeedsRefundRecipient,
     #[error("a wallet with code cannot deposit by a plain transfer: ask for an explicit deposit")]
     PlainDepositOfContract,
     #[error("the recipient refuses the payment{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
@@ -119,6 +124,8 @@ pub struct Quoted {
     pub steps: Vec<Step>,
     /// The user's balance of the origin currency, if it is known.
     pub balance: Option<Amount>,
+    /// The address to pay at, if that was asked for.
+    pub deposit_address: Option<Address>,
 }
 
 /// Prices transfers from memory and makes promises durable.
@@ -146,7 +153,8 @@ impl Quoter {
 
     /// Reads the code of a user who would deposit by a plain transfer, unless it is known.
     async fn learn_payer(&self, ask: &Ask) -> Result<(), QuoteError> {
-        let plain = !ask.explicit_deposit && ask.origin.chain != ask.destination.chain;
+        let plain =
+            !ask.explicit_deposit && ask.options.deposit_address.is_none() && ask.origin.chain != ask.destination.chain;
         let token = ask.origin.address.packed().is_some_and(|token| !token.is_zero());
         let handle = self.solver.chains.get(&ask.origin.chain).filter(|_| plain && token);
         if let (Some(handle), Some(user)) = (handle, ask.user.packed()) {
@@ -194,6 +202,7 @@ impl Quoter {
         let handle = self.solver.chains.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
         self.learn(&ask, destination);
         let stays = origin.chain.id == destination.chain.id;
+        check_address(&ask, origin, stays)?;
         let sponsor_available = self.spendable(&ask, stays);
         let inputs = RouteInputs { origin, destination, here: &here, there: &there, sponsor_available };
         let fresh = self.fresh();
@@ -207,6 +216,10 @@ impl Quoter {
             // The memo of a withdrawal is both ids, whichever a client takes it for.
             quote.id = RequestId(order.0);
         }
+        if quote.destination_swap.is_some() && quote.refund_target() == RefundTarget::Nobody {
+            return Err(QuoteError::NeedsRefundRecipient);
+        }
+        let deposit_address = order_id.and_then(|order| address_of(&quote, order, origin.chain));
         let planner = Planner {
             recipient_code: &self.solver.recipient_code,
             user_balances: &self.user_balances,
@@ -214,12 +227,13 @@ impl Quoter {
             origin,
             destination,
             market: &here,
+            deposit_address,
         };
         let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
         let price = plan.steps.iter().find_map(|step| Some(step.action?.usdc_fee)).map_or(here.gas_price(), u128::from);
         let gas = U256::from(plan.gas).checked_mul(U256::from(price));
         quote.figures.origin_gas = gas.map(Amount::new).ok_or(Refusal::OutOfRange)?;
-        Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance })
+        Ok(Quoted { quote, order, order_id, steps: plan.steps, balance: plan.balance, deposit_address })
     }
 
     /// Reads the code of a recipient of native currency: contracts are paid through the router.
@@ -249,9 +263,15 @@ impl Quoter {
     }
 
     fn check_receivers(&self, ask: &Ask, origin: &Chain, destination: &Chain) -> Result<(), QuoteError> {
-        let refund_to = ask.refund_to.as_ref().map_or((Party::User, &ask.user), |who| (Party::RefundRecipient, who));
-        let receivers = [(Party::Recipient, &ask.recipient, destination), (refund_to.0, refund_to.1, origin)];
-        for (party, who, chain) in receivers {
+        // At a deposit address the user is nobody's wallet, and the native currency's address is whoever has paid.
+        let at_address = ask.options.deposit_address.is_some();
+        let is_depositor = |who: &&Account| at_address && who.evm().is_some_and(|who| who.is_zero());
+        let refund_to = match &ask.refund_to {
+            Some(who) => Some((Party::RefundRecipient, who)).filter(|(_, who)| !is_depositor(who)),
+            None => Some((Party::User, &ask.user)).filter(|_| !at_address),
+        };
+        let refund_to = refund_to.map(|(party, who)| (party, who, origin));
+        for (party, who, chain) in [(Party::Recipient, &ask.recipient, destination)].into_iter().chain(refund_to) {
             let handle = self.solver.chains.get(&chain.id);
             if who.packed().is_some_and(|who| handle.is_some_and(|handle| handle.cannot_receive(who))) {
                 return Err(QuoteError::InvalidRecipient { party });
@@ -306,6 +326,24 @@ impl Quoter {
     pub fn order_signature(&self, order: OrderId) -> Option<[u8; 65]> {
         self.order_key.as_ref().map(|key| key.sign_order(order))
     }
+}
+
+/// A deposit address is paid in a currency that the solver takes as it is, and its order is filled on another chain.
+fn check_address(ask: &Ask, origin: Side<'_>, stays: bool) -> Result<(), QuoteError> {
+    let chain = origin.chain.id;
+    match ask.options.deposit_address {
+        None => Ok(()),
+        Some(_) if stays || origin.chain.deposit_address_factory.is_none() => {
+            Err(QuoteError::NoDepositAddresses { chain })
+        }
+        Some(_) if !origin.currency.held => Err(QuoteError::InvalidCurrency { end: End::Origin, chain }),
+        Some(_) => Ok(()),
+    }
+}
+
+fn address_of(quote: &Quote, order: OrderId, origin: &Chain) -> Option<Address> {
+    let factory = Factory::new(origin.deposit_address_factory?);
+    quote.derivation(order).map(|derivation| factory.address_of(derivation))
 }
 
 pub(crate) fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {

@@ -191,7 +191,7 @@ impl Quoter {
                 destination: there.price(destination.currency.evm_address())?,
                 destination_native: there.price(Address::ZERO)?,
             },
-            fill_cost: gas::of(destination.chain.fill_gas, shape).cost(there),
+            fill_cost: with_sweep(gas::of(destination.chain.fill_gas, shape).cost(there), ask, inputs)?,
             fill_millis: handle.health.fill_time.millis(),
             payable: handle.payable(paid, there, routed),
             payable_native: handle.payable(Address::ZERO, there, routed),
@@ -249,6 +249,22 @@ impl Quoter {
             (refusal, _) => refusal.into(),
         })
     }
+}
+
+/// The cost of a fill and, at a deposit address, of bringing the money into the depository: in the destination's native
+/// currency, in which gas is counted.
+fn with_sweep(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>) -> Result<Amount, QuoteError> {
+    let RouteInputs { origin, destination, here, there, .. } = inputs;
+    if ask.options.deposit_address.is_none() {
+        return Ok(fill);
+    }
+    let (here_price, there_price) = (here.price(Address::ZERO)?, there.price(Address::ZERO)?);
+    let cost = here.cost_with_data(gas::sweep(origin.currency.native), gas::SWEEP_BYTES);
+    let cost = || {
+        let worth = here_price.usd_ceil(cost, origin.chain.native.decimals)?;
+        there_price.amount_ceil(worth, destination.chain.native.decimals)?.checked_add(fill)
+    };
+    Ok(cost().map_err(Refusal::from)?)
 }
 
 /// The refusal with the amount that would do. Through pools nobody knows the most that they give, and beside a gas

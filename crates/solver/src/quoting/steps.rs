@@ -57,6 +57,8 @@ pub struct Planner<'a> {
     pub origin: Side<'a>,
     pub destination: Side<'a>,
     pub market: &'a Snapshot,
+    /// The address to pay at, if that was asked for.
+    pub deposit_address: Option<Address>,
 }
 
 impl std::fmt::Debug for Planner<'_> {
@@ -148,6 +150,16 @@ impl Planner<'_> {
         let (chain, currency) = (self.origin.chain, self.origin.currency);
         let (token, amount) = (currency.evm_address(), quote.figures.input.units());
         let act = |form, message, approval| Some(Act { kind: StepKind::Deposit, form, message, approval });
+        if let Some(address) = self.deposit_address {
+            // A plain transfer, which any wallet or exchange can make.
+            return match currency.native {
+                true => act(Form::NativeTransfer, Message { to: address, value: amount, data: Bytes::new() }, None),
+                false => {
+                    let data = calldata::transfer(address, amount);
+                    act(Form::TokenTransfer, Message { to: token, value: U256::ZERO, data }, None)
+                }
+            };
+        }
         if let Some(swap) = &quote.origin_swap {
             let native_out = quote.terms.as_ref()?.deposit.address.packed()?.is_zero();
             let trade = trade(chain, swap, swap.funds(), currency.native, native_out)?;
@@ -178,7 +190,8 @@ impl Planner<'_> {
 /// True if the deposit is a plain token transfer that names its order behind its arguments.
 pub(super) fn is_plain_deposit(quote: &Quote) -> bool {
     let token = quote.ask.origin.address.packed().is_some_and(|token| !token.is_zero());
-    quote.terms.is_some() && quote.origin_swap.is_none() && token && !quote.ask.explicit_deposit
+    let at_address = quote.ask.options.deposit_address.is_some();
+    quote.terms.is_some() && quote.origin_swap.is_none() && token && !at_address && !quote.ask.explicit_deposit
 }
 
 /// The transaction of a same-chain quote, as a pure function: a transaction on the chain is recognised by it.

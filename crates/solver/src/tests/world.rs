@@ -246,7 +246,7 @@ fn chain(id: ChainId, name: &str) -> Chain {
         approval_proxy: address(0xd2),
         multicall3: address(0xd3),
         spend_limiter: None,
-        deposit_address_factory: None,
+        deposit_address_factory: Some(address(0xd7)),
         dex: None,
         block_time_millis: 2_000,
         confirmations: 1,
@@ -346,6 +346,10 @@ fn terms() -> Terms {
         slippage_bps: 200,
         stable_slippage_bps: 50,
         order_lifetime: Duration::from_secs(604_800),
+        deposit_addresses: domain::terms::DepositAddressTerms {
+            lifetime: Duration::from_secs(15_552_000),
+            grace: Duration::from_secs(3_600),
+        },
         fast_fill: FastFillTerms { margin_bps: 200, window: Duration::from_secs(1_800) },
     }
 }

@@ -23,6 +23,7 @@ pub enum Column {
     RequestType,
     Key,
     Referrer,
+    DepositAddress,
 }
 
 impl Column {
@@ -43,6 +44,7 @@ impl Column {
             Self::RequestType => "request.request_type",
             Self::Key => "request.key_id",
             Self::Referrer => "request.referrer",
+            Self::DepositAddress => "request.deposit_address",
         }
     }
 }
@@ -262,9 +264,10 @@ fn with_tx(role: TxRole, hash: &str) -> String {
     match role {
         TxRole::Any => format!(
             "select t.request_id from transaction_record t where t.tx_hash = {hash} \
-             union all select p.request_id from payment p where p.tx_hash = {hash}"
+             union all select p.request_id from payment p where p.tx_hash = {hash} union all {}",
+            to_address(hash)
         ),
-        TxRole::Deposit => format!("{deposits}{hash}"),
+        TxRole::Deposit => format!("{deposits}{hash} union all {}", to_address(hash)),
         TxRole::Fill => format!(
             "select p.request_id from payment p where p.tx_hash = {hash} and p.purpose = 'fill' and p.state <> 'void' \
              union all select t.request_id from transaction_record t join request r on r.request_id = t.request_id \
@@ -276,6 +279,20 @@ fn with_tx(role: TxRole, hash: &str) -> String {
              and not exists (select 1 from payment q where q.request_id = t.request_id and q.tx_hash = t.tx_hash)"
         ),
     }
+}
+
+/// The requests that a transfer to a deposit address paid for: by its sweep, by the transaction that brought the sweep's
+/// deposit, or, while it was not swept, the one that the address was given out for.
+fn to_address(hash: &str) -> String {
+    format!(
+        "select s.request_id from deposit_arrival a join deposit_sweep s on s.sweep_id = a.sweep_id \
+         and s.reason is null where a.tx_hash = {hash} \
+         union all select g.request_id from deposit_arrival a join deposit_address g on g.address = a.address \
+         where a.tx_hash = {hash} and a.sweep_id is null \
+         union all select t.request_id from deposit_arrival a join payment p on p.subject = a.sweep_id \
+         and p.purpose = 'sweep' join transaction_record t on t.tx_hash = p.tx_hash and t.direction = 'in' \
+         where a.tx_hash = {hash}"
+    )
 }
 
 /// Whether a request has a transaction in that part.

@@ -33,7 +33,11 @@ impl Facing<'_> {
                 let fast = self.listed.fast_filled.then_some(Feature::FastFill);
                 self.facts.features.iter().chain(&fast).any(|feature| feature.bit() & bits != 0)
             }
-            Condition::Tx(role, hash) => self.hashes(*role).contains(hash),
+            Condition::Tx(role, hash) => {
+                let transfer = self.listed.deposit_address.as_ref().and_then(|address| address.deposit_tx);
+                let is_deposit = matches!(role, TxRole::Any | TxRole::Deposit);
+                self.hashes(*role).contains(hash) || (is_deposit && transfer == Some(*hash))
+            }
             Condition::HasTx(role) => !self.hashes(*role).is_empty(),
             Condition::OriginBlocks { from, to } => {
                 let counts = |record: &&Record| !record.gone && record.direction == Direction::In;
@@ -88,6 +92,7 @@ impl Facing<'_> {
             Column::RequestType => self.facts.request_type.as_str().into(),
             Column::Key => self.facts.key.map(|key| key.to_string()).into(),
             Column::Referrer => referrer.as_ref().into(),
+            Column::DepositAddress => self.listed.deposit_address.as_ref().map(|it| it.address).into(),
             Column::FailReason => request.fail_reason.map(|reason| reason.as_str()).into(),
             Column::RefundFailReason => request.refund_fail_reason.map(|reason| reason.as_str()).into(),
         }

@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 use crate::payments::{Purpose, purpose};
 use crate::records::{self, Record};
 use crate::requests::{self, Request};
-use crate::{StoreError, Tx, fast_fills, keys, outcomes, venue_txs};
+use crate::{StoreError, Tx, deposit_addresses, fast_fills, keys, outcomes, venue_txs};
 
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -35,6 +35,8 @@ pub struct Listed {
     pub fast_filled: bool,
     /// The key it was asked with.
     pub key: Option<ApiKey>,
+    /// The address that it was paid at, or is to be.
+    pub deposit_address: Option<deposit_addresses::Shown>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl Listed {
             outcome: None,
             fast_filled: false,
             key: None,
+            deposit_address: None,
             request,
         }
     }
@@ -115,6 +118,7 @@ pub fn listed(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Listed>, StoreErr
         outcome: outcomes::of_order(tx, request.order_id)?,
         fast_filled: fast_fills::of_order(tx, request.order_id)?.is_some(),
         key: key.map_or(Ok(None), |key| keys::find(tx, key))?,
+        deposit_address: deposit_addresses::shown(tx, &request)?,
         request,
     }))
 }
@@ -130,8 +134,9 @@ fn deposit(tx: &mut Tx<'_>, request: &Request) -> Result<Option<DepositPaid>, St
         // In place of an order, a child has the key of its deposit, which names the parent's order.
         Some(parent) => tx.rows(
             "select d.chain_id, d.tx_hash, d.ordinal, d.depositor, d.currency, d.amount
-             from deposit d join request r on r.order_id = d.order_id
-             where r.request_id = $1 order by d.deposit_id limit 200",
+             from deposit d where d.order_id in (select r.order_id from request r where r.request_id = $1
+             union all select s.order_id from deposit_sweep s where s.request_id = $1)
+             order by d.deposit_id limit 200",
             &[parent.into()],
         )?,
     };

@@ -3,6 +3,8 @@
 //! It is taken in the commit of the event: by the time of the delivery the request may have gone on, and what was said
 //! once must read the same in every attempt.
 
+use alloy_primitives::{Address, B256};
+use domain::deposit_address::Kind;
 use domain::ids::ChainId;
 use domain::request::State;
 use domain::webhook::Status;
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::unknown;
 use crate::requests::{self, Request};
-use crate::{Row, StoreError, Tx, venue_txs};
+use crate::{Row, StoreError, Tx, deposit_addresses, venue_txs};
 
 const VERSION: u32 = 1;
 
@@ -25,6 +27,18 @@ pub struct Posted {
     pub details: Option<String>,
     pub fail_reason: Option<String>,
     pub refund_fail_reason: Option<String>,
+    pub deposit_address: Option<PostedAddress>,
+}
+
+/// The deposit address of a request in an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostedAddress {
+    pub address: Address,
+    pub strict: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depositor: Option<Address>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx: Option<B256>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,6 +57,8 @@ struct Stored {
     fail_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refund_fail_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deposit_address: Option<PostedAddress>,
 }
 
 impl Posted {
@@ -57,7 +73,14 @@ impl Posted {
         };
         let status = Status::from(request.state);
         let ask = &request.quote.ask;
+        let deposit_address = deposit_addresses::shown(tx, request)?.map(|shown| PostedAddress {
+            address: shown.address,
+            strict: shown.kind == Kind::Strict,
+            depositor: shown.depositor,
+            tx: shown.deposit_tx,
+        });
         Ok(Self {
+            deposit_address,
             status,
             in_txs: venue_txs::texts(tx, request, &hashes.deposits)?,
             out_txs: venue_txs::texts(tx, request, &hashes.payments)?,
@@ -82,6 +105,7 @@ impl Posted {
             details: self.details.clone(),
             fail_reason: self.fail_reason.clone(),
             refund_fail_reason: self.refund_fail_reason.clone(),
+            deposit_address: self.deposit_address.clone(),
         };
         serde_json::to_string(&stored).expect("a view has no map")
     }
@@ -102,6 +126,7 @@ impl Posted {
             details: stored.details,
             fail_reason: stored.fail_reason,
             refund_fail_reason: stored.refund_fail_reason,
+            deposit_address: stored.deposit_address,
         }))
     }
 }

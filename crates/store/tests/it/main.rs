@@ -9,6 +9,7 @@ mod app_fees;
 mod claims;
 mod crash;
 mod database;
+mod deposit_addresses;
 mod doubtful_blocks;
 mod fast_fills;
 mod keys;

@@ -4,12 +4,14 @@ mod fees;
 mod route;
 mod txs;
 
+use alloy_primitives::Address;
 use domain::api_key::ApiKey;
 use domain::facts::{Feature, RequestType};
 use domain::money::OutOfRange;
 use domain::request::State;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use store::deposit_addresses::Shown;
 use store::listing::Listed;
 use utoipa::ToSchema;
 
@@ -35,10 +37,8 @@ pub(crate) struct RecordV3<'a> {
     sender: Option<&'a str>,
     recipient: &'a str,
     refund_to: Option<&'a str>,
-    superseded_by_request_id: Option<&'a str>,
-    /// Null: no request has one.
-    #[schema(value_type = Option<Object>)]
-    deposit_address: Option<Value>,
+    superseded_by_request_id: Option<String>,
+    deposit_address: Option<DepositAddressV3>,
     request_type: &'static str,
     features: Vec<&'static str>,
     data: DataV3<'a>,
@@ -47,6 +47,34 @@ pub(crate) struct RecordV3<'a> {
     /// ISO 8601 in UTC.
     created_at: String,
     updated_at: String,
+}
+
+/// The address that a request was paid at, or is to be.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DepositAddressV3)]
+pub(crate) struct DepositAddressV3 {
+    address: String,
+    /// `strict` or `open`.
+    r#type: &'static str,
+    /// The sender of the transfer into the address, where it is known.
+    depositor: Option<String>,
+    /// The transfer into the address. The sweep behind it is in `inTxs`.
+    deposit_tx_hash: Option<String>,
+    recovery_address: Option<String>,
+}
+
+impl From<&Shown> for DepositAddressV3 {
+    fn from(shown: &Shown) -> Self {
+        let text = |address: Address| format!("{address:#x}");
+        Self {
+            address: text(shown.address),
+            r#type: shown.kind.as_str(),
+            depositor: shown.depositor.map(text),
+            deposit_tx_hash: shown.deposit_tx.map(|tx| tx.to_string()),
+            recovery_address: shown.recovery.map(text),
+        }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -101,6 +129,7 @@ impl<'a> RecordV3<'a> {
     ) -> Result<Self, OutOfRange> {
         let request = &listed.request;
         let ask = &request.quote.ask;
+        let at = listed.deposit_address.as_ref();
         let fast = listed.fast_filled.then_some(Feature::FastFill);
         let quoted = Feature::quoted(&request.quote);
         let features = Feature::ALL.into_iter().filter(|feature| quoted.contains(feature) || fast == Some(*feature));
@@ -111,8 +140,8 @@ impl<'a> RecordV3<'a> {
             sender: Some(ask.user.text()),
             recipient: ask.recipient.text(),
             refund_to: ask.refund_to.as_ref().map(|account| account.text()),
-            superseded_by_request_id: None,
-            deposit_address: None,
+            superseded_by_request_id: at.and_then(|it| it.superseded_by).map(|id| id.to_string()),
+            deposit_address: at.map(DepositAddressV3::from),
             request_type: RequestType::of(&request.quote).as_str(),
             features: features.map(Feature::as_str).collect(),
             data: data(listed, figures, view, owner)?,

@@ -21,7 +21,8 @@ pub(crate) struct StepBody<'a> {
     #[schema(value_type = String)]
     request_id: B256,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deposit_address: Option<&'static str>,
+    /// The address to pay at; empty where none was asked for.
+    deposit_address: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -140,6 +141,9 @@ pub(super) fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Cur
         StepKind::Deposit if quote.origin_swap.is_some() => {
             ("deposit", format!("Swap {amount} {of} for {} and deposit it for the transfer", currencies.deposit.symbol))
         }
+        StepKind::Deposit if quoted.deposit_address.is_some() => {
+            ("deposit", format!("Send {amount} {of} to the deposit address of the transfer"))
+        }
         StepKind::Deposit => ("deposit", format!("Deposit {amount} {of} for the transfer")),
         StepKind::Swap => ("swap", format!("Exchange {amount} {of} for {}", currencies.destination.symbol)),
         StepKind::Send => ("send", format!("Send {amount} {of} to {}", quote.ask.recipient.text())),
@@ -153,6 +157,7 @@ pub(super) fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Cur
         kind: "transaction",
         items: [Item { status: "incomplete", data, check: acts.then(check) }],
         request_id: id.0,
-        deposit_address: acts.then_some(""),
+        deposit_address: acts
+            .then(|| quoted.deposit_address.map_or_else(String::new, |address| format!("{address:#x}"))),
     }
 }

@@ -241,9 +241,6 @@ async fn a_member_that_is_not_offered_is_refused() -> Result<()> {
     let authorization =
         json!([{ "chainId": BASE, "address": desk.user, "nonce": 0, "yParity": 0, "r": "0x1", "s": "0x1" }]);
     for (member, asked, declined) in [
-        ("useDepositAddress", json!(true), json!(false)),
-        ("strict", json!(true), json!(false)),
-        ("recoveryAddress", json!(desk.user), json!("")),
         ("usePermit", json!(true), json!(false)),
         ("permitExpiry", json!(600), Value::Null),
         ("authorizationList", authorization, json!([])),

@@ -88,7 +88,7 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
         ),
         (json!({ "tradeType": "EXPECTED_OUTPUT" }), "EXTRA_TXS_NOT_SUPPORTED", "txs"),
         (json!({ "destinationChainId": super::BASE }), "EXTRA_TXS_NOT_SUPPORTED", "txs"),
-        (json!({ "useDepositAddress": true }), "UNSUPPORTED_EXECUTION_TYPE", "useDepositAddress"),
+        (json!({ "useDepositAddress": true }), "EXTRA_TXS_NOT_SUPPORTED", "txs"),
         (json!({ "txs": [{ "value": "1" }] }), "INVALID_PARAMETERS", "txs.to"),
         (json!({ "txs": [{ "to": "0x12" }] }), "INVALID_PARAMETERS", "txs.to"),
         (json!({ "txs": [{ "to": wrapped, "value": "-1" }] }), "INVALID_PARAMETERS", "txs.value"),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use alloy_primitives::{Address, Bytes};
 use domain::api_key::ApiKeyId;
+use domain::deposit_address;
 use domain::fees;
 use domain::fixed_rate::FixedRate;
 use domain::ids::ChainId;
@@ -151,6 +152,8 @@ struct Options {
     fixed_rate: Option<Text<FixedRate>>,
     #[serde(skip_serializing_if = "is_false")]
     force_refund: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deposit_address: Option<DepositAddress>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -170,6 +173,7 @@ impl From<&rules::QuoteOptions> for Options {
             sponsor,
             fixed_rate,
             force_refund,
+            deposit_address,
         } = options;
         let app_fee = |fees::AppFee { recipient, bps }: &_| AppFee { recipient: *recipient, bps: *bps };
         let call =
@@ -185,6 +189,10 @@ impl From<&rules::QuoteOptions> for Options {
             sponsor: sponsor.as_ref().map(Into::into),
             fixed_rate: fixed_rate.map(Text),
             force_refund: *force_refund,
+            deposit_address: deposit_address.map(|ask| DepositAddress {
+                strict: ask.kind == deposit_address::Kind::Strict,
+                recovery: ask.recovery,
+            }),
         }
     }
 }
@@ -204,8 +212,19 @@ impl From<Options> for rules::QuoteOptions {
             sponsor: options.sponsor.map(Into::into),
             fixed_rate: options.fixed_rate.map(|Text(rate)| rate),
             force_refund: options.force_refund,
+            deposit_address: options.deposit_address.map(|DepositAddress { strict, recovery }| {
+                let kind = if strict { deposit_address::Kind::Strict } else { deposit_address::Kind::Open };
+                deposit_address::AddressAsk { kind, recovery }
+            }),
         }
     }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct DepositAddress {
+    strict: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recovery: Option<Address>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

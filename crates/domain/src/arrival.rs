@@ -1,0 +1,147 @@
+//! Money at a deposit address: whether it is swept, and for which order.
+//!
+//! Nothing is paid by these rules. A sweep brings the balance into the depository, and there it is a deposit like every
+//! other, judged by `deposit`.
+
+use std::time::Duration;
+
+use crate::deposit_address::Kind;
+use crate::fail::FailReason;
+use crate::money::{Amount, OutOfRange, Ratio};
+
+/// Less than this share of a strict order is dust until the order's time is over: anybody can send it.
+const DUST_BPS: u16 = 1_000;
+
+/// The balance of one currency at an address, and the order that the address was given out for.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    pub kind: Kind,
+    /// On the chain and in the currency of the quote.
+    pub as_quoted: bool,
+    pub balance: Amount,
+    pub quoted: Amount,
+    /// The order has its deposit, or has ended without one.
+    pub order_paid: bool,
+    /// The order cannot be filled any more.
+    pub late: bool,
+    /// Since the first of it arrived.
+    pub age: Duration,
+    /// It is worth more than sweeping it and sending it back costs.
+    pub worth_returning: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// It stays where it is.
+    Wait,
+    /// It is swept under the order that the address was given out for.
+    Sweep,
+    /// It is priced anew, and swept under the order of that quote. Where no quote can be given, it goes back.
+    Requote,
+}
+
+pub fn plan(arrived: &Arrived, grace: Duration) -> Result<Plan, OutOfRange> {
+    let back = if arrived.worth_returning { Plan::Sweep } else { Plan::Wait };
+    let fits = arrived.as_quoted && !arrived.order_paid;
+    if arrived.balance.is_zero() {
+        return Ok(Plan::Wait);
+    }
+    Ok(match arrived.kind {
+        Kind::Open if fits && !arrived.late && arrived.balance == arrived.quoted => Plan::Sweep,
+        Kind::Open => Plan::Requote,
+        Kind::Strict if fits && arrived.balance >= arrived.quoted => Plan::Sweep,
+        // It pays for nothing any more, and goes back as a request of its own.
+        Kind::Strict if !fits || arrived.late => back,
+        // The rest may be on its way, and dust may be a stranger's: neither may fail the payment of somebody else.
+        Kind::Strict => {
+            let dust = arrived.balance < arrived.quoted.mul_ceil(Ratio::bps(DUST_BPS))?;
+            if dust || arrived.age < grace { Plan::Wait } else { back }
+        }
+    })
+}
+
+/// The reason why a balance that no quote can be given for goes back. None while another try may help.
+pub fn unquotable(too_low: bool, age: Duration, grace: Duration) -> Option<FailReason> {
+    match (too_low, age >= grace) {
+        (true, _) => Some(FailReason::DepositedAmountTooLowToFill),
+        (false, true) => Some(FailReason::NoQuotes),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::U256;
+
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(3_600);
+
+    fn amount(units: u64) -> Amount {
+        Amount::new(U256::from(units))
+    }
+
+    fn arrived(kind: Kind, balance: u64) -> Arrived {
+        Arrived {
+            kind,
+            as_quoted: true,
+            balance: amount(balance),
+            quoted: amount(1_000),
+            order_paid: false,
+            late: false,
+            age: Duration::ZERO,
+            worth_returning: true,
+        }
+    }
+
+    #[test]
+    fn a_strict_address_waits_for_its_amount() {
+        let strict = |balance| arrived(Kind::Strict, balance);
+        let old = |balance| Arrived { age: GRACE, ..strict(balance) };
+        let late = |balance| Arrived { late: true, ..strict(balance) };
+        let paid = |balance| Arrived { order_paid: true, ..strict(balance) };
+        let other = |balance| Arrived { as_quoted: false, ..strict(balance) };
+        let cases = [
+            ("nothing", strict(0), Plan::Wait),
+            ("exactly", strict(1_000), Plan::Sweep),
+            ("more", strict(1_001), Plan::Sweep),
+            ("less", strict(999), Plan::Wait),
+            ("less, for too long", old(999), Plan::Sweep),
+            ("a tenth, for too long", old(100), Plan::Sweep),
+            ("dust, for as long", old(99), Plan::Wait),
+            ("dust, when the order is over", late(1), Plan::Sweep),
+            ("a second deposit", paid(1_000), Plan::Sweep),
+            ("another currency or chain", other(1), Plan::Sweep),
+            ("what is worth nothing", Arrived { worth_returning: false, ..paid(5) }, Plan::Wait),
+            ("the same of the order", Arrived { worth_returning: false, ..strict(1_000) }, Plan::Sweep),
+        ];
+        for (name, arrived, expected) in cases {
+            assert_eq!(plan(&arrived, GRACE), Ok(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_open_address_is_priced_for_whatever_arrives() {
+        let open = |balance| arrived(Kind::Open, balance);
+        let cases = [
+            ("nothing", open(0), Plan::Wait),
+            ("exactly", open(1_000), Plan::Sweep),
+            ("more", open(1_001), Plan::Requote),
+            ("less", open(999), Plan::Requote),
+            ("dust", open(1), Plan::Requote),
+            ("the same again", Arrived { order_paid: true, ..open(1_000) }, Plan::Requote),
+            ("late", Arrived { late: true, ..open(1_000) }, Plan::Requote),
+            ("another currency or chain", Arrived { as_quoted: false, ..open(1_000) }, Plan::Requote),
+        ];
+        for (name, arrived, expected) in cases {
+            assert_eq!(plan(&arrived, GRACE), Ok(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn too_little_goes_back_at_once_and_everything_else_when_the_time_is_over() {
+        assert_eq!(unquotable(true, Duration::ZERO, GRACE), Some(FailReason::DepositedAmountTooLowToFill));
+        assert_eq!(unquotable(false, Duration::ZERO, GRACE), None);
+        assert_eq!(unquotable(false, GRACE, GRACE), Some(FailReason::NoQuotes));
+    }
+}

@@ -1,0 +1,287 @@
+//! Money at a deposit address that has its confirmations: it is swept, priced anew, sent back, or left where it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, U256};
+use domain::account::Account;
+use domain::arrival::{Arrived, Plan, plan, unquotable};
+use domain::deposit::too_late;
+use domain::fail::FailReason;
+use domain::ids::OrderId;
+use domain::money::{Amount, Ratio};
+use domain::quote::{Ask, CurrencyKey, Quote, RefundTarget, Trade};
+use domain::request::State;
+use domain::time::Timestamp;
+use evm::At;
+use market::Snapshot;
+use store::arrivals::{self, Arrival, Place};
+use store::blocks::Cursor;
+use store::deposit_addresses::{self, DepositAddress};
+use store::requests::Request;
+use store::{Tx, deposits, requests, sweeps};
+use tracing::{debug, error, warn};
+
+use crate::deposit_addresses::sweep::{self, Purpose};
+use crate::error::SolverError;
+use crate::handle::ChainHandle;
+use crate::payments::{gas, max_voids};
+use crate::quoting::quote::{QuoteError, Quoter, row};
+use crate::solver::Solver;
+
+/// Balances settled in one round.
+const PLACES_PER_ROUND: u16 = 16;
+/// Delay before a balance that waits is looked at again. Another transfer to it is looked at when it has its confirmations.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+/// The same for one that a person has to look at.
+const STUCK_RETRY_AFTER: Duration = Duration::from_secs(3_600);
+/// The part of a balance that one sender must have sent to be its sender.
+const MOSTLY_BPS: u16 = 9_000;
+/// Time for which an address is watched after it was last paid at.
+const WATCHED_AFTER_PAYMENT: Duration = Duration::from_secs(30 * 86_400);
+
+/// The block at which a transfer has its confirmations, by the worth that its quote gives it.
+pub(super) fn ripe_at(handle: &ChainHandle, quote: &Quote, currency: Address, amount: Amount, block: u64) -> u64 {
+    let worth = quote.deposit_worth(&handle.chain, currency, amount);
+    block.saturating_add(u64::from(handle.chain.confirmations_for(worth)).saturating_sub(1))
+}
+
+/// Settles the balances that are ripe at this block.
+pub(super) async fn settle(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    quoter: &Quoter,
+    at: Cursor,
+) -> Result<(), SolverError> {
+    let (chain, now) = (handle.id(), solver.now());
+    if handle.refusing().is_some() {
+        return Ok(());
+    }
+    let read = move |tx: &mut Tx<'_>| arrivals::ripe(tx, chain, at.number, now, PLACES_PER_ROUND);
+    for place in solver.store.read(read).await? {
+        let Some(facts) = facts(solver, handle, place).await? else { continue };
+        settle_one(solver, handle, quoter, place, facts).await?;
+    }
+    Ok(())
+}
+
+/// The database's side of a balance.
+#[derive(Clone, Debug)]
+struct PlaceFacts {
+    given: DepositAddress,
+    request: Request,
+    order_paid: bool,
+    waiting: Vec<Arrival>,
+    voids: u64,
+}
+
+/// None while a sweep of the balance is under way, or where the address is not known.
+async fn facts(solver: &Solver, handle: &ChainHandle, place: Place) -> Result<Option<PlaceFacts>, SolverError> {
+    let chain = handle.id();
+    let read = move |tx: &mut Tx<'_>| {
+        if sweeps::is_live(tx, chain, place.address, place.currency)? {
+            return Ok(None);
+        }
+        let Some(given) = deposit_addresses::find(tx, place.address)? else { return Ok(None) };
+        let Some(request) = requests::find(tx, given.request)? else { return Ok(None) };
+        let order_paid = request.state != State::Waiting || deposits::of_order(tx, given.order)?.is_some();
+        let waiting = arrivals::waiting_at(tx, chain, place.address, place.currency)?;
+        let voids = sweeps::voids(tx, chain, place.address, place.currency)?;
+        Ok::<_, SolverError>(Some(PlaceFacts { given, request, order_paid, waiting, voids }))
+    };
+    solver.store.read(read).await
+}
+
+async fn settle_one(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    quoter: &Quoter,
+    place: Place,
+    facts: PlaceFacts,
+) -> Result<(), SolverError> {
+    let chain = handle.id();
+    let asked = [(place.address, place.currency)];
+    // The newest balance: a sweep that the walk has seen mined must not be counted again.
+    let balances = handle.nodes.seconded_balances(handle.chain.multicall3, &asked, At::Latest).await?;
+    let Some(Some(balance)) = balances.first().copied() else {
+        return postpone(solver, handle, place, RETRY_AFTER).await;
+    };
+    if balance.is_zero() {
+        // Somebody else swept it, or a reorg took it away.
+        return solver.store.write(move |tx: &mut Tx<'_>| Ok(arrivals::left(tx, chain, place)?)).await;
+    }
+    let senders = facts.waiting.iter().filter_map(|arrival| arrival.sender);
+    if solver.screening.load().blocks(senders) {
+        warn!(chain.id = %chain, address = %place.address, "a blocked wallet has paid at a deposit address; a person decides");
+        return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
+    }
+    if facts.voids >= max_voids(store::payments::Purpose::Sweep) {
+        error!(chain.id = %chain, address = %place.address, "a deposit address cannot be swept; a person has to look at it");
+        return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
+    }
+    let arrived = arrived(solver, handle, place, &facts, balance);
+    let grace = solver.terms.deposit_addresses.grace;
+    let purpose = match plan(&arrived, grace)? {
+        Plan::Wait => None,
+        Plan::Sweep => Some(Purpose::Order),
+        Plan::Requote => requote(quoter, handle, place, &facts, &arrived, grace).await,
+    };
+    let Some(purpose) = purpose else {
+        // The longer it has been there, the less often it is looked at: anybody can leave dust at many addresses.
+        let soonest = RETRY_AFTER.min(grace).max(Duration::from_secs(1));
+        return postpone(solver, handle, place, (arrived.age / 4).clamp(soonest, STUCK_RETRY_AFTER)).await;
+    };
+    let depositor = depositor(&facts.request.quote, &facts.waiting);
+    let (depositing, context) = (handle.clone(), solver.context());
+    let until = context.now.plus(WATCHED_AFTER_PAYMENT);
+    let given = facts.given;
+    let unit = move |tx: &mut Tx<'_>| {
+        deposit_addresses::watch_until(tx, given.address, until)?;
+        sweep::sweep(tx, &depositing, &given, place, &purpose, depositor.unwrap_or_default(), &context)
+    };
+    match solver.store.write(unit).await? {
+        Some(paid) => {
+            solver.hand_over(vec![paid]);
+            solver.crash("address.swept");
+            Ok(())
+        }
+        None => postpone(solver, handle, place, Duration::from_secs(1)).await,
+    }
+}
+
+async fn postpone(solver: &Solver, handle: &ChainHandle, place: Place, by: Duration) -> Result<(), SolverError> {
+    let (chain, until) = (handle.id(), solver.now().plus(by));
+    solver.store.write(move |tx: &mut Tx<'_>| Ok(arrivals::postpone(tx, chain, place, until)?)).await
+}
+
+fn arrived(solver: &Solver, handle: &ChainHandle, place: Place, facts: &PlaceFacts, balance: U256) -> Arrived {
+    let (given, quote) = (&facts.given, &facts.request.quote);
+    let snapshot = solver.market.latest(handle.id());
+    let chain_time = snapshot.as_ref().and_then(|snapshot| i64::try_from(snapshot.time).ok());
+    let now = chain_time.map_or_else(|| solver.now(), Timestamp::from_secs);
+    let first = facts.waiting.first().map_or(solver.now(), |arrival| arrival.created_at);
+    let age = u64::try_from(solver.now().millis().saturating_sub(first.millis())).unwrap_or_default();
+    let balance = Amount::new(balance);
+    Arrived {
+        kind: given.kind,
+        as_quoted: (given.chain, given.currency) == (handle.id(), place.currency),
+        balance,
+        quoted: quote.figures.deposit,
+        order_paid: facts.order_paid,
+        late: too_late(quote, now).is_some(),
+        age: Duration::from_millis(age),
+        worth_returning: snapshot
+            .is_some_and(|snapshot| is_worth_returning(handle, &snapshot, place.currency, balance)),
+    }
+}
+
+/// True if a balance is worth more than the gas of its sweep and of a transfer back. Without prices nobody can say.
+fn is_worth_returning(handle: &ChainHandle, snapshot: &Snapshot, currency: Address, balance: Amount) -> bool {
+    let native = currency.is_zero();
+    let transfer = if native { handle.chain.fill_gas.native_limit } else { handle.chain.fill_gas.erc20_limit };
+    let cost = snapshot.cost_with_data(gas::sweep(native).saturating_add(transfer), gas::SWEEP_BYTES);
+    let worth = || {
+        let token = handle.chain.token(currency)?;
+        let worth = snapshot.price(currency).ok()?.usd_floor(balance, token.decimals).ok()?;
+        let cost = snapshot.price(Address::ZERO).ok()?.usd_ceil(cost, handle.chain.native.decimals).ok()?;
+        Some(worth > cost)
+    };
+    worth().unwrap_or(false)
+}
+
+/// Prices what has arrived. Where that cannot be done, it goes back to whoever is named or known; none while it waits.
+async fn requote(
+    quoter: &Quoter,
+    handle: &ChainHandle,
+    place: Place,
+    facts: &PlaceFacts,
+    arrived: &Arrived,
+    grace: Duration,
+) -> Option<Purpose> {
+    let mut ask = Ask {
+        origin: CurrencyKey { chain: handle.id(), address: Account::from(place.currency) },
+        trade: Trade::ExactInput,
+        amount: arrived.balance,
+        ..facts.request.quote.ask.clone()
+    };
+    let priced = match quoter.prepare(&mut ask).await {
+        Ok(()) => quoter.price(ask),
+        Err(error) => Err(error),
+    };
+    let refused = match priced {
+        Ok(quoted) => {
+            let order: OrderId = quoted.order_id?;
+            let supersedes = !facts.order_paid;
+            return Some(Purpose::Requoted { quote: row(&quoted.quote, Some(order)), order, supersedes });
+        }
+        Err(refused) => refused,
+    };
+    debug!(chain.id = %handle.id(), address = %place.address, %refused, "what arrived at a deposit address cannot be quoted");
+    let too_low = matches!(refused, QuoteError::TooLow { .. } | QuoteError::Dust { .. });
+    let reason: FailReason = unquotable(too_low, arrived.age, grace)?;
+    let quote = &facts.request.quote;
+    let named = quote.refund_target() != RefundTarget::Nobody && depositor(quote, &facts.waiting).is_some();
+    (named && arrived.worth_returning).then_some(Purpose::Back(reason))
+}
+
+/// Whom the deposit names. None if nobody is known: then it names the address itself, and does not go back.
+fn depositor(quote: &Quote, waiting: &[Arrival]) -> Option<Address> {
+    match quote.refund_target() {
+        RefundTarget::Named(who) => who.evm(),
+        RefundTarget::Depositor => sender(waiting),
+        RefundTarget::Nobody => quote.ask.options.deposit_address.and_then(|ask| ask.recovery),
+    }
+}
+
+/// The sender of nearly all that is at an address, if it is known. Somebody else's dust makes nobody doubtful.
+fn sender(waiting: &[Arrival]) -> Option<Address> {
+    let sum = |counts: &dyn Fn(&Arrival) -> bool| {
+        let counted = waiting.iter().filter(|arrival| counts(arrival)).map(|arrival| arrival.amount.units());
+        counted.fold(U256::ZERO, U256::saturating_add)
+    };
+    let largest = waiting.iter().max_by_key(|arrival| arrival.amount)?.sender?;
+    let (all, theirs) = (sum(&|_| true), sum(&|arrival| arrival.sender == Some(largest)));
+    let least = Amount::new(all).mul_ceil(Ratio::bps(MOSTLY_BPS)).ok()?;
+    (Amount::new(theirs) >= least).then_some(largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::B256;
+    use domain::ids::ChainId;
+
+    use super::*;
+
+    fn arrival(sender: Option<u8>, units: u64) -> Arrival {
+        Arrival {
+            chain: ChainId(1),
+            address: Address::ZERO,
+            currency: Address::ZERO,
+            amount: Amount::new(U256::from(units)),
+            tx: None,
+            log_index: 0,
+            sender: sender.map(Address::repeat_byte),
+            block_number: 1,
+            block_hash: B256::ZERO,
+            ripe_at: 1,
+            created_at: Timestamp::from_millis(0),
+        }
+    }
+
+    #[test]
+    fn the_sender_is_who_sent_nearly_all_of_it() {
+        let one = Some(Address::repeat_byte(1));
+        for (arrivals, expected) in [
+            (vec![], None),
+            (vec![arrival(Some(1), 10)], one),
+            (vec![arrival(None, 10)], None),
+            (vec![arrival(Some(1), 5), arrival(Some(1), 5)], one),
+            (vec![arrival(Some(2), 1), arrival(Some(1), 9)], one),
+            (vec![arrival(Some(2), 2), arrival(Some(1), 9)], None),
+            (vec![arrival(None, 1), arrival(Some(1), 90)], one),
+            (vec![arrival(Some(1), 5), arrival(Some(2), 5)], None),
+        ] {
+            assert_eq!(sender(&arrivals), expected, "{arrivals:?}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Cases of deposit addresses: sweeps as payments, and what becomes of the deposits that they bring.
+
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol_types::SolCall;
+use domain::deposit_address::{AddressAsk, Derivation, Factory, Kind};
+use domain::fail::FailReason;
+use domain::ids::OrderId;
+use domain::payment::State as PaymentState;
+use domain::quote::{Quote, QuoteOptions};
+use domain::request::State;
+use evm::SeenDeposit;
+use store::arrivals::{self, Arrival, Place};
+use store::blocks::{self, Cursor};
+use store::deposit_addresses::{self, DepositAddress};
+use store::payments::{PaymentRow, Subject};
+use store::requests::Request;
+use store::{Tx, deposits, payments, requests, settlements};
+
+use super::world::*;
+use crate::chain::payment_events::{finalise, mined};
+use crate::deposit_addresses::sweep::{Purpose, sweep};
+use crate::error::SolverError;
+use crate::quoting::quote::row;
+
+const QUOTED: u128 = 100 * ONE_USDC;
+const REFUND_TO: Address = Address::repeat_byte(0x44);
+
+/// An address that was given out and is paid at.
+async fn given(world: &World, kind: Kind, refund_to: Option<Address>) -> (Quote, DepositAddress) {
+    let mut quote = quote(USDC, USDC, QUOTED, QuoteOptions::default());
+    quote.ask.refund_to = refund_to.map(Into::into);
+    quote.ask.options.deposit_address = Some(AddressAsk { kind, recovery: None });
+    let order = quote.order().unwrap().id();
+    let derivation = quote.derivation(order).unwrap();
+    let given = DepositAddress {
+        address: Factory::new(world.handle(ORIGIN).chain.deposit_address_factory.unwrap()).address_of(derivation),
+        request: quote.id,
+        order,
+        kind,
+        derivation,
+        chain: ORIGIN,
+        currency: USDC,
+        created_at: NOW,
+    };
+    let (stored, copy) = (row(&quote, Some(order)), given.clone());
+    let unit = move |tx: &mut Tx<'_>| {
+        blocks::advance(tx, ORIGIN, Cursor { number: BLOCK, hash: head(BLOCK).hash }, NOW, 100)?;
+        Ok::<_, SolverError>(deposit_addresses::give_out(tx, &stored, &copy, NOW)?.unwrap())
+    };
+    assert_eq!(world.store.write(unit).await.unwrap().state, State::Waiting);
+    (quote, given)
+}
+
+fn place(given: &DepositAddress) -> Place {
+    Place { address: given.address, currency: given.currency }
+}
+
+async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
+    let arrival = Arrival {
+        chain: ORIGIN,
+        address: given.address,
+        currency: given.currency,
+        amount: super::world::units(units),
+        tx: Some(B256::repeat_byte(tx)),
+        log_index: 0,
+        sender: Some(STRANGER),
+        block_number: BLOCK,
+        block_hash: head(BLOCK).hash,
+        ripe_at: BLOCK,
+        created_at: NOW,
+    };
+    world.unit(move |tx, _| Ok(arrivals::put(tx, &arrival)?)).await.unwrap();
+}
+
+async fn swept(world: &World, given: &DepositAddress, purpose: Purpose, depositor: Address) -> Option<PaymentRow> {
+    let (handle, given) = (world.handle(ORIGIN), given.clone());
+    world
+        .unit(move |tx, context| sweep(tx, &handle, &given, place(&given), &purpose, depositor, context))
+        .await
+        .unwrap()
+}
+
+async fn waiting(world: &World, given: &DepositAddress) -> usize {
+    let place = place(given);
+    let read = move |tx: &mut Tx<'_>| arrivals::waiting_at(tx, ORIGIN, place.address, place.currency);
+    world.store.read(read).await.unwrap().len()
+}
+
+async fn request(world: &World, quote: &Quote) -> Request {
+    let id = quote.id;
+    world.store.read(move |tx| requests::find(tx, id)).await.unwrap().unwrap()
+}
+
+/// The deposit that a sweep of ours makes.
+fn deposited(given: &DepositAddress, order: OrderId, units: u128, depositor: Address) -> SeenDeposit {
+    let to = Some(Address::repeat_byte(0xd7));
+    SeenDeposit { depositor, payer: given.address, sender: FILLER, to, ..deposit(order, USDC, units) }
+}
+
+#[tokio::test]
+async fn a_sweep_is_one_payment_that_moves_gas_and_settles_nothing() {
+    let world = World::new().await;
+    let (_, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+    assert!(matches!(given.derivation, Derivation::Strict { depositor, .. } if depositor == REFUND_TO));
+    arrives(&world, &given, QUOTED, 1).await;
+    let payment = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+    assert!(matches!(payment.payment.subject, Subject::Sweep(_)));
+    assert!(payment.payment.value.is_zero() && payment.payment.amount.is_zero());
+    assert_eq!(evm::calldata::trailing_id(&payment.payment.data), Some(payment.payment.order().0));
+    assert_ne!(payment.payment.order(), given.order, "a sweep never names its order where a fill would");
+    let order = given.order;
+    let outcome = world.store.read(move |tx| settlements::outcome(tx, order)).await.unwrap();
+    assert_eq!(outcome, None);
+    // While it is under way there is no other, whatever else arrives.
+    assert_eq!(waiting(&world, &given).await, 0);
+    arrives(&world, &given, 5, 2).await;
+    assert!(swept(&world, &given, Purpose::Order, REFUND_TO).await.is_none());
+    assert_eq!(waiting(&world, &given).await, 1);
+}
+
+#[tokio::test]
+async fn a_sweep_that_failed_for_good_leaves_the_money_to_the_next() {
+    let world = World::new().await;
+    let (_, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+    arrives(&world, &given, QUOTED, 1).await;
+    let first = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+    let (handle, failed) = (world.handle(ORIGIN), sent(&first, false));
+    world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 1), &failed, context)).await.unwrap();
+    assert!(swept(&world, &given, Purpose::Order, REFUND_TO).await.is_none(), "it is not final");
+    let id = first.id;
+    world
+        .unit(move |tx, context| {
+            let stored = payments::find(tx, id)?.unwrap();
+            finalise(tx, &stored, context)
+        })
+        .await
+        .unwrap();
+    let state = world.store.read(move |tx| payments::find(tx, id)).await.unwrap().unwrap().state;
+    assert_eq!((state, waiting(&world, &given).await), (PaymentState::Void, 1));
+    let second = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+    assert_ne!(second.payment.subject, first.payment.subject);
+    // One that is mined frees the address for the next.
+    let (handle, done) = (world.handle(ORIGIN), sent(&second, true));
+    world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 2), &done, context)).await.unwrap();
+    arrives(&world, &given, 5, 2).await;
+    assert!(swept(&world, &given, Purpose::Order, REFUND_TO).await.is_some());
+}
+
+#[tokio::test]
+async fn what_a_sweep_brings_is_filled_or_refunded_by_the_rules_of_its_address() {
+    let zero = Address::ZERO;
+    let address = |given: &DepositAddress| given.address;
+    // Kind, `refundTo`, amount, depositor of the event, state, and whom a refund goes to.
+    type Case = (&'static str, Kind, Option<Address>, u128, fn(&DepositAddress) -> Address, State, Option<Address>);
+    let cases: [Case; 7] = [
+        ("exact", Kind::Strict, Some(REFUND_TO), QUOTED, |_| REFUND_TO, State::Pending, None),
+        ("over", Kind::Strict, Some(REFUND_TO), 3 * QUOTED, |_| REFUND_TO, State::Pending, None),
+        ("under", Kind::Strict, Some(REFUND_TO), QUOTED / 2, |_| REFUND_TO, State::Refunding, Some(REFUND_TO)),
+        ("to the sender", Kind::Strict, Some(zero), QUOTED / 2, |_| STRANGER, State::Refunding, Some(STRANGER)),
+        ("to nobody known", Kind::Strict, Some(zero), QUOTED / 2, address, State::Failed, None),
+        ("open and exact", Kind::Open, None, QUOTED, address, State::Pending, None),
+        ("open, the sender", Kind::Open, Some(zero), QUOTED, |_| STRANGER, State::Pending, None),
+    ];
+    for (name, kind, refund_to, units, depositor, state, back) in cases {
+        let world = World::new().await;
+        let (quote, given) = given(&world, kind, refund_to).await;
+        world.deposit(deposited(&given, given.order, units, depositor(&given))).await.unwrap();
+        let request = request(&world, &quote).await;
+        assert_eq!(request.state, state, "{name}");
+        let refund = world.live(Subject::Refund(given.order)).await;
+        assert_eq!(refund.map(|refund| refund.payment.recipient), back, "{name}");
+        if state == State::Failed {
+            assert_eq!(request.refund_fail_reason, None, "{name}");
+            assert_eq!(request.fail_reason, Some(FailReason::DepositedAmountTooLowToFill), "{name}");
+        }
+    }
+}
+
+/// A stranger sweeps what is partly paid, by themselves or by calls in a fill of ours: that is a request of its own, and
+/// the order can still be paid.
+#[tokio::test]
+async fn a_stranger_cannot_end_an_order_by_sweeping_its_address() {
+    for (sender, to) in [(STRANGER, 0xd7), (FILLER, 0xd5)] {
+        let world = World::new().await;
+        let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+        let to = Some(Address::repeat_byte(to));
+        let dust = SeenDeposit { sender, to, ..deposited(&given, given.order, QUOTED / 2, REFUND_TO) };
+        world.deposit(dust).await.unwrap();
+        assert_eq!(world.state(quote.id).await, State::Waiting);
+        let rest = SeenDeposit { tx: B256::repeat_byte(0xd2), ..deposited(&given, given.order, QUOTED, REFUND_TO) };
+        world.deposit(rest).await.unwrap();
+        assert_eq!(world.state(quote.id).await, State::Pending);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_quoted_goes_back_as_a_child_of_its_address() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+    arrives(&world, &given, 7, 1).await;
+    let payment = swept(&world, &given, Purpose::Back(FailReason::NoQuotes), REFUND_TO).await.unwrap();
+    let call = evm::contracts::DepositAddressFactory::sweepOpenCall::abi_decode(&payment.payment.data).unwrap();
+    assert_eq!(call.depositor, REFUND_TO);
+    assert_ne!(call.orderId, given.order.0, "it can pay for nothing");
+    let seen = deposited(&given, OrderId(call.orderId), QUOTED, REFUND_TO);
+    world.deposit(SeenDeposit { amount: U256::from(QUOTED), ..seen }).await.unwrap();
+    assert_eq!(world.state(quote.id).await, State::Waiting);
+    let parent = quote.id;
+    let children = move |tx: &mut Tx<'_>| {
+        let ids = requests::children(tx, parent)?;
+        ids.into_iter().map(|id| Ok(requests::find(tx, id)?.unwrap())).collect::<Result<Vec<_>, SolverError>>()
+    };
+    let children = world.store.read(children).await.unwrap();
+    let child = children.first().unwrap();
+    assert_eq!((child.state, child.fail_reason), (State::Refunding, Some(FailReason::NoQuotes)));
+    let shown = {
+        let child = child.clone();
+        world.store.read(move |tx| deposit_addresses::shown(tx, &child)).await.unwrap().unwrap()
+    };
+    assert_eq!((shown.address, shown.kind), (given.address, Kind::Open));
+    let order = OrderId(call.orderId);
+    let tied = world.store.read(move |tx| deposits::of_order(tx, order)).await.unwrap();
+    assert!(tied.is_none());
+}

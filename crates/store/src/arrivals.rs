@@ -1,0 +1,208 @@
+//! Transfers to deposit addresses.
+
+use alloy_primitives::{Address, B256};
+use domain::ids::{ChainId, RequestId};
+use domain::money::Amount;
+use domain::time::Timestamp;
+
+use crate::{Row, StoreError, Tx, Value};
+
+/// The place of native currency among a transaction's logs: it leaves none.
+pub const NATIVE: i64 = -1;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub chain: ChainId,
+    pub address: Address,
+    pub currency: Address,
+    pub amount: Amount,
+    /// None where only the balance tells.
+    pub tx: Option<B256>,
+    pub log_index: i64,
+    pub sender: Option<Address>,
+    pub block_number: u64,
+    pub block_hash: B256,
+    pub ripe_at: u64,
+    pub created_at: Timestamp,
+}
+
+fn from_row(row: &Row) -> Result<Arrival, StoreError> {
+    Ok(Arrival {
+        chain: ChainId(row.uint(0)?),
+        address: row.address(1)?,
+        currency: row.address(2)?,
+        amount: row.amount(3)?,
+        tx: row.opt_b256(4)?,
+        log_index: row.int(5)?,
+        sender: row.opt_address(6)?,
+        block_number: row.uint(7)?,
+        block_hash: row.b256(8)?,
+        ripe_at: row.uint(9)?,
+        created_at: row.time(10)?,
+    })
+}
+
+macro_rules! columns {
+    () => {
+        "chain_id, address, currency, amount, tx_hash, log_index, sender, block_number, block_hash, ripe_at, \
+         created_at from deposit_arrival"
+    };
+}
+
+/// Keeps a transfer. One that is known stands in its newest block; false for one that was swept already.
+pub fn put(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<bool, StoreError> {
+    let kept = tx.execute(
+        "insert into deposit_arrival (chain_id, address, currency, amount, tx_hash, log_index, sender, block_number,
+         block_hash, ripe_at, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+         on conflict (chain_id, tx_hash, log_index, address) where tx_hash is not null do update set
+         block_number = excluded.block_number, block_hash = excluded.block_hash, ripe_at = excluded.ripe_at
+         where deposit_arrival.sweep_id is null and deposit_arrival.gone = 0",
+        &[
+            arrival.chain.0.try_into()?,
+            arrival.address.into(),
+            arrival.currency.into(),
+            arrival.amount.to_string().into(),
+            arrival.tx.into(),
+            arrival.log_index.into(),
+            arrival.sender.into(),
+            arrival.block_number.try_into()?,
+            arrival.block_hash.into(),
+            arrival.ripe_at.try_into()?,
+            arrival.created_at.into(),
+        ],
+    )?;
+    Ok(kept > 0)
+}
+
+/// What is at an address, as far as it is known by transfers, oldest first.
+pub fn waiting_at(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    address: Address,
+    currency: Address,
+) -> Result<Vec<Arrival>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " where address = $1 and chain_id = $2 and currency = $3 and sweep_id is null and gone = 0
+         order by arrival_id limit 200"
+    );
+    let rows = tx.rows(sql, &[address.into(), chain.0.try_into()?, currency.into()])?;
+    rows.iter().map(from_row).collect()
+}
+
+/// A balance of one currency that may be swept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub address: Address,
+    pub currency: Address,
+}
+
+/// Balances with a transfer that has its confirmations at this block, those first that have waited for the longest.
+pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, block: u64, now: Timestamp, most: u16) -> Result<Vec<Place>, StoreError> {
+    tx.rows(
+        "select address, currency, min(retry_at) from deposit_arrival where chain_id = $1 and sweep_id is null
+         and gone = 0 and retry_at <= $2 and ripe_at <= $3 group by address, currency order by 3 limit $4",
+        &[chain.0.try_into()?, now.into(), block.try_into()?, most.into()],
+    )?
+    .iter()
+    .map(|row| Ok(Place { address: row.address(0)?, currency: row.address(1)? }))
+    .collect()
+}
+
+/// Looks at a balance again only then.
+pub fn postpone(tx: &mut Tx<'_>, chain: ChainId, place: Place, until: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update deposit_arrival set retry_at = $4 where address = $1 and chain_id = $2 and currency = $3
+         and sweep_id is null and gone = 0",
+        &[place.address.into(), chain.0.try_into()?, place.currency.into(), until.into()],
+    )?;
+    Ok(())
+}
+
+/// Ties what is at an address to the sweep that takes it.
+pub fn swept(tx: &mut Tx<'_>, chain: ChainId, place: Place, sweep: B256) -> Result<(), StoreError> {
+    tx.execute(
+        "update deposit_arrival set sweep_id = $4 where address = $1 and chain_id = $2 and currency = $3
+         and sweep_id is null and gone = 0",
+        &[place.address.into(), chain.0.try_into()?, place.currency.into(), sweep.into()],
+    )?;
+    Ok(())
+}
+
+/// A sweep did not happen: what it was to take is at the address again.
+pub fn unswept(tx: &mut Tx<'_>, sweep: B256) -> Result<(), StoreError> {
+    tx.execute("update deposit_arrival set sweep_id = null where sweep_id = $1", &[sweep.into()])?;
+    Ok(())
+}
+
+/// Notes that an address is empty: what had arrived has left it without a sweep of ours, or was never there.
+pub fn left(tx: &mut Tx<'_>, chain: ChainId, place: Place) -> Result<(), StoreError> {
+    tx.execute(
+        "update deposit_arrival set gone = 1 where address = $1 and chain_id = $2 and currency = $3
+         and sweep_id is null and gone = 0",
+        &[place.address.into(), chain.0.try_into()?, place.currency.into()],
+    )?;
+    Ok(())
+}
+
+/// Forgets transfers of blocks above this one that were not swept: a reorg took the blocks away.
+pub fn forget_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<(), StoreError> {
+    tx.execute(
+        "delete from deposit_arrival where chain_id = $1 and block_number > $2 and sweep_id is null and gone = 0",
+        &[chain.0.try_into()?, block.try_into()?],
+    )?;
+    Ok(())
+}
+
+/// The user's side of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    pub tx: Option<B256>,
+    pub sender: Option<Address>,
+}
+
+/// The largest transfer that paid for a request, of those that are known: dust may have come first. `own` is the address
+/// that the request was given.
+pub(crate) fn of_request(
+    tx: &mut Tx<'_>,
+    request: RequestId,
+    own: Option<Address>,
+) -> Result<Option<Transfer>, StoreError> {
+    let swept = tx.rows(
+        "select a.amount, a.tx_hash, a.sender from deposit_sweep s join deposit_arrival a on a.sweep_id = s.sweep_id
+         where s.request_id = $1 and s.reason is null and s.state <> 'void' limit 200",
+        &[request.into()],
+    )?;
+    if let Some(largest) = largest(&swept)? {
+        return Ok(Some(largest));
+    }
+    // A child has no sweep of its own; the transaction that brought its deposit is one.
+    let back = tx.rows(
+        "select a.amount, a.tx_hash, a.sender from transaction_record t
+         join payment p on p.tx_hash = t.tx_hash and p.chain_id = t.chain_id and p.purpose = 'sweep'
+         join deposit_arrival a on a.sweep_id = p.subject
+         where t.request_id = $1 and t.direction = 'in' limit 200",
+        &[request.into()],
+    )?;
+    if let Some(largest) = largest(&back)? {
+        return Ok(Some(largest));
+    }
+    let Some(address) = own else { return Ok(None) };
+    let waiting = tx.rows(
+        "select amount, tx_hash, sender from deposit_arrival where address = $1 and sweep_id is null limit 200",
+        &[Value::from(address)],
+    )?;
+    largest(&waiting)
+}
+
+fn largest(rows: &[Row]) -> Result<Option<Transfer>, StoreError> {
+    let mut best: Option<(Amount, Transfer)> = None;
+    for row in rows {
+        let (amount, transfer) = (row.amount(0)?, Transfer { tx: row.opt_b256(1)?, sender: row.opt_address(2)? });
+        if best.is_none_or(|(most, _)| amount > most) {
+            best = Some((amount, transfer));
+        }
+    }
+    Ok(best.map(|(_, transfer)| transfer))
+}

@@ -1,0 +1,204 @@
+//! Deposit addresses that were given out, and the block up to which a chain was searched for transfers to them.
+
+use alloy_primitives::{Address, B256};
+use domain::deposit_address::{Derivation, Kind, RouteKey};
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::time::Timestamp;
+
+use crate::blocks::{self, Cursor};
+use crate::columns::unknown;
+use crate::requests::{self, Request};
+use crate::{QuoteRow, Row, StoreError, Tx, Value};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepositAddress {
+    pub address: Address,
+    pub request: RequestId,
+    pub order: OrderId,
+    pub kind: Kind,
+    pub derivation: Derivation,
+    pub chain: ChainId,
+    /// Zero is the native currency.
+    pub currency: Address,
+    pub created_at: Timestamp,
+}
+
+macro_rules! columns {
+    () => {
+        "address, request_id, order_id, kind, route_key, depositor, chain_id, currency, created_at from deposit_address"
+    };
+}
+
+fn from_row(row: &Row) -> Result<DepositAddress, StoreError> {
+    let order = row.order_id(2)?;
+    Ok(DepositAddress {
+        address: row.address(0)?,
+        request: row.request_id(1)?,
+        order,
+        kind: Kind::parse(row.text(3)?).ok_or(unknown(3, "a kind of address"))?,
+        derivation: match row.opt_b256(4)? {
+            Some(route) => Derivation::Open(RouteKey(route)),
+            None => Derivation::Strict { order, depositor: row.address(5)? },
+        },
+        chain: ChainId(row.uint(6)?),
+        currency: row.address(7)?,
+        created_at: row.time(8)?,
+    })
+}
+
+/// Gives an address out: the quote becomes a request at once, and its chain is searched for transfers from here on. None
+/// while the chain has no block yet.
+pub fn give_out(
+    tx: &mut Tx<'_>,
+    quote: &QuoteRow,
+    given: &DepositAddress,
+    watched_until: Timestamp,
+) -> Result<Option<Request>, StoreError> {
+    let Some(at) = blocks::cursor(tx, given.chain)? else { return Ok(None) };
+    requests::insert_at_address(tx, quote, given.address)?;
+    let (route, depositor) = match given.derivation {
+        Derivation::Open(route) => (Some(route.0), None),
+        Derivation::Strict { depositor, .. } => (None, Some(depositor)),
+    };
+    tx.execute(
+        "insert into deposit_address (address, request_id, order_id, kind, route_key, depositor, chain_id, currency,
+         native, watched_until, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        &[
+            given.address.into(),
+            given.request.into(),
+            given.order.into(),
+            given.kind.as_str().into(),
+            route.into(),
+            depositor.into(),
+            given.chain.0.try_into()?,
+            given.currency.into(),
+            Value::Int(given.currency.is_zero().into()),
+            watched_until.into(),
+            given.created_at.into(),
+        ],
+    )?;
+    tx.execute(
+        "insert into arrival_cursor (chain_id, number, hash) values ($1, $2, $3) on conflict do nothing",
+        &[given.chain.0.try_into()?, at.number.try_into()?, at.hash.into()],
+    )?;
+    requests::lock(tx, given.request)
+}
+
+pub fn find(tx: &mut Tx<'_>, address: Address) -> Result<Option<DepositAddress>, StoreError> {
+    let sql = concat!("select ", columns!(), " where address = $1");
+    tx.row(sql, &[address.into()])?.as_ref().map(from_row).transpose()
+}
+
+pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<DepositAddress>, StoreError> {
+    let sql = concat!("select ", columns!(), " where request_id = $1");
+    tx.row(sql, &[request.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// Addresses looked up in one statement.
+const ADDRESSES_PER_STATEMENT: usize = 100;
+
+/// Those of the addresses that were given out for a chain. The cost grows with the addresses asked for, never with those
+/// given out.
+pub fn among(tx: &mut Tx<'_>, chain: ChainId, asked: &[Address]) -> Result<Vec<DepositAddress>, StoreError> {
+    let list = (0..ADDRESSES_PER_STATEMENT).map(|at| format!("${}", at + 2)).collect::<Vec<_>>().join(", ");
+    let sql = format!(concat!("select ", columns!(), " where chain_id = $1 and address in ({})"), list);
+    let mut found = Vec::new();
+    for some in asked.chunks(ADDRESSES_PER_STATEMENT) {
+        let Some(last) = some.last() else { continue };
+        let mut args: Vec<Value> = vec![chain.0.try_into()?];
+        // One statement for every number of them, so that it stays prepared.
+        args.extend(some.iter().chain(std::iter::repeat(last)).take(ADDRESSES_PER_STATEMENT).map(Value::from));
+        for row in &tx.rows_dynamic(&sql, &args)? {
+            found.push(from_row(row)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Addresses that still expect native currency, in the order of their bytes, behind the one that was looked at last.
+pub fn expecting_native(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    after: Address,
+    now: Timestamp,
+    most: u16,
+) -> Result<Vec<DepositAddress>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " where chain_id = $1 and native = 1 and address > $2 and watched_until > $3 order by address limit $4"
+    );
+    let rows = tx.rows(sql, &[chain.0.try_into()?, after.into(), now.into(), most.into()])?;
+    rows.iter().map(from_row).collect()
+}
+
+/// Has the native balance of an address looked at until then, at least.
+pub fn watch_until(tx: &mut Tx<'_>, address: Address, until: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update deposit_address set watched_until = $2 where address = $1 and watched_until < $2",
+        &[address.into(), until.into()],
+    )?;
+    Ok(())
+}
+
+/// Notes the newest request that was made of money at an address.
+pub fn supersede(tx: &mut Tx<'_>, address: Address, by: RequestId) -> Result<(), StoreError> {
+    tx.execute("update deposit_address set superseded_by = $2 where address = $1", &[address.into(), by.into()])?;
+    Ok(())
+}
+
+/// Takes the right to search an address again, once in so many milliseconds.
+pub fn reindex(tx: &mut Tx<'_>, address: Address, now: Timestamp, pause_millis: i64) -> Result<bool, StoreError> {
+    let taken = tx.execute(
+        "update deposit_address set reindexed_at = $2 where address = $1
+         and (reindexed_at is null or reindexed_at <= $3)",
+        &[address.into(), now.into(), Value::Int(now.millis().saturating_sub(pause_millis))],
+    )?;
+    Ok(taken > 0)
+}
+
+/// The block up to which a chain was searched. None where no address was given out.
+pub fn cursor(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<Cursor>, StoreError> {
+    let row = tx.row("select number, hash from arrival_cursor where chain_id = $1", &[chain.0.try_into()?])?;
+    row.map(|row| Ok(Cursor { number: row.uint(0)?, hash: row.b256(1)? })).transpose()
+}
+
+pub fn set_cursor(tx: &mut Tx<'_>, chain: ChainId, to: Cursor) -> Result<(), StoreError> {
+    tx.execute(
+        "insert into arrival_cursor (chain_id, number, hash) values ($1, $2, $3)
+         on conflict (chain_id) do update set number = excluded.number, hash = excluded.hash",
+        &[chain.0.try_into()?, to.number.try_into()?, to.hash.into()],
+    )?;
+    Ok(())
+}
+
+/// The deposit address of a request as callers see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub address: Address,
+    pub kind: Kind,
+    pub recovery: Option<Address>,
+    /// The sender of the transfer that paid, where it is known.
+    pub depositor: Option<Address>,
+    /// The transfer into the address, which is not the sweep.
+    pub deposit_tx: Option<B256>,
+    pub superseded_by: Option<RequestId>,
+}
+
+/// The view of a request's deposit address. None if it has none.
+pub fn shown(tx: &mut Tx<'_>, request: &Request) -> Result<Option<Shown>, StoreError> {
+    let Some(ask) = request.quote.ask.options.deposit_address else { return Ok(None) };
+    let row = tx.row("select deposit_address from request where request_id = $1", &[request.id.into()])?;
+    let Some(address) = row.map(|row| row.opt_address(0)).transpose()?.flatten() else { return Ok(None) };
+    let own = tx.row("select superseded_by from deposit_address where request_id = $1", &[request.id.into()])?;
+    let superseded_by = own.as_ref().map(|row| row.opt_b256(0)).transpose()?.flatten().map(RequestId);
+    let transfer = crate::arrivals::of_request(tx, request.id, own.is_some().then_some(address))?;
+    Ok(Some(Shown {
+        address,
+        kind: ask.kind,
+        recovery: ask.recovery,
+        depositor: transfer.and_then(|transfer| transfer.sender),
+        deposit_tx: transfer.and_then(|transfer| transfer.tx),
+        superseded_by,
+    }))
+}

@@ -1,0 +1,90 @@
+//! Sweeps of deposit addresses into the depository.
+
+use std::str::FromStr;
+
+use alloy_primitives::{Address, B256};
+use domain::fail::FailReason;
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::time::Timestamp;
+
+use crate::columns::unknown;
+use crate::{StoreError, Tx};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    pub id: B256,
+    pub chain: ChainId,
+    pub address: Address,
+    pub currency: Address,
+    /// The order that the deposit names.
+    pub order: OrderId,
+    /// The request of that order, or the one under which the deposit goes back.
+    pub request: RequestId,
+    /// Why the deposit goes back.
+    pub reason: Option<FailReason>,
+}
+
+/// Begins a sweep. False while another one of the same balance is under way.
+pub fn begin(tx: &mut Tx<'_>, sweep: &Sweep, now: Timestamp) -> Result<bool, StoreError> {
+    let begun = tx.execute(
+        "insert into deposit_sweep (sweep_id, chain_id, address, currency, order_id, request_id, reason, state,
+         created_at) values ($1, $2, $3, $4, $5, $6, $7, 'live', $8) on conflict do nothing",
+        &[
+            sweep.id.into(),
+            sweep.chain.0.try_into()?,
+            sweep.address.into(),
+            sweep.currency.into(),
+            sweep.order.into(),
+            sweep.request.into(),
+            sweep.reason.map(FailReason::as_str).into(),
+            now.into(),
+        ],
+    )?;
+    Ok(begun > 0)
+}
+
+/// True while a sweep of this balance is under way.
+pub fn is_live(tx: &mut Tx<'_>, chain: ChainId, address: Address, currency: Address) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from deposit_sweep where chain_id = $1 and address = $2 and currency = $3 and state = 'live'",
+        &[chain.0.try_into()?, address.into(), currency.into()],
+    )?;
+    Ok(row.is_some())
+}
+
+/// The number of sweeps of a balance, whatever became of them.
+pub fn count(tx: &mut Tx<'_>, chain: ChainId, address: Address, currency: Address) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from deposit_sweep where chain_id = $1 and address = $2 and currency = $3",
+        &[chain.0.try_into()?, address.into(), currency.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// The sweeps of a balance that failed in a row since the last that did not.
+pub fn voids(tx: &mut Tx<'_>, chain: ChainId, address: Address, currency: Address) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from deposit_sweep v where v.chain_id = $1 and v.address = $2 and v.currency = $3
+         and v.state = 'void' and not exists (select 1 from deposit_sweep d where d.chain_id = v.chain_id
+         and d.address = v.address and d.currency = v.currency and d.state = 'done' and d.created_at > v.created_at)",
+        &[chain.0.try_into()?, address.into(), currency.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// Ends a sweep: its block stands, or it did not happen.
+pub fn end(tx: &mut Tx<'_>, id: B256, done: bool) -> Result<(), StoreError> {
+    let state = if done { "done" } else { "void" };
+    tx.execute("update deposit_sweep set state = $2 where sweep_id = $1", &[id.into(), state.into()])?;
+    Ok(())
+}
+
+/// The request under which a deposit goes back that was swept for nothing else, and the reason.
+pub fn returned(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<(RequestId, FailReason)>, StoreError> {
+    let row = tx.row(
+        "select request_id, reason from deposit_sweep where order_id = $1 and reason is not null limit 1",
+        &[order.into()],
+    )?;
+    row.map(|row| Ok((row.request_id(0)?, FailReason::from_str(row.text(1)?).map_err(|_| unknown(1, "a reason"))?)))
+        .transpose()
+}

@@ -1,0 +1,220 @@
+//! Deposit addresses, the transfers to them and their sweeps, as the database keeps them.
+
+use alloy_primitives::{Address, B256, U256};
+use domain::deposit_address::{Derivation, Kind, RouteKey};
+use domain::fail::FailReason;
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::Amount;
+use domain::time::Timestamp;
+use store::arrivals::{self, Arrival, Place};
+use store::blocks::{self, Cursor};
+use store::deposit_addresses::{self, DepositAddress};
+use store::sweeps::{self, Sweep};
+use store::{QuoteRow, Store, StoreError};
+
+use crate::database::Database;
+
+crate::on_both_engines! {
+    an_address_is_found_among_many_and_on_its_chain_only
+    a_transfer_is_kept_once_and_swept_once
+    a_balance_is_looked_at_when_it_is_ripe_and_not_postponed
+    an_address_is_searched_again_after_a_while
+}
+
+const CHAIN: ChainId = ChainId(1);
+const USDC: Address = Address::repeat_byte(0x0c);
+const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+fn at(number: u64) -> Cursor {
+    Cursor { number, hash: B256::left_padding_from(&number.to_be_bytes()) }
+}
+
+fn address(n: u8, currency: Address) -> (QuoteRow, DepositAddress) {
+    let (request, order) = (B256::repeat_byte(n), B256::repeat_byte(n ^ 0xff));
+    let quote = QuoteRow {
+        request_id: request,
+        order_id: Some(order),
+        created_at: NOW.millis(),
+        expires_at: NOW.millis(),
+        body: "{}".to_owned(),
+    };
+    let derivation = match n % 2 {
+        0 => Derivation::Open(RouteKey(order)),
+        _ => Derivation::Strict { order: OrderId(order), depositor: Address::repeat_byte(0xde) },
+    };
+    let given = DepositAddress {
+        address: Address::repeat_byte(n),
+        request: RequestId(request),
+        order: OrderId(order),
+        kind: if n % 2 == 0 { Kind::Open } else { Kind::Strict },
+        derivation,
+        chain: CHAIN,
+        currency,
+        created_at: NOW,
+    };
+    (quote, given)
+}
+
+fn arrival(to: u8, tx: u8, units: u64, block: u64) -> Arrival {
+    Arrival {
+        chain: CHAIN,
+        address: Address::repeat_byte(to),
+        currency: USDC,
+        amount: Amount::new(U256::from(units)),
+        tx: Some(B256::repeat_byte(tx)),
+        log_index: 3,
+        sender: Some(Address::repeat_byte(0x5e)),
+        block_number: block,
+        block_hash: at(block).hash,
+        ripe_at: block + 2,
+        created_at: NOW,
+    }
+}
+
+/// Addresses 1 to 8; the even ones expect native currency.
+async fn given(database: &Database) -> anyhow::Result<Store> {
+    let store = database.open().await?;
+    let unit = move |tx: &mut store::Tx<'_>| {
+        blocks::advance(tx, CHAIN, at(7), NOW, 10)?;
+        for n in 1..=8 {
+            let (quote, given) = address(n, if n % 2 == 0 { Address::ZERO } else { USDC });
+            let until = Timestamp::from_millis(NOW.millis() + i64::from(n));
+            // The quote is no quote: this is about the address.
+            let read = deposit_addresses::give_out(tx, &quote, &given, until);
+            assert!(!matches!(read, Ok(None)), "the chain is known");
+        }
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    Ok(store)
+}
+
+async fn an_address_is_found_among_many_and_on_its_chain_only(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let asked: Vec<Address> = (0..=250).map(Address::repeat_byte).collect();
+    let (there, elsewhere) = store
+        .read(move |tx| {
+            let found = deposit_addresses::among(tx, CHAIN, &asked)?;
+            Ok::<_, StoreError>((found, deposit_addresses::among(tx, ChainId(2), &asked)?))
+        })
+        .await?;
+    let mut found: Vec<_> = there.iter().map(|given| given.address).collect();
+    found.sort();
+    assert_eq!(found, (1..=8).map(Address::repeat_byte).collect::<Vec<_>>());
+    assert!(elsewhere.is_empty());
+    assert_eq!(there.iter().find(|it| it.address == Address::repeat_byte(3)), Some(&address(3, USDC).1));
+    // In turn, and none whose time is over.
+    let native = |after: u8, now: i64| {
+        store.read(move |tx| {
+            let now = Timestamp::from_millis(NOW.millis() + now);
+            let found = deposit_addresses::expecting_native(tx, CHAIN, Address::repeat_byte(after), now, 2)?;
+            Ok::<_, StoreError>(found.iter().map(|given| given.address[0]).collect::<Vec<_>>())
+        })
+    };
+    assert_eq!(native(0, 0).await?, [2, 4]);
+    assert_eq!(native(4, 0).await?, [6, 8]);
+    assert_eq!(native(0, 6).await?, [8]);
+    let cursor = store.read(|tx| deposit_addresses::cursor(tx, CHAIN)).await?;
+    assert_eq!(cursor, Some(at(7)), "it is searched from where it was given out");
+    assert_eq!(store.read(|tx| deposit_addresses::cursor(tx, ChainId(2))).await?, None);
+    store.close().await;
+    Ok(())
+}
+
+async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let place = Place { address: Address::repeat_byte(1), currency: USDC };
+    let unit = move |tx: &mut store::Tx<'_>| {
+        assert!(arrivals::put(tx, &arrival(1, 0xa1, 5, 8))?);
+        assert!(arrivals::put(tx, &arrival(1, 0xa1, 5, 9))?, "in another block");
+        assert!(arrivals::put(tx, &arrival(1, 0xa2, 6, 9))?);
+        // A balance that no transfer explains has no transaction.
+        assert!(arrivals::put(tx, &Arrival { tx: None, sender: None, ..arrival(1, 0, 7, 9) })?);
+        let waiting = arrivals::waiting_at(tx, CHAIN, place.address, USDC)?;
+        let amounts: Vec<_> = waiting.iter().map(|it| (it.amount.to_string(), it.block_number)).collect();
+        assert_eq!(amounts, [("5".to_owned(), 9), ("6".to_owned(), 9), ("7".to_owned(), 9)]);
+        let sweep = |n: u8, reason| Sweep {
+            id: B256::repeat_byte(n),
+            chain: CHAIN,
+            address: place.address,
+            currency: USDC,
+            order: OrderId(B256::repeat_byte(n)),
+            request: RequestId(B256::repeat_byte(1)),
+            reason,
+        };
+        assert!(sweeps::begin(tx, &sweep(0x51, None), NOW)?);
+        arrivals::swept(tx, CHAIN, place, B256::repeat_byte(0x51))?;
+        assert!(!sweeps::begin(tx, &sweep(0x52, None), NOW)?, "one at a time");
+        assert!(sweeps::is_live(tx, CHAIN, place.address, USDC)?);
+        assert!(!arrivals::put(tx, &arrival(1, 0xa1, 5, 10))?, "what is swept does not come again");
+        sweeps::end(tx, B256::repeat_byte(0x51), false)?;
+        arrivals::unswept(tx, B256::repeat_byte(0x51))?;
+        assert_eq!(arrivals::waiting_at(tx, CHAIN, place.address, USDC)?.len(), 3);
+        assert_eq!(
+            (sweeps::voids(tx, CHAIN, place.address, USDC)?, sweeps::count(tx, CHAIN, place.address, USDC)?),
+            (1, 1)
+        );
+        let later = Timestamp::from_millis(NOW.millis() + 1);
+        assert!(sweeps::begin(tx, &sweep(0x53, Some(FailReason::NoQuotes)), later)?);
+        sweeps::end(tx, B256::repeat_byte(0x53), true)?;
+        assert_eq!(sweeps::voids(tx, CHAIN, place.address, USDC)?, 0);
+        let back = sweeps::returned(tx, OrderId(B256::repeat_byte(0x53)))?;
+        assert_eq!(back, Some((RequestId(B256::repeat_byte(1)), FailReason::NoQuotes)));
+        assert_eq!(sweeps::returned(tx, OrderId(B256::repeat_byte(0x51)))?, None);
+        // A reorg takes the blocks away.
+        arrivals::forget_above(tx, CHAIN, 8)?;
+        assert!(arrivals::waiting_at(tx, CHAIN, place.address, USDC)?.is_empty());
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn a_balance_is_looked_at_when_it_is_ripe_and_not_postponed(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let (first, second) = (Address::repeat_byte(1), Address::repeat_byte(2));
+    let unit = move |tx: &mut store::Tx<'_>| {
+        arrivals::put(tx, &arrival(1, 0xa1, 5, 8))?;
+        arrivals::put(tx, &arrival(2, 0xa2, 5, 9))?;
+        let mut ripe = |block| -> Result<Vec<Address>, StoreError> {
+            Ok(arrivals::ripe(tx, CHAIN, block, NOW, 10)?.iter().map(|place| place.address).collect())
+        };
+        assert!(ripe(9)?.is_empty());
+        assert_eq!(ripe(10)?, [first]);
+        assert_eq!(ripe(11)?.len(), 2);
+        let place = Place { address: first, currency: USDC };
+        arrivals::postpone(tx, CHAIN, place, Timestamp::from_millis(NOW.millis() + 1))?;
+        let only: Vec<_> = arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.iter().map(|place| place.address).collect();
+        assert_eq!(only, [second]);
+        // Another transfer is looked at all the same.
+        arrivals::put(tx, &arrival(1, 0xa3, 5, 9))?;
+        assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 2);
+        arrivals::left(tx, CHAIN, place)?;
+        assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 1);
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn an_address_is_searched_again_after_a_while(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let (address, later) = (Address::repeat_byte(1), Timestamp::from_millis(NOW.millis() + 60_000));
+    let unit = move |tx: &mut store::Tx<'_>| {
+        assert!(deposit_addresses::reindex(tx, address, NOW, 60_000)?);
+        assert!(!deposit_addresses::reindex(tx, address, NOW, 60_000)?);
+        assert!(deposit_addresses::reindex(tx, address, later, 60_000)?);
+        deposit_addresses::supersede(tx, address, RequestId(B256::repeat_byte(9)))?;
+        deposit_addresses::watch_until(tx, address, later)?;
+        deposit_addresses::set_cursor(tx, CHAIN, at(8))?;
+        assert_eq!(deposit_addresses::cursor(tx, CHAIN)?, Some(at(8)));
+        let given = deposit_addresses::of_request(tx, RequestId(B256::repeat_byte(1)))?;
+        assert_eq!(given.map(|given| given.address), Some(address));
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
