@@ -1,9 +1,11 @@
-"""The venue's own client against the venue simulator: keys, nonces, fees, transfers and their states."""
+"""The venue's own client against the venue simulator: keys, nonces, fees, transfers and their states; and a deposit into
+the venue and a withdrawal out of it through the service, the withdrawal signed by that client."""
 
 import asyncio
 import json
 import sys
 import time
+import urllib.request
 
 import lighter
 
@@ -19,8 +21,8 @@ async def client_of(venue, account):
     return client
 
 
-async def until(read, done):
-    for _ in range(200):
+async def until(read, done, times=200):
+    for _ in range(times):
         value = await read()
         if done(value):
             return value
@@ -33,9 +35,116 @@ async def collateral(accounts, index):
     return round(float(answer.accounts[0].collateral) * 1_000_000)
 
 
+def post(url, body):
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def rpc(chain, method, *params):
+    answer = post(chain["rpcUrl"], {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    assert "error" not in answer, answer
+    return answer["result"]
+
+
+def usdc_of(chain, who):
+    token = next(token["address"] for token in chain["tokens"] if token["symbol"] == "USDC")
+    data = "0x70a08231" + who[2:].rjust(64, "0")
+    return token, lambda: int(rpc(chain, "eth_call", {"to": token, "data": data}, "latest"), 16)
+
+
+async def ended(facts, quote):
+    endpoint = quote["steps"][-1]["items"][0]["check"]["endpoint"]
+
+    async def read():
+        with urllib.request.urlopen(facts["baseUrl"] + endpoint, timeout=30) as answer:
+            return json.load(answer)
+
+    status = await until(read, lambda status: status["status"] in ("success", "failure", "refund"), 600)
+    assert status["status"] == "success", status
+    return status
+
+
+async def deposit(facts, chain, accounts, user):
+    """250 USDC from a wallet to the user's account."""
+    wallet = facts["accounts"][0]["address"]
+    token, _ = usdc_of(chain, wallet)
+    before = await collateral(accounts, user["index"])
+    quote = post(
+        facts["baseUrl"] + "/quote/v2",
+        {
+            "user": wallet,
+            "recipient": str(user["index"]),
+            "originChainId": chain["id"],
+            "destinationChainId": 3586256,
+            "originCurrency": token,
+            "destinationCurrency": "0",
+            "amount": "250000000",
+            "tradeType": "EXACT_INPUT",
+        },
+    )
+    for step in quote["steps"]:
+        for item in step["items"]:
+            data = item["data"]
+            call = {"from": data["from"], "to": data["to"], "data": data["data"], "value": hex(int(data["value"]))}
+            tx_hash = rpc(chain, "eth_sendTransaction", call)
+
+            async def mined():
+                return rpc(chain, "eth_getTransactionReceipt", tx_hash)
+
+            receipt = await until(mined, bool)
+            assert receipt["status"] == "0x1", receipt
+    await ended(facts, quote)
+    promised = int(quote["details"]["currencyOut"]["amount"])
+    has = await until(lambda: collateral(accounts, user["index"]), lambda has: has != before)
+    assert has == before + promised, (before, promised, has)
+
+
+async def withdraw(facts, chain, client, accounts, user, solver):
+    """75 USDC from the user's account to a wallet, by the action that the quote asks for."""
+    recipient = "0x" + f"{time.time_ns():x}".rjust(40, "2")
+    token, balance = usdc_of(chain, recipient)
+    before = [await collateral(accounts, account["index"]) for account in (user, solver)]
+    quote = post(
+        facts["baseUrl"] + "/quote/v2",
+        {
+            "user": str(user["index"]),
+            "recipient": recipient,
+            "originChainId": 3586256,
+            "destinationChainId": chain["id"],
+            "originCurrency": "0",
+            "destinationCurrency": token,
+            "amount": "75000000",
+            "tradeType": "EXACT_INPUT",
+        },
+    )
+    action = quote["steps"][0]["items"][0]["data"]["action"]
+    assert action["type"] == "transfer", action
+    asked = action["parameters"]
+    assert asked["amount"] == 75_000_000 and asked["usdcFee"] == FEE, asked
+    _, answer, error = await client.transfer(
+        user["l1PrivateKey"],
+        asked["toAccountIndex"],
+        asked["assetIndex"],
+        asked["fromRouteType"],
+        asked["toRouteType"],
+        asked["amount"] / 1_000_000,
+        asked["usdcFee"],
+        asked["memo"],
+    )
+    assert error is None and answer.code == 200, (answer, error)
+    status = await ended(facts, quote)
+    assert status["inTxHashes"] == [answer.tx_hash], (status, answer)
+    assert balance() == int(quote["details"]["currencyOut"]["amount"]), (balance(), quote["details"])
+    after = [await collateral(accounts, account["index"]) for account in (user, solver)]
+    assert after == [before[0] - 75_000_000 - FEE, before[1] + 75_000_000], (before, after)
+
+
 async def main(path):
     with open(path) as file:
-        venue = json.load(file)["venue"]
+        facts = json.load(file)
+    venue = facts["venue"]
     assert venue["simulator"] is True
     solver, user = venue["solver"], venue["accounts"][0]
     client = await client_of(venue, user)
@@ -85,8 +194,11 @@ async def main(path):
     own = venue["accounts"][-1]
     _, answer, error = await client.transfer_same_master_account(own["index"], client.ASSET_ID_USDC, 0, 0, 1, 0, MEMO)
     assert error is None and answer.code == 200, (answer, error)
+    chain = next(chain for chain in facts["chains"] if chain["name"] == "base")
+    await deposit(facts, chain, accounts, user)
+    await withdraw(facts, chain, client, accounts, user, solver)
     await client.close()
-    print(f"the venue's own client: {len(hashes) + 1} transfers, at {time.strftime('%H:%M:%S')}")
+    print(f"the venue's own client: {len(hashes) + 2} transfers and one deposit, at {time.strftime('%H:%M:%S')}")
 
 
 asyncio.run(main(sys.argv[1]))

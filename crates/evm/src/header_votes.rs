@@ -18,7 +18,7 @@ pub struct HeaderVotes {
     shown: Vec<(Head, usize)>,
 }
 
-/// What the nodes say of a block of ours.
+/// The nodes' word on a block of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Stands,

@@ -74,7 +74,7 @@ pub fn put(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<bool, StoreError> {
     Ok(kept > 0)
 }
 
-/// What is at an address, as far as it is known by transfers, oldest first.
+/// The money at an address, as far as it is known by transfers, oldest first.
 pub fn waiting_at(
     tx: &mut Tx<'_>,
     chain: ChainId,

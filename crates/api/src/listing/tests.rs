@@ -93,7 +93,7 @@ fn cases() -> Vec<(String, &'static str)> {
         of("destinationChainId", "10", "abghijklpq"),
         of("chainId", "10", "abghijklpqr"),
         of("status", "success", "acdefr"),
-        of("status", "pending", "bgklpq"),
+        of("status", "pending", "bgjklpq"),
         of("status", "failure", "i"),
         of("status", "refund", "h"),
         of("status", "depositing", ""),

@@ -126,7 +126,7 @@ async fn a_strict_address_is_paid_exactly_behind_dust_and_paid_again() -> Result
     let record = listed(&harness, &by, &format!("id={id}")).await?.into_iter().next().context("listed")?;
     let at_text = format!("{at:#x}");
     ensure!(record["depositAddress"]["type"] == "strict" && record["depositAddress"]["address"] == at_text, "{record}");
-    ensure!(record["data"]["inTxs"][0]["hash"] == sweep, "{record}");
+    ensure!(record["data"]["inTxs"][0]["txHash"] == sweep, "{record}");
     service.stop().await?;
     audited(&harness)
 }

@@ -125,6 +125,7 @@ impl V2Query {
             (Filter::Chain, if sided { &None } else { &self.chain_id }),
             (Filter::ApiKey, &self.api_key),
             (Filter::Referrer, &self.referrer),
+            (Filter::Status, &self.status),
         ];
         for (filter, value) in values {
             if let Some(text) = value {
@@ -138,9 +139,6 @@ impl V2Query {
         }
         if let Some(text) = &self.hash {
             all.push(Condition::Tx(TxRole::Any, hash("hash", text)?));
-        }
-        if let Some(text) = &self.status {
-            all.push(status(reader, text)?);
         }
         let children = flag("includeChildRequests", self.include_child_requests.as_deref())?;
         if let Some(text) = &self.id {
@@ -179,14 +177,4 @@ impl V2Query {
         let ids = [&self.id, &self.order_id];
         ids.into_iter().flatten().filter_map(|text| text.parse::<RequestId>().ok()).map(|RequestId(id)| id)
     }
-}
-
-/// A fill that is on its way is no state of its own here, so `pending` finds it too.
-fn status(reader: &Reader<'_>, text: &str) -> Result<Condition, ApiError> {
-    let found = reader.condition(Filter::Status, text)?;
-    if text != State::Pending.status() {
-        return Ok(found);
-    }
-    let submitted = Condition::is(Column::State, State::Submitted.as_str());
-    Ok(Condition::Any(vec![found, submitted]))
 }

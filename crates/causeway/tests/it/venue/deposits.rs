@@ -54,6 +54,25 @@ async fn deposit(engine: Engine) -> Result<()> {
     service.stop().await
 }
 
+/// A plain transfer to a deposit address reaches the venue too.
+#[tokio::test]
+async fn a_deposit_address_leads_into_the_venue() -> Result<()> {
+    let stage = Stage::new(Engine::Sqlite).await?;
+    let service = stage.harness.serve().await?;
+    let base = stage.harness.chain("base");
+    let (user, usdc) = (base.fresh_user().await?, base.token("USDC").address);
+    let theirs = stage.balance(&stage.user)?;
+    let mut body = stage.deposit(&user.address.to_string(), &usdc.to_string(), "50000000");
+    body["useDepositAddress"] = json!(true);
+    body["refundTo"] = json!(user.address);
+    let quote = stage.harness.quote(&body).await?;
+    ensure!(quote["steps"][0]["depositAddress"].as_str().is_some_and(|at| at.len() == 42), "{}", quote["steps"]);
+    execute(base, &quote, &user).await?;
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    stage.user_has(theirs + amount(&quote["details"]["currencyOut"]["amount"]).to::<u64>()).await?;
+    service.stop().await
+}
+
 #[tokio::test]
 async fn ether_is_exchanged_on_its_way_into_the_venue() -> Result<()> {
     let stage = Stage::new(Engine::Sqlite).await?;

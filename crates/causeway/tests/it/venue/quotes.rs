@@ -24,7 +24,6 @@ async fn bad_asks_are_refused_by_name() -> Result<()> {
         (deposit(), "amount", json!("900000"), "AMOUNT_TOO_LOW", "amount"),
         (deposit(), "destinationCurrency", json!("3"), "INVALID_OUTPUT_CURRENCY", "destinationCurrency"),
         (deposit(), "txs", json!([{"to": wallet, "data": "0x"}]), "EXTRA_TXS_NOT_SUPPORTED", "txs"),
-        (deposit(), "useDepositAddress", json!(true), "UNSUPPORTED_EXECUTION_TYPE", "useDepositAddress"),
         (withdrawal(), "user", json!(wallet), "INVALID_ADDRESS", "user"),
         (withdrawal(), "user", json!("999999"), "INVALID_RECIPIENT", "user"),
         (withdrawal(), "refundTo", json!(wallet), "INVALID_ADDRESS", "refundTo"),
