@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
-use crate::handle::venue::VenueChain;
+use crate::handle::venue::{VenueChain, is_in_time};
 use crate::payments::venue_tx::head_at;
 use crate::solver::Solver;
 
@@ -52,6 +52,9 @@ async fn read(
 ) -> Result<Snapshot, SolverError> {
     // The clock first: whatever the balances do not show yet is later than it.
     let head = head_at(venue.client.status().await?.time_millis / 1_000);
+    if !is_in_time(head.time, solver.now()) {
+        return Err(SolverError::InvariantViolated("the venue's clock differs from ours"));
+    }
     let account = venue.client.account(venue.account).await?;
     let account = account.ok_or(SolverError::InvariantViolated("the venue does not know our account"))?;
     let amount = |units: u64| Amount::new(U256::from(units));

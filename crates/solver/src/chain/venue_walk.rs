@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::alarm::Alarm;
+use domain::venue::TxStatus;
 use evm::Head;
 use metrics::counter;
 use store::blocks::Cursor;
@@ -15,13 +16,13 @@ use store::payments::{Attempt, PaymentRow};
 use store::{Tx, blocks, chain_states, deposits, lanes, payments, venue_txs};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
-use venue::{Digest, Listed, Mark, VenueTx};
+use venue::{Digest, Listed, Mark, VenueError, VenueTx};
 
 use crate::chain::apply_block::{apply_late, apply_ripe, apply_sent, publish_committed};
 use crate::chain::payment_events::quarantine;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
-use crate::handle::venue::{VenueChain, VenueKeys, key_of};
+use crate::handle::venue::{VenueChain, VenueKeys, is_in_time, key_of};
 use crate::payments::venue_tx::{deposit, head_at, sender, sent_tx};
 use crate::solver::Solver;
 
@@ -37,8 +38,6 @@ const MAX_READS_PER_ROUND: usize = 64;
 const MAX_PAYMENTS_PER_ROUND: i64 = 64;
 /// Time after which a transfer that is listed and not shown no longer holds up the cursor: a person is told.
 const MISSING_TIMEOUT_SECS: u64 = 3_600;
-/// The largest difference between the venue's clock and ours.
-const MAX_CLOCK_DIFFERENCE_SECS: i64 = 30;
 /// Time after its attempts' end at which a payment whose nonce is used and that the venue does not show stops its lane.
 const LOST_TIMEOUT_MILLIS: u64 = 60_000;
 const KEPT_SECONDS: u64 = 7_200;
@@ -96,7 +95,7 @@ pub async fn start_checks(solver: &Solver, handle: &ChainHandle, venue: &VenueCh
     let status = venue.client.status().await?;
     let theirs = i64::try_from(status.time_millis / 1_000).unwrap_or(i64::MAX);
     let apart = theirs.saturating_sub(solver.now().secs());
-    if apart.abs() > MAX_CLOCK_DIFFERENCE_SECS {
+    if !is_in_time(status.time_millis / 1_000, solver.now()) {
         handle.health.refuse(Some(format!("the venue's clock is {apart} seconds ahead of ours: set the clock")));
         return Err(SolverError::InvariantViolated("the venue's clock differs from ours"));
     }
@@ -182,7 +181,12 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     let (Some(at), Some(began)) = from.await? else {
         return Err(SolverError::InvariantViolated("the walk along the venue has no beginning"));
     };
-    let head = head_at((venue.client.status().await?.time_millis / 1_000).max(at.number));
+    let theirs = venue.client.status().await?.time_millis / 1_000;
+    // The cursor never goes back: a clock that jumped ahead once would carry it past every transfer until then.
+    if !is_in_time(theirs, solver.now()) {
+        return Err(SolverError::InvariantViolated("the venue's clock differs from ours"));
+    }
+    let head = head_at(theirs.max(at.number));
     let busy = apply_payments(solver, handle, venue, head).await?;
     let (done_until, took) = take_in(solver, handle, venue, (at.number, began), head).await?;
     handle.health.walked(head.number, true);
@@ -221,10 +225,15 @@ async fn apply_payments(
     }
     let next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
     for (stored, attempts) in open.iter().filter(|(stored, _)| stored.payment.nonce < next) {
-        match find(venue, stored, attempts).await? {
-            Found::Ended(tx) => {
+        match find(venue, stored, attempts, head).await? {
+            Found::Ended { tx, cancels } => {
                 name(solver, &[tx.hash]).await?;
-                if let Some(sent) = sent_tx(venue, &tx) {
+                if let Some(mut sent) = sent_tx(venue, &tx) {
+                    // The hash says that it is ours, and whom it paid how much. The memo is outside of the hash: one that
+                    // the venue shows otherwise is no reason to pay again.
+                    if !cancels {
+                        sent.input = stored.payment.data.clone();
+                    }
                     apply_sent(solver, handle, head, vec![sent]).await?;
                 }
             }
@@ -237,24 +246,33 @@ async fn apply_payments(
 
 /// A payment as the venue shows it.
 enum Found {
-    /// Executed, failed or rejected, and shown so twice.
-    Ended(Box<VenueTx>),
+    /// One of its attempts is executed, or all that could be have failed; shown so twice.
+    Ended {
+        tx: Box<VenueTx>,
+        cancels: bool,
+    },
     Open,
     /// None of its attempts is known there.
     Nothing,
 }
 
-async fn find(venue: &VenueChain, stored: &PaymentRow, attempts: &[Attempt]) -> Result<Found, SolverError> {
+/// Attempts share a nonce, and the venue may show one as rejected because another one was executed: a failure counts only
+/// when none of the others can have been paid.
+async fn find(venue: &VenueChain, stored: &PaymentRow, attempts: &[Attempt], head: Head) -> Result<Found, SolverError> {
+    let (mut failed, mut open) = (None, false);
     for attempt in attempts {
         let hash = venue.attempt_hash(stored, attempt.fees, attempt.cancels)?;
-        if let Some(tx) = venue.client.transaction(hash).await? {
-            return Ok(match settled(venue, tx).await? {
-                Some(tx) => Found::Ended(Box::new(tx)),
-                None => Found::Open,
-            });
+        let Some(tx) = venue.client.transaction(hash).await? else {
+            open |= head.time.saturating_mul(1_000) < attempt.fees.max_tip.saturating_add(LOST_TIMEOUT_MILLIS);
+            continue;
+        };
+        match settled(venue, tx).await?.map(Box::new) {
+            Some(tx) if tx.status == TxStatus::Executed => return Ok(Found::Ended { tx, cancels: attempt.cancels }),
+            Some(tx) => failed = Some(Found::Ended { tx, cancels: attempt.cancels }),
+            None => open = true,
         }
     }
-    Ok(Found::Nothing)
+    Ok(if open { Found::Open } else { failed.unwrap_or(Found::Nothing) })
 }
 
 /// A transaction that has ended, if a second read shows the same.
@@ -313,7 +331,17 @@ async fn take_in(
     let (mut took, mut oldest_open) = (false, fresh.get(MAX_READS_PER_ROUND).map(|it| it.time_millis / 1_000));
     for it in fresh.iter().take(MAX_READS_PER_ROUND) {
         let secs = it.time_millis / 1_000;
-        if apply_transfer(solver, handle, venue, it, head).await? {
+        let taken = match apply_transfer(solver, handle, venue, it, head).await {
+            // Anybody can send us a transfer that cannot be read. It waits, and the others do not.
+            Err(SolverError::Venue(
+                error @ (VenueError::Invalid(_) | VenueError::Json(_) | VenueError::TooLarge(_)),
+            )) => {
+                warn!(hash = %it.hash, %error, "a transfer into our account cannot be read");
+                false
+            }
+            taken => taken?,
+        };
+        if taken {
             took = true;
             continue;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use alloy::primitives::B256;
 use domain::account::{Account, Vm};
+use domain::time::Timestamp;
 use domain::venue::{AccountIndex, Asset, Holding, Memo, Route, Units, tx_key};
 use evm::LocalSigner;
 use store::payments::{Fees, PaymentRow};
@@ -17,6 +18,8 @@ use crate::error::SolverError;
 const ATTEMPT_LIFETIME_MILLIS: u64 = 599_000;
 /// The life of a token for reading the account's history.
 const TOKEN_LIFETIME_SECS: u64 = 600;
+/// The largest difference between the venue's clock and ours.
+const MAX_CLOCK_DIFFERENCE_SECS: i64 = 30;
 
 /// Keys of the account: one signs transactions, the other the texts with their memos.
 #[derive(Debug)]
@@ -149,6 +152,12 @@ impl VenueChain {
     }
 }
 
+/// True unless the venue's clock, in seconds, differs from ours by more than it may.
+pub fn is_in_time(theirs: u64, ours: Timestamp) -> bool {
+    let theirs = i64::try_from(theirs).unwrap_or(i64::MAX);
+    theirs.saturating_sub(ours.secs()).saturating_abs() <= MAX_CLOCK_DIFFERENCE_SECS
+}
+
 /// The 32 bytes that rows know a transaction by.
 pub fn key_of(digest: Digest) -> B256 {
     tx_key(digest.bytes())
@@ -161,7 +170,6 @@ pub(crate) mod tests {
     use domain::money::Amount;
     use domain::payment::State;
     use domain::subject::Subject;
-    use domain::time::Timestamp;
     use store::payments::{Payment, PaymentId};
     use venue::{Network, Options, Quota};
 

@@ -80,7 +80,13 @@ async fn pass(solver: &Arc<Solver>, handle: &ChainHandle, venue: &VenueChain) ->
         let ended = is_ended(solver, handle, &stored).await?;
         let Some(current) = renewed(solver, handle, venue, stored, ended).await? else { return Ok(()) };
         match send(solver, handle, venue, &current).await? {
-            Outcome::Taken => next = next.saturating_add(1),
+            Outcome::Taken => {
+                next = next.saturating_add(1);
+                // The first transfer to an account tells what ours cost: without that, every one offers what users pay.
+                if let Ok(to) = AccountIndex::unpacked(current.payment.target) {
+                    let _ = solver.venue_accounts.read(venue, to, solver.now()).await;
+                }
+            }
             Outcome::Unknown => return Ok(()),
             Outcome::Refused => {
                 let to = AccountIndex::unpacked(current.payment.target);
@@ -162,7 +168,8 @@ async fn renewed(
     if !ends && !cheap && cancels == stored.cancelled {
         return Ok(Some(stored));
     }
-    if stored.attempts >= MAX_ATTEMPTS {
+    // A payment waits where the venue asks for more than the operator allows, like one that is not made yet.
+    if stored.attempts >= MAX_ATTEMPTS || u128::from(offer.max_fee) > handle.settings.max_fee_cap {
         return Ok(None);
     }
     let (id, ordinal, at) = (stored.id, stored.attempts + 1, solver.now());
