@@ -1,7 +1,7 @@
 //! Deposits that pay for no order and are too large to be returned from our own funds, or that could not be: they go
 //! back out of the depository, to whom they name.
 
-use domain::deposit::{self as rules, Verdict};
+use domain::deposit::{self as rules, Facts, Verdict};
 use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::quote::Quote;
@@ -87,6 +87,12 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
     Ok(if amount.is_zero() { Plan::Refuse(depository_ledger::WORTHLESS) } else { Plan::Pay(amount) })
 }
 
+/// The facts of a deposit as if somebody else had sent it: a stranger's calls run in fills of ours, and may sweep too
+/// little of a strict address. That pays for nothing, and must not wait for the end of the order.
+fn unswept(allocator: &Allocator, deposit: &Deposit) -> Facts {
+    Facts { swept: false, ..facts(allocator, deposit) }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     /// It names no order that we know, could not have paid for it, or another one has.
@@ -113,7 +119,7 @@ async fn whose(allocator: &Allocator, deposit: &Deposit) -> Result<Whose, Alloca
     let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
         return Ok(Whose::Nobodys);
     };
-    Ok(match (rules::judge(&quote, &facts(allocator, deposit))?, settlement) {
+    Ok(match (rules::judge(&quote, &unswept(allocator, deposit))?, settlement) {
         (Verdict::Unrecognized { .. }, _) => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
@@ -136,7 +142,8 @@ async fn came_second(
 ) -> Result<bool, AllocatorError> {
     for other in allocator.store.read(move |tx| depository_ledger::under(tx, order, MAX_ROWS_PER_ROUND)).await? {
         let earlier = other.deposit.block_number < deposit.block_number;
-        if earlier && !matches!(rules::judge(quote, &facts(allocator, &other.deposit))?, Verdict::Unrecognized { .. }) {
+        if earlier && !matches!(rules::judge(quote, &unswept(allocator, &other.deposit))?, Verdict::Unrecognized { .. })
+        {
             return Ok(true);
         }
     }

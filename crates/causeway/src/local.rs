@@ -170,7 +170,7 @@ pub fn venue(simulator: &VenueSimulator, account: &VenueAccount, folder: &Path) 
         calls_per_minute: 1_000_000,
         weight_per_minute: 100_000_000,
         user_fee: "3".to_owned(),
-        max_fee: "5".to_owned(),
+        max_fee: "0".to_owned(),
         finality_secs: 2,
         lane_window: 8,
         target: None,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::deposit_address::Kind;
 use crate::fail::FailReason;
+use crate::loss;
 use crate::money::{Amount, OutOfRange, Ratio};
 
 /// Less than this share of a strict order is dust until the order's time is over: anybody can send it.
@@ -22,6 +23,8 @@ pub struct Arrived {
     pub quoted: Amount,
     /// The order has its deposit, or has ended without one.
     pub order_paid: bool,
+    /// The order was filled for a deposit of so much that is not there: ahead of it, or a reorg took it away.
+    pub awaited: Option<Amount>,
     /// The order cannot be filled any more.
     pub late: bool,
     /// Since the first of it arrived.
@@ -46,10 +49,15 @@ pub fn plan(arrived: &Arrived, grace: Duration) -> Result<Plan, OutOfRange> {
     if arrived.balance.is_zero() {
         return Ok(Plan::Wait);
     }
+    if let (Some(paid_for), true) = (arrived.awaited, arrived.as_quoted)
+        && loss::takes_place(paid_for, arrived.balance)?
+    {
+        return Ok(Plan::Sweep);
+    }
     Ok(match arrived.kind {
         Kind::Open if fits && !arrived.late && arrived.balance == arrived.quoted => Plan::Sweep,
         Kind::Open => Plan::Requote,
-        Kind::Strict if fits && arrived.balance >= arrived.quoted => Plan::Sweep,
+        Kind::Strict if fits && !arrived.late && arrived.balance >= arrived.quoted => Plan::Sweep,
         // It pays for nothing any more, and goes back as a request of its own.
         Kind::Strict if !fits || arrived.late => back,
         // The rest may be on its way, and dust may be a stranger's: neither may fail the payment of somebody else.
@@ -88,6 +96,7 @@ mod tests {
             balance: amount(balance),
             quoted: amount(1_000),
             order_paid: false,
+            awaited: None,
             late: false,
             age: Duration::ZERO,
             worth_returning: true,
@@ -113,6 +122,7 @@ mod tests {
             ("a second deposit", paid(1_000), Plan::Sweep),
             ("another currency or chain", other(1), Plan::Sweep),
             ("what is worth nothing", Arrived { worth_returning: false, ..paid(5) }, Plan::Wait),
+            ("the same, too late", Arrived { worth_returning: false, ..late(1_000) }, Plan::Wait),
             ("the same of the order", Arrived { worth_returning: false, ..strict(1_000) }, Plan::Sweep),
         ];
         for (name, arrived, expected) in cases {
@@ -131,6 +141,8 @@ mod tests {
             ("dust", open(1), Plan::Requote),
             ("the same again", Arrived { order_paid: true, ..open(1_000) }, Plan::Requote),
             ("late", Arrived { late: true, ..open(1_000) }, Plan::Requote),
+            ("filled before", Arrived { order_paid: true, awaited: Some(amount(1_000)), ..open(900) }, Plan::Sweep),
+            ("far less", Arrived { order_paid: true, awaited: Some(amount(1_000)), ..open(899) }, Plan::Requote),
             ("another currency or chain", Arrived { as_quoted: false, ..open(1_000) }, Plan::Requote),
         ];
         for (name, arrived, expected) in cases {

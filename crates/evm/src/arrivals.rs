@@ -2,6 +2,7 @@
 //!
 //! Deposit addresses are not asked for by name. A block costs the same however many of them there are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
@@ -29,6 +30,8 @@ pub struct SeenTransfer {
     /// Zero is the native currency.
     pub currency: Address,
     pub from: Address,
+    /// The sender of the transaction moved its own money: the owner is not a pool, a relayer's client or a contract.
+    pub direct: bool,
     pub to: Address,
     pub amount: U256,
 }
@@ -80,22 +83,26 @@ async fn transfers(node: &Arc<Node>, hash: B256, watch: &Watch) -> Result<Vec<Se
     }
     let native = block.transactions.iter().filter(|tx| !tx.value.is_zero()).filter_map(|tx| {
         let (to, currency) = (tx.to?, Address::ZERO);
-        Some(SeenTransfer { tx: tx.hash, log_index: None, currency, from: tx.from, to, amount: tx.value })
+        let amount = tx.value;
+        Some(SeenTransfer { tx: tx.hash, log_index: None, currency, from: tx.from, direct: true, to, amount })
     });
-    let mut tokens: Vec<SeenTransfer> = logs.iter().filter_map(token).collect();
+    let senders: BTreeMap<B256, Address> = block.transactions.iter().map(|tx| (tx.hash, tx.from)).collect();
+    let mut tokens: Vec<SeenTransfer> = logs.iter().filter_map(|log| token(log, &senders)).collect();
     tokens.sort_by_key(|transfer| transfer.log_index);
     Ok(native.chain(tokens).collect())
 }
 
 /// None for tokens that are not ERC-20 and use the same topic with other arguments, and for transfers of nothing.
-fn token(log: &Log) -> Option<SeenTransfer> {
+fn token(log: &Log, senders: &BTreeMap<B256, Address>) -> Option<SeenTransfer> {
     let [_, from, to] = log.topics() else { return None };
     let amount = U256::from_be_slice(log.data().data.get(..32).filter(|_| log.data().data.len() == 32)?);
+    let (tx, from) = (log.transaction_hash?, Address::from_word(*from));
     (!amount.is_zero()).then_some(SeenTransfer {
-        tx: log.transaction_hash?,
+        tx,
         log_index: Some(log.log_index?),
         currency: log.address(),
-        from: Address::from_word(*from),
+        from,
+        direct: senders.get(&tx) == Some(&from),
         to: Address::from_word(*to),
         amount,
     })

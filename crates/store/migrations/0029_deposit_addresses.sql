@@ -54,6 +54,8 @@ create table deposit_arrival (
     -- -1 for native currency, which leaves no log.
     log_index bigint not null,
     sender {bytes},
+    -- 1 if the sender moved its own money, in its own transaction.
+    direct bigint not null check (direct in (0, 1)),
     block_number bigint not null,
     block_hash {bytes} not null,
     -- The block at which it has its confirmations.

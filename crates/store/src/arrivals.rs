@@ -1,7 +1,7 @@
 //! Transfers to deposit addresses.
 
 use alloy_primitives::{Address, B256};
-use domain::ids::{ChainId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
@@ -20,6 +20,8 @@ pub struct Arrival {
     pub tx: Option<B256>,
     pub log_index: i64,
     pub sender: Option<Address>,
+    /// The sender's own transaction. What a contract moves may be anybody's, and does not go back to the contract.
+    pub direct: bool,
     pub block_number: u64,
     pub block_hash: B256,
     pub ripe_at: u64,
@@ -39,13 +41,14 @@ fn from_row(row: &Row) -> Result<Arrival, StoreError> {
         block_hash: row.b256(8)?,
         ripe_at: row.uint(9)?,
         created_at: row.time(10)?,
+        direct: row.int(11)? == 1,
     })
 }
 
 macro_rules! columns {
     () => {
         "chain_id, address, currency, amount, tx_hash, log_index, sender, block_number, block_hash, ripe_at, \
-         created_at from deposit_arrival"
+         created_at, direct from deposit_arrival"
     };
 }
 
@@ -53,10 +56,11 @@ macro_rules! columns {
 pub fn put(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<bool, StoreError> {
     let kept = tx.execute(
         "insert into deposit_arrival (chain_id, address, currency, amount, tx_hash, log_index, sender, block_number,
-         block_hash, ripe_at, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+         block_hash, ripe_at, created_at, direct) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
          on conflict (chain_id, tx_hash, log_index, address) where tx_hash is not null do update set
-         block_number = excluded.block_number, block_hash = excluded.block_hash, ripe_at = excluded.ripe_at
-         where deposit_arrival.sweep_id is null and deposit_arrival.gone = 0",
+         block_number = excluded.block_number, block_hash = excluded.block_hash, ripe_at = excluded.ripe_at, gone = 0
+         where deposit_arrival.sweep_id is null
+         and (deposit_arrival.gone = 0 or deposit_arrival.block_hash <> excluded.block_hash)",
         &[
             arrival.chain.0.try_into()?,
             arrival.address.into(),
@@ -69,12 +73,13 @@ pub fn put(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<bool, StoreError> {
             arrival.block_hash.into(),
             arrival.ripe_at.try_into()?,
             arrival.created_at.into(),
+            i64::from(arrival.direct).into(),
         ],
     )?;
     Ok(kept > 0)
 }
 
-/// The money at an address, as far as it is known by transfers, oldest first.
+/// The money at an address, as far as it is known by transfers, the largest first: many small ones must not hide it.
 pub fn waiting_at(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -85,7 +90,7 @@ pub fn waiting_at(
         "select ",
         columns!(),
         " where address = $1 and chain_id = $2 and currency = $3 and sweep_id is null and gone = 0
-         order by arrival_id limit 200"
+         order by length(amount) desc, amount desc, arrival_id limit 200"
     );
     let rows = tx.rows(sql, &[address.into(), chain.0.try_into()?, currency.into()])?;
     rows.iter().map(from_row).collect()
@@ -153,6 +158,18 @@ pub fn forget_above(tx: &mut Tx<'_>, chain: ChainId, block: u64) -> Result<(), S
         &[chain.0.try_into()?, block.try_into()?],
     )?;
     Ok(())
+}
+
+/// The amount that an account sent of the money that was swept under an order.
+pub fn sent_under(tx: &mut Tx<'_>, order: OrderId, who: Address) -> Result<Amount, StoreError> {
+    let rows = tx.rows(
+        "select a.amount from deposit_sweep s join deposit_arrival a on a.sweep_id = s.sweep_id
+         where s.order_id = $1 and s.state <> 'void' and a.sender = $2 and a.direct = 1
+         order by length(a.amount) desc, a.amount desc limit 200",
+        &[order.into(), who.into()],
+    )?;
+    let sum = |sum: Amount, row: &Row| sum.checked_add(row.amount(0)?).map_err(|_| StoreError::OutOfRange("a sum"));
+    rows.iter().try_fold(Amount::ZERO, sum)
 }
 
 /// The user's side of a transfer.

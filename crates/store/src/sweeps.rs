@@ -79,6 +79,17 @@ pub fn end(tx: &mut Tx<'_>, id: B256, done: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// A reorg took the block of a sweep away: it is under way again, unless another one of the same balance is.
+pub fn again(tx: &mut Tx<'_>, id: B256) -> Result<(), StoreError> {
+    tx.execute(
+        "update deposit_sweep set state = 'live' where sweep_id = $1 and state = 'done' and not exists (
+         select 1 from deposit_sweep o where o.chain_id = deposit_sweep.chain_id and o.address = deposit_sweep.address
+         and o.currency = deposit_sweep.currency and o.state = 'live')",
+        &[id.into()],
+    )?;
+    Ok(())
+}
+
 /// The request under which a deposit goes back that was swept for nothing else, and the reason.
 pub fn returned(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<(RequestId, FailReason)>, StoreError> {
     let row = tx.row(

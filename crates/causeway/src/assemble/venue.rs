@@ -58,11 +58,11 @@ pub(super) fn chain(config: &VenueConfig) -> Result<Chain> {
         block_time_millis: 1_000,
         confirmations: 1,
         tiers: Vec::new(),
-        // The venue's fee for our transfers is not the user's to pay.
+        // One unit, at the price of the venue's fee for our transfers.
         fill_gas: FillGas {
             native_limit: 0,
             erc20_limit: 0,
-            native_typical: 0,
+            native_typical: 1,
             erc20_typical: 0,
             contract_typical: 0,
             routed_typical: 0,
@@ -87,6 +87,7 @@ pub(super) fn handle(config: &Config, venue: &VenueConfig, role: Role, chain: Ch
         venue.sources()?.into_iter().collect(),
         Duration::from_millis(venue.poll_millis),
         fee("user_fee", &venue.user_fee)?,
+        fee("max_fee", &venue.max_fee)?,
     );
     Ok(ChainHandle::of_venue(chain, Nodes::none(CHAIN)?, settings(venue)?, behind))
 }

@@ -47,7 +47,8 @@ pub struct VenueConfig {
     /// The venue's fee for a user's transfer, in USDC: quotes of withdrawals state it.
     #[serde(default = "default_user_fee")]
     pub user_fee: String,
-    /// The most that the venue may charge for a transfer of ours, in USDC. Above it nothing is paid there.
+    /// The most that the venue may charge for a transfer of ours, in USDC, which quotes of deposits charge for. Above it
+    /// nothing is paid there.
     #[serde(default = "default_max_fee")]
     pub max_fee: String,
     /// Seconds after which an executed transfer is final. Until then it counts against `risk.open_usd`, which so bounds
@@ -87,7 +88,7 @@ fn default_user_fee() -> String {
 }
 
 fn default_max_fee() -> String {
-    "5".to_owned()
+    "0".to_owned()
 }
 
 fn default_finality_secs() -> u64 {

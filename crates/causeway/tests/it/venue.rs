@@ -63,7 +63,11 @@ impl Stage {
             quota: Quota { calls: 1_000_000, weight: u32::MAX },
         })?;
         let harness = Harness::with(engine, |config| {
-            config.venue = Some(local::venue(&simulator, &solver, &config.folder).unwrap());
+            let mut venue = local::venue(&simulator, &solver, &config.folder).unwrap();
+            if pays_fees {
+                venue.max_fee = "3".to_owned();
+            }
+            config.venue = Some(venue);
             change(config);
         })
         .await?;

@@ -7,9 +7,9 @@ use domain::payment;
 use metrics::counter;
 use store::blocks::Cursor;
 use store::deposits::DepositRow;
-use store::payments::PaymentRow;
+use store::payments::{PaymentRow, Subject};
 use store::treasury_transfers::TreasuryTransferRow;
-use store::{Tx, blocks, payments, records, treasury_transfers};
+use store::{Tx, blocks, payments, records, sweeps, treasury_transfers};
 use tracing::error;
 
 use crate::context::PayContext;
@@ -31,6 +31,9 @@ pub(crate) fn undo_payment(tx: &mut Tx<'_>, stored: &PaymentRow, context: &PayCo
     }
     payments::set_state(tx, stored.id, payment::step(stored.state, payment::Event::Unmined)?, context.now)?;
     payments::set_mined(tx, stored.id, None)?;
+    if let Subject::Sweep(id) = stored.payment.subject {
+        sweeps::again(tx, id)?;
+    }
     told(tx, chain, block, "a payment", context)?;
     Ok(true)
 }

@@ -9,8 +9,8 @@ use domain::payment;
 use evm::{Head, Verdict, Wait};
 use metrics::counter;
 use store::blocks::Cursor;
-use store::payments::PaymentRow;
-use store::{Tx, blocks, deposits, payments, records, requests, same_chain, treasury_transfers};
+use store::payments::{PaymentRow, Subject};
+use store::{Tx, blocks, deposits, payments, records, requests, same_chain, sweeps, treasury_transfers};
 use tracing::warn;
 
 use crate::chain::follow::KEPT_BLOCKS;
@@ -182,6 +182,9 @@ fn undo_batch(
         let state = payment::step(stored.state, payment::Event::Unmined)?;
         payments::set_state(tx, stored.id, state, context.now)?;
         payments::set_mined(tx, stored.id, None)?;
+        if let Subject::Sweep(id) = stored.payment.subject {
+            sweeps::again(tx, id)?;
+        }
     }
     Ok((paid, !gone.is_empty() || !unmined.is_empty()))
 }

@@ -73,7 +73,8 @@ async fn read(
         hash: head.hash,
         time: head.time,
         base_fee: 0,
-        tip: venue.own_fee().into(),
+        // Quotes charge the most that a transfer of ours may cost.
+        tip: handle.settings.max_fee_cap,
         data_fee: Amount::ZERO,
         prices: prices(solver, handle),
         spots: BTreeMap::new(),

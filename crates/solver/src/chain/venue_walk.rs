@@ -74,6 +74,7 @@ async fn walk(
     }
     let mut woken = solver.store.woken();
     loop {
+        let began = Instant::now();
         let busy = round(solver, handle, venue).await?;
         *pause = RETRY_INTERVAL;
         let interval = if busy { venue.poll_interval.min(BUSY_INTERVAL) } else { venue.poll_interval };
@@ -81,7 +82,11 @@ async fn walk(
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(interval) => {}
             // A client says that it has sent a transfer: the next round finds it in the list, whichever it is.
-            () = handle.tx_hints.more.notified() => while !handle.tx_hints.due(Instant::now()).is_empty() {},
+            () = handle.tx_hints.more.notified() => {
+                while !handle.tx_hints.due(Instant::now()).is_empty() {}
+                // Anybody may say so, as often as they like, and a round costs calls that payments need.
+                tokio::time::sleep((venue.poll_interval / 2).saturating_sub(began.elapsed())).await;
+            }
             changed = woken.changed() => if changed.is_err() { return Ok(()) },
         }
     }

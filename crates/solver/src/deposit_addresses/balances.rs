@@ -87,6 +87,7 @@ pub(super) fn note_balance(
         tx: None,
         log_index: arrivals::NATIVE,
         sender: None,
+        direct: false,
         block_number: at.number,
         block_hash: at.hash,
         ripe_at: settle::ripe_at(handle, &request.quote, currency, amount, at.number),

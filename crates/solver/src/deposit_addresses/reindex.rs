@@ -110,7 +110,12 @@ impl Reindexer {
         currencies: Vec<Currency>,
     ) -> Result<Report, ReindexError> {
         let (solver, chain) = (&self.0, handle.id());
-        let walk = solver.store.read(move |tx| blocks::cursor(tx, chain)).await?.ok_or(ReindexError::NodesFailed)?;
+        // Where transfers are searched for, the block up to which they are known: a later one would be counted twice.
+        let read = move |tx: &mut Tx<'_>| match deposit_addresses::cursor(tx, chain)? {
+            Some(searched) => Ok::<_, StoreError>(Some(searched)),
+            None => blocks::cursor(tx, chain),
+        };
+        let walk = solver.store.read(read).await?.ok_or(ReindexError::NodesFailed)?;
         let asked: Vec<(Address, Address)> =
             currencies.iter().map(|currency| (given.address, currency.evm_address())).collect();
         let balances = handle.nodes.seconded_balances(handle.chain.multicall3, &asked, At::Hash(walk.hash)).await;

@@ -19,7 +19,7 @@ use store::arrivals::{self, Arrival, Place};
 use store::blocks::Cursor;
 use store::deposit_addresses::{self, DepositAddress};
 use store::requests::Request;
-use store::{Tx, deposits, requests, sweeps};
+use store::{Tx, deposits, losses, requests, settlements, sweeps};
 use tracing::{debug, error, warn};
 
 use crate::deposit_addresses::sweep::{self, Purpose};
@@ -58,11 +58,16 @@ pub(super) async fn settle(
         return Ok(());
     }
     let read = move |tx: &mut Tx<'_>| arrivals::ripe(tx, chain, at.number, now, PLACES_PER_ROUND);
+    let mut trouble = Ok(());
     for place in solver.store.read(read).await? {
         let Some(facts) = facts(solver, handle, place).await? else { continue };
-        settle_one(solver, handle, quoter, place, facts).await?;
+        // Anybody can have the nodes disagree about one address: the others have their turn.
+        if let Err(error) = settle_one(solver, handle, quoter, at, place, facts).await {
+            postpone(solver, handle, place, RETRY_AFTER).await?;
+            trouble = trouble.and(Err(error));
+        }
     }
-    Ok(())
+    trouble
 }
 
 /// The database's side of a balance.
@@ -71,6 +76,7 @@ struct PlaceFacts {
     given: DepositAddress,
     request: Request,
     order_paid: bool,
+    awaited: Option<Amount>,
     waiting: Vec<Arrival>,
     voids: u64,
 }
@@ -84,10 +90,16 @@ async fn facts(solver: &Solver, handle: &ChainHandle, place: Place) -> Result<Op
         }
         let Some(given) = deposit_addresses::find(tx, place.address)? else { return Ok(None) };
         let Some(request) = requests::find(tx, given.request)? else { return Ok(None) };
-        let order_paid = request.state != State::Waiting || deposits::of_order(tx, given.order)?.is_some();
+        let has_deposit = deposits::of_order(tx, given.order)?.is_some();
+        let order_paid = request.state != State::Waiting || has_deposit;
+        let filled = settlements::outcome(tx, given.order)? == Some(store::payments::Purpose::Fill);
+        let awaited = match filled && !has_deposit {
+            true => Some(losses::find(tx, given.order)?.map_or(request.quote.figures.deposit, |it| it.loss.amount)),
+            false => None,
+        };
         let waiting = arrivals::waiting_at(tx, chain, place.address, place.currency)?;
         let voids = sweeps::voids(tx, chain, place.address, place.currency)?;
-        Ok::<_, SolverError>(Some(PlaceFacts { given, request, order_paid, waiting, voids }))
+        Ok::<_, SolverError>(Some(PlaceFacts { given, request, order_paid, awaited, waiting, voids }))
     };
     solver.store.read(read).await
 }
@@ -96,6 +108,7 @@ async fn settle_one(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     quoter: &Quoter,
+    at: Cursor,
     place: Place,
     facts: PlaceFacts,
 ) -> Result<(), SolverError> {
@@ -107,6 +120,11 @@ async fn settle_one(
         return postpone(solver, handle, place, RETRY_AFTER).await;
     };
     if balance.is_zero() {
+        // A node that lags shows nothing as well: the block that we have searched has to say the same.
+        let there = handle.nodes.seconded_balances(handle.chain.multicall3, &asked, At::Hash(at.hash)).await?;
+        if there.first().copied().flatten() != Some(U256::ZERO) {
+            return postpone(solver, handle, place, RETRY_AFTER).await;
+        }
         // Somebody else swept it, or a reorg took it away.
         return solver.store.write(move |tx: &mut Tx<'_>| Ok(arrivals::left(tx, chain, place)?)).await;
     }
@@ -131,7 +149,7 @@ async fn settle_one(
         let soonest = RETRY_AFTER.min(grace).max(Duration::from_secs(1));
         return postpone(solver, handle, place, (arrived.age / 4).clamp(soonest, STUCK_RETRY_AFTER)).await;
     };
-    let depositor = depositor(&facts.request.quote, &facts.waiting);
+    let depositor = depositor(&facts.request.quote, &facts.waiting, balance);
     let (depositing, context) = (handle.clone(), solver.context());
     let until = context.now.plus(WATCHED_AFTER_PAYMENT);
     let given = facts.given;
@@ -159,7 +177,7 @@ fn arrived(solver: &Solver, handle: &ChainHandle, place: Place, facts: &PlaceFac
     let snapshot = solver.market.latest(handle.id());
     let chain_time = snapshot.as_ref().and_then(|snapshot| i64::try_from(snapshot.time).ok());
     let now = chain_time.map_or_else(|| solver.now(), Timestamp::from_secs);
-    let first = facts.waiting.first().map_or(solver.now(), |arrival| arrival.created_at);
+    let first = facts.waiting.iter().map(|arrival| arrival.created_at).min().unwrap_or(solver.now());
     let age = u64::try_from(solver.now().millis().saturating_sub(first.millis())).unwrap_or_default();
     let balance = Amount::new(balance);
     Arrived {
@@ -168,6 +186,7 @@ fn arrived(solver: &Solver, handle: &ChainHandle, place: Place, facts: &PlaceFac
         balance,
         quoted: quote.figures.deposit,
         order_paid: facts.order_paid,
+        awaited: facts.awaited,
         late: too_late(quote, now).is_some(),
         age: Duration::from_millis(age),
         worth_returning: snapshot
@@ -204,6 +223,8 @@ async fn requote(
         amount: arrived.balance,
         ..facts.request.quote.ask.clone()
     };
+    // Granted for the quoted payment alone: anybody pays at an open address, as often and as little as they like.
+    (ask.options.sponsor, ask.options.fixed_rate, ask.options.top_up) = (None, None, None);
     let priced = match quoter.prepare(&mut ask).await {
         Ok(()) => quoter.price(ask),
         Err(error) => Err(error),
@@ -220,28 +241,31 @@ async fn requote(
     let too_low = matches!(refused, QuoteError::TooLow { .. } | QuoteError::Dust { .. });
     let reason: FailReason = unquotable(too_low, arrived.age, grace)?;
     let quote = &facts.request.quote;
-    let named = quote.refund_target() != RefundTarget::Nobody && depositor(quote, &facts.waiting).is_some();
+    let named = quote.refund_target() != RefundTarget::Nobody
+        && depositor(quote, &facts.waiting, arrived.balance.units()).is_some();
     (named && arrived.worth_returning).then_some(Purpose::Back(reason))
 }
 
 /// Whom the deposit names. None if nobody is known: then it names the address itself, and does not go back.
-fn depositor(quote: &Quote, waiting: &[Arrival]) -> Option<Address> {
+fn depositor(quote: &Quote, waiting: &[Arrival], balance: U256) -> Option<Address> {
     match quote.refund_target() {
         RefundTarget::Named(who) => who.evm(),
-        RefundTarget::Depositor => sender(waiting),
+        RefundTarget::Depositor => sender(waiting, balance),
         RefundTarget::Nobody => quote.ask.options.deposit_address.and_then(|ask| ask.recovery),
     }
 }
 
 /// The sender of nearly all that is at an address, if it is known. Somebody else's dust makes nobody doubtful.
-fn sender(waiting: &[Arrival]) -> Option<Address> {
+///
+/// The balance is read later than the transfers, and may hold some that are not known yet.
+fn sender(waiting: &[Arrival], balance: U256) -> Option<Address> {
     let sum = |counts: &dyn Fn(&Arrival) -> bool| {
         let counted = waiting.iter().filter(|arrival| counts(arrival)).map(|arrival| arrival.amount.units());
         counted.fold(U256::ZERO, U256::saturating_add)
     };
-    let largest = waiting.iter().max_by_key(|arrival| arrival.amount)?.sender?;
-    let (all, theirs) = (sum(&|_| true), sum(&|arrival| arrival.sender == Some(largest)));
-    let least = Amount::new(all).mul_ceil(Ratio::bps(MOSTLY_BPS)).ok()?;
+    let largest = waiting.iter().max_by_key(|arrival| arrival.amount).filter(|arrival| arrival.direct)?.sender?;
+    let (all, theirs) = (sum(&|_| true), sum(&|arrival| arrival.direct && arrival.sender == Some(largest)));
+    let least = Amount::new(all.max(balance)).mul_ceil(Ratio::bps(MOSTLY_BPS)).ok()?;
     (Amount::new(theirs) >= least).then_some(largest)
 }
 
@@ -261,6 +285,7 @@ mod tests {
             tx: None,
             log_index: 0,
             sender: sender.map(Address::repeat_byte),
+            direct: true,
             block_number: 1,
             block_hash: B256::ZERO,
             ripe_at: 1,
@@ -281,7 +306,8 @@ mod tests {
             (vec![arrival(None, 1), arrival(Some(1), 90)], one),
             (vec![arrival(Some(1), 5), arrival(Some(2), 5)], None),
         ] {
-            assert_eq!(sender(&arrivals), expected, "{arrivals:?}");
+            assert_eq!(sender(&arrivals, U256::ZERO), expected, "{arrivals:?}");
         }
+        assert_eq!(sender(&[arrival(Some(1), 1)], U256::from(10)), None, "most of it is not known");
     }
 }

@@ -146,6 +146,7 @@ async fn keep(
                 tx: Some(transfer.tx),
                 log_index: transfer.log_index.map_or(Ok(arrivals::NATIVE), i64::try_from).unwrap_or(i64::MAX),
                 sender: Some(transfer.from),
+                direct: transfer.direct,
                 block_number: block.number,
                 block_hash: block.hash,
                 ripe_at: settle::ripe_at(&handle, &request.quote, transfer.currency, amount, block.number),

@@ -54,9 +54,10 @@ impl VenueChain {
         sources: BTreeSet<AccountIndex>,
         poll_interval: Duration,
         user_fee: u64,
+        max_fee: u64,
     ) -> Self {
-        // Until the venue has said what our transfers cost, they cost what everybody's do.
-        let own_fee = AtomicU64::new(user_fee);
+        // Until the venue has said what our transfers cost, they cost what everybody's do, or what the operator allows.
+        let own_fee = AtomicU64::new(user_fee.min(max_fee));
         Self { client, account, key_index, keys, sources, poll_interval, user_fee, own_fee }
     }
 
@@ -187,7 +188,7 @@ pub(crate) mod tests {
         let keys = VenueKeys { api: ApiKey::from_seed(b"seed"), wallet };
         let (account, key) = (AccountIndex::new(722_011).unwrap(), KeyIndex::new(3).unwrap());
         let poll = Duration::from_secs(1);
-        VenueChain::new(client.unwrap(), account, key, Some(keys), BTreeSet::new(), poll, 3_000_000)
+        VenueChain::new(client.unwrap(), account, key, Some(keys), BTreeSet::new(), poll, 3_000_000, 5_000_000)
     }
 
     fn row(currency: Address, units: u64) -> PaymentRow {

@@ -2,10 +2,15 @@
 //!
 //! A payment is known by its memo, as one on a chain is by the last bytes of its calldata.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use alloy::primitives::B256;
 use store::{Tx, blocks, lanes, venue_txs};
-use venue::{Listed, VenueError};
+use tracing::info;
+use venue::{Listed, VenueError, VenueTx};
 
 use super::recover::{Import, Report, import};
 use crate::error::SolverError;
@@ -14,6 +19,10 @@ use crate::handle::venue::{VenueChain, key_of};
 use crate::payments::venue_tx::{head_at, sent_tx};
 use crate::solver::Solver;
 
+/// Time after which a transfer that used a nonce and is not listed has failed: longer than an attempt may be executed.
+const UNLISTED_TIMEOUT: Duration = Duration::from_secs(660);
+/// Time between two looks at the history while it does not explain every nonce.
+const LIST_INTERVAL: Duration = Duration::from_secs(10);
 /// Pages of the history that are read.
 const MAX_PAGES: usize = 10_000;
 
@@ -28,14 +37,14 @@ pub async fn recover(
     let (chain, wallet) = (handle.id(), venue.account.packed());
     solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
     let now = venue.client.status().await?.time_millis / 1_000;
+    let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
+    let known = lanes.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
     // Read before the history: whatever has used a nonce below it is listed, or holds the recovery up.
     let used = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
-    let sent = history(venue, now).await?;
+    let sent = whole_history(solver, venue, known..used).await?;
     let total = u64::try_from(sent.len()).unwrap_or(u64::MAX);
     let mut report = Report { blocks: total, ..Report::default() };
-    for (at, listed) in (1..).zip(&sent) {
-        let tx = venue.client.transaction(listed.hash).await?;
-        let tx = tx.ok_or(SolverError::InvariantViolated("the venue lists a transfer of ours and does not show it"))?;
+    for (at, (listed, tx)) in (1..).zip(sent) {
         let unfinished = "a transfer of ours has not ended on the venue yet: try again in a moment";
         let Some(sent) = sent_tx(venue, &tx) else {
             let ours = tx.transfer.is_some_and(|signed| signed.transfer.key_index == venue.key_index);
@@ -72,6 +81,41 @@ pub async fn recover(
     };
     solver.store.write(unit).await?;
     Ok(report)
+}
+
+/// The account's transfers, once they explain these nonces, or once nothing that they do not explain can be executed any
+/// more: a transfer that the venue holds and does not list yet would be paid again.
+async fn whole_history(
+    solver: &Solver,
+    venue: &VenueChain,
+    nonces: Range<u64>,
+) -> Result<Vec<(Listed, VenueTx)>, SolverError> {
+    let began = Instant::now();
+    let mut shown = BTreeMap::<B256, VenueTx>::new();
+    loop {
+        let now = u64::try_from(solver.now().secs()).unwrap_or_default();
+        let sent = history(venue, now).await?;
+        for listed in &sent {
+            if shown.contains_key(&key_of(listed.hash)) {
+                continue;
+            }
+            let tx = venue.client.transaction(listed.hash).await?;
+            let missing = "the venue lists a transfer of ours and does not show it";
+            shown.insert(key_of(listed.hash), tx.ok_or(SolverError::InvariantViolated(missing))?);
+        }
+        let of_ours = |tx: &VenueTx| {
+            let transfer = tx.transfer.as_ref().map(|signed| signed.transfer)?;
+            (transfer.key_index == venue.key_index).then_some(transfer.nonce.get())
+        };
+        let explained: BTreeSet<u64> = shown.values().filter_map(of_ours).collect();
+        let unexplained = nonces.clone().filter(|nonce| !explained.contains(nonce)).count();
+        if unexplained == 0 || began.elapsed() > UNLISTED_TIMEOUT {
+            let shown = |listed: Listed| shown.remove(&key_of(listed.hash)).map(|tx| (listed, tx));
+            return Ok(sent.into_iter().filter_map(shown).collect());
+        }
+        info!(unexplained, "the venue has used nonces of ours and does not list their transfers yet: waiting for it");
+        tokio::time::sleep(LIST_INTERVAL).await;
+    }
 }
 
 /// All transfers out of the account, oldest first.

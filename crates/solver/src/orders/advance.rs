@@ -95,7 +95,7 @@ fn resolve(
         request::Due::Refund => {
             let Some(deposit) = deposits::of_order(tx, request.order_id)? else { return Ok(Resolved::NoDeposit) };
             let deposit = deposit.deposit;
-            let Some(recipient) = refund_recipient(tx, quote, &deposit)? else { return Ok(Resolved::Nobody) };
+            let Some(recipient) = refund_recipient(tx, quote, &deposit, context)? else { return Ok(Resolved::Nobody) };
             Ok(Resolved::Due(Due {
                 subject: Subject::Refund(request.order_id),
                 request: request.id,

@@ -1,23 +1,52 @@
 //! Whom the deposit of an order goes back to.
 
 use alloy::primitives::Address;
+use domain::ids::OrderId;
+use domain::money::Ratio;
 use domain::quote::{Quote, RefundTarget};
 use store::deposits::Deposit;
-use store::{Tx, deposit_addresses};
+use store::{Tx, arrivals, deposit_addresses};
 
+use crate::context::PayContext;
 use crate::error::SolverError;
 
 /// Who gets the deposit of an order back. None if nobody is named, and if the deposit names the address it was paid at: a
 /// deposit address would only be swept again.
-pub fn refund_recipient(tx: &mut Tx<'_>, quote: &Quote, deposit: &Deposit) -> Result<Option<Address>, SolverError> {
+pub fn refund_recipient(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    deposit: &Deposit,
+    context: &PayContext,
+) -> Result<Option<Address>, SolverError> {
     match quote.refund_target() {
         RefundTarget::Named(who) => {
             who.packed().map(Some).ok_or(SolverError::InvariantViolated("not an account of rows"))
         }
         RefundTarget::Depositor => {
-            let known = deposit_addresses::find(tx, deposit.depositor)?.is_none();
+            let known = deposit_addresses::find(tx, deposit.depositor)?.is_none()
+                && deposit.order_id.map_or(Ok(true), |order| has_sent(tx, quote, order, deposit, context))?;
             Ok(known.then_some(deposit.depositor))
         }
         RefundTarget::Nobody => Ok(None),
     }
+}
+
+/// The part of a deposit that its depositor must have sent, in basis points.
+const MOSTLY_BPS: u16 = 9_000;
+
+/// True if the account that a deposit names has sent nearly all of it, where nobody else is named. A sweep also takes
+/// money that came after its depositor was chosen, and that may be anybody's.
+pub fn has_sent(
+    tx: &mut Tx<'_>,
+    quote: &Quote,
+    order: OrderId,
+    deposit: &Deposit,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let swept = context.on(deposit.chain).is_some_and(|(handle, _)| handle.addresses().contains(&deposit.sender));
+    if !swept || quote.refund_target() != RefundTarget::Depositor {
+        return Ok(true);
+    }
+    let least = deposit.amount.mul_ceil(Ratio::bps(MOSTLY_BPS))?;
+    Ok(arrivals::sent_under(tx, order, deposit.depositor)? >= least)
 }

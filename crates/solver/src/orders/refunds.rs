@@ -7,13 +7,14 @@ use domain::subject::DepositKey;
 use store::deposits::{DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
 use store::payments::{Payment, PaymentRow, Subject};
-use store::{Tx, deposit_addresses, depository_ledger, deposits, payouts, requests, settlements};
+use store::{Tx, deposit_addresses, depository_ledger, deposits, payouts, requests, settlements, sweeps};
 use tracing::error;
 
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::orders::children;
+use crate::orders::refund_recipient::has_sent;
 use crate::payments::{Outcome, Reason, pay};
 
 /// Returns a final deposit that pays for no order to the depositor that it names: the payer chose that name. The return
@@ -30,7 +31,18 @@ pub fn return_to_depositor(
     let custodial = context.screening.custodial.contains(&deposit.depositor);
     // A deposit address that names itself has nobody to go back to.
     let itself = deposit_addresses::find(tx, deposit.depositor)?.is_some();
-    let nobody = handle.cannot_receive(deposit.depositor) || custodial || itself;
+    let named = match deposit.order_id {
+        Some(order) => match sweeps::returned(tx, order)? {
+            Some((parent, _)) => requests::find(tx, parent)?,
+            None => requests::lock_order(tx, order)?,
+        },
+        None => None,
+    };
+    let strangers = match (deposit.order_id, &named) {
+        (Some(order), Some(named)) => !has_sent(tx, &named.quote, order, deposit, context)?,
+        _ => false,
+    };
+    let nobody = handle.cannot_receive(deposit.depositor) || custodial || itself || strangers;
     let (Some(reason), false) = (reason, nobody) else {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         children::cannot_return(tx, stored, custodial, context)?;

@@ -71,7 +71,7 @@ pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
         Shape::Token => (gas.erc20_typical, 0),
         Shape::Routed { tried, calls, pools } => (routed(gas, tried, pools), routed_bytes(calls)),
     };
-    Gas { limit: estimate.saturating_add(estimate.div_ceil(10)).min(MAX_FILL_GAS), bytes }
+    Gas { limit: estimate.saturating_add(estimate / 10).min(MAX_FILL_GAS), bytes }
 }
 
 /// Bytes of the calldata of a sweep.

@@ -64,6 +64,7 @@ async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
         tx: Some(B256::repeat_byte(tx)),
         log_index: 0,
         sender: Some(STRANGER),
+        direct: true,
         block_number: BLOCK,
         block_hash: head(BLOCK).hash,
         ripe_at: BLOCK,

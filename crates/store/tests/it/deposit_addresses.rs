@@ -64,6 +64,7 @@ fn arrival(to: u8, tx: u8, units: u64, block: u64) -> Arrival {
         tx: Some(B256::repeat_byte(tx)),
         log_index: 3,
         sender: Some(Address::repeat_byte(0x5e)),
+        direct: true,
         block_number: block,
         block_hash: at(block).hash,
         ripe_at: block + 2,
@@ -132,7 +133,7 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
         assert!(arrivals::put(tx, &Arrival { tx: None, sender: None, ..arrival(1, 0, 7, 9) })?);
         let waiting = arrivals::waiting_at(tx, CHAIN, place.address, USDC)?;
         let amounts: Vec<_> = waiting.iter().map(|it| (it.amount.to_string(), it.block_number)).collect();
-        assert_eq!(amounts, [("5".to_owned(), 9), ("6".to_owned(), 9), ("7".to_owned(), 9)]);
+        assert_eq!(amounts, [("7".to_owned(), 9), ("6".to_owned(), 9), ("5".to_owned(), 9)]);
         let sweep = |n: u8, reason| Sweep {
             id: B256::repeat_byte(n),
             chain: CHAIN,

@@ -54,6 +54,23 @@ async fn deposit(engine: Engine) -> Result<()> {
     service.stop().await
 }
 
+/// The venue's fee for our transfer is charged where our account pays one.
+#[tokio::test]
+async fn an_account_that_pays_fees_has_them_charged() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, true, |_| ()).await?;
+    let service = stage.harness.serve().await?;
+    let base = stage.harness.chain("base");
+    let (user, usdc) = (base.fresh_user().await?, base.token("USDC").address);
+    let theirs = stage.balance(&stage.user)?;
+    let body = stage.deposit(&user.address.to_string(), &usdc.to_string(), "50000000");
+    let quote = stage.harness.quote(&body).await?;
+    ensure!(quote["fees"]["relayerGas"]["amount"] == "3000000", "{}", quote["fees"]);
+    execute(base, &quote, &user).await?;
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    stage.user_has(theirs + amount(&quote["details"]["currencyOut"]["amount"]).to::<u64>()).await?;
+    service.stop().await
+}
+
 /// A plain transfer to a deposit address reaches the venue too.
 #[tokio::test]
 async fn a_deposit_address_leads_into_the_venue() -> Result<()> {
