@@ -73,6 +73,10 @@ pub enum Command {
         #[arg(long, global = true, value_name = "FILE", default_value = "causeway.toml", env = "CAUSEWAY_CONFIG")]
         config: PathBuf,
     },
+    /// Make the transfer that a withdrawal's step asks for, read as JSON from standard input, with the keys of an account
+    /// of the venue simulator.
+    #[cfg(feature = "dev")]
+    VenueTransfer(VenueTransferArgs),
     /// Receive webhooks on this machine: verify each event and print it.
     WebhookListen(ListenArgs),
     /// Print the OpenAPI document.
@@ -218,6 +222,17 @@ pub struct RoleArgs {
     /// Role of the process, which decides the keys it needs. All roles but `all` need Postgres.
     #[arg(long, value_enum, default_value_t = Role::All)]
     pub role: Role,
+}
+
+#[cfg(feature = "dev")]
+#[derive(Debug, clap::Args)]
+pub struct VenueTransferArgs {
+    /// Index of the account, one of those in dev.json.
+    #[arg(long)]
+    pub account: u64,
+    /// The facts that `causeway dev` has written.
+    #[arg(long, default_value = ".causeway/dev.json")]
+    pub facts: PathBuf,
 }
 
 #[cfg(feature = "dev")]

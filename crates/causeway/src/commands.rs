@@ -17,6 +17,8 @@ mod operator;
 mod recover;
 mod refund;
 mod topup;
+#[cfg(feature = "dev")]
+mod venue_transfer;
 mod webhook_listen;
 
 #[cfg(feature = "dev")]
@@ -62,6 +64,8 @@ pub fn run(cli: Cli) -> Result<()> {
             telemetry::start_logging(cli.log_format, "warn");
             runtime.block_on(keys::run(&Config::load(&config)?, command))
         }
+        #[cfg(feature = "dev")]
+        Command::VenueTransfer(args) => runtime.block_on(venue_transfer::run(&args)),
         Command::WebhookListen(args) => runtime.block_on(webhook_listen::run(args)),
         Command::Openapi { output } => print(&api::openapi::generate(&documented_addresses()), output.as_deref()),
         Command::Errors { output } => print(&api::error_page(), output.as_deref()),
