@@ -309,6 +309,7 @@ fn snapshot(chain: ChainId) -> Snapshot {
         base_fee: 1_000_000_000,
         tip: 1_000_000,
         data_fee: Amount::ZERO,
+        feeds: Arc::default(),
         prices: [(ETH, quoted(3_000)), (USDC, quoted(1))].into(),
         spots: BTreeMap::new(),
         native: [(FILLER, units(50 * ONE_ETHER)), (TREASURY, units(50 * ONE_ETHER))].into(),
