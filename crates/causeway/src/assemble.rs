@@ -97,6 +97,7 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         screening,
         recipient_code: Default::default(),
         refused_recipients: Default::default(),
+        past_prices: Default::default(),
         leased: Default::default(),
         debug_refunds,
         env,

@@ -2,6 +2,7 @@
 
 mod cache;
 mod credit;
+pub mod past_prices;
 pub mod recipient_code;
 pub mod refused_recipients;
 
@@ -19,6 +20,7 @@ use domain::time::Timestamp;
 use market::Snapshot;
 
 pub(crate) use self::cache::Cache;
+use self::past_prices::PastPrices;
 use self::recipient_code::RecipientCode;
 use crate::env::Screening;
 use crate::handle::ChainHandle;
@@ -37,6 +39,7 @@ pub struct PayContext {
     pub(crate) chains: BTreeMap<ChainId, (Arc<ChainHandle>, Option<Arc<Snapshot>>)>,
     pub screening: Arc<Screening>,
     pub recipient_code: Arc<RecipientCode>,
+    pub past_prices: Arc<PastPrices>,
     pub now: Timestamp,
     /// True if payments are decided here; false if they are only noted as due for the worker.
     pub(crate) pays: bool,
