@@ -4,7 +4,8 @@ pragma solidity =0.8.37;
 import {Owned} from "../Owned.sol";
 
 /// @notice A price feed for the local network with the functions that readers of aggregator feeds call. The
-/// answer always looks fresh, unless the owner freezes it to test readers against a stale feed.
+/// latest answer always looks fresh, unless the owner freezes it to test readers against a stale feed; a round
+/// that is asked for by its number has the time at which it began.
 contract PriceFeed is Owned {
     event AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt);
 
@@ -14,6 +15,13 @@ contract PriceFeed is Owned {
 
     int256 public latestAnswer;
     uint80 public latestRound;
+
+    struct Round {
+        int256 answer;
+        uint256 time;
+    }
+
+    mapping(uint80 roundId => Round) private _rounds;
 
     /// @notice The time the feed claims for its answer, or zero while it follows the block.
     uint256 public frozenAt;
@@ -45,13 +53,23 @@ contract PriceFeed is Owned {
         return (latestRound, latestAnswer, time, time, latestRound);
     }
 
+    /// @notice An earlier round, or the latest one, as it began. A round that never was has only zeros.
+    function getRoundData(uint80 id)
+        external
+        view
+        returns (uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound)
+    {
+        Round storage round = _rounds[id];
+        return (id, round.answer, round.time, round.time, id);
+    }
+
     function latestTimestamp() public view returns (uint256) {
         return frozenAt == 0 ? block.timestamp : frozenAt;
     }
 
     function _setAnswer(int256 answer) private {
         latestAnswer = answer;
-        ++latestRound;
+        _rounds[++latestRound] = Round(answer, block.timestamp);
         emit AnswerUpdated(answer, latestRound, block.timestamp);
     }
 }

@@ -31,6 +31,27 @@ contract PriceFeedTest is Test {
         feed.setAnswer(answer);
     }
 
+    function test_rounds_are_kept_with_their_times() public {
+        vm.warp(5000);
+        feed.setAnswer(2900e8);
+        vm.warp(6000);
+        feed.setAnswer(3100e8);
+        vm.warp(7000);
+        (uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound) =
+            feed.getRoundData(2);
+        assertEq(roundId, 2);
+        assertEq(answer, 2900e8);
+        assertEq(startedAt, 5000);
+        assertEq(updatedAt, 5000);
+        assertEq(answeredInRound, 2);
+        (, answer,, updatedAt,) = feed.getRoundData(3);
+        assertEq(answer, 3100e8);
+        assertEq(updatedAt, 6000);
+        (, answer,, updatedAt,) = feed.getRoundData(4);
+        assertEq(answer, 0);
+        assertEq(updatedAt, 0);
+    }
+
     function test_a_frozen_feed_goes_stale() public {
         vm.warp(5000);
         feed.setFrozenAt(4000);

@@ -104,6 +104,7 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
         recipient_code: Default::default(),
         venue_accounts: Default::default(),
         refused_recipients: Default::default(),
+        past_prices: Default::default(),
         leased: Default::default(),
         debug_refunds,
         env,

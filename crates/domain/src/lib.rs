@@ -11,6 +11,7 @@ pub mod catalog;
 pub mod chained;
 pub mod claim;
 pub mod credit;
+pub mod debt;
 pub mod deposit;
 pub mod deposit_address;
 pub mod digits;

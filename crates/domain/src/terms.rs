@@ -51,14 +51,24 @@ pub struct FastFillTerms {
 impl FastFillTerms {
     /// The hold for a deposit of this worth.
     pub fn hold(self, worth: UsdMicros, class: Class) -> Result<UsdcMicros, OutOfRange> {
-        let margin = match class {
-            Class::Stable => 0,
-            Class::Major | Class::Minor => self.margin_bps,
-        };
         // A USDC of the ledger counts as a dollar.
         let worth = u64::try_from(worth.0).map_err(|_| OutOfRange)?;
-        let held = Amount::new(U256::from(worth)).mul_ceil(Ratio::bps_more(margin))?;
+        let held = Amount::new(U256::from(worth)).mul_ceil(Ratio::bps_more(self.margin(class)))?;
         i64::try_from(held.units()).map(UsdcMicros).map_err(|_| OutOfRange)
+    }
+
+    /// The worth that a hold stands for: the hold without its margin.
+    pub fn worth(self, held: UsdcMicros, class: Class) -> Result<UsdcMicros, OutOfRange> {
+        let held = Amount::new(U256::from(u64::try_from(held.0).map_err(|_| OutOfRange)?));
+        let worth = held.mul_floor(Ratio::bps_more(self.margin(class)).inverse()?)?;
+        i64::try_from(worth.units()).map(UsdcMicros).map_err(|_| OutOfRange)
+    }
+
+    fn margin(self, class: Class) -> u16 {
+        match class {
+            Class::Stable => 0,
+            Class::Major | Class::Minor => self.margin_bps,
+        }
     }
 }
 

@@ -224,6 +224,10 @@ sol! {
             external
             view
             returns (uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound);
+        function getRoundData(uint80 id)
+            external
+            view
+            returns (uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound);
     }
 }
 
@@ -295,6 +299,7 @@ mod tests {
             (SpendLimiter::limitCall::SELECTOR, hex!("5b6cbc5d")),
             (Multicall3::aggregate3Call::SELECTOR, hex!("82ad56cb")),
             (PriceFeed::latestRoundDataCall::SELECTOR, hex!("feaf968c")),
+            (PriceFeed::getRoundDataCall::SELECTOR, hex!("9a6fc8f5")),
         ];
         for (ours, public) in table {
             assert_eq!(hex::encode(ours), hex::encode(public));

@@ -8,6 +8,7 @@ mod hedge;
 mod jobs;
 mod load;
 mod mirror;
+mod past;
 mod pool;
 mod pools;
 mod refresh;
@@ -27,6 +28,7 @@ use domain::ids::ChainId;
 
 pub use check::{Mismatch, compare, compare_all_ways};
 pub use hedge::hedge;
+pub use past::{PriceSpan, past_prices};
 pub use pool::{Pool, PoolKey};
 pub use pools::Pools;
 pub use refresh::refresh;

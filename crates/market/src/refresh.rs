@@ -107,6 +107,7 @@ const SAMPLE: [u8; SAMPLE_BYTES] = {
 /// The calls, encoded once; their answers come back in the same order.
 struct Plan {
     calls: Vec<(Address, Bytes)>,
+    feeds: Arc<[Feed]>,
 }
 
 impl Plan {
@@ -137,7 +138,7 @@ impl Plan {
         if let Some(oracle) = watchlist.gas_oracle {
             calls.push((oracle, GasPriceOracle::getL1FeeCall { transaction: SAMPLE.into() }.abi_encode().into()));
         }
-        Self { calls }
+        Self { calls, feeds: watchlist.feeds.as_slice().into() }
     }
 
     /// Also answers the calls in `more`, of which the plan knows nothing.
@@ -187,6 +188,7 @@ impl Plan {
             base_fee: head.base_fee,
             tip: watchlist.tip,
             data_fee,
+            feeds: self.feeds.clone(),
             prices,
             spots: BTreeMap::new(),
             native,

@@ -9,6 +9,7 @@ use domain::ids::ChainId;
 use domain::money::{Amount, Price};
 
 use crate::pools::Pools;
+use crate::watchlist::Feed;
 
 /// The size of the sample whose data fee the chain is asked for.
 pub(crate) const SAMPLE_BYTES: usize = 256;
@@ -59,6 +60,8 @@ pub struct Snapshot {
     pub tip: u128,
     /// Wei that a fill's data costs on top of its gas, where the chain charges for data.
     pub data_fee: Amount,
+    /// The feeds behind the prices.
+    pub feeds: Arc<[Feed]>,
     /// By currency; zero is the native one.
     pub prices: BTreeMap<Address, Quoted>,
     /// Pool prices of tokens that have no feed, computed once for all readers.
@@ -178,6 +181,7 @@ pub(crate) mod tests {
             base_fee: 100,
             tip: 10,
             data_fee: Amount::ZERO,
+            feeds: Arc::new([]),
             prices: BTreeMap::new(),
             spots: BTreeMap::new(),
             native: BTreeMap::new(),

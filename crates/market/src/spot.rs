@@ -7,6 +7,7 @@ use domain::money::{Amount, Price, UsdMicros};
 
 use crate::pool::Pool;
 use crate::snapshot::Snapshot;
+use crate::watchlist::Feed;
 
 /// Holds a squared price, with 192 binary places, times a power of ten.
 type Wide = Uint<1024, 16>;
@@ -55,8 +56,19 @@ impl Snapshot {
 
     /// The feed price of a currency: its own or, for the wrapped token, that of the native currency.
     pub fn fed(&self, token: Address) -> Option<Price> {
+        self.feed(self.fed_as(token)?)
+    }
+
+    /// The feed itself.
+    pub fn feed_of(&self, token: Address) -> Option<&Feed> {
+        let token = self.fed_as(token)?;
+        self.feeds.iter().find(|feed| feed.currency == token)
+    }
+
+    /// The currency whose feed prices a token.
+    fn fed_as(&self, token: Address) -> Option<Address> {
         let wrapped = self.pools.wrapped() == Some(token) && !self.pools.token(token)?.fed;
-        self.feed(if wrapped { Address::ZERO } else { token })
+        Some(if wrapped { Address::ZERO } else { token })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cache;
 mod credit;
+pub mod past_prices;
 pub mod recipient_code;
 pub mod refused_recipients;
 pub mod venue_accounts;
@@ -20,6 +21,7 @@ use domain::time::Timestamp;
 use market::Snapshot;
 
 pub(crate) use self::cache::Cache;
+use self::past_prices::PastPrices;
 use self::recipient_code::RecipientCode;
 use self::venue_accounts::VenueAccounts;
 use crate::env::Screening;
@@ -40,6 +42,7 @@ pub struct PayContext {
     pub screening: Arc<Screening>,
     pub recipient_code: Arc<RecipientCode>,
     pub venue_accounts: Arc<VenueAccounts>,
+    pub past_prices: Arc<PastPrices>,
     pub now: Timestamp,
     /// True if payments are decided here; false if they are only noted as due for the worker.
     pub(crate) pays: bool,

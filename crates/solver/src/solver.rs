@@ -15,6 +15,7 @@ use store::leases::Kind;
 use store::payments::PaymentRow;
 use store::{Lease, Store, StoreError, Tx};
 
+use crate::context::past_prices::PastPrices;
 use crate::context::recipient_code::RecipientCode;
 use crate::context::refused_recipients::RefusedRecipients;
 use crate::context::venue_accounts::VenueAccounts;
@@ -33,6 +34,7 @@ pub struct Solver {
     pub recipient_code: Arc<RecipientCode>,
     pub refused_recipients: Arc<RefusedRecipients>,
     pub venue_accounts: Arc<VenueAccounts>,
+    pub past_prices: Arc<PastPrices>,
     /// The store under the worker's lease, while this process holds it. Payments are committed under that lease only.
     pub leased: Arc<ArcSwapOption<Store>>,
     /// Test deployments refund a deposit whose quote asks for it by its referrer.
@@ -61,6 +63,7 @@ impl Solver {
             screening: self.screening.load_full(),
             recipient_code: self.recipient_code.clone(),
             venue_accounts: self.venue_accounts.clone(),
+            past_prices: self.past_prices.clone(),
             now: self.now(),
             pays: true,
             sends: true,

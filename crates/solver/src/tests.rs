@@ -11,6 +11,7 @@ mod failed_fast_fill;
 mod fast_fill;
 mod finality;
 mod funding;
+mod late_deposits;
 mod payment_events;
 mod quorum;
 mod screening;

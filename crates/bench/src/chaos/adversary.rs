@@ -134,9 +134,10 @@ pub(crate) struct Brought {
 struct Debt {
     chain: usize,
     wei: U256,
-    /// Blocks at which it was accepted and at which its time was over.
-    accepted: u64,
-    due: Option<u64>,
+    /// Blocks before it was asked for and after it was accepted: a call may wait for a service that is away.
+    accepted: (u64, u64),
+    /// Blocks at which its time was over, counted from the one and from the other.
+    due: Option<(u64, u64)>,
     order: B256,
 }
 

@@ -274,9 +274,10 @@ const MONEY: &[Proof] = &[
         ],
     ),
     (
-        "The deposit of a fast fill is owed at its worth of the day it is due.",
+        "The deposit of a fast fill is owed at its worth of the moment it is due.",
         &[
-            "a_deposit_that_does_not_come_is_owed_at_the_price_of_that_moment",
+            "a_deposit_that_does_not_come_is_owed_at_the_price_at_the_end_of_its_window",
+            "while_the_service_is_away_the_window_is_not_open_longer",
             "a_late_deposit_is_credited_at_its_own_worth_and_never_beyond_what_was_charged",
             "a_fee_that_was_a_fast_fills_dollar_cannot_be_claimed",
         ],

@@ -6,5 +6,6 @@ mod doubting;
 mod following;
 mod mirrored;
 mod quoting;
+mod remembering;
 mod routing;
 mod trading;

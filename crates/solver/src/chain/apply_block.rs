@@ -182,7 +182,9 @@ pub(crate) async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, 
     if let Some(last) = last_transfer {
         handle.health.set_last_transfer(last);
     }
-    apply_all(solver, handle, head, ripe).await
+    apply_all(solver, handle, head, ripe).await?;
+    solver.past_prices.read_wanted(handle, solver.market.latest(chain).as_deref());
+    Ok(())
 }
 
 /// Applies deposits that the walk was not shown. Their block is final by now, and their further events follow at the

@@ -77,6 +77,7 @@ async fn read(
         tip: handle.settings.max_fee_cap,
         data_fee: Amount::ZERO,
         prices: prices(solver, handle),
+        feeds: Arc::new([]),
         spots: BTreeMap::new(),
         native: BTreeMap::from([(wallet, amount(account.available))]),
         tokens: spot.collect(),

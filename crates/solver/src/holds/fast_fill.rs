@@ -2,8 +2,9 @@
 //!
 //! The integrator owes the deposit, not the dollars it was worth. Within a window the deposit itself ends the hold, and
 //! the integrator bears the difference to the amount that was counted on. After the window its worth of that moment is
-//! charged, and a deposit that comes even later is credited at the worth of its own moment. So nobody gains by choosing
-//! when to deposit, or whether to.
+//! charged, and a deposit that comes even later is credited at the worth of its own moment (`domain::debt`). These are
+//! moments of the chain, whenever the service comes to post them. So nobody gains by choosing when to deposit, or
+//! whether to.
 //!
 //! A fast fill touches a request at seven moments, all of them in [`touch`]. The order's input is an empty slot from the
 //! fill on (`orders/losses.rs`).
@@ -30,6 +31,7 @@ use store::{Tx, deposits, dues, fast_fills, ledger, losses, requests, settlement
 
 use crate::context::PayContext;
 use crate::error::SolverError;
+use crate::holds::worth::LateWorth;
 use crate::holds::{exposure, failed_fill, worth};
 
 /// Moments of an order at which its fast fill, if it has one, is touched.
@@ -184,8 +186,8 @@ fn difference(fast: &FastFill, deposit: &Deposit, context: &PayContext) -> Resul
     })
 }
 
-/// Credits a final deposit that came after the window: its worth of this moment, and no more than was charged for it.
-/// A charge that is still open is made first. False while the worth is not known.
+/// Credits a final deposit that came after the window: its worth when it landed, and no more than was charged for it.
+/// A charge that is still open is made first. False while a worth is not known.
 fn take_late(
     tx: &mut Tx<'_>,
     fast: &FastFill,
@@ -193,12 +195,11 @@ fn take_late(
     deposit: &Deposit,
     context: &PayContext,
 ) -> Result<bool, SolverError> {
-    let of = (deposit.chain, deposit.currency);
-    let Some(credit) = worth::credit(context, of, deposit.amount)? else { return Ok(false) };
-    if hold.state == HoldState::Open && !charge(tx, fast, hold, of, context)? {
+    let Some(late) = LateWorth::of(context, deposit)? else { return Ok(false) };
+    if hold.state == HoldState::Open && !charge(tx, fast, hold, (deposit.chain, deposit.currency), context)? {
         return Ok(false);
     }
-    let credit = credit.min(charged(tx, fast)?);
+    let credit = late.credit(charged(tx, fast)?);
     if credit > UsdcMicros::ZERO && !is_returned(tx, fast)? {
         let cause = Cause::FastFillReturn { hold: fast.hold() };
         ledger::post(tx, &Entry::new(cause, fast.wallet, credit, Some(fast.request))?, context.now)?;
@@ -206,7 +207,7 @@ fn take_late(
     Ok(true)
 }
 
-/// Spends the hold: the deposit did not come in time, and is owed at its worth of this moment.
+/// Spends the hold: the deposit did not come in time, and is owed at its worth when the window ended.
 fn miss(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<Touched, SolverError> {
     let Some(hold) = ledger::find_hold(tx, fast.hold())? else { return Ok(Touched::Nothing) };
     match hold.state {
@@ -223,8 +224,8 @@ fn miss(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<Touche
     Ok(if charged { Touched::Done } else { Touched::Waits })
 }
 
-/// Charges the deposit's worth of this moment, to the hold first and to the balance after. False while that is not
-/// known.
+/// Charges the deposit's worth when the window ended, to the hold first and to the balance after. False while that is
+/// not known.
 fn charge(
     tx: &mut Tx<'_>,
     fast: &FastFill,
@@ -232,7 +233,7 @@ fn charge(
     of: (ChainId, Address),
     context: &PayContext,
 ) -> Result<bool, SolverError> {
-    let Some(worth) = worth::charge(context, of, fast.amount)? else { return Ok(false) };
+    let Some(worth) = worth::charge_missed(context, fast, of)? else { return Ok(false) };
     let within = worth.min(hold.hold.amount);
     let entry = |cause, amount: UsdcMicros| Entry::new(cause, fast.wallet, amount.negated(), Some(fast.request));
     // The rest is posted before the hold ends: by its end it shows if the balance covers everything.

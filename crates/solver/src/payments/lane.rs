@@ -264,6 +264,7 @@ mod tests {
             base_fee: 3,
             tip: 1,
             data_fee: Amount::ZERO,
+            feeds: Default::default(),
             prices: BTreeMap::new(),
             spots: BTreeMap::new(),
             native: [(WALLET, amount(native)), (OTHER, amount(native))].into(),

@@ -15,6 +15,7 @@ use store::payments::{PaymentRow, Subject};
 use store::risk::Limits;
 use store::{Tx, audit, deposits, ledger, payments, risk};
 
+use super::late_deposits::remember;
 use super::world::*;
 use crate::chain::events::{BlockEvent, apply};
 use crate::chain::payment_events::{finalise, mined, retry};
@@ -30,7 +31,7 @@ pub(super) const FUNDS: i64 = 10_000 * DOLLAR;
 pub(super) const HELD: i64 = 3_060 * DOLLAR;
 /// Relay fee and spread of an exchange between ether and USDC.
 const EXCHANGE_BPS: i64 = 11;
-const WINDOW_SECS: u64 = 1_800;
+pub(super) const WINDOW_SECS: u64 = 1_800;
 
 pub(super) async fn world(change: impl Fn(&mut crate::handle::Settings)) -> World {
     let world = World::with(change).await;
@@ -40,12 +41,12 @@ pub(super) async fn world(change: impl Fn(&mut crate::handle::Settings)) -> Worl
 }
 
 /// The charge for one ether at this price.
-fn charge(dollars: i64) -> i64 {
+pub(super) fn charge(dollars: i64) -> i64 {
     dollars * DOLLAR / 10_000 * (10_000 + EXCHANGE_BPS)
 }
 
 /// The credit for it.
-fn credit(dollars: i64) -> i64 {
+pub(super) fn credit(dollars: i64) -> i64 {
     dollars * DOLLAR / 10_000 * (10_000 - EXCHANGE_BPS)
 }
 
@@ -70,7 +71,7 @@ async fn decided(world: &World) -> (Quote, OrderId, PaymentRow) {
 }
 
 /// The same, and the fill is mined.
-async fn filled(world: &World) -> OrderId {
+pub(super) async fn filled(world: &World) -> OrderId {
     let (quote, order, fill) = decided(world).await;
     mine(world, &fill, true).await;
     assert_eq!(world.state(quote.id).await, State::Success);
@@ -83,7 +84,7 @@ pub(super) async fn mine(world: &World, row: &PaymentRow, success: bool) {
 }
 
 /// The deposit is in a block, so many seconds after the fill was asked for.
-async fn land(world: &World, order: OrderId, amount: u128, secs: u64) {
+pub(super) async fn land(world: &World, order: OrderId, amount: u128, secs: u64) {
     let (handle, seen) = (world.handle(ORIGIN), deposit(order, ETH, amount));
     let head = Head { time: head(BLOCK).time + secs, ..head(BLOCK) };
     world.unit(move |tx, context| orders::deposits::apply(tx, &handle, head, &seen, context)).await.unwrap();
@@ -94,24 +95,24 @@ pub(super) async fn apply_event(world: &World, event: BlockEvent) {
     world.unit(move |tx, context| apply(tx, &handle, head(BLOCK + 20), &event, context)).await.unwrap();
 }
 
-async fn make_final(world: &World, order: OrderId) {
+pub(super) async fn make_final(world: &World, order: OrderId) {
     let tied = world.unit(move |tx, _| Ok(deposits::of_order(tx, order)?.unwrap().id)).await.unwrap();
     apply_event(world, BlockEvent::DepositFinal(tied)).await;
 }
 
 /// The window has ended for good.
-async fn miss(world: &World, order: OrderId) {
+pub(super) async fn miss(world: &World, order: OrderId) {
     apply_event(world, BlockEvent::Loss(order)).await;
 }
 
-fn set_price(world: &mut World, dollars: u128) {
+pub(super) fn set_price(world: &mut World, dollars: u128) {
     let price = Quoted { price: dollar(dollars), age_secs: 0, max_age_secs: 3_600 };
     world.snapshot(ORIGIN, |snapshot| {
         snapshot.prices.insert(ETH, price);
     });
 }
 
-fn set_max_age(world: &mut World, max_age: Duration) {
+pub(super) fn set_max_age(world: &mut World, max_age: Duration) {
     world.snapshot(ORIGIN, |snapshot| snapshot.max_age = max_age);
 }
 
@@ -194,71 +195,15 @@ async fn a_deposit_within_the_window_ends_the_hold_at_any_price() {
 }
 
 #[tokio::test]
-async fn a_deposit_that_does_not_come_is_owed_at_the_price_of_that_moment() {
-    // At the last price the hold is too small for it, and the balance pays the rest.
-    for dollars in [1_000, 3_000, 4_000] {
-        let mut world = world(|_| ()).await;
-        let order = filled(&world).await;
-        set_price(&mut world, dollars);
-        set_max_age(&mut world, Duration::ZERO);
-        miss(&world, order).await;
-        assert_eq!(books(&world).await, (FUNDS, HELD), "an unknown price decides nothing");
-        set_max_age(&mut world, Duration::from_secs(3_600));
-        for _ in 0..2 {
-            miss(&world, order).await;
-            assert_eq!(books(&world).await, (FUNDS - charge(i64::try_from(dollars).unwrap()), 0), "{dollars}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn nothing_is_owed_for_a_fill_that_is_not_mined() {
     let world = world(|_| ()).await;
     let (_, order, fill) = decided(&world).await;
     miss(&world, order).await;
     assert_eq!(books(&world).await, (FUNDS, HELD));
     mine(&world, &fill, true).await;
+    remember(&world, WINDOW_SECS, 3_000);
     miss(&world, order).await;
     assert_eq!(books(&world).await, (FUNDS - charge(3_000), 0));
-}
-
-#[tokio::test]
-async fn a_late_deposit_is_credited_at_its_own_worth_and_never_beyond_what_was_charged() {
-    for (then, now) in [(1_000, 4_000), (4_000, 1_000), (3_000, 3_000)] {
-        let mut world = world(|_| ()).await;
-        let order = filled(&world).await;
-        set_price(&mut world, then);
-        miss(&world, order).await;
-        let charged = charge(i64::try_from(then).unwrap());
-        set_price(&mut world, now);
-        land(&world, order, ONE_ETHER, 86_400).await;
-        assert_eq!(books(&world).await, (FUNDS - charged, 0), "a credit is for final blocks");
-        set_max_age(&mut world, Duration::ZERO);
-        make_final(&world, order).await;
-        assert_eq!(books(&world).await, (FUNDS - charged, 0), "an unknown price credits nothing");
-        set_max_age(&mut world, Duration::from_secs(3_600));
-        let back = charged.min(credit(i64::try_from(now).unwrap()));
-        for _ in 0..2 {
-            apply_event(&world, BlockEvent::Unpriced(order)).await;
-            assert_eq!(books(&world).await, (FUNDS - charged + back, 0), "{then} {now}");
-        }
-    }
-}
-
-/// The window has ended, and that is not final: the deposit is late all the same. It is charged and credited at one
-/// moment, so that waiting for a better price gains nothing.
-#[tokio::test]
-async fn a_deposit_after_the_window_frees_no_hold_of_old_dollars() {
-    for dollars in [1_000u32, 9_000] {
-        let mut world = world(|_| ()).await;
-        let order = filled(&world).await;
-        set_price(&mut world, dollars.into());
-        land(&world, order, ONE_ETHER, WINDOW_SECS + 1).await;
-        assert_eq!(books(&world).await, (FUNDS, HELD));
-        make_final(&world, order).await;
-        let cost = charge(dollars.into()) - credit(dollars.into());
-        assert_eq!(books(&world).await, (FUNDS - cost, 0), "{dollars}");
-    }
 }
 
 #[tokio::test]

@@ -122,9 +122,9 @@ impl<'a> Hands<'a> {
         self.attempt.deeds().debts.push(debt);
     }
 
-    /// Notes that the time of every debt is over at this block.
-    pub(super) fn due(&self, block: u64) {
-        self.attempt.deeds().debts.iter_mut().for_each(|debt| debt.due = Some(block));
+    /// Notes that the time of every debt is over between these blocks.
+    pub(super) fn due(&self, blocks: (u64, u64)) {
+        self.attempt.deeds().debts.iter_mut().for_each(|debt| debt.due = Some(blocks));
     }
 
     /// Claims all that a wallet has, again and again for a while.

@@ -21,20 +21,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     let (chain, wei) = (hands.origin(), U256::from(WEI));
     let Some((quote, order)) = hands.quote(&hands.ask("ETH", "USDC", wei)).await? else { return Ok(()) };
-    let (accepted, time) = head(chain).await?;
+    let (asked, asked_at) = head(chain).await?;
     if !hands.fast_fill(&order.request).await {
         return Ok(());
     }
-    hands.owe(Debt { chain: hands.attempt.origin, wei, accepted, due: None, order: order.id });
-    let over = time + FAST_FILL_WINDOW.as_secs();
-    loop {
-        let (block, time) = head(chain).await?;
-        if time > over {
-            hands.due(block);
-            break;
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
+    let (accepted, accepted_at) = head(chain).await?;
+    hands.owe(Debt { chain: hands.attempt.origin, wei, accepted: (asked, accepted), due: None, order: order.id });
+    let earliest = over(chain, asked_at).await?;
+    // The service's clock may be a part of a second ahead of the last block.
+    let latest = over(chain, accepted_at + 1).await?;
+    hands.due((earliest, latest));
     let (then, until) = (hands.market.now(), Instant::now() + PATIENCE);
     while Instant::now() < until {
         if hands.market.now() * 100 < then * 95 {
@@ -43,6 +39,17 @@ pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
+}
+
+/// The first block seen after the window of a fast fill that was accepted at this time.
+async fn over(chain: &Chain, accepted_at: u64) -> Result<u64> {
+    loop {
+        let (block, time) = head(chain).await?;
+        if time > accepted_at + FAST_FILL_WINDOW.as_secs() {
+            return Ok(block);
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
 }
 
 /// The last block of a chain, and its time.

@@ -85,23 +85,24 @@ fn slack(change: &Change) -> i128 {
 
 impl Attempt {
     /// The debts of fast fills: a deposit is owed from the fill until it comes or its time is over, and its price is
-    /// that of what one holds.
+    /// that of what one holds. Its time is over when the chain says so, whether the service is there to see it or not.
     async fn owed(&self, devnet: &Devnet, record: &Record<'_>) -> Result<i128> {
         let deeds = self.deeds().clone();
         let mut sum = 0;
-        for Debt { chain, wei, accepted, due, order } in deeds.debts {
+        for Debt { chain, wei, accepted: (asked, accepted), due, order } in deeds.debts {
             let deposit = deeds.deposits.iter().find(|deposit| deposit.id == order);
             let paid = match deposit {
                 None => None,
                 Some(deposit) => block_of(devnet, deposit.chain, deposit.tx).await?,
             };
-            let Some(ended) = paid.into_iter().chain(due).min() else { continue };
             let (history, wei) = (record.history(chain), i128::try_from(wei)?);
-            let (_, high) = history.around(accepted.saturating_sub(BLOCKS_AROUND), accepted + BLOCKS_AROUND);
-            let (low, _) = if paid.is_some_and(|paid| paid <= ended) {
-                (history.at(ended), 0)
-            } else {
-                history.around(ended.saturating_sub(BLOCKS_AROUND), ended + 2 * BLOCKS_AROUND)
+            let around = |from: u64, to: u64| history.around(from.saturating_sub(BLOCKS_AROUND), to + BLOCKS_AROUND);
+            let (_, high) = around(asked, accepted);
+            let low = match (paid, due) {
+                // It came in time, or before anybody can tell.
+                (Some(paid), due) if due.is_none_or(|(_, latest)| paid <= latest) => history.at(paid),
+                (_, Some((earliest, latest))) => around(earliest, latest).0,
+                (_, None) => continue,
             };
             sum += worth(wei, low) - worth(wei, high);
         }

@@ -1,0 +1,153 @@
+//! Prices in the past, as feeds remember them: what happened while nobody was looking has the price of its own moment.
+//!
+//! A unit reaches only the database. It names the moment it needs, the walk along that chain has it read in the
+//! background, and the unit finds it when its event is repeated at the next block.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy::primitives::Address;
+use domain::debt::FEED_LAG;
+use domain::ids::ChainId;
+use domain::time::Timestamp;
+use market::{PriceSpan, Snapshot, past_prices};
+use tracing::{debug, warn};
+
+use super::cache::Cache;
+use crate::handle::ChainHandle;
+
+/// Reads of one moment, at most one for each block, before its price counts as forgotten.
+const MAX_TRIES: u8 = 8;
+/// Moments that wait to be read. More of them are named again at the next block.
+const MAX_WANTED: usize = 1_024;
+
+/// A moment of a chain, for which a currency's price is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    chain: ChainId,
+    currency: Address,
+    /// Unix seconds.
+    time: u64,
+}
+
+impl Moment {
+    pub fn new((chain, currency): (ChainId, Address), time: Timestamp) -> Self {
+        Self { chain, currency, time: u64::try_from(time.secs()).unwrap_or_default() }
+    }
+}
+
+/// A currency's prices from a moment on, until its feed has caught up with the market.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    Known(PriceSpan),
+    /// The feed does not remember.
+    Forgotten,
+    /// Not read yet: the event has to be repeated.
+    Unread,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Read(PriceSpan),
+    Failed { tries: u8 },
+}
+
+#[derive(Debug, Default)]
+pub struct PastPrices {
+    answers: Cache<Moment, Answer>,
+    wanted: Mutex<BTreeSet<Moment>>,
+}
+
+impl PastPrices {
+    /// The prices of a moment. If they are unread, the moment is noted to be read.
+    pub fn at(&self, moment: Moment) -> Past {
+        match self.answers.get(&moment) {
+            Some((Answer::Read(span), _)) => Past::Known(span),
+            Some((Answer::Failed { tries: MAX_TRIES.. }, _)) => Past::Forgotten,
+            Some((Answer::Failed { .. }, _)) | None => {
+                let mut wanted = self.wanted();
+                if wanted.len() < MAX_WANTED {
+                    wanted.insert(moment);
+                }
+                Past::Unread
+            }
+        }
+    }
+
+    /// Reads the moments of a chain that were named since, in the background.
+    pub(crate) fn read_wanted(self: &Arc<Self>, handle: &Arc<ChainHandle>, snapshot: Option<&Snapshot>) {
+        let chain = handle.id();
+        let mut wanted = self.wanted();
+        if wanted.is_empty() {
+            return;
+        }
+        let (here, elsewhere) = std::mem::take(&mut *wanted).into_iter().partition(|moment| moment.chain == chain);
+        *wanted = elsewhere;
+        drop(wanted);
+        let here: BTreeSet<Moment> = here;
+        // Without a snapshot the feeds are not known yet: the moments are named again.
+        let Some(snapshot) = snapshot else { return };
+        for moment in here {
+            let Some(feed) = snapshot.feed_of(moment.currency).cloned() else {
+                self.failed(moment);
+                continue;
+            };
+            let (this, handle) = (self.clone(), handle.clone());
+            self.answers.ask(moment, async move {
+                let span = (moment.time, moment.time.saturating_add(FEED_LAG.as_secs()));
+                match past_prices(&handle.nodes, handle.chain.multicall3, &feed, span).await {
+                    Ok(Some(span)) => this.learn(moment, span),
+                    Ok(None) => this.failed(moment),
+                    Err(error) => {
+                        debug!(chain.id = %handle.id(), %error, "a past price could not be read");
+                        this.failed(moment);
+                    }
+                }
+            });
+        }
+    }
+
+    pub(crate) fn learn(&self, moment: Moment, span: PriceSpan) {
+        self.answers.answered(moment, Some(Answer::Read(span)));
+    }
+
+    pub(crate) fn failed(&self, moment: Moment) {
+        let tries = match self.answers.get(&moment) {
+            Some((Answer::Failed { tries }, _)) => tries.saturating_add(1),
+            Some((Answer::Read(_), _)) | None => 1,
+        };
+        if tries == MAX_TRIES {
+            let Moment { chain, currency, time } = moment;
+            warn!(chain.id = %chain, %currency, time, "no feed remembers the price of a moment: fast fills are charged without it");
+        }
+        self.answers.answered(moment, Some(Answer::Failed { tries }));
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, BTreeSet<Moment>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::money::Price;
+
+    use super::*;
+
+    #[test]
+    fn a_moment_is_named_until_it_is_read_or_forgotten() {
+        let moment = |secs| Moment::new((ChainId(1), Address::ZERO), Timestamp::from_secs(secs));
+        let (known, lost) = (moment(7), moment(8));
+        let past = PastPrices::default();
+        assert_eq!((past.at(known), past.at(known)), (Past::Unread, Past::Unread));
+        assert_eq!(past.wanted().len(), 1);
+        let span = PriceSpan { low: Price::DOLLAR, high: Price::DOLLAR };
+        past.learn(known, span);
+        assert_eq!(past.at(known), Past::Known(span));
+        for _ in 0..MAX_TRIES {
+            assert_eq!(past.at(lost), Past::Unread);
+            past.failed(lost);
+        }
+        assert_eq!(past.at(lost), Past::Forgotten);
+    }
+}
