@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn selectors_are_the_public_ones() {
-        let table: [([u8; 4], [u8; 4]); 28] = [
+        let table: [([u8; 4], [u8; 4]); 29] = [
             (Depository::depositNativeCall::SELECTOR, hex!("49290c1c")),
             (Depository::depositErc20_0Call::SELECTOR, hex!("e8017952")),
             (Depository::depositErc20_1Call::SELECTOR, hex!("5a1ee3ac")),

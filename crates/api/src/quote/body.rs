@@ -259,14 +259,14 @@ impl QuoteBody {
         if self.origin_chain_id == self.destination_chain_id {
             return Err(ApiError::NotOffered { field: "useDepositAddress" });
         }
+        if self.txs.as_ref().is_some_and(|txs| !txs.is_empty()) {
+            return Err(ApiError::ExtraTxs { problem: "not with useDepositAddress" });
+        }
         if strict && self.refund_to.is_none() {
             return Err(bad("refundTo", "required with strict"));
         }
         if !strict && trade == Trade::ExactOutput {
             return Err(bad("tradeType", "EXACT_OUTPUT at a deposit address needs strict"));
-        }
-        if self.txs.as_ref().is_some_and(|txs| !txs.is_empty()) {
-            return Err(ApiError::ExtraTxs { problem: "not with useDepositAddress" });
         }
         if self.sponsored_fee_components.is_some() {
             return Err(bad("sponsoredFeeComponents", "not with useDepositAddress"));

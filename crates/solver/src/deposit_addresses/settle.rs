@@ -37,6 +37,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 const STUCK_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 /// The part of a balance that one sender must have sent to be its sender.
 const MOSTLY_BPS: u16 = 9_000;
+/// Age of a balance from which its sweep does not wait for transfers that are still being searched for: whoever pays a
+/// little with every block must not hold it up.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(600);
 /// Time for which an address is watched after it was last paid at.
 const WATCHED_AFTER_PAYMENT: Duration = Duration::from_secs(30 * 86_400);
 
@@ -113,16 +116,13 @@ async fn settle_one(
     facts: PlaceFacts,
 ) -> Result<(), SolverError> {
     let chain = handle.id();
-    let asked = [(place.address, place.currency)];
     // The newest balance: a sweep that the walk has seen mined must not be counted again.
-    let balances = handle.nodes.seconded_balances(handle.chain.multicall3, &asked, At::Latest).await?;
-    let Some(Some(balance)) = balances.first().copied() else {
+    let Some(balance) = balance_at(handle, place, At::Latest).await? else {
         return postpone(solver, handle, place, RETRY_AFTER).await;
     };
     if balance.is_zero() {
         // A node that lags shows nothing as well: the block that we have searched has to say the same.
-        let there = handle.nodes.seconded_balances(handle.chain.multicall3, &asked, At::Hash(at.hash)).await?;
-        if there.first().copied().flatten() != Some(U256::ZERO) {
+        if balance_at(handle, place, At::Hash(at.hash)).await? != Some(U256::ZERO) {
             return postpone(solver, handle, place, RETRY_AFTER).await;
         }
         // Somebody else swept it, or a reorg took it away.
@@ -138,6 +138,10 @@ async fn settle_one(
         return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
     }
     let arrived = arrived(solver, handle, place, &facts, balance);
+    let known = facts.waiting.iter().fold(U256::ZERO, |sum, arrival| sum.saturating_add(arrival.amount.units()));
+    if known < balance && arrived.age < SEARCH_PATIENCE && !is_searched(handle, at, place, balance).await? {
+        return postpone(solver, handle, place, Duration::from_secs(1)).await;
+    }
     let grace = solver.terms.deposit_addresses.grace;
     let purpose = match plan(&arrived, grace)? {
         Plan::Wait => None,
@@ -165,6 +169,18 @@ async fn settle_one(
         }
         None => postpone(solver, handle, place, Duration::from_secs(1)).await,
     }
+}
+
+async fn balance_at(handle: &ChainHandle, place: Place, at: At) -> Result<Option<U256>, SolverError> {
+    let asked = [(place.address, place.currency)];
+    let balances = handle.nodes.seconded_balances(handle.chain.multicall3, &asked, at).await?;
+    Ok(balances.first().copied().flatten())
+}
+
+/// True if all of a balance was there at the block that has been searched. What came since has a sender too, who is known
+/// in a moment.
+async fn is_searched(handle: &ChainHandle, at: Cursor, place: Place, balance: U256) -> Result<bool, SolverError> {
+    Ok(balance_at(handle, place, At::Hash(at.hash)).await?.is_none_or(|there| there >= balance))
 }
 
 async fn postpone(solver: &Solver, handle: &ChainHandle, place: Place, by: Duration) -> Result<(), SolverError> {

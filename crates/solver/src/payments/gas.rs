@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(limit(Shape::transfer(true, true, Some(43_000))), 47_300, "a contract that was tried");
         let routed = |tried, pools| limit(Shape::Routed { tried, calls: &[], pools });
         assert_eq!((routed(None, 0), routed(None, 1), routed(None, 2)), (165_000, 330_000, 495_000));
-        assert_eq!((routed(Some(90_001), 0), routed(Some(90_000), 1)), (99_002, 330_000));
+        assert_eq!((routed(Some(90_001), 0), routed(Some(90_000), 1)), (99_001, 330_000));
         assert_eq!((routed(Some(3_000_000), 1), routed(Some(u64::MAX), 0)), (3_300_000, MAX_FILL_GAS));
     }
 

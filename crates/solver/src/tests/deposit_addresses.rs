@@ -165,6 +165,8 @@ async fn what_a_sweep_brings_is_filled_or_refunded_by_the_rules_of_its_address()
     for (name, kind, refund_to, units, depositor, state, back) in cases {
         let world = World::new().await;
         let (quote, given) = given(&world, kind, refund_to).await;
+        arrives(&world, &given, units, 1).await;
+        swept(&world, &given, Purpose::Order, depositor(&given)).await.unwrap();
         world.deposit(deposited(&given, given.order, units, depositor(&given))).await.unwrap();
         let request = request(&world, &quote).await;
         assert_eq!(request.state, state, "{name}");
@@ -175,6 +177,19 @@ async fn what_a_sweep_brings_is_filled_or_refunded_by_the_rules_of_its_address()
             assert_eq!(request.fail_reason, Some(FailReason::DepositedAmountTooLowToFill), "{name}");
         }
     }
+}
+
+/// Somebody pays a little and has it swept, and the payment of somebody else joins the sweep: nobody knows whose it is,
+/// and the refund goes to neither by itself.
+#[tokio::test]
+async fn a_refund_to_the_sender_goes_to_nobody_who_sent_only_a_part() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Strict, Some(Address::ZERO)).await;
+    arrives(&world, &given, QUOTED / 20, 1).await;
+    swept(&world, &given, Purpose::Order, STRANGER).await.unwrap();
+    world.deposit(deposited(&given, given.order, QUOTED / 2, STRANGER)).await.unwrap();
+    assert_eq!(request(&world, &quote).await.state, State::Failed);
+    assert!(world.live(Subject::Refund(given.order)).await.is_none());
 }
 
 /// A stranger sweeps what is partly paid, by themselves or by calls in a fill of ours: that is a request of its own, and
