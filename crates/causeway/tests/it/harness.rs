@@ -1,5 +1,6 @@
 //! A service of a test's own on the shared chains.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 pub use ::harness::{Engine, Post, Receiver, WAIT_TIMEOUT, ask, eventually};
@@ -108,6 +109,8 @@ impl Harness {
             }
             // Deposits stay in the depository, where they can be counted; tests of repayment turn the allocator on.
             config.allocator = None;
+            // A client that asks two hundred times at once opens connections that it then does not use.
+            config.limits.connections_per_address = NonZeroU32::MIN.saturating_add(1_023);
             change(config);
         })?;
         world.migrate()?;

@@ -1,10 +1,7 @@
 //! Claims never exceed the available balance, however many come at once.
 
-use std::num::NonZeroU32;
-
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
-use causeway::config::Config;
 use futures::future::{join_all, try_join_all};
 use serde_json::Value;
 
@@ -15,9 +12,7 @@ use crate::harness::{Engine, Harness, ask, new_account, request_id};
 
 /// Money set aside for fast fills and sponsored transfers cannot be claimed; two hundred claims at once get the rest.
 async fn never_more_than_there_is(engine: Engine) -> Result<()> {
-    // A client that asks two hundred times at once opens connections that it then does not use.
-    let many = |config: &mut Config| config.limits.connections_per_address = NonZeroU32::MIN.saturating_add(1_023);
-    let harness = Harness::with(engine, many).await?;
+    let harness = Harness::new(engine).await?;
     let service = harness.serve().await?;
     let by: Integrator = integrator(&harness, 400).await?;
     let (wallet, recipient) = (by.wallet.address, new_account().address);
