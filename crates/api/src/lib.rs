@@ -16,6 +16,7 @@ mod error;
 mod fast_fill;
 mod health;
 mod idempotency;
+mod in_process;
 mod json;
 mod keys;
 mod limits;
@@ -37,6 +38,7 @@ mod swap_sources;
 mod topups;
 mod trace;
 mod transactions;
+mod usage;
 mod wallet_links;
 mod webhook_deliveries;
 mod webhook_endpoints;
@@ -62,6 +64,7 @@ use webhooks::Endpoints;
 pub use caller::{Caller, Keyed};
 pub use connections::{ConnectionLimits, serve};
 pub use error::page as error_page;
+pub use in_process::{Acting, InProcess};
 pub use keys::Keys;
 pub use limits::{Allowance, Limits};
 pub use listing::{CursorKey, OpenAnswers};
@@ -69,6 +72,7 @@ pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
 pub use router::{operating_router, router};
+pub use usage::UsageCounts;
 pub use wire::Rendered;
 
 /// The state that routes share. A call copies it a dozen times on its way through them, so it is one pointer.
@@ -105,6 +109,8 @@ pub struct Parts {
     pub cursor_key: CursorKey,
     /// Exports and streams that are under way.
     pub open_answers: Arc<OpenAnswers>,
+    /// Calls under keys, for their owners to see.
+    pub usage: Arc<UsageCounts>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// Metrics and the whole of `/lives` are shown to every caller: on a local network.
