@@ -32,8 +32,8 @@ pub(crate) fn bars(name: &str, bars: &[Bar]) -> Markup {
                     title { (bar.title) }
                     @let left = index * slot + slot / 8;
                     @for (class, from, height) in stacked(bar, &scaled) {
-                        rect class=(class) x=(left) y=(room - from - height) width=((slot * 3 / 4).max(1)) height=(height)
-                            rx="2" {}
+                        rect class=(class) x=(left) y=(room - from - height) width=((slot * 3 / 4).max(1))
+                            height=(height) rx="2" {}
                     }
                     // The whole column answers to the pointer, also where there is nothing.
                     rect.hit x=(index * slot) y="0" width=(slot) height=(HEIGHT) {}
@@ -72,7 +72,8 @@ pub(crate) fn split(name: &str, parts: &[(&'static str, &str, i64)]) -> Markup {
             @if marks.is_empty() {
                 p.faint { "Nothing is charged." }
             } @else {
-                svg.chart viewBox={ "0 0 " (from.max(WIDTH)) " 28" } preserveAspectRatio="none" role="img" aria-label=(name) {
+                svg.chart viewBox={ "0 0 " (from.max(WIDTH)) " 28" } preserveAspectRatio="none" role="img"
+                    aria-label=(name) {
                     @for (class, label, micros, left, width) in &marks {
                         rect class=(class) x=(left) y="0" width=(width) height="28" {
                             title { (label) ": " (dollars(*micros)) }

@@ -74,8 +74,8 @@ pub(crate) async fn guard(
         Ok(Err(failure)) => failure.into_response(),
         Err(_) => Failure::Internal("a page took too long").into_response(),
     };
-    counter!("causeway_dashboard_requests_total", "route" => route.clone(), "status" => response.status().as_str().to_owned())
-        .increment(1);
+    let status = response.status().as_str().to_owned();
+    counter!("causeway_dashboard_requests_total", "route" => route.clone(), "status" => status).increment(1);
     histogram!("causeway_dashboard_seconds", "route" => route).record(started.elapsed());
     response
 }
@@ -85,6 +85,10 @@ async fn admitted(dashboard: &Dashboard, access: Access, request: Request, next:
     let (mut parts, body) = request.into_parts();
     match (access, &account) {
         (Access::Everyone, _) | (Access::Account, Some(_)) => {}
+        // A script would take the way to the sign-in page for its answer.
+        (Access::Account | Access::Operator, None) if parts.headers.contains_key(TOKEN_HEADER) => {
+            return Err(Failure::Forbidden("Your session has ended. Sign in again."));
+        }
         (Access::Account | Access::Operator, None) => return Err(Failure::SignIn),
         // An operator's page does not tell others that it is there.
         (Access::Operator, Some(account)) if !account.operator => return Err(Failure::NotFound),

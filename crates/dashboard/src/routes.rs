@@ -34,7 +34,8 @@ macro_rules! table {
         fn guarded(dashboard: &Dashboard) -> Router<Dashboard> {
             Router::new()$(.route(
                 $path,
-                $method($handler).route_layer(middleware::from_fn_with_state((dashboard.clone(), Access::$access), guard)),
+                $method($handler)
+                    .route_layer(middleware::from_fn_with_state((dashboard.clone(), Access::$access), guard)),
             ))*
         }
     };

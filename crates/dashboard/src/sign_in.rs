@@ -34,7 +34,9 @@ pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Result<Acc
         div.card.narrow {
             p { "Sign in with an Ethereum wallet. You sign a message; it costs nothing and moves nothing." }
             div #wallets .wallets aria-live="polite" {
-                noscript { p.notice.warn { "A wallet signs by a script: allow scripts of this page, or use the test wallet." } }
+                noscript {
+                    p.notice.warn { "A wallet signs by a script: allow scripts of this page, or use the test wallet." }
+                }
                 p.faint #searching hidden { "Looking for wallets…" }
             }
             p.notice.bad #problem role="alert" hidden {}
@@ -43,7 +45,9 @@ pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Result<Acc
                 form method="post" action="/dashboard/sign-in/test" {
                     button.primary type="submit" { "Use the test wallet" }
                 }
-                p.faint { "This is a local network: the test wallet has funds on every chain, and everybody may use it." }
+                p.faint {
+                    "This is a local network: the test wallet has funds on every chain, and everybody may use it."
+                }
             }
         }
     };

@@ -44,8 +44,8 @@ impl Message {
         Written(self, service).to_string()
     }
 
-    /// Reads a message of this service. Anything else than the service itself would write is refused, so that nobody signs
-    /// in with a message that was signed for another site, chain or purpose.
+    /// Reads a message of this service. Anything else than the service itself would write is refused, so that nobody
+    /// signs in with a message that was signed for another site, chain or purpose.
     pub(crate) fn parse(text: &str, service: Service<'_>) -> Option<Self> {
         let lines: Vec<&str> = text.split('\n').take(16).collect();
         let member = |name: &str| lines.iter().find_map(|line| line.strip_prefix(name));

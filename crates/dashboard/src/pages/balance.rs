@@ -87,7 +87,8 @@ fn tabs(wallets: &[Address], shown: Address) -> Markup {
             ul.tabs {
                 @for wallet in wallets {
                     li {
-                        a href={ "/dashboard/balance?wallet=" (wallet.to_string()) } aria-current=[(*wallet == shown).then_some("true")] {
+                        a href={ "/dashboard/balance?wallet=" (wallet.to_string()) }
+                            aria-current=[(*wallet == shown).then_some("true")] {
                             (short(&wallet.to_string()))
                         }
                     }
@@ -107,7 +108,8 @@ fn fund(dashboard: &Dashboard, wallet: Address, balances: &Value) -> Markup {
             h2 { "Deposit" }
             @if funding.is_object() {
                 p {
-                    "Send " (text(funding, "/symbol")) " on " (text(funding, "/chainName")) " to the treasury, with the bytes below behind the call's own data. "
+                    "Send " (text(funding, "/symbol")) " on " (text(funding, "/chainName"))
+                    " to the treasury, with the bytes below behind the call's own data. "
                     "It is credited when it is final."
                 }
                 dl.facts {
@@ -116,7 +118,9 @@ fn fund(dashboard: &Dashboard, wallet: Address, balances: &Value) -> Markup {
                     div { dt { "Trailing bytes" } dd { (copied(text(funding, "/calldataSuffix"))) } }
                 }
                 form.inline #deposit {
-                    (field("deposit-amount", "Amount", "", &html! { input #deposit-amount name="amount" inputmode="decimal" required autocomplete="off"; }))
+                    (field("deposit-amount", "Amount", "", &html! {
+                        input #deposit-amount name="amount" inputmode="decimal" required autocomplete="off";
+                    }))
                     button.primary type="submit" disabled { "Deposit with a wallet" }
                 }
                 p #deposit-said role="status" {}
@@ -134,7 +138,9 @@ fn withdraw(wallet: Address, available: UsdcMicros) -> Markup {
                 (field("claim-amount", "Amount", "All that is available if empty.", &html! {
                     input #claim-amount name="amount" inputmode="decimal" autocomplete="off";
                 }))
-                (field("recipient", "Recipient", "This wallet if empty.", &html! { input #recipient name="recipient" autocomplete="off"; }))
+                (field("recipient", "Recipient", "This wallet if empty.", &html! {
+                    input #recipient name="recipient" autocomplete="off";
+                }))
                 button type="submit" disabled { "Claim with a wallet" }
             }
             p #claim-said role="status" {}
@@ -150,7 +156,12 @@ fn history(lines: &[Line], wallet: Address) -> Markup {
     html! {
         div.scroll tabindex="0" {
             table {
-                thead { tr { th { "At" } th { "Entry" } th.number { "Change" } th.number { "Held" } th.number { "Balance" } th { "Request" } } }
+                thead {
+                    tr {
+                        th { "At" } th { "Entry" } th.number { "Change" } th.number { "Held" } th.number { "Balance" }
+                        th { "Request" }
+                    }
+                }
                 tbody {
                     @for line in lines {
                         tr {
@@ -160,7 +171,11 @@ fn history(lines: &[Line], wallet: Address) -> Markup {
                             td.number { (dollars(line.held.0.saturating_add(line.reserved.0))) }
                             td.number { (dollars(line.balance_after.0)) }
                             td {
-                                @if let Some(id) = line.request { a href={ "/dashboard/requests/" (id.to_string()) } { code { (short(&id.to_string())) } } }
+                                @if let Some(id) = line.request {
+                                    a href={ "/dashboard/requests/" (id.to_string()) } {
+                                        code { (short(&id.to_string())) }
+                                    }
+                                }
                             }
                         }
                     }
@@ -169,7 +184,8 @@ fn history(lines: &[Line], wallet: Address) -> Markup {
         }
         @if let Some(last) = lines.last().filter(|_| lines.len() == usize::from(ENTRIES)) {
             @let (wallet, before) = (wallet.to_string(), last.sequence.to_string());
-            p { a.button href=(with_query("/dashboard/balance", [("wallet", wallet.as_str()), ("before", before.as_str())])) { "Older" } }
+            @let pairs = [("wallet", wallet.as_str()), ("before", before.as_str())];
+            p { a.button href=(with_query("/dashboard/balance", pairs)) { "Older" } }
         }
     }
 }
@@ -180,7 +196,11 @@ fn claimed(claims: &Value) -> Markup {
         @if rows.is_empty() { p.faint { "None yet." } } @else {
             div.scroll tabindex="0" {
                 table {
-                    thead { tr { th { "At" } th.number { "Amount" } th { "Recipient" } th { "Status" } th { "Transaction" } } }
+                    thead {
+                        tr {
+                            th { "At" } th.number { "Amount" } th { "Recipient" } th { "Status" } th { "Transaction" }
+                        }
+                    }
                     tbody {
                         @for row in rows {
                             tr {

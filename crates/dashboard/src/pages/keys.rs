@@ -38,7 +38,9 @@ pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Account) -
     let body = html! {
         (new_key(&account))
         @if keys.is_empty() {
-            (empty("No keys yet.", &html! { "A key identifies your application: it has limits of its own, webhooks, and a balance." }))
+            (empty("No keys yet.", &html! {
+                "A key identifies your application: it has limits of its own, webhooks, and a balance."
+            }))
         } @else {
             (table(&keys))
         }
@@ -187,7 +189,9 @@ fn about(key: &ApiKey) -> Markup {
                     }
                 }
             }
-            div { dt { "Webhooks" } dd { a href={ "/dashboard/keys/" (id) "/webhooks" } { "Settings and deliveries" } } }
+            div {
+                dt { "Webhooks" } dd { a href={ "/dashboard/keys/" (id) "/webhooks" } { "Settings and deliveries" } }
+            }
             div { dt { "Requests" } dd { a href={ "/dashboard/requests?apiKey=" (id) } { "Those of this key" } } }
         }
     }
@@ -217,7 +221,10 @@ fn limits(key: &ApiKey, usage: &[(i64, Usage)], today: i64) -> Markup {
         div.scroll tabindex="0" {
             table {
                 thead {
-                    tr { th { "Routes" } th.number { "Limit" } th.number { "Today" } th.number { "14 days" } th.number { "Refused" } }
+                    tr {
+                        th { "Routes" } th.number { "Limit" } th.number { "Today" } th.number { "14 days" }
+                        th.number { "Refused" }
+                    }
                 }
                 tbody {
                     @for family in Family::ALL {
@@ -260,7 +267,10 @@ fn changes(account: &Account, key: &ApiKey) -> Markup {
             }
             section.card #link data-key=(key.id.to_string()) {
                 h2 { "Link a wallet" }
-                p { "Its app balance pays sponsored fees and fast fills of this key. Linking is a signature; the key cannot withdraw." }
+                p {
+                    "Its app balance pays sponsored fees and fast fills of this key. Linking is a signature; "
+                    "the key cannot withdraw."
+                }
                 div #wallets .wallets {}
                 p.notice.bad #problem role="alert" hidden {}
                 noscript { p.faint { "A wallet signs by a script." } }

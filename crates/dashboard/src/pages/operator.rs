@@ -6,7 +6,9 @@ use api::Acting;
 use axum::extract::{Query, State};
 use axum::http::Method;
 use axum::response::Redirect;
+use domain::catalog::Currency;
 use domain::ids::RequestId;
+use market::Snapshot;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use store::lanes::Lane;
@@ -126,7 +128,9 @@ fn alarms(lives: &Value) -> Markup {
     let wrong = list(lives, "/report/wrong");
     html! {
         @if lives.is_null() {
-            div.notice.bad role="alert" { p { "The service's own report cannot be made: the database does not answer." } }
+            div.notice.bad role="alert" {
+                p { "The service's own report cannot be made: the database does not answer." }
+            }
         } @else if wrong.is_empty() {
             div.notice.good { p { (status(text(lives, "/status"))) " Nothing needs a person." } }
         } @else {
@@ -138,7 +142,10 @@ fn alarms(lives: &Value) -> Markup {
                             strong { (text(it, "/name")) }
                             @if let Some(chain) = it["chainId"].as_u64() { " on chain " (chain) }
                             ": " (text(it, "/message"))
-                            br; small { "The page of alarms says what to do: docs/alarms.md, " code { (text(it, "/name")) } "." }
+                            br;
+                            small {
+                                "The page of alarms says what to do: docs/alarms.md, " code { (text(it, "/name")) } "."
+                            }
                         }
                     }
                 }
@@ -154,12 +161,21 @@ fn chains(lives: &Value, risk: &Value) -> Markup {
             h2 { "Chains" }
             div.scroll tabindex="0" {
                 table {
-                    thead { tr { th { "Chain" } th.number { "Block" } th { "Payments" } th { "Market" } th { "Nodes" } th { "Risk budget used" } } }
+                    thead {
+                        tr {
+                            th { "Chain" } th.number { "Block" } th { "Payments" } th { "Market" } th { "Nodes" }
+                            th { "Risk budget used" }
+                        }
+                    }
                     tbody {
                         @for chain in list(lives, "/report/chains") {
                             tr {
                                 th scope="row" { (text(chain, "/name")) }
-                                td.number { @match chain["block"].as_u64() { Some(block) => (block), None => span.faint { "–" } } }
+                                td.number {
+                                    @match chain["block"].as_u64() {
+                                        Some(block) => (block), None => span.faint { "–" }
+                                    }
+                                }
                                 td { (said(&chain["refusing"])) }
                                 td { (said(&chain["market"])) }
                                 td { (said(&chain["nodes"])) }
@@ -202,7 +218,10 @@ fn stuck(dashboard: &Dashboard, rows: &[Stuck]) -> Markup {
                                 @let id = row.request.to_string();
                                 tr {
                                     td { a href={ "/dashboard/requests/" (id) } { code { (short(&id)) } } }
-                                    td { (row.purpose) @if row.needs_person { " " span class="status bad" { "needs a person" } } }
+                                    td {
+                                        (row.purpose)
+                                        @if row.needs_person { " " span class="status bad" { "needs a person" } }
+                                    }
                                     td { (dashboard.chain_name(row.chain.0)) }
                                     td { (row.reason) }
                                     td { (time(row.since)) }
@@ -214,6 +233,10 @@ fn stuck(dashboard: &Dashboard, rows: &[Stuck]) -> Markup {
             }
         }
     }
+}
+
+fn holding(snapshot: &Snapshot, currency: &Currency) -> String {
+    snapshot.held(currency.evm_address()).formatted(currency.decimals)
 }
 
 /// Holdings as the newest snapshot of each chain shows them; no node is asked.
@@ -233,11 +256,13 @@ fn inventory(dashboard: &Dashboard) -> Markup {
                                     td { (currency.symbol) }
                                     td.number {
                                         @match &snapshot {
-                                            Some(snapshot) => (snapshot.held(currency.evm_address()).formatted(currency.decimals)),
+                                            Some(snapshot) => (holding(snapshot, currency)),
                                             None => span.faint { "unknown" },
                                         }
                                     }
-                                    td.number { @if let Some(target) = currency.target { (target.formatted(currency.decimals)) } }
+                                    td.number {
+                                        @if let Some(target) = currency.target { (target.formatted(currency.decimals)) }
+                                    }
                                 }
                             }
                         }
@@ -254,7 +279,12 @@ fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>, u64)]) -> Markup
             h2 { "Lanes" }
             div.scroll tabindex="0" {
                 table {
-                    thead { tr { th { "Chain" } th { "Wallet" } th.number { "Next nonce" } th.number { "Under way" } th { "State" } } }
+                    thead {
+                        tr {
+                            th { "Chain" } th { "Wallet" } th.number { "Next nonce" } th.number { "Under way" }
+                            th { "State" }
+                        }
+                    }
                     tbody {
                         @for (chain, lanes, in_flight) in chains {
                             @for lane in lanes {
@@ -263,7 +293,11 @@ fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>, u64)]) -> Markup
                                     td { (copied(&lane.wallet.to_string())) }
                                     td.number { (lane.next_nonce) }
                                     td.number { (in_flight) }
-                                    td { @match &lane.quarantined { Some(why) => span class="status bad" { (why) }, None => (status("ok")) } }
+                                    td {
+                                        @match &lane.quarantined {
+                                            Some(why) => span class="status bad" { (why) }, None => (status("ok"))
+                                        }
+                                    }
                                 }
                             }
                         }
@@ -325,7 +359,8 @@ fn gas_form(account: &Account, gas: &Value) -> Markup {
                     @for chain in chains {
                         @for wallet in list(chain, "/wallets") {
                             li {
-                                (text(chain, "/name")) " " (copied(text(wallet, "/wallet"))) " has " (text(wallet, "/has"))
+                                (text(chain, "/name")) " " (copied(text(wallet, "/wallet")))
+                                " has " (text(wallet, "/has"))
                                 @if let Some(lacks) = wallet["lacks"].as_str() { ", lacks " strong { (lacks) } }
                             }
                         }
@@ -347,7 +382,12 @@ fn history(actions: &[Action]) -> Markup {
             } @else {
                 div.scroll tabindex="0" {
                     table {
-                        thead { tr { th { "At" } th { "Who" } th { "Action" } th { "Subject" } th { "Reason" } th { "Outcome" } } }
+                        thead {
+                            tr {
+                                th { "At" } th { "Who" } th { "Action" } th { "Subject" } th { "Reason" }
+                                th { "Outcome" }
+                            }
+                        }
                         tbody {
                             @for action in actions {
                                 tr {

@@ -31,7 +31,8 @@ pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Account) -
     let body = html! {
         @if keys.is_empty() {
             (empty("This account has no API key yet.", &html! {
-                a.button.primary href="/dashboard/keys" { "Create a key" } " and quote with it; transfers under it appear here."
+                a.button.primary href="/dashboard/keys" { "Create a key" }
+                " and quote with it; transfers under it appear here."
             }))
         } @else if summary.is_empty() {
             (empty("Nothing has moved in the last seven days.", &html! {

@@ -118,7 +118,9 @@ fn head(record: &Value, trace: Option<&Value>, catalog: &Catalog) -> Markup {
             p {
                 (status(text(record, "/status")))
                 @if let Some(reason) = record["data"]["failReason"].as_str() { " " code { (reason) } }
-                @if let Some(trace) = trace.filter(|_| !is_over(text(record, "/status"))) { " waits for " (text(trace, "/awaits")) }
+                @if let Some(trace) = trace.filter(|_| !is_over(text(record, "/status"))) {
+                    " waits for " (text(trace, "/awaits"))
+                }
             }
             dl.facts {
                 div { dt { "Request" } dd { (copied(text(record, "/id"))) } }
@@ -127,7 +129,9 @@ fn head(record: &Value, trace: Option<&Value>, catalog: &Catalog) -> Markup {
                 div { dt { "Recipient" } dd { (copied(text(record, "/recipient"))) } }
                 div { dt { "Created" } dd { (text(record, "/createdAt")) } }
                 @if let Some(name) = record["data"]["apiKeyName"].as_str() { div { dt { "Key" } dd { (name) } } }
-                @if let Some(referrer) = record["data"]["referrer"].as_str() { div { dt { "Referrer" } dd { (referrer) } } }
+                @if let Some(referrer) = record["data"]["referrer"].as_str() {
+                    div { dt { "Referrer" } dd { (referrer) } }
+                }
             }
         }
     }
@@ -261,7 +265,8 @@ fn decisions(trace: &Value, catalog: &Catalog) -> Markup {
             @for due in list(trace, "/due") {
                 div.notice.warn {
                     p {
-                        "A " (text(due, "/purpose")) " on " (chain_name(catalog, due, "/chainId")) " waits: " strong { (text(due, "/reason")) }
+                        "A " (text(due, "/purpose")) " on " (chain_name(catalog, due, "/chainId"))
+                        " waits: " strong { (text(due, "/reason")) }
                         @if due["needsPerson"] == true { " A person has to look at it." }
                     }
                 }
@@ -269,8 +274,8 @@ fn decisions(trace: &Value, catalog: &Catalog) -> Markup {
             ul.plain {
                 @for deposit in list(trace, "/deposits") {
                     li {
-                        "Deposit in block " (number(deposit, "/block").unwrap_or_default()) " of " (chain_name(catalog, deposit, "/chainId"))
-                        ": " (status(text(deposit, "/state")))
+                        "Deposit in block " (number(deposit, "/block").unwrap_or_default())
+                        " of " (chain_name(catalog, deposit, "/chainId")) ": " (status(text(deposit, "/state")))
                         @if let Some(refused) = deposit["refused"].as_str() { " " (refused) }
                     }
                 }
@@ -295,7 +300,10 @@ fn webhooks(deliveries: &Value) -> Markup {
             @if rows.is_empty() { p.faint { "None: the key has no endpoint, or had none then." } }
             ul.plain {
                 @for row in rows {
-                    li { (status(text(row, "/status"))) " " (status(text(row, "/state"))) " " (time_of(number(row, "/createdAt"))) (details(list(row, "/attempts"))) }
+                    li {
+                        (status(text(row, "/status"))) " " (status(text(row, "/state")))
+                        " " (time_of(number(row, "/createdAt"))) (details(list(row, "/attempts")))
+                    }
                 }
             }
         }

@@ -207,12 +207,17 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
                     (typed(asked, "filters", "Groups", "JSON: [{\"status\":\"success\"},{\"not:user\":\"0x…\"}]"))
                     (field("sortBy", "Sort by", "", &html! {
                         select #sortBy name="sortBy" {
-                            @for (value, label) in SORTS { option value=(value) selected[value == asked.get("sortBy")] { (label) } }
+                            @for (value, label) in SORTS {
+                                option value=(value) selected[value == asked.get("sortBy")] { (label) }
+                            }
                         }
                     }))
                     (choose("sortDirection", "Order", &same(&["asc", "desc"])))
                     @if operator {
-                        label.check { input type="checkbox" name="scope" value="all" checked[asked.everybody]; " Requests of everybody" }
+                        label.check {
+                            input type="checkbox" name="scope" value="all" checked[asked.everybody];
+                            " Requests of everybody"
+                        }
                     }
                 }
             }
@@ -234,7 +239,10 @@ fn table(asked: &Asked, found: &Value, catalog: &Catalog) -> Markup {
         div.scroll tabindex="0" data-live="requests" {
             table {
                 thead {
-                    tr { th { "Request" } th { "Status" } th { "Type" } th { "In" } th { "Out" } th.number { "Worth" } th { "Created" } }
+                    tr {
+                        th { "Request" } th { "Status" } th { "Type" } th { "In" } th { "Out" } th.number { "Worth" }
+                        th { "Created" }
+                    }
                 }
                 tbody { @for row in rows { (line(row, catalog)) } }
             }
@@ -262,13 +270,20 @@ fn line(row: &Value, catalog: &Catalog) -> Markup {
                 @if let Some(reason) = row["data"]["failReason"].as_str() { " " small { (reason) } }
             }
             td { (text(row, "/requestType")) }
-            td { (amount(quoted, "/origin/inputCurrency")) br; small { (chain_name(catalog, quoted, "/origin/inputCurrency/currency/chainId")) } }
+            td {
+                (amount(quoted, "/origin/inputCurrency")) br;
+                small { (chain_name(catalog, quoted, "/origin/inputCurrency/currency/chainId")) }
+            }
             td {
                 (amount(quoted, "/destination/outputCurrency"))
                 br; small { (chain_name(catalog, quoted, "/destination/outputCurrency/currency/chainId")) }
             }
             td.number { (dollars(usd(quoted, "/origin/inputCurrency/amountUsd"))) }
-            td { time datetime=(text(row, "/createdAt")) { (text(row, "/createdAt").replace('T', " ").trim_end_matches('Z')) } }
+            td {
+                time datetime=(text(row, "/createdAt")) {
+                    (text(row, "/createdAt").replace('T', " ").trim_end_matches('Z'))
+                }
+            }
         }
     }
 }

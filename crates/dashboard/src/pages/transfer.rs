@@ -147,7 +147,9 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
                     optgroup label=(chain.presentation.display_name) {
                         @for currency in chain.currencies() {
                             @let value = place(currency);
-                            option value=(value) selected[value == chosen] { (currency.symbol) " on " (chain.presentation.display_name) }
+                            option value=(value) selected[value == chosen] {
+                                (currency.symbol) " on " (chain.presentation.display_name)
+                            }
                         }
                     }
                 }
@@ -196,7 +198,8 @@ fn offer(catalog: &Catalog, quote: &Value, watched: bool) -> Markup {
         section.card {
             h2 { "The quote" }
             p.lead {
-                strong { (amount(quote, "/details/currencyIn")) } " → " strong { (amount(quote, "/details/currencyOut")) }
+                strong { (amount(quote, "/details/currencyIn")) }
+                " → " strong { (amount(quote, "/details/currencyOut")) }
             }
             dl.facts {
                 div { dt { "At least" } dd { (minimum(quote)) } }
@@ -207,8 +210,8 @@ fn offer(catalog: &Catalog, quote: &Value, watched: bool) -> Markup {
             h3 { "Costs" }
             (split("Costs of the transfer", &costs))
             h3 { "Steps" }
-            ol #steps data-steps=(quote["steps"].to_string()) data-chains=(wallet_chains(catalog)) data-request=(request)
-                data-watched=[watched.then_some("yes")] {
+            ol #steps data-steps=(quote["steps"].to_string()) data-chains=(wallet_chains(catalog))
+                data-request=(request) data-watched=[watched.then_some("yes")] {
                 @for step in steps { li { (text(step, "/description")) } }
             }
             div #wallets .wallets {}

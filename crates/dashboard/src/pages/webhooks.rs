@@ -65,7 +65,9 @@ pub(crate) async fn page(
             (log(&account, &key, &deliveries))
             @if let Some(next) = deliveries["continuation"].as_str() {
                 @let path = format!("/dashboard/keys/{}/webhooks", key.id);
-                p { a.button href=(with_query(&path, [("state", member("state")), ("continuation", next)])) { "Older" } }
+                p {
+                    a.button href=(with_query(&path, [("state", member("state")), ("continuation", next)])) { "Older" }
+                }
             }
         }
     };
@@ -113,8 +115,8 @@ fn settings(account: &Account, key: &ApiKey, endpoint: Option<&Value>) -> Markup
             @if let Some(why) = known["disabledBecause"].as_str() {
                 p.notice.warn { "The service switched it off: " (why) }
             }
-            (field("url", "URL", "https, to a public host. Every change of a request under this key is posted there.", &html! {
-                input #url name="url" type="url" required value=(text(known, "/url")) placeholder="your server" autocomplete="off";
+            (field("url", "URL", "https, to a public host. Every change of a request is posted there.", &html! {
+                input #url name="url" type="url" required value=(text(known, "/url")) autocomplete="off";
             }))
             label.check { input type="checkbox" name="enabled" value="yes" checked[enabled]; " Enabled" }
             fieldset {
@@ -154,7 +156,11 @@ fn filter(key: &ApiKey, state: &str) -> Markup {
     html! {
         ul.tabs {
             @for (value, label) in [("", "All"), ("due", "Due"), ("delivered", "Delivered"), ("failed", "Failed")] {
-                li { a href=(with_query(&base, [("state", value)])) aria-current=[(state == value).then_some("true")] { (label) } }
+                li {
+                    a href=(with_query(&base, [("state", value)])) aria-current=[(state == value).then_some("true")] {
+                        (label)
+                    }
+                }
             }
         }
     }
@@ -168,7 +174,12 @@ fn log(account: &Account, key: &ApiKey, deliveries: &Value) -> Markup {
     html! {
         div.scroll tabindex="0" data-live="deliveries" {
             table {
-                thead { tr { th { "Event" } th { "Request" } th { "State" } th { "Attempts" } th { "At" } th { span.hidden { "Replay" } } } }
+                thead {
+                    tr {
+                        th { "Event" } th { "Request" } th { "State" } th { "Attempts" } th { "At" }
+                        th { span.hidden { "Replay" } }
+                    }
+                }
                 tbody { @for row in rows { (delivery(account, key, row)) } }
             }
         }
@@ -186,7 +197,9 @@ fn delivery(account: &Account, key: &ApiKey, row: &Value) -> Markup {
                     None => span.faint { "test" },
                 }
             }
-            td { (status(text(row, "/state"))) @if let Some(why) = row["endedBecause"].as_str() { " " small { (why) } } }
+            td {
+                (status(text(row, "/state"))) @if let Some(why) = row["endedBecause"].as_str() { " " small { (why) } }
+            }
             td {
                 @if attempts.is_empty() { span.faint { "none yet" } } @else { (details(attempts)) }
             }
@@ -219,7 +232,9 @@ pub(super) fn details(attempts: &[Value]) -> Markup {
                         }
                         @if let Some(millis) = number(attempt, "/durationMillis") { " in " (times::length(millis)) }
                         @if let Some(error) = attempt["error"].as_str() { " " (error) }
-                        @if let Some(body) = attempt["body"].as_str().filter(|body| !body.is_empty()) { pre tabindex="0" { (body) } }
+                        @if let Some(body) = attempt["body"].as_str().filter(|body| !body.is_empty()) {
+                            pre tabindex="0" { (body) }
+                        }
                     }
                 }
             }
