@@ -80,6 +80,7 @@ table! {
 pub fn router(dashboard: Dashboard, api: Router) -> Router {
     guarded(&dashboard)
         .route("/dashboard/assets/{name}", get(assets::asset).layer(CompressionLayer::new()))
+        .route("/dashboard/", get(|| async { Redirect::permanent("/dashboard") }))
         .route("/dashboard/{*rest}", any(|| async { Failure::NotFound }))
         .route("/", get(front))
         // Pages are not compressed: with text of the caller's own beside a token, its length would tell of the token.
