@@ -161,6 +161,46 @@ test('a forced refund and the transfer are found in Requests', async () => {
   assert.equal(download.suggestedFilename(), 'requests.csv')
 })
 
+test('an operator refunds what cannot be filled', async () => {
+  const { page } = main
+  const optimism = net.facts.chains[1]
+  const rpc = async (method, params) => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+    const answer = await fetch(optimism.rpcUrl, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    return (await answer.json()).result
+  }
+  await page.goto(at('/dashboard/operator'))
+  const lanes = page.locator('section', { has: page.getByRole('heading', { name: 'Lanes' }) })
+  const copies = lanes.locator('tbody tr', { hasText: 'Optimism' }).locator('button[data-copy]')
+  const wallets = await copies.evaluateAll((buttons) => buttons.map((button) => button.dataset.copy))
+  assert.ok(wallets.length > 0, 'no lanes')
+  await page.goto(at('/dashboard/transfer'))
+  await page.getByRole('button', { name: 'Quote' }).click()
+  await page.getByRole('heading', { name: 'The quote' }).waitFor()
+  // The fillers of the destination lose their funds between the quote and the deposit.
+  const had = await Promise.all(wallets.map((wallet) => rpc('eth_getBalance', [wallet, 'latest'])))
+  await Promise.all(wallets.map((wallet) => rpc('anvil_setBalance', [wallet, '0x0'])))
+  const began = Date.now()
+  for (;;) {
+    const { liquidity } = await (await fetch(at(`/chains/liquidity?chainId=${optimism.id}`))).json()
+    if (liquidity?.some(({ symbol, balance }) => symbol === 'ETH' && balance === '0')) break
+    assert.ok(Date.now() - began < LIMIT, 'the service does not see that its funds are gone')
+    await sleep(250)
+  }
+  await page.getByRole('button', { name: 'Sign with Test wallet' }).click()
+  await page.waitForURL(/\/dashboard\/requests\/0x/)
+  const path = new URL(page.url()).pathname
+  await until(page, path, () => page.getByText('A fill on Optimism waits').isVisible())
+  await screenshot(page, 'request-waits')
+  await page.locator('#reason').fill('there are no funds')
+  await page.getByRole('button', { name: 'Give up the fill and refund' }).click()
+  await page.getByText('The request is being refunded.').waitFor()
+  await until(page, path, () => page.locator('[data-live="request"][data-status="refund"]').isVisible())
+  await Promise.all(wallets.map((wallet, index) => rpc('anvil_setBalance', [wallet, had[index]])))
+  await page.goto(at('/dashboard/operator'))
+  assert.ok(await page.getByText('there are no funds', { exact: true }).first().isVisible())
+})
+
 test('an operator is refused the refund of what has arrived, and that is recorded', async () => {
   const { page } = main
   await page.goto(at('/dashboard/operator'))
