@@ -6,6 +6,7 @@
 
 mod access;
 mod account;
+mod alarms;
 mod assets;
 mod calls;
 mod chart;

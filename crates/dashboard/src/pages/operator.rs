@@ -19,6 +19,7 @@ use store::{StoreError, lanes};
 use super::summary::{self, Summary};
 use crate::Dashboard;
 use crate::account::Account;
+use crate::alarms::advice;
 use crate::chart::meter;
 use crate::decimal::micros;
 use crate::failure::Failure;
@@ -142,9 +143,8 @@ fn alarms(lives: &Value) -> Markup {
                             strong { (text(it, "/name")) }
                             @if let Some(chain) = it["chainId"].as_u64() { " on chain " (chain) }
                             ": " (text(it, "/message"))
-                            br;
-                            small {
-                                "The page of alarms says what to do: docs/alarms.md, " code { (text(it, "/name")) } "."
+                            @if let Some(advice) = advice(text(it, "/name")) {
+                                br; small { "It means that " (advice.means) ". To do: " (advice.remedy) "." }
                             }
                         }
                     }

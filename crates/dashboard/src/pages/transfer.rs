@@ -23,7 +23,7 @@ use crate::layout::{Frame, Page, Section, token};
 use crate::markup::field;
 use crate::times;
 
-/// What a wallet has to know of the chains to be switched to one, as JSON.
+/// The chains as a wallet has to know them to be switched to one, as JSON.
 pub(super) fn wallet_chains(catalog: &Catalog) -> String {
     let chain = |chain: &domain::catalog::Chain| {
         json!({
