@@ -7,7 +7,7 @@ use alloy_primitives::keccak256;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use metrics::{counter, histogram};
@@ -94,7 +94,12 @@ async fn admitted(dashboard: &Dashboard, access: Access, request: Request, next:
         (Access::Operator, Some(account)) if !account.operator => return Err(Failure::NotFound),
         (Access::Operator, Some(_)) => {}
     }
-    let body = if parts.method == Method::POST {
+    let is_form = parts.method == Method::POST;
+    if account.as_ref().is_some_and(|account| !dashboard.rates.admit(account.address, is_form, Instant::now())) {
+        let message = "That was a lot at once. Wait a minute, and go on.".to_owned();
+        return Err(Failure::Refused { status: StatusCode::TOO_MANY_REQUESTS, message });
+    }
+    let body = if is_form {
         if !is_from_here(dashboard, &parts.headers) {
             return Err(Failure::Forbidden("This form was sent from another site."));
         }

@@ -19,6 +19,7 @@ mod layout;
 mod markup;
 mod ownership;
 mod pages;
+mod rates;
 mod routes;
 mod seal;
 mod sign_in;
@@ -45,6 +46,7 @@ pub use access::Access;
 pub use routes::{ROUTES, RouteFacts, router};
 
 use crate::cookies::Cookies;
+use crate::rates::Rates;
 use crate::seal::Seal;
 
 /// Time between two deletions of ended sessions.
@@ -75,6 +77,7 @@ pub struct Parts {
     pub(crate) settings: Settings,
     pub(crate) seal: Seal,
     pub(crate) cookies: Cookies,
+    pub(crate) rates: Rates,
     /// The public address, whose host and origin messages and forms must name.
     pub(crate) base_url: Url,
     pub(crate) contract_sign_ins: Semaphore,
@@ -105,6 +108,7 @@ impl Dashboard {
             settings,
             seal: Seal::new(secret),
             cookies,
+            rates: Rates::default(),
             base_url,
             contract_sign_ins: Semaphore::new(MAX_CONTRACT_SIGN_INS),
             test_wallet_turn: Mutex::new(()),
