@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::guard::Fields;
 use crate::json::{list, number, text};
 use crate::layout::{Frame, Page, Section, token};
-use crate::markup::{copied, done, empty, field, short, status, time_of};
+use crate::markup::{done, empty, field, short, status, time_of};
 use crate::times;
 
 const ENDPOINT: &str = "/webhooks/endpoint";
