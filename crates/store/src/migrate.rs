@@ -68,6 +68,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { version: 26, name: "0026_listing", sql: include_str!("../migrations/0026_listing.sql") },
     Migration { version: 27, name: "0027_webhooks", sql: include_str!("../migrations/0027_webhooks.sql") },
+    Migration { version: 30, name: "0030_dashboard", sql: include_str!("../migrations/0030_dashboard.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -1,0 +1,110 @@
+//! Small pieces of markup that several pages use.
+
+use domain::time::Timestamp;
+use maud::{Markup, html};
+
+use crate::times;
+
+/// The beginning and the end of a long name.
+pub(crate) fn short(text: &str) -> String {
+    match (text.get(..8), text.get(text.len().saturating_sub(6)..)) {
+        (Some(begin), Some(end)) if text.len() > 18 => format!("{begin}…{end}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// A long name that is shown short and copied whole.
+pub(crate) fn copied(text: &str) -> Markup {
+    html! {
+        span.copied {
+            code title=(text) { (short(text)) }
+            button.copy type="button" data-copy=(text) aria-label={ "Copy " (text) } hidden { "Copy" }
+        }
+    }
+}
+
+/// A status in its colour, which its word says too.
+pub(crate) fn status(text: &str) -> Markup {
+    let kind = match text {
+        "success" | "delivered" | "ok" | "good" => "good",
+        "failure" | "failed" | "down" | "revoked" => "bad",
+        "refund" | "refunded" | "refunding" | "degraded" => "warn",
+        "pending" | "submitted" | "depositing" | "due" | "waiting" => "busy",
+        _ => "plain",
+    };
+    html! { span class={ "status " (kind) } { (text) } }
+}
+
+pub(crate) fn time(at: Timestamp) -> Markup {
+    html! { time datetime=(times::iso(at)) { (times::readable(at)) } }
+}
+
+/// A time in Unix milliseconds.
+pub(crate) fn time_of(millis: Option<i64>) -> Markup {
+    match millis {
+        Some(millis) => time(Timestamp::from_millis(millis)),
+        None => html! { span.faint { "–" } },
+    }
+}
+
+/// A notice for a list that has nothing in it, and what to do about it.
+pub(crate) fn empty(title: &str, hint: &Markup) -> Markup {
+    html! { div.empty { p { strong { (title) } } p { (hint) } } }
+}
+
+/// A figure with its name.
+pub(crate) fn figure(name: &str, value: &str, note: &str) -> Markup {
+    html! {
+        div.figure {
+            dt { (name) }
+            dd { (value) @if !note.is_empty() { small { (note) } } }
+        }
+    }
+}
+
+/// The outcome of the form that led here, by its name in the address: only words of our own are shown.
+pub(crate) fn done(name: Option<&str>) -> Markup {
+    let text = match name {
+        Some("renamed") => "The key has its new name.",
+        Some("revoked") => "The key is revoked. It is refused within seconds.",
+        Some("saved") => "The endpoint is saved.",
+        Some("deleted") => "The endpoint is deleted.",
+        Some("tested") => "A test event is on its way; its attempt appears below.",
+        Some("replayed") => "The delivery is due again.",
+        Some("refunded") => "The request is being refunded.",
+        Some("topped-up") => "The worker will fill the wallets up.",
+        _ => return html! {},
+    };
+    html! { div.notice.good role="status" { p { (text) } } }
+}
+
+/// One member of a form: a label, its control, and a hint.
+pub(crate) fn field(name: &str, label: &str, hint: &str, control: &Markup) -> Markup {
+    html! {
+        div.field {
+            label for=(name) { (label) }
+            (control)
+            @if !hint.is_empty() { small { (hint) } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_keeps_its_ends() {
+        assert_eq!(short("0x1234567890abcdef1234"), "0x123456…ef1234");
+        assert_eq!(short("short"), "short");
+        // A name that cannot be cut there is shown whole.
+        assert_eq!(short("aééééééééééééééé"), "aééééééééééééééé");
+    }
+
+    #[test]
+    fn names_of_others_are_escaped() {
+        let shown = copied("<script>alert(1)</script>").into_string();
+        assert!(!shown.contains("<script>"), "{shown}");
+        assert!(done(Some("<b>")).into_string().is_empty());
+    }
+}

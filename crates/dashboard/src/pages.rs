@@ -1,0 +1,12 @@
+//! The pages: each loads, then renders.
+
+pub(crate) mod balance;
+pub(crate) mod keys;
+pub(crate) mod live;
+pub(crate) mod operator;
+pub(crate) mod overview;
+pub(crate) mod request;
+pub(crate) mod requests;
+mod summary;
+pub(crate) mod transfer;
+pub(crate) mod webhooks;
