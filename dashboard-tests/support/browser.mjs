@@ -2,13 +2,12 @@
 
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 
 import axe from 'axe-core'
 import { chromium } from 'playwright-core'
 
 const INSTALLED = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
-const SCREENSHOTS = fileURLToPath(new URL('../../docs/screenshots/', import.meta.url))
 
 /** An installed browser first, then one from a package, where that is there. */
 async function executable() {
@@ -55,9 +54,10 @@ export async function findings(page) {
   return serious.map(({ id, nodes }) => `${page.url()} ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
 }
 
-/** Kept in docs/ where SCREENSHOTS is set. */
+/** A picture of the whole page, in the folder that SCREENSHOTS names, where it names one. */
 export async function screenshot(page, name) {
-  if (!process.env.SCREENSHOTS) return
-  await mkdir(SCREENSHOTS, { recursive: true })
-  await page.screenshot({ path: `${SCREENSHOTS}${name}.png`, fullPage: true })
+  const folder = process.env.SCREENSHOTS
+  if (!folder) return
+  await mkdir(folder, { recursive: true })
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
 }
