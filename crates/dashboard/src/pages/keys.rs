@@ -62,7 +62,7 @@ fn new_key(account: &Account) -> Markup {
 
 fn table(keys: &[ApiKey]) -> Markup {
     html! {
-        div.scroll tabindex="0" {
+        div.card.scroll tabindex="0" {
             table {
                 thead { tr { th { "Name" } th { "Id" } th { "State" } th { "Wallet" } th { "Created" } } }
                 tbody {
@@ -209,7 +209,7 @@ fn usage_chart(usage: &[(i64, Usage)], from: i64, today: i64) -> Markup {
         Bar { label, title, parts: vec![("c-main", calls.saturating_sub(refused)), ("c-bad", refused)] }
     };
     let days: Vec<Bar> = (from..=today).map(day).collect();
-    bars("Calls by day", &days)
+    bars("Calls by day", &days, grouped)
 }
 
 fn limits(key: &ApiKey, usage: &[(i64, Usage)], today: i64) -> Markup {
@@ -326,10 +326,10 @@ pub(crate) async fn revoke(
     Path(id): Path<String>,
     fields: Fields,
 ) -> Result<Redirect, Failure> {
+    let (id, now) = (dashboard.own_key(&account, &id).await?.id, dashboard.now());
     if fields.get("sure") != "yes" {
         return Err(Failure::bad("Say that you are sure: a revoked key does not come back."));
     }
-    let (id, now) = (dashboard.own_key(&account, &id).await?.id, dashboard.now());
     dashboard.app.store.write(move |tx| keys::revoke(tx, id, now)).await?;
     dashboard.app.keys.forget(id);
     Ok(Redirect::to(&format!("/dashboard/keys/{id}?done=revoked")))
