@@ -5,83 +5,45 @@ use domain::time::Timestamp;
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_SECS: i64 = 86_400;
 
-/// A date and time of day in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Civil {
-    year: i64,
-    month: i64,
-    day: i64,
-    hour: i64,
-    minute: i64,
-    second: i64,
+/// Hour, minute and second of the day, in UTC.
+fn clock(at: Timestamp) -> (i64, i64, i64) {
+    let of_day = at.secs().rem_euclid(DAY_SECS);
+    (of_day / 3_600, of_day / 60 % 60, of_day % 60)
 }
 
-impl Civil {
-    /// By the algorithm of Howard Hinnant: years begin in March, so that the leap day is the last.
-    fn of(secs: i64) -> Self {
-        let (days, rest) = (secs.div_euclid(DAY_SECS), secs.rem_euclid(DAY_SECS));
-        let shifted = days.saturating_add(719_468);
-        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted_month = (5 * day_of_year + 2) / 153;
-        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-        Self {
-            year: era * 400 + year_of_era + i64::from(month <= 2),
-            month,
-            day: day_of_year - (153 * shifted_month + 2) / 5 + 1,
-            hour: rest / 3_600,
-            minute: rest / 60 % 60,
-            second: rest % 60,
-        }
-    }
-
-    fn secs(self) -> i64 {
-        let year = self.year - i64::from(self.month <= 2);
-        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-        let shifted_month = (self.month + 9) % 12;
-        let day_of_year = (153 * shifted_month + 2) / 5 + self.day - 1;
-        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468;
-        days * DAY_SECS + self.hour * 3_600 + self.minute * 60 + self.second
-    }
+fn month_name(month: u8) -> &'static str {
+    MONTHS.get(usize::from(month).wrapping_sub(1)).copied().unwrap_or("?")
 }
 
 /// Such as `2026-11-16T22:28:34Z`.
 pub(crate) fn iso(at: Timestamp) -> String {
-    let it = Civil::of(at.secs());
-    format!("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", it.year, it.month, it.day, it.hour, it.minute, it.second)
+    let ((year, month, day), (hour, minute, second)) = (at.date(), clock(at));
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// Reads the form that [`iso`] writes, and no other.
 pub(crate) fn parse_iso(text: &str) -> Option<Timestamp> {
     let number = |from: usize, to: usize| {
         let digits = text.get(from..to).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
-        digits.parse::<i64>().ok()
+        digits.parse::<u16>().ok()
     };
-    let civil = Civil {
-        year: number(0, 4)?,
-        month: number(5, 7)?,
-        day: number(8, 10)?,
-        hour: number(11, 13)?,
-        minute: number(14, 16)?,
-        second: number(17, 19)?,
-    };
-    let at = Timestamp::from_secs(civil.secs());
+    let (month, day) = (u8::try_from(number(5, 7)?).ok()?, u8::try_from(number(8, 10)?).ok()?);
+    let midnight = Timestamp::of_day(i64::from(number(0, 4)?), month, day)?;
+    let of_day = i64::from(number(11, 13)?) * 3_600 + i64::from(number(14, 16)?) * 60 + i64::from(number(17, 19)?);
+    let at = Timestamp::from_secs(midnight.secs() + of_day);
     (iso(at) == text).then_some(at)
 }
 
 /// Such as `16 Nov 2026, 22:28:34`.
 pub(crate) fn readable(at: Timestamp) -> String {
-    let it = Civil::of(at.secs());
-    let month = usize::try_from(it.month - 1).ok().and_then(|index| MONTHS.get(index)).copied().unwrap_or("?");
-    format!("{} {month} {}, {:02}:{:02}:{:02}", it.day, it.year, it.hour, it.minute, it.second)
+    let ((year, month, day), (hour, minute, second)) = (at.date(), clock(at));
+    format!("{day} {} {year}, {hour:02}:{minute:02}:{second:02}", month_name(month))
 }
 
 /// Such as `16 Nov`.
 pub(crate) fn short_day(at: Timestamp) -> String {
-    let it = Civil::of(at.secs());
-    let month = usize::try_from(it.month - 1).ok().and_then(|index| MONTHS.get(index)).copied().unwrap_or("?");
-    format!("{} {month}", it.day)
+    let (_, month, day) = at.date();
+    format!("{day} {}", month_name(month))
 }
 
 /// A length of time in the largest unit that says enough.
