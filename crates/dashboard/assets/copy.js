@@ -9,9 +9,14 @@ document.addEventListener('click', async (event) => {
   const button = event.target.closest('button[data-copy]');
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
-  const name = button.textContent;
-  button.textContent = 'Copied';
-  setTimeout(() => { button.textContent = name; }, 1200);
+  // A button with a picture keeps it and turns green; one with a word says so.
+  button.classList.add('done');
+  const word = button.querySelector('svg') ? null : button.textContent;
+  if (word) button.textContent = 'Copied';
+  setTimeout(() => {
+    button.classList.remove('done');
+    if (word) button.textContent = word;
+  }, 1200);
 });
 
 prepare(document);

@@ -15,31 +15,37 @@ pub(crate) struct Bar {
 
 const WIDTH: u64 = 640;
 const HEIGHT: u64 = 160;
-const FOOT: u64 = 22;
 
-/// Bars side by side, scaled to the highest.
-pub(crate) fn bars(name: &str, bars: &[Bar]) -> Markup {
+/// Bars side by side, scaled to the highest, whose value stands above. The picture is stretched to its place; words
+/// stand outside of it and keep their size.
+pub(crate) fn bars(name: &str, bars: &[Bar], worded: impl Fn(u64) -> String) -> Markup {
     let total = |bar: &Bar| bar.parts.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
-    let highest = bars.iter().map(total).max().unwrap_or(0).max(1);
+    let highest = bars.iter().map(total).max().unwrap_or(0);
     let count = u64::try_from(bars.len()).unwrap_or(1).max(1);
-    let (slot, room) = (WIDTH / count, HEIGHT - FOOT);
-    let scaled = |value: u64| u64::try_from(u128::from(value) * u128::from(room) / u128::from(highest)).unwrap_or(room);
+    let slot = WIDTH / count;
+    let share = |value: u64| u128::from(value) * u128::from(HEIGHT) / u128::from(highest.max(1));
+    let scaled = |value: u64| u64::try_from(share(value)).unwrap_or(HEIGHT);
     html! {
-        svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(name) {
-            line.axis x1="0" x2=(WIDTH) y1=(room) y2=(room) {}
-            @for (index, bar) in (0u64..).zip(bars) {
-                g {
-                    title { (bar.title) }
-                    @let left = index * slot + slot / 8;
-                    @for (class, from, height) in stacked(bar, &scaled) {
-                        rect class=(class) x=(left) y=(room - from - height) width=((slot * 3 / 4).max(1))
-                            height=(height) rx="2" {}
+        figure.bars {
+            p.scale aria-hidden="true" { (worded(highest)) }
+            svg.chart viewBox={ "0 0 " (slot * count) " " (HEIGHT) } preserveAspectRatio="none" role="img"
+                aria-label={ (name) ", at most " (worded(highest)) } {
+                line.axis x1="0" x2=(WIDTH) y1="0" y2="0" {}
+                line.axis x1="0" x2=(WIDTH) y1=(HEIGHT / 2) y2=(HEIGHT / 2) {}
+                @for (index, bar) in (0u64..).zip(bars) {
+                    g {
+                        title { (bar.title) }
+                        @let left = index * slot + slot / 5;
+                        @for (class, from, height) in stacked(bar, &scaled) {
+                            rect class=(class) x=(left) y=(HEIGHT - from - height) width=((slot * 3 / 5).max(1))
+                                height=(height) {}
+                        }
+                        // The whole column answers to the pointer, also where there is nothing.
+                        rect.hit x=(index * slot) y="0" width=(slot) height=(HEIGHT) {}
                     }
-                    // The whole column answers to the pointer, also where there is nothing.
-                    rect.hit x=(index * slot) y="0" width=(slot) height=(HEIGHT) {}
-                    text x=(index * slot + slot / 2) y=(HEIGHT - 6) text-anchor="middle" { (bar.label) }
                 }
             }
+            ol.labels aria-hidden="true" { @for bar in bars { li { (bar.label) } } }
         }
     }
 }
@@ -49,7 +55,7 @@ fn stacked(bar: &Bar, scaled: &impl Fn(u64) -> u64) -> Vec<(&'static str, u64, u
     let mut from = 0;
     let mut parts = Vec::new();
     for (class, value) in bar.parts.iter().filter(|(_, value)| *value > 0) {
-        let height = scaled(*value).max(2).min((HEIGHT - FOOT).saturating_sub(from));
+        let height = scaled(*value).max(2).min(HEIGHT.saturating_sub(from));
         parts.push((*class, from, height));
         from += height;
     }
@@ -102,8 +108,23 @@ pub(crate) fn meter(name: &str, used: u64, limit: u64) -> Markup {
     };
     html! {
         svg.meter viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={ (name) ": " (share) " %" } {
-            rect.track x="0" y="0" width="100" height="8" rx="2" {}
-            rect class=(class) x="0" y="0" width=(share) height="8" rx="2" {}
+            rect.track x="0" y="0" width="100" height="8" {}
+            rect class=(class) x="0" y="0" width=(share) height="8" {}
+        }
+    }
+}
+
+/// A store against its target, in hundredths of it: little is bad.
+pub(crate) fn level(name: &str, share: u64) -> Markup {
+    let class = match share {
+        0..25 => "c-bad",
+        25..50 => "c-warn",
+        _ => "c-good",
+    };
+    html! {
+        svg.meter viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={ (name) ": " (share) " %" } {
+            rect.track x="0" y="0" width="100" height="8" {}
+            rect class=(class) x="0" y="0" width=(share.min(100)) height="8" {}
         }
     }
 }
@@ -111,6 +132,7 @@ pub(crate) fn meter(name: &str, used: u64, limit: u64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decimal::grouped;
 
     fn bar(parts: Vec<(&'static str, u64)>) -> Bar {
         Bar { label: "day".to_owned(), title: "title".to_owned(), parts }
@@ -120,21 +142,23 @@ mod tests {
     fn a_bar_is_never_higher_than_its_room() {
         let scaled = |value: u64| value;
         let parts = stacked(&bar(vec![("a", 100), ("b", 0), ("c", 1), ("d", 900)]), &scaled);
-        assert_eq!(parts, [("a", 0, 100), ("c", 100, 2), ("d", 102, HEIGHT - FOOT - 102)]);
+        assert_eq!(parts, [("a", 0, 100), ("c", 100, 2), ("d", 102, HEIGHT - 102)]);
     }
 
     #[test]
     fn charts_of_nothing_and_of_everything_are_drawn() {
-        assert!(bars("none", &[]).into_string().contains("<svg"));
-        assert!(bars("much", &[bar(vec![("a", u64::MAX), ("b", u64::MAX)])]).into_string().contains("rect"));
+        assert!(bars("none", &[], grouped).into_string().contains("<svg"));
+        assert!(bars("much", &[bar(vec![("a", u64::MAX), ("b", u64::MAX)])], grouped).into_string().contains("rect"));
         assert!(split("none", &[("a", "fee", 0)]).into_string().contains("Nothing is charged"));
         assert!(split("one", &[("a", "fee", -5), ("b", "gas", i64::MIN)]).into_string().contains("rect"));
         assert!(meter("m", u64::MAX, 0).into_string().contains("c-bad"));
+        assert!(level("l", 0).into_string().contains("c-bad") && level("l", 400).into_string().contains("c-good"));
     }
 
     #[test]
     fn no_mark_carries_a_style_that_the_policy_forbids() {
-        let drawn = bars("x", &[bar(vec![("a", 1)])]).into_string() + &split("y", &[("a", "b", 3)]).into_string();
+        let drawn =
+            bars("x", &[bar(vec![("a", 1)])], grouped).into_string() + &split("y", &[("a", "b", 3)]).into_string();
         assert!(!drawn.contains("style="), "{drawn}");
     }
 }

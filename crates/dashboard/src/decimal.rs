@@ -32,6 +32,16 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
+/// A decimal number with as many digits as a reader takes in: six behind the point, or six behind its zeros. The rest
+/// is cut off, never rounded up.
+pub(crate) fn brief(text: &str) -> String {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let zeros = if whole == "0" { part.len() - part.trim_start_matches('0').len() } else { 0 };
+    let kept = part.get(..zeros + 6).unwrap_or(part).trim_end_matches('0');
+    let whole = whole.parse::<u64>().map_or_else(|_| whole.to_owned(), grouped);
+    if kept.is_empty() { whole } else { format!("{whole}.{kept}") }
+}
+
 /// Dollars as the service writes them, in millionths. None if it is no such number.
 pub(crate) fn micros(text: &str) -> Option<i64> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
@@ -68,6 +78,22 @@ mod tests {
             (999_995_000, "$1,000.00"),
         ] {
             assert_eq!(dollars(micros), text);
+        }
+    }
+
+    #[test]
+    fn a_long_number_is_cut_for_readers() {
+        for (text, brief_text) in [
+            ("0.009979813421341234", "0.00997981"),
+            ("0.0", "0"),
+            ("2500.50", "2,500.5"),
+            ("12.123456789", "12.123456"),
+            ("0.000000000000000001", "0.000000000000000001"),
+            ("7", "7"),
+            ("0.9999999", "0.999999"),
+            ("99999999999999999999999.5", "99999999999999999999999.5"),
+        ] {
+            assert_eq!(brief(text), brief_text);
         }
     }
 

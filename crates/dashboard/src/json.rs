@@ -22,8 +22,15 @@ pub(crate) fn usd(value: &Value, path: &str) -> i64 {
     decimal::micros(text(value, path)).unwrap_or_default()
 }
 
-/// An amount with its symbol, such as `249.97 USDC`; empty where there is none.
+/// An amount with its symbol, such as `249.97 USDC`, as readers take it in; empty where there is none.
 pub(crate) fn amount(value: &Value, path: &str) -> String {
+    let Some(amount) = value.pointer(path).filter(|amount| amount.is_object()) else { return String::new() };
+    let shown = decimal::brief(text(amount, "/amountFormatted"));
+    format!("{shown} {}", text(amount, "/currency/symbol")).trim().to_owned()
+}
+
+/// An amount with its symbol, to the last decimal; empty where there is none.
+pub(crate) fn exact_amount(value: &Value, path: &str) -> String {
     let Some(amount) = value.pointer(path).filter(|amount| amount.is_object()) else { return String::new() };
     let formatted = text(amount, "/amountFormatted");
     let shown = formatted.strip_suffix(".0").unwrap_or(formatted);

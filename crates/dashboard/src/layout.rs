@@ -41,6 +41,20 @@ const MENU: [(Section, &str, &str); 7] = [
     (Section::Operator, "Operator", "/dashboard/operator"),
 ];
 
+/// The lines of a section's icon, on sixteen by sixteen.
+fn icon(section: Section) -> &'static str {
+    match section {
+        Section::Overview => "M2.5 13.5v-5m3.7 5v-11m3.6 11v-7m3.7 7v-3",
+        Section::Transfer => "M2 5.5h11.5L10.5 2.5M14 10.5H2.5l3 3",
+        Section::Requests => "M2.5 4h11m-11 4h11m-11 4h7",
+        Section::Keys => "M7.5 11a2.5 2.5 0 1 1-5 0a2.5 2.5 0 0 1 5 0zM6.8 9.2L13.5 2.5M10.5 5.5l2.2 2.2",
+        Section::Webhooks => "M9 1.5L3.5 9H8l-1 5.5L12.5 7H8z",
+        Section::Balance => "M2 5h11a1 1 0 0 1 1 1v7a1 1 0 0 1-1 1H3a1 1 0 0 1-1-1zm0 0l9-3v3m0 4.5h.5",
+        Section::Operator => "M8 1.5l5.5 2V8c0 3-2.5 5-5.5 6.5C5 13 2.5 11 2.5 8V3.5z",
+        Section::None => "",
+    }
+}
+
 /// Where a file of ours is.
 fn address(name: &str) -> String {
     format!("/dashboard/assets/{name}")
@@ -133,7 +147,14 @@ fn menu(section: Section, account: &Account) -> Markup {
         nav.menu aria-label="Dashboard" {
             ul {
                 @for (it, name, href) in shown {
-                    li { a href=(href) aria-current=[(*it == section).then_some("page")] { (name) } }
+                    li {
+                        a href=(href) aria-current=[(*it == section).then_some("page")] {
+                            svg.icon width="16" height="16" viewBox="0 0 16 16" aria-hidden="true" {
+                                path d=(icon(*it)) {}
+                            }
+                            (name)
+                        }
+                    }
                 }
             }
         }

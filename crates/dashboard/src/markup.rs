@@ -18,7 +18,12 @@ pub(crate) fn copied(text: &str) -> Markup {
     html! {
         span.copied {
             code title=(text) { (short(text)) }
-            button.copy type="button" data-copy=(text) aria-label={ "Copy " (text) } hidden { "Copy" }
+            button.copy type="button" data-copy=(text) aria-label={ "Copy " (text) } title="Copy" hidden {
+                svg width="14" height="14" viewBox="0 0 16 16" aria-hidden="true" {
+                    rect x="5.5" y="5.5" width="8.5" height="8.5" rx="1.5" {}
+                    path d="M10.5 3V2.5A1 1 0 0 0 9.5 1.5h-7A1 1 0 0 0 1.5 2.5v7a1 1 0 0 0 1 1H3" {}
+                }
+            }
         }
     }
 }
@@ -36,7 +41,16 @@ pub(crate) fn status(text: &str) -> Markup {
 }
 
 pub(crate) fn time(at: Timestamp) -> Markup {
-    html! { time datetime=(times::iso(at)) { (times::readable(at)) } }
+    html! { time datetime=(times::iso(at)) title="in UTC" { (times::readable(at)) } }
+}
+
+/// A time as the service's answers write it, with or without its milliseconds.
+pub(crate) fn time_in(text: &str) -> Markup {
+    let whole = text.get(..19).map(|begin| format!("{begin}Z"));
+    match whole.as_deref().and_then(times::parse_iso) {
+        Some(at) => time(at),
+        None => html! { (text) },
+    }
 }
 
 /// A time in Unix milliseconds.
@@ -99,6 +113,13 @@ mod tests {
         assert_eq!(short("short"), "short");
         // A name that cannot be cut there is shown whole.
         assert_eq!(short("aééééééééééééééé"), "aééééééééééééééé");
+    }
+
+    #[test]
+    fn a_time_of_an_answer_is_readable() {
+        let shown = time_in("2026-09-21T14:13:21.000Z").into_string();
+        assert!(shown.contains("21 Sep 2026, 14:13:21") && shown.contains("2026-09-21T14:13:21Z"), "{shown}");
+        assert_eq!(time_in("<b>").into_string(), "&lt;b&gt;");
     }
 
     #[test]

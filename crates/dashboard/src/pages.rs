@@ -1,6 +1,7 @@
 //! The pages: each loads, then renders.
 
 pub(crate) mod balance;
+mod holdings;
 pub(crate) mod keys;
 pub(crate) mod live;
 pub(crate) mod operator;

@@ -43,7 +43,7 @@ pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Result<Acc
             @if test {
                 hr;
                 form method="post" action="/dashboard/sign-in/test" {
-                    button.primary type="submit" { "Use the test wallet" }
+                    button type="submit" { "Use the test wallet" }
                 }
                 p.faint {
                     "This is a local network: the test wallet has funds on every chain, and everybody may use it."

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::guard::Fields;
 use crate::json::{list, text};
 use crate::layout::{Frame, Page, Section};
-use crate::markup::{copied, empty, field, figure, short, status, time};
+use crate::markup::{copied, empty, field, figure, short, status, time, time_in};
 
 /// Entries on one page.
 const ENTRIES: u16 = 50;
@@ -134,13 +134,15 @@ fn withdraw(wallet: Address, available: UsdcMicros) -> Markup {
         section.card #claim data-wallet=(wallet.to_string()) {
             h2 { "Claim" }
             p { "Withdraw " (dollars(available.0)) " or less to a wallet. You sign the claim; the service pays it." }
-            form.inline #claiming {
-                (field("claim-amount", "Amount", "All that is available if empty.", &html! {
-                    input #claim-amount name="amount" inputmode="decimal" autocomplete="off";
-                }))
-                (field("recipient", "Recipient", "This wallet if empty.", &html! {
-                    input #recipient name="recipient" autocomplete="off";
-                }))
+            form #claiming {
+                div.filters {
+                    (field("claim-amount", "Amount", "All that is available if empty.", &html! {
+                        input #claim-amount name="amount" inputmode="decimal" autocomplete="off";
+                    }))
+                    (field("recipient", "Recipient", "This wallet if empty.", &html! {
+                        input #recipient name="recipient" autocomplete="off" spellcheck="false";
+                    }))
+                }
                 button type="submit" disabled { "Claim with a wallet" }
             }
             p #claim-said role="status" {}
@@ -204,7 +206,7 @@ fn claimed(claims: &Value) -> Markup {
                     tbody {
                         @for row in rows {
                             tr {
-                                td { (text(row, "/createdAt")) }
+                                td { (time_in(text(row, "/createdAt"))) }
                                 td.number { (crate::json::amount(row, "/currency")) }
                                 td { (copied(text(row, "/recipient"))) }
                                 td { (status(text(row, "/status"))) }

@@ -6,9 +6,7 @@ use api::Acting;
 use axum::extract::{Query, State};
 use axum::http::Method;
 use axum::response::Redirect;
-use domain::catalog::Currency;
 use domain::ids::RequestId;
-use market::Snapshot;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use store::lanes::Lane;
@@ -16,15 +14,16 @@ use store::operator_actions::{self, Action};
 use store::overview::{self, Fact, Stuck};
 use store::{StoreError, lanes};
 
+use super::holdings::{inventory, lane_table};
 use super::summary::{self, Summary};
 use crate::Dashboard;
 use crate::account::Account;
 use crate::alarms::advice;
 use crate::chart::meter;
-use crate::decimal::micros;
+use crate::decimal::dollars;
 use crate::failure::Failure;
 use crate::guard::Fields;
-use crate::json::{list, text};
+use crate::json::{list, text, usd};
 use crate::layout::{Frame, Page, Section, token};
 use crate::markup::{copied, done, empty, field, short, status, time};
 
@@ -59,7 +58,7 @@ pub(crate) async fn page(
         div data-live="operator" data-every="5" {
             (alarms(&lives))
             (summary.figures())
-            (chains(&lives, &risk))
+            (chains(&dashboard, &lives, &risk))
             (stuck(&dashboard, &rows.stuck))
             div.grid { (inventory(&dashboard)) (lane_table(&dashboard, &rows.lanes)) }
             (lost(&losses))
@@ -90,7 +89,7 @@ impl Dashboard {
         Ok(self.app.store.list(unit).await?)
     }
 
-    fn chain_name(&self, id: u64) -> String {
+    pub(super) fn chain_name(&self, id: u64) -> String {
         let chain = self.app.catalog.chain(domain::ids::ChainId(id));
         chain.map_or_else(|| id.to_string(), |chain| chain.presentation.display_name.clone())
     }
@@ -154,7 +153,7 @@ fn alarms(lives: &Value) -> Markup {
     }
 }
 
-fn chains(lives: &Value, risk: &Value) -> Markup {
+fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
     let of = |id: &Value| list(risk, "/chains").iter().find(|it| it["chainId"] == *id);
     html! {
         section.card {
@@ -170,7 +169,7 @@ fn chains(lives: &Value, risk: &Value) -> Markup {
                     tbody {
                         @for chain in list(lives, "/report/chains") {
                             tr {
-                                th scope="row" { (text(chain, "/name")) }
+                                th scope="row" { (dashboard.chain_name(chain["id"].as_u64().unwrap_or_default())) }
                                 td.number {
                                     @match chain["block"].as_u64() {
                                         Some(block) => (block), None => span.faint { "–" }
@@ -198,10 +197,10 @@ fn said(value: &Value) -> Markup {
 }
 
 fn budget(risk: &Value) -> Markup {
-    let size = |path: &str| micros(text(risk, path)).map_or(0, i64::unsigned_abs);
+    let (open, limit) = (usd(risk, "/openUsd"), usd(risk, "/openLimitUsd"));
     html! {
-        (meter("Open", size("/openUsd"), size("/openLimitUsd")))
-        small { "$" (text(risk, "/openUsd")) " of $" (text(risk, "/openLimitUsd")) }
+        (meter("Open", open.unsigned_abs(), limit.unsigned_abs()))
+        small { (dollars(open)) " of " (dollars(limit)) }
     }
 }
 
@@ -231,80 +230,6 @@ fn stuck(dashboard: &Dashboard, rows: &[Stuck]) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-fn holding(snapshot: &Snapshot, currency: &Currency) -> String {
-    snapshot.held(currency.evm_address()).formatted(currency.decimals)
-}
-
-/// Holdings as the newest snapshot of each chain shows them; no node is asked.
-fn inventory(dashboard: &Dashboard) -> Markup {
-    html! {
-        section.card {
-            h2 { "Inventory" }
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { th { "Chain" } th { "Currency" } th.number { "Holds" } th.number { "Target" } } }
-                    tbody {
-                        @for chain in dashboard.app.catalog.chains() {
-                            @let snapshot = dashboard.app.market.latest(chain.id);
-                            @for currency in chain.held() {
-                                tr {
-                                    td { (chain.presentation.display_name) }
-                                    td { (currency.symbol) }
-                                    td.number {
-                                        @match &snapshot {
-                                            Some(snapshot) => (holding(snapshot, currency)),
-                                            None => span.faint { "unknown" },
-                                        }
-                                    }
-                                    td.number {
-                                        @if let Some(target) = currency.target { (target.formatted(currency.decimals)) }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>, u64)]) -> Markup {
-    html! {
-        section.card {
-            h2 { "Lanes" }
-            div.scroll tabindex="0" {
-                table {
-                    thead {
-                        tr {
-                            th { "Chain" } th { "Wallet" } th.number { "Next nonce" } th.number { "Under way" }
-                            th { "State" }
-                        }
-                    }
-                    tbody {
-                        @for (chain, lanes, in_flight) in chains {
-                            @for lane in lanes {
-                                tr {
-                                    td { (dashboard.chain_name(*chain)) }
-                                    td { (copied(&lane.wallet.to_string())) }
-                                    td.number { (lane.next_nonce) }
-                                    td.number { (in_flight) }
-                                    td {
-                                        @match &lane.quarantined {
-                                            Some(why) => span class="status bad" { (why) }, None => (status("ok"))
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            p.faint { "Payments under way are those of the whole chain." }
         }
     }
 }

@@ -17,9 +17,9 @@ use crate::account::Account;
 use crate::calls::with_query;
 use crate::chart::split;
 use crate::failure::Failure;
-use crate::json::{amount, list, number, text, usd};
+use crate::json::{amount, exact_amount, list, number, text, usd};
 use crate::layout::{Frame, Page, Section, token};
-use crate::markup::{copied, field, short, status, time_of};
+use crate::markup::{copied, field, short, status, time_in, time_of};
 use crate::times;
 
 /// Everything about a request that this account may see.
@@ -127,7 +127,7 @@ fn head(record: &Value, trace: Option<&Value>, catalog: &Catalog) -> Markup {
                 div { dt { "Type" } dd { (text(record, "/requestType")) } }
                 div { dt { "Sender" } dd { (copied(text(record, "/user"))) } }
                 div { dt { "Recipient" } dd { (copied(text(record, "/recipient"))) } }
-                div { dt { "Created" } dd { (text(record, "/createdAt")) } }
+                div { dt { "Created" } dd { (time_in(text(record, "/createdAt"))) } }
                 @if let Some(name) = record["data"]["apiKeyName"].as_str() { div { dt { "Key" } dd { (name) } } }
                 @if let Some(referrer) = record["data"]["referrer"].as_str() {
                     div { dt { "Referrer" } dd { (referrer) } }
@@ -146,7 +146,7 @@ fn timeline(trace: &Value) -> Markup {
             h2 { "Timeline" }
             ol.timeline {
                 @for (index, event) in events.iter().enumerate() {
-                    li {
+                    li class=[(index + 1 == events.len()).then_some("last")] {
                         (status(text(event, "/state")))
                         " " (time_of(Some(at(event))))
                         @if let Some(before) = index.checked_sub(1).and_then(|before| events.get(before)) {
@@ -179,11 +179,11 @@ fn amounts(record: &Value) -> Markup {
                         @for (name, path) in rows {
                             tr {
                                 th scope="row" { (name) }
-                                td.number { (or_dash(&amount(&route["quoted"], path))) }
-                                td.number { (or_dash(&amount(&route["actual"], path))) }
+                                td.number { (or_dash(&exact_amount(&route["quoted"], path))) }
+                                td.number { (or_dash(&exact_amount(&route["actual"], path))) }
                             }
                         }
-                        @let refunded = amount(record, "/data/refundCurrencyData");
+                        @let refunded = exact_amount(record, "/data/refundCurrencyData");
                         @if !refunded.is_empty() { tr { th scope="row" { "Refunded" } td {} td.number { (refunded) } } }
                     }
                 }
@@ -261,7 +261,7 @@ fn tx_link(catalog: &Catalog, tx: &Value) -> Markup {
 fn decisions(trace: &Value, catalog: &Catalog) -> Markup {
     html! {
         section.card {
-            h2 { "Why" }
+            h2 { "Decisions" }
             @for due in list(trace, "/due") {
                 div.notice.warn {
                     p {
@@ -281,7 +281,8 @@ fn decisions(trace: &Value, catalog: &Catalog) -> Markup {
                 }
                 @for payment in list(trace, "/payments") {
                     li {
-                        (text(payment, "/purpose")) " on " (chain_name(catalog, payment, "/chainId")) ", nonce "
+                        (capital(text(payment, "/purpose"))) " on " (chain_name(catalog, payment, "/chainId"))
+                        ", nonce "
                         (number(payment, "/nonce").unwrap_or_default()) ": " (status(text(payment, "/state")))
                         @if let Some(reason) = payment["failReason"].as_str() { " " code { (reason) } }
                     }
@@ -290,6 +291,12 @@ fn decisions(trace: &Value, catalog: &Catalog) -> Markup {
             @if trace["loss"].is_object() { p.notice.bad { "A reorg took its deposit away after it was paid out." } }
         }
     }
+}
+
+/// A word at the beginning of a sentence.
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn webhooks(deliveries: &Value) -> Markup {

@@ -18,7 +18,8 @@ use crate::decimal::dollars;
 use crate::failure::Failure;
 use crate::json::{amount, list, text, usd};
 use crate::layout::{Frame, Page, Section};
-use crate::markup::{empty, field, short, status};
+use crate::markup::{empty, field, short, status, time_in};
+use crate::times;
 
 /// The parameters of a page that are passed on, as its form names them.
 const PASSED: [&str; 33] = [
@@ -64,6 +65,8 @@ const SORTS: [(&str, &str); 3] = [("", "creation"), ("updatedAt", "last change")
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pairs: Vec<(String, String)>,
+    /// `since` and `until` as the listing names them, in Unix seconds.
+    times: Vec<(&'static str, String)>,
     key: String,
     everybody: bool,
 }
@@ -76,6 +79,11 @@ impl Asked {
             match name.as_ref() {
                 "apiKey" => value.clone_into(&mut asked.key),
                 "scope" => asked.everybody = value == "all",
+                "since" | "until" if !value.is_empty() => {
+                    let listed = if name == "since" { "startTimestamp" } else { "endTimestamp" };
+                    asked.times.push((listed, secs(value)));
+                    asked.pairs.push((name.to_string(), value.to_owned()));
+                }
                 name if PASSED.contains(&name) && !value.is_empty() => {
                     asked.pairs.push((name.to_owned(), value.to_owned()));
                 }
@@ -92,8 +100,10 @@ impl Asked {
     /// The query of the listing: bound to the account's own keys, unless an operator asks for everybody's.
     fn listing<'a>(&'a self, keys: &'a str, operator: bool) -> Vec<(&'a str, &'a str)> {
         let own = if self.everybody && operator { "" } else { keys };
-        let passed = self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        passed.chain([("apiKey", own), ("includeAuthenticatedData", "true")]).collect()
+        let passed = self.pairs.iter().filter(|(name, _)| PASSED.contains(&name.as_str()));
+        let passed = passed.map(|(name, value)| (name.as_str(), value.as_str()));
+        let times = self.times.iter().map(|(name, value)| (*name, value.as_str()));
+        passed.chain(times).chain([("apiKey", own), ("includeAuthenticatedData", "true")]).collect()
     }
 
     /// The address of this page with another member.
@@ -104,6 +114,12 @@ impl Asked {
     }
 }
 
+/// A time of a form's control, in UTC and Unix seconds. Text that is no time is left for the listing to refuse.
+fn secs(given: &str) -> String {
+    let whole = if given.len() == 16 { format!("{given}:00Z") } else { format!("{given}Z") };
+    times::parse_iso(&whole).map_or_else(|| given.to_owned(), |at| at.secs().to_string())
+}
+
 /// The key that reads for the account: one that is good, if there is one.
 pub(super) fn acting(keys: &[ApiKey]) -> Option<Arc<ApiKey>> {
     let good = keys.iter().find(|key| key.revoked_at.is_none());
@@ -111,7 +127,7 @@ pub(super) fn acting(keys: &[ApiKey]) -> Option<Arc<ApiKey>> {
 }
 
 /// The ids that a listing is bound to. Keys of others are not among them, whatever the address says.
-fn bound(keys: &[ApiKey], chosen: &str) -> Result<String, Failure> {
+pub(super) fn bound(keys: &[ApiKey], chosen: &str) -> Result<String, Failure> {
     let ids: Vec<String> = keys.iter().map(|key| key.id.to_string()).collect();
     if chosen.is_empty() {
         return Ok(ids.join(","));
@@ -172,6 +188,11 @@ fn typed(asked: &Asked, name: &str, label: &str, hint: &str) -> Markup {
     field(name, label, hint, &html! { input id=(name) name=(name) value=(asked.get(name)) autocomplete="off"; })
 }
 
+fn moment(asked: &Asked, name: &str, label: &str) -> Markup {
+    let control = html! { input type="datetime-local" id=(name) name=(name) value=(asked.get(name)); };
+    field(name, label, "In UTC.", &control)
+}
+
 fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Markup {
     let chains: Vec<(String, String)> =
         catalog.chains().iter().map(|chain| (chain.id.to_string(), chain.presentation.display_name.clone())).collect();
@@ -179,8 +200,8 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
     let choose = |name: &str, label: &str, options: &[(String, String)]| {
         field(name, label, "", &chosen(name, asked.get(name), options))
     };
-    let more = ["amountUsdMin", "amountUsdMax", "startTimestamp", "endTimestamp", "failReason", "recipient", "filters"];
-    let open = more.iter().any(|name| !asked.get(name).is_empty());
+    let shown = ["term", "status", "originChainId", "destinationChainId", "continuation"];
+    let open = asked.pairs.iter().any(|(name, _)| !shown.contains(&name.as_str()));
     html! {
         form.card.filters method="get" action="/dashboard/requests" role="search" {
             (typed(asked, "term", "Search", "A request, order or transaction id, or an address."))
@@ -198,8 +219,8 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
                     (typed(asked, "currencyOutSymbol", "Currency out", ""))
                     (typed(asked, "amountUsdMin", "Dollars from", ""))
                     (typed(asked, "amountUsdMax", "Dollars to", ""))
-                    (typed(asked, "startTimestamp", "Since", "Unix seconds."))
-                    (typed(asked, "endTimestamp", "Until", "Unix seconds."))
+                    (moment(asked, "since", "Since"))
+                    (moment(asked, "until", "Until"))
                     (typed(asked, "fillTimeMin", "Fill time from", "Seconds."))
                     (typed(asked, "fillTimeMax", "Fill time to", ""))
                     (typed(asked, "failReason", "Fail reason", ""))
@@ -236,19 +257,24 @@ fn table(asked: &Asked, found: &Value, catalog: &Catalog) -> Markup {
         return empty("No requests match.", &html! { a.button href="/dashboard/transfer" { "Make a transfer" } });
     }
     html! {
-        div.scroll tabindex="0" data-live="requests" {
-            table {
-                thead {
-                    tr {
-                        th { "Request" } th { "Status" } th { "Type" } th { "In" } th { "Out" } th.number { "Worth" }
-                        th { "Created" }
-                    }
-                }
-                tbody { @for row in rows { (line(row, catalog)) } }
-            }
-        }
+        div.card.scroll tabindex="0" data-live="requests" { (lines(rows, catalog)) }
         @if let Some(next) = found["continuation"].as_str() {
             p { a.button href=(asked.address("/dashboard/requests", "continuation", next)) { "Next page" } }
+        }
+    }
+}
+
+/// Requests as a table, the first of them on top.
+pub(super) fn lines(rows: &[Value], catalog: &Catalog) -> Markup {
+    html! {
+        table {
+            thead {
+                tr {
+                    th { "Request" } th { "Status" } th.wide { "Type" } th { "In" } th { "Out" } th.number { "Worth" }
+                    th { "Created" }
+                }
+            }
+            tbody { @for row in rows { (line(row, catalog)) } }
         }
     }
 }
@@ -269,21 +295,17 @@ fn line(row: &Value, catalog: &Catalog) -> Markup {
                 (status(text(row, "/status")))
                 @if let Some(reason) = row["data"]["failReason"].as_str() { " " small { (reason) } }
             }
-            td { (text(row, "/requestType")) }
-            td {
+            td.wide { (text(row, "/requestType")) }
+            td.tight {
                 (amount(quoted, "/origin/inputCurrency")) br;
                 small { (chain_name(catalog, quoted, "/origin/inputCurrency/currency/chainId")) }
             }
-            td {
+            td.tight {
                 (amount(quoted, "/destination/outputCurrency"))
                 br; small { (chain_name(catalog, quoted, "/destination/outputCurrency/currency/chainId")) }
             }
             td.number { (dollars(usd(quoted, "/origin/inputCurrency/amountUsd"))) }
-            td {
-                time datetime=(text(row, "/createdAt")) {
-                    (text(row, "/createdAt").replace('T', " ").trim_end_matches('Z'))
-                }
-            }
+            td { (time_in(text(row, "/createdAt"))) }
         }
     }
 }
@@ -336,6 +358,10 @@ mod tests {
             let expected = [("status", "success"), ("apiKey", both.as_str()), ("includeAuthenticatedData", "true")];
             assert_eq!(asked.listing(&both, false), expected);
         }
+        let since = Asked::parse(Some("since=2026-09-21T14:13&until=soon"));
+        let expected = [("startTimestamp", "1789999980"), ("endTimestamp", "soon")];
+        assert_eq!(since.listing(&both, false)[..2], expected);
+        assert_eq!(since.address("/p", "limit", "5"), "/p?since=2026-09-21T14%3A13&until=soon&limit=5");
         let everybody = Asked::parse(Some("scope=all"));
         assert_eq!(everybody.listing(&both, true)[0], ("apiKey", ""));
     }

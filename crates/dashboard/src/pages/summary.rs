@@ -138,7 +138,7 @@ impl Summary {
             div.grid {
                 section.card {
                     h2 { "Requests by day" }
-                    (bars("Requests by day and outcome", &counts))
+                    (bars("Requests by day and outcome", &counts, grouped))
                     ul.legend {
                         li { span class="dot c-good" aria-hidden="true" {} "success" }
                         li { span class="dot c-busy" aria-hidden="true" {} "under way" }
@@ -146,7 +146,10 @@ impl Summary {
                         li { span class="dot c-bad" aria-hidden="true" {} "failure" }
                     }
                 }
-                section.card { h2 { "Volume by day" } (bars("Volume by day, in dollars", &volume)) }
+                section.card {
+                    h2 { "Volume by day" }
+                    (bars("Volume by day", &volume, |micros| dollars(i64::try_from(micros).unwrap_or(i64::MAX))))
+                }
                 @if !self.reasons.is_empty() {
                     section.card {
                         h2 { "Refunds and failures by reason" }

@@ -167,7 +167,7 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
             (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
                 input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
             }))
-            (field("key", "Under the key", "A transfer without a key is nobody's: you cannot watch it here.", &html! {
+            (field("key", "Under the key", "Without one, you cannot watch it here.", &html! {
                 select #key name="key" {
                     @for key in keys {
                         @let id = key.id.to_string();
