@@ -31,11 +31,11 @@ pub(crate) fn copied(text: &str) -> Markup {
 /// A status in its colour, which its word says too.
 pub(crate) fn status(text: &str) -> Markup {
     let kind = match text {
-        "success" | "delivered" | "ok" | "good" => "good",
+        "success" | "delivered" | "ok" | "active" | "final" => "good",
         "failure" | "failed" | "down" | "revoked" => "bad",
         "refund" | "refunded" | "refunding" | "degraded" => "warn",
-        "pending" | "submitted" | "depositing" | "due" | "waiting" => "busy",
-        _ => "plain",
+        "pending" | "submitted" | "depositing" | "due" | "waiting" | "confirmed" | "sent" => "busy",
+        _ => "neutral",
     };
     html! { span class={ "status " (kind) } { (text) } }
 }

@@ -100,7 +100,7 @@ enum Reach {
     Stream,
 }
 
-/// What the owner has, for others to ask for.
+/// Things of the owner, for others to ask for.
 struct Owned {
     key: String,
     wallet: String,

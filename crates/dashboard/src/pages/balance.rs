@@ -108,7 +108,8 @@ fn fund(dashboard: &Dashboard, wallet: Address, balances: &Value) -> Markup {
             h2 { "Deposit" }
             @if funding.is_object() {
                 p {
-                    "Send " (text(funding, "/symbol")) " on " (text(funding, "/chainName"))
+                    "Send " (text(funding, "/symbol")) " on "
+                    (dashboard.chain_name(funding["chainId"].as_u64().unwrap_or_default()))
                     " to the treasury, with the bytes below behind the call's own data. "
                     "It is credited when it is final."
                 }

@@ -1,9 +1,8 @@
 //! Holdings of the service: currencies against their targets, and the wallets that pay.
 
 use alloy_primitives::U256;
-use domain::catalog::Currency;
-use domain::money::Ratio;
-use market::Snapshot;
+use domain::catalog::Chain;
+use domain::money::{Amount, Ratio};
 use maud::{Markup, html};
 use store::lanes::Lane;
 
@@ -12,19 +11,21 @@ use crate::chart::level;
 use crate::decimal::brief;
 use crate::markup::{copied, status};
 
-fn holding(snapshot: &Snapshot, currency: &Currency) -> String {
-    brief(&snapshot.held(currency.evm_address()).formatted(currency.decimals))
-}
-
 /// The share of its target that is held, in hundredths.
-fn share(snapshot: &Snapshot, currency: &Currency) -> Option<u64> {
-    let hundredth = Ratio::new(U256::from(100u8), currency.target?.units()).ok()?;
-    let share = snapshot.held(currency.evm_address()).mul_floor(hundredth).ok()?;
-    Some(u64::try_from(share.units()).unwrap_or(u64::MAX))
+fn share(held: Amount, target: Amount) -> Option<u64> {
+    let hundredth = Ratio::new(U256::from(100u8), target.units()).ok()?;
+    Some(u64::try_from(held.mul_floor(hundredth).ok()?.units()).unwrap_or(u64::MAX))
 }
 
 /// Holdings as the newest snapshot of each chain shows them; no node is asked.
 pub(super) fn inventory(dashboard: &Dashboard) -> Markup {
+    let chains = dashboard.app.catalog.chains();
+    let mut symbols: Vec<&str> = Vec::new();
+    for currency in chains.iter().flat_map(Chain::held) {
+        if !symbols.contains(&currency.symbol.as_str()) {
+            symbols.push(&currency.symbol);
+        }
+    }
     html! {
         section.card {
             h2 { "Inventory" }
@@ -32,39 +33,36 @@ pub(super) fn inventory(dashboard: &Dashboard) -> Markup {
                 table {
                     thead {
                         tr {
-                            th { "Chain" } th { "Currency" } th.number { "Holds" } th.number { "Target" }
-                            th { "Level" }
+                            th { "Currency" }
+                            @for chain in chains { th.number { (chain.presentation.display_name) } }
                         }
                     }
                     tbody {
-                        @for chain in dashboard.app.catalog.chains() {
-                            @let snapshot = dashboard.app.market.latest(chain.id);
-                            @for currency in chain.held() {
-                                tr {
-                                    td { (chain.presentation.display_name) }
-                                    td { (currency.symbol) }
-                                    td.number {
-                                        @match &snapshot {
-                                            Some(snapshot) => (holding(snapshot, currency)),
-                                            None => span.faint { "unknown" },
-                                        }
-                                    }
-                                    td.number {
-                                        @if let Some(target) = currency.target {
-                                            (brief(&target.formatted(currency.decimals)))
-                                        }
-                                    }
-                                    td {
-                                        @if let Some(share) = snapshot.as_ref().and_then(|it| share(it, currency)) {
-                                            (level(&currency.symbol, share))
-                                        }
-                                    }
-                                }
+                        @for symbol in symbols {
+                            tr {
+                                th scope="row" { (symbol) }
+                                @for chain in chains { td.number { (held(dashboard, chain, symbol)) } }
                             }
                         }
                     }
                 }
             }
+        }
+    }
+}
+
+/// The holding of a currency on one chain, against its target where it has one.
+fn held(dashboard: &Dashboard, chain: &Chain, symbol: &str) -> Markup {
+    let Some(currency) = chain.held().find(|currency| currency.symbol == symbol) else { return html! {} };
+    let Some(snapshot) = dashboard.app.market.latest(chain.id) else {
+        return html! { span.faint { "unknown" } };
+    };
+    let (held, target) = (snapshot.held(currency.evm_address()), currency.target);
+    html! {
+        (brief(&held.formatted(currency.decimals)))
+        @if let Some((target, share)) = target.and_then(|target| Some((target, share(held, target)?))) {
+            (level(symbol, share))
+            small { "of " (brief(&target.formatted(currency.decimals))) }
         }
     }
 }

@@ -30,7 +30,7 @@ const USAGE_DAYS: i64 = 14;
 const OVERLAPS: [(u64, &str); 4] = [(0, "ends at once"), (1, "one hour"), (24, "one day"), (168, "one week")];
 
 fn state(key: &ApiKey) -> &'static str {
-    if key.revoked_at.is_some() { "revoked" } else { "good" }
+    if key.revoked_at.is_some() { "revoked" } else { "active" }
 }
 
 pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Account) -> Result<Page, Failure> {
@@ -279,7 +279,7 @@ fn changes(account: &Account, key: &ApiKey) -> Markup {
                 h2 { "Revoke" }
                 (token(account))
                 p { "The key ends for good, and with it its webhooks." }
-                label.check { input type="checkbox" name="sure" value="yes" required; " I am sure" }
+                label.check { input type="checkbox" name="sure" value="yes" required; " I am sure." }
                 button.danger type="submit" { "Revoke the key" }
             }
         }

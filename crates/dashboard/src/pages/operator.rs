@@ -319,7 +319,13 @@ fn history(actions: &[Action]) -> Markup {
                                     td { (time(action.at)) }
                                     td { (copied(&action.account.to_string())) }
                                     td { (action.action) }
-                                    td { (short(&action.subject)) }
+                                    td {
+                                        @if action.subject.parse::<RequestId>().is_ok() {
+                                            a href={ "/dashboard/requests/" (action.subject) } {
+                                                code { (short(&action.subject)) }
+                                            }
+                                        } @else { (action.subject) }
+                                    }
                                     td { (action.reason) }
                                     td { (action.outcome.as_deref().unwrap_or("not known")) }
                                 }

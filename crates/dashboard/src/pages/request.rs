@@ -163,6 +163,8 @@ fn timeline(trace: &Value) -> Markup {
 
 fn amounts(record: &Value) -> Markup {
     let route = &record["data"]["route"];
+    // Until it has ended, the record repeats what was quoted.
+    let actual = if is_over(text(record, "/status")) { &route["actual"] } else { &Value::Null };
     let rows = [
         ("In", "/origin/inputCurrency"),
         ("Deposited", "/origin/outputCurrency"),
@@ -179,12 +181,13 @@ fn amounts(record: &Value) -> Markup {
                         @for (name, path) in rows {
                             tr {
                                 th scope="row" { (name) }
-                                td.number { (or_dash(&exact_amount(&route["quoted"], path))) }
-                                td.number { (or_dash(&exact_amount(&route["actual"], path))) }
+                                (amount_cell(&route["quoted"], path))
+                                (amount_cell(actual, path))
                             }
                         }
-                        @let refunded = exact_amount(record, "/data/refundCurrencyData");
-                        @if !refunded.is_empty() { tr { th scope="row" { "Refunded" } td {} td.number { (refunded) } } }
+                        @if record["data"]["refundCurrencyData"].is_object() {
+                            tr { th scope="row" { "Refunded" } td {} (amount_cell(record, "/data/refundCurrencyData")) }
+                        }
                     }
                 }
             }
@@ -192,8 +195,14 @@ fn amounts(record: &Value) -> Markup {
     }
 }
 
-fn or_dash(text: &str) -> &str {
-    if text.is_empty() { "–" } else { text }
+/// An amount as readers take it in; the pointer shows it to the last decimal.
+fn amount_cell(value: &Value, path: &str) -> Markup {
+    let shown = amount(value, path);
+    html! {
+        td.number title=(exact_amount(value, path)) {
+            @if shown.is_empty() { span.faint { "–" } } @else { (shown) }
+        }
+    }
 }
 
 const FEES: [(&str, &str, &str); 4] = [
@@ -212,7 +221,9 @@ fn fees(record: &Value) -> Markup {
         section.card {
             h2 { "Costs" }
             h3 { "As quoted" } (split("Quoted costs", &parts(&all["quoted"])))
-            h3 { "As they turned out" } (split("Actual costs", &parts(&all["actual"])))
+            @if is_over(text(record, "/status")) {
+                h3 { "As they turned out" } (split("Actual costs", &parts(&all["actual"])))
+            }
             @if sponsored != 0 { p { "A sponsor pays " strong { (crate::decimal::dollars(sponsored)) } " of it." } }
         }
     }

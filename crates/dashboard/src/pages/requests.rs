@@ -204,7 +204,10 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
     let open = asked.pairs.iter().any(|(name, _)| !shown.contains(&name.as_str()));
     html! {
         form.card.filters method="get" action="/dashboard/requests" role="search" {
-            (typed(asked, "term", "Search", "A request, order or transaction id, or an address."))
+            (field("term", "Search", "", &html! {
+                input #term name="term" value=(asked.get("term")) type="search" autocomplete="off"
+                    placeholder="Id, hash or address";
+            }))
             (choose("status", "Status", &same(&STATUSES)))
             (choose("originChainId", "From", &chains))
             (choose("destinationChainId", "To", &chains))

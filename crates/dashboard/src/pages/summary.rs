@@ -98,7 +98,9 @@ impl Summary {
     fn percentile(&self, hundredths: usize) -> String {
         let last = self.fill_millis.len().saturating_sub(1);
         let at = self.fill_millis.get(last * hundredths / 100);
-        at.map_or_else(|| "–".to_owned(), |millis| times::length(*millis))
+        // Blocks tell whole seconds.
+        let length = |millis: &i64| if *millis < 1_000 { "< 1 s".to_owned() } else { times::length(*millis) };
+        at.map_or_else(|| "–".to_owned(), length)
     }
 
     pub(super) fn figures(&self) -> Markup {
@@ -200,7 +202,7 @@ mod tests {
         assert_eq!(summary.days.len(), 7);
         assert_eq!(summary.success_rate(), "66.6 %");
         assert_eq!((summary.volume, summary.app_fees), (12_000_000, 2));
-        assert_eq!((summary.percentile(50), summary.percentile(100)), ("900 ms".to_owned(), "2.0 s".to_owned()));
+        assert_eq!((summary.percentile(50), summary.percentile(100)), ("< 1 s".to_owned(), "2.0 s".to_owned()));
         assert_eq!(summary.reasons, BTreeMap::from([("SLIPPAGE".to_owned(), 1)]));
         assert_eq!(since(now), Timestamp::from_millis(19_994 * DAY_MILLIS));
         assert_eq!(Summary::new(&[], now).success_rate(), "–");

@@ -12,10 +12,11 @@ use domain::ids::ChainId;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::requests::chain_name;
 use crate::Dashboard;
 use crate::account::Account;
 use crate::chart::split;
-use crate::decimal::{dollars, units};
+use crate::decimal::{brief, dollars, units};
 use crate::failure::Failure;
 use crate::guard::Fields;
 use crate::json::{amount, list, text, usd};
@@ -199,11 +200,13 @@ fn offer(catalog: &Catalog, quote: &Value, watched: bool) -> Markup {
             h2 { "The quote" }
             p.lead {
                 strong { (amount(quote, "/details/currencyIn")) }
+                " on " (chain_name(catalog, quote, "/details/currencyIn/currency/chainId"))
                 " → " strong { (amount(quote, "/details/currencyOut")) }
+                " on " (chain_name(catalog, quote, "/details/currencyOut/currency/chainId"))
             }
             dl.facts {
                 div { dt { "At least" } dd { (minimum(quote)) } }
-                div { dt { "Rate" } dd { (text(quote, "/details/rate")) } }
+                div { dt { "Rate" } dd { (brief(text(quote, "/details/rate"))) } }
                 div { dt { "Takes about" } dd { (times::length(seconds.saturating_mul(1_000))) } }
                 div { dt { "Worth less by" } dd { (dollars(-impact)) } }
             }
@@ -228,6 +231,6 @@ fn minimum(quote: &Value) -> String {
     let decimals = out.pointer("/currency/decimals").and_then(Value::as_u64).and_then(|it| u8::try_from(it).ok());
     let amount = text(out, "/minimumAmount").parse::<domain::money::Amount>().ok().zip(decimals);
     amount.map_or_else(String::new, |(amount, decimals)| {
-        format!("{} {}", amount.formatted(decimals), text(out, "/currency/symbol"))
+        format!("{} {}", brief(&amount.formatted(decimals)), text(out, "/currency/symbol"))
     })
 }

@@ -221,7 +221,7 @@ fn delivery(account: &Account, key: &ApiKey, row: &Value) -> Markup {
 pub(super) fn details(attempts: &[Value]) -> Markup {
     html! {
         details {
-            summary { (attempts.len()) }
+            summary { (attempts.len()) @if attempts.len() == 1 { " attempt" } @else { " attempts" } }
             ol.attempts {
                 @for attempt in attempts {
                     li {
