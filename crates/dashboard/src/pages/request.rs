@@ -100,6 +100,11 @@ fn is_over(status: &str) -> bool {
     matches!(status, "success" | "refund" | "failure")
 }
 
+/// True once amounts and costs have turned out. The record of any other request repeats what was quoted.
+fn is_filled(record: &Value) -> bool {
+    text(record, "/status") == "success"
+}
+
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
@@ -163,8 +168,7 @@ fn timeline(trace: &Value) -> Markup {
 
 fn amounts(record: &Value) -> Markup {
     let route = &record["data"]["route"];
-    // Until it has ended, the record repeats what was quoted.
-    let actual = if is_over(text(record, "/status")) { &route["actual"] } else { &Value::Null };
+    let actual = if is_filled(record) { &route["actual"] } else { &Value::Null };
     let rows = [
         ("In", "/origin/inputCurrency"),
         ("Deposited", "/origin/outputCurrency"),
@@ -221,7 +225,7 @@ fn fees(record: &Value) -> Markup {
         section.card {
             h2 { "Costs" }
             h3 { "As quoted" } (split("Quoted costs", &parts(&all["quoted"])))
-            @if is_over(text(record, "/status")) {
+            @if is_filled(record) {
                 h3 { "As they turned out" } (split("Actual costs", &parts(&all["actual"])))
             }
             @if sponsored != 0 { p { "A sponsor pays " strong { (crate::decimal::dollars(sponsored)) } " of it." } }
