@@ -157,6 +157,10 @@ test('a forced refund and the transfer are found in Requests', async () => {
       page.locator(`tbody a[href="/dashboard/requests/${id}"]`).isVisible())
   }
   await page.goto(at('/dashboard/requests?status=success'))
+  await page.locator('#view-name').fill('Arrived')
+  await page.getByRole('button', { name: 'Save the view' }).click()
+  await page.getByRole('link', { name: 'Arrived' }).waitFor()
+  assert.ok(page.url().endsWith('?status=success'), page.url())
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'CSV' }).click()])
   assert.equal(download.suggestedFilename(), 'requests.csv')
 })

@@ -10,4 +10,5 @@ pub(crate) mod request;
 pub(crate) mod requests;
 mod summary;
 pub(crate) mod transfer;
+pub(crate) mod views;
 pub(crate) mod webhooks;

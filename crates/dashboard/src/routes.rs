@@ -13,7 +13,7 @@ use tower_http::compression::CompressionLayer;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::guard::{guard, headers};
-use crate::pages::{balance, keys, live, operator, overview, request, requests, transfer, webhooks};
+use crate::pages::{balance, keys, live, operator, overview, request, requests, transfer, views, webhooks};
 use crate::{Dashboard, assets, sign_in, test_wallet};
 
 /// A route as tests see it.
@@ -64,6 +64,8 @@ table! {
     post "/dashboard/keys/{key}/webhooks/replay" Account webhooks::replay;
     get "/dashboard/requests" Account requests::page;
     get "/dashboard/requests.csv" Account requests::csv;
+    post "/dashboard/requests/views" Account views::save;
+    post "/dashboard/requests/views/delete" Account views::delete;
     get "/dashboard/requests/{id}" Account request::page;
     get "/dashboard/live" Account live::stream;
     get "/dashboard/balance" Account balance::page;

@@ -29,6 +29,15 @@ create table dashboard_session (
 );
 create index dashboard_session_end on dashboard_session (expires_at);
 
+-- Filters of the dashboard's list of requests that an account keeps under a name.
+create table dashboard_view (
+    account {bytes} not null check (length(account) = 20),
+    name text not null,
+    query text not null,
+    created_at bigint not null,
+    primary key (account, name)
+);
+
 -- Actions of operators in the dashboard: who did what to what, and why.
 create table operator_action (
     action_id {identity},

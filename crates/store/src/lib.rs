@@ -47,6 +47,7 @@ pub mod returns;
 pub mod risk;
 mod row;
 pub mod same_chain;
+pub mod saved_views;
 pub mod sealing;
 pub mod secrets;
 pub mod sessions;

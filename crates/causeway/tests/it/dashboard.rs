@@ -124,6 +124,8 @@ fn reach(route: &RouteFacts, owned: &Owned) -> Result<Reach> {
         ("post", "/dashboard/balance/permit") => Reach::Nothing,
         ("get", "/dashboard" | "/dashboard/keys" | "/dashboard/webhooks" | "/dashboard/transfer") => Reach::Nothing,
         ("post", "/dashboard/keys" | "/dashboard/sign-out") => Reach::Nothing,
+        // A view is found by its account and its name: the name of another account's view names one's own.
+        ("post", "/dashboard/requests/views" | "/dashboard/requests/views/delete") => Reach::Nothing,
         other => anyhow::bail!("nobody has said how others could misuse {other:?}"),
     })
 }

@@ -9,8 +9,10 @@ use domain::api_key::ApiKey;
 use domain::catalog::Catalog;
 use maud::{Markup, html};
 use serde_json::Value;
+use store::saved_views;
 use url::form_urlencoded;
 
+use super::views::bar;
 use crate::Dashboard;
 use crate::account::Account;
 use crate::calls::with_query;
@@ -72,7 +74,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    fn parse(query: Option<&str>) -> Self {
+    pub(super) fn parse(query: Option<&str>) -> Self {
         let mut asked = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()).take(100) {
             let value = value.trim();
@@ -104,6 +106,12 @@ impl Asked {
         let passed = passed.map(|(name, value)| (name.as_str(), value.as_str()));
         let times = self.times.iter().map(|(name, value)| (*name, value.as_str()));
         passed.chain(times).chain([("apiKey", own), ("includeAuthenticatedData", "true")]).collect()
+    }
+
+    /// The filters as a query, from the first page on.
+    pub(super) fn query(&self) -> String {
+        let address = self.address("", "continuation", "");
+        address.strip_prefix('?').unwrap_or_default().to_owned()
     }
 
     /// The address of this page with another member.
@@ -161,7 +169,10 @@ pub(crate) async fn page(
         Err(Failure::Refused { status, message }) if status.is_client_error() || status == 503 => Err(message),
         Err(failure) => return Err(failure),
     };
+    let owner = account.address;
+    let views = dashboard.app.store.read(move |tx| saved_views::of(tx, owner)).await?;
     let body = html! {
+        (bar(&account, &asked, &views))
         (form(&asked, &keys, &dashboard.app.catalog, account.operator))
         @match &found {
             Err(message) => div.notice.bad role="alert" { p { (message) } },
@@ -296,7 +307,7 @@ fn line(row: &Value, catalog: &Catalog) -> Markup {
             td { a href={ "/dashboard/requests/" (id) } { code { (short(id)) } } }
             td {
                 (status(text(row, "/status")))
-                @if let Some(reason) = row["data"]["failReason"].as_str() { " " small { (reason) } }
+                @if let Some(reason) = row["data"]["failReason"].as_str() { " " small.wide { (reason) } }
             }
             td.wide { (text(row, "/requestType")) }
             td.tight {
@@ -374,5 +385,9 @@ mod tests {
         let asked = Asked::parse(Some("status=success&continuation=a&scope=all"));
         assert_eq!(asked.address("/p", "continuation", "b"), "/p?status=success&scope=all&continuation=b");
         assert_eq!(asked.address("/p", "continuation", ""), "/p?status=success&scope=all");
+        assert_eq!(asked.query(), "status=success&scope=all");
+        // A view opens as it was saved.
+        assert_eq!(Asked::parse(Some(&asked.query())).query(), asked.query());
+        assert_eq!(Asked::parse(Some("unknown=1")).query(), "");
     }
 }

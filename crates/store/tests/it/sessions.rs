@@ -6,6 +6,7 @@ use domain::time::Timestamp;
 use store::key_usage::{self, Usage};
 use store::keys::{self, StoredText};
 use store::operator_actions::{self, Action};
+use store::saved_views::{self, SavedView};
 use store::sealing::MasterKey;
 use store::sessions::{self, Session};
 use store::{StoreError, key_owners, overview};
@@ -15,6 +16,7 @@ use crate::database::Database;
 crate::on_both_engines! {
     a_nonce_opens_one_session_which_ends
     a_key_belongs_to_one_account
+    a_view_belongs_to_its_account
     calls_add_up_by_day
     an_action_is_written_before_it_is_done
 }
@@ -84,6 +86,29 @@ async fn a_key_belongs_to_one_account(database: Database) -> anyhow::Result<()> 
         Ok::<_, StoreError>((key_owners::owns(tx, one, key(2).id)?, key_owners::count(tx, other)?))
     };
     assert_eq!(store.read(unit).await?, (false, 1));
+    store.close().await;
+    Ok(())
+}
+
+async fn a_view_belongs_to_its_account(database: Database) -> anyhow::Result<()> {
+    let store = database.open().await?;
+    let (one, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
+    let view = |name: &str, query: &str| SavedView { name: name.to_owned(), query: query.to_owned() };
+    let save =
+        |who: Address, view: SavedView, now: i64| store.write(move |tx| saved_views::save(tx, who, &view, at(now)));
+    assert!(save(one, view("b", "status=success"), 1).await? && save(one, view("a", "status=refund"), 2).await?);
+    assert!(save(one, view("b", "status=pending"), 3).await? && save(other, view("b", "x=y"), 4).await?);
+    let of = |who: Address| store.read(move |tx| saved_views::of(tx, who));
+    assert_eq!(of(one).await?, [view("b", "status=pending"), view("a", "status=refund")]);
+    store.write(move |tx| saved_views::delete(tx, other, "a")).await?;
+    assert_eq!(of(one).await?.len(), 2);
+    store.write(move |tx| saved_views::delete(tx, one, "a")).await?;
+    assert_eq!(of(one).await?, [view("b", "status=pending")]);
+    for n in 1..saved_views::MAX_VIEWS {
+        assert!(save(one, view(&format!("view {n}"), "a=b"), 5).await?);
+    }
+    assert!(!save(one, view("one more", "a=b"), 6).await?);
+    assert!(save(one, view("b", "a=c"), 6).await?, "a view that is there can be changed");
     store.close().await;
     Ok(())
 }
