@@ -54,7 +54,9 @@ test('the first address that dev writes is the dashboard', async () => {
 test('a wallet signs in', async () => {
   const { page } = main
   await page.getByRole('button', { name: 'Sign in with Test wallet' }).click()
-  await page.waitForURL(at('/dashboard'))
+  await page.waitForURL(at('/dashboard')).catch(async (error) => {
+    assert.fail(`${page.url()} says: ${await page.locator('main').innerText()}\n${main.complaints.join('\n')}\n${error.message}`)
+  })
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.waitForURL(at('/dashboard/sign-in'))
   await page.getByRole('button', { name: 'Use the test wallet' }).click()
