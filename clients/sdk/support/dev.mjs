@@ -17,13 +17,13 @@ const STOP_LIMIT = 20_000
 const LIFE_LIMIT = 300_000
 
 /** The facts of a running network, and a function to stop it. One with `more` options is always started. */
-export async function network(more = []) {
+export async function network(more = [], { life = LIFE_LIMIT } = {}) {
   const running = process.env.CAUSEWAY_DEV_JSON
   if (running && more.length === 0) return { facts: JSON.parse(await readFile(running, 'utf8')), stop: async () => {} }
-  return start(more)
+  return start(more, life)
 }
 
-async function start(more) {
+async function start(more, life) {
   const binary = process.env.CAUSEWAY_BIN ?? fileURLToPath(new URL('../../../target/release/causeway', import.meta.url))
   if (!existsSync(binary)) {
     throw new Error(`${binary} is not there: run \`cargo build --release\`, or set CAUSEWAY_BIN or CAUSEWAY_DEV_JSON`)
@@ -48,7 +48,7 @@ async function start(more) {
     await stop().catch((error) => console.error(error.message))
     process.exit(1)
   }
-  const limit = setTimeout(() => giveUp(`not done within ${LIFE_LIMIT / 1000} s`), LIFE_LIMIT)
+  const limit = setTimeout(() => giveUp(`not done within ${life / 1000} s`), life)
   limit.unref()
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => giveUp(`ended by ${signal}`)])
   for (const [signal, handler] of signals) process.once(signal, handler)

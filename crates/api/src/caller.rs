@@ -13,11 +13,21 @@ use metrics::counter;
 
 use crate::App;
 use crate::error::ApiError;
+use crate::in_process::Acting;
 use crate::keys::Memory;
 
 /// Found once per call, before anything else is done with it.
 #[derive(Clone, Debug)]
 pub struct Caller(Option<Arc<ApiKey>>);
+
+impl From<&Acting> for Caller {
+    fn from(acting: &Acting) -> Self {
+        match acting {
+            Acting::Key(key) => Self(Some(key.clone())),
+            Acting::Nobody | Acting::Operator => Self(None),
+        }
+    }
+}
 
 impl Caller {
     pub fn key(&self) -> Option<&ApiKey> {

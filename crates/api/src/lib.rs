@@ -17,6 +17,7 @@ mod error;
 mod fast_fill;
 mod health;
 mod idempotency;
+mod in_process;
 mod json;
 mod keys;
 mod limits;
@@ -39,6 +40,7 @@ mod swap_sources;
 mod topups;
 mod trace;
 mod transactions;
+mod usage;
 mod wallet_links;
 mod webhook_deliveries;
 mod webhook_endpoints;
@@ -65,6 +67,7 @@ use webhooks::Endpoints;
 pub use caller::{Caller, Keyed};
 pub use connections::{ConnectionLimits, serve};
 pub use error::page as error_page;
+pub use in_process::{Acting, InProcess};
 pub use keys::Keys;
 pub use limits::{Allowance, Limits};
 pub use listing::{CursorKey, OpenAnswers};
@@ -73,6 +76,7 @@ pub use openapi::Addresses;
 pub use operator::OperatorToken;
 pub use retirement::{Retirement, Schedule, Successor};
 pub use router::{operating_router, router};
+pub use usage::UsageCounts;
 pub use wire::Rendered;
 
 /// The state that routes share. A call copies it a dozen times on its way through them, so it is one pointer.
@@ -112,6 +116,8 @@ pub struct Parts {
     pub open_answers: Arc<OpenAnswers>,
     /// The end of the older listing.
     pub retirement: Retirement,
+    /// Calls under keys, for their owners to see.
+    pub usage: Arc<UsageCounts>,
     /// None where the operator switched them off.
     pub limits: Option<Arc<Limits>>,
     /// Metrics and the whole of `/lives` are shown to every caller: on a local network.

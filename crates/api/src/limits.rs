@@ -17,6 +17,7 @@ use crate::buckets::{Buckets, Empty, Taken};
 use crate::caller::{Caller, identify};
 use crate::error::ApiError;
 use crate::idempotency;
+use crate::in_process::Acting;
 use crate::network::{self, Network};
 use crate::retirement::{self, Retirement};
 
@@ -129,6 +130,11 @@ pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Respon
     if retirement::is_about(request.uri().path()) && app.retirement.is_over(now) {
         return ApiError::Retired { to: app.retirement.successor() }.into_response();
     }
+    if let Some(acting) = request.extensions().get::<Acting>() {
+        let caller = Caller::from(acting);
+        request.extensions_mut().insert(caller);
+        return idempotency::once(app, request, next).await;
+    }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let proxies = app.limits.as_deref().map_or(&[][..], |limits| &limits.allowance.trusted_proxies);
     let client = peer.map(|peer| network::client(peer, request.headers(), proxies));
@@ -150,13 +156,20 @@ pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Respon
     };
     let who = caller.key().map(|key| Who::Key(key.id)).or(client.map(Who::Address));
     let (Some(limits), Some(who)) = (app.limits.as_deref(), who) else {
+        if let Some(key) = caller.key() {
+            app.usage.count(key.id, family(request.uri().path()), false);
+        }
         request.extensions_mut().insert(caller);
         return idempotency::once(app, request, next).await;
     };
     let family = family(request.uri().path());
     let rate = limits.share(limits.rate(caller.key(), family, app.retirement.per_minute(now)));
     request.extensions_mut().insert::<Caller>(caller);
-    match limits.buckets.take((who, What::Calls(family)), rate, Instant::now()) {
+    let taken = limits.buckets.take((who, What::Calls(family)), rate, Instant::now());
+    if let Who::Key(key) = who {
+        app.usage.count(key, family, taken.is_err());
+    }
+    match taken {
         Ok(taken) => with_headers(idempotency::once(app, request, next).await, family, rate, taken),
         Err(empty) => turned_away(&app.retirement, family, rate, empty),
     }

@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
 use crate::error::{ApiError, ApiResult, ErrorBody};
+use crate::in_process::Acting;
 use crate::json::ApiQuery;
 
 /// The operator's token, as its hash: what is compared tells nothing about what it was made of.
@@ -36,6 +37,9 @@ impl FromRequestParts<App> for Operator {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        if matches!(parts.extensions.get(), Some(Acting::Operator)) {
+            return Ok(Self);
+        }
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         match (given, app.operator) {
             (Some(given), Some(token)) if token.is(given.as_bytes()) => Ok(Self),

@@ -142,6 +142,12 @@ pub enum KeysCommand {
     Revoke {
         id: ApiKeyId,
     },
+    /// Give a key to an account of the dashboard, which then sees and changes it.
+    Give {
+        id: ApiKeyId,
+        #[arg(long)]
+        account: Address,
+    },
     /// Link a wallet to a key: prints the message to sign and, called again with the signature, links the wallet.
     Link {
         id: ApiKeyId,

@@ -13,6 +13,7 @@ use url::Url;
 mod allocator;
 mod chain;
 mod currency;
+pub mod dashboard;
 mod gas_refill;
 mod keys;
 mod requests_v2;
@@ -20,6 +21,7 @@ mod secret;
 mod venue;
 mod webhooks;
 
+pub use self::dashboard::DashboardConfig;
 pub use self::webhooks::WebhooksConfig;
 pub use allocator::{AllocatorConfig, CapConfig};
 pub use chain::{
@@ -67,6 +69,8 @@ pub struct Config {
     pub keys: KeysConfig,
     #[serde(default)]
     pub webhooks: WebhooksConfig,
+    #[serde(default)]
+    pub dashboard: DashboardConfig,
     #[serde(default)]
     pub instances: InstancesConfig,
     /// Without an allocator, deposits stay in the depositories.
@@ -318,6 +322,7 @@ impl Config {
         ensure!((60..=86_400).contains(&window), "fast_fill.window_secs: must be from 60 to 86400");
         self.webhooks.check()?;
         self.requests_v2.check()?;
+        self.dashboard.check(self.is_local())?;
         for chain in &self.chains {
             chain.check().with_context(|| format!("chain {}", chain.name))?;
         }

@@ -12,10 +12,10 @@ use devnet::{Account, Chain, Devnet, Token, VenueAccount, VenueSimulator};
 use url::Url;
 
 use crate::config::{
-    AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DepositAddressesConfig, DexConfig,
-    EndpointConfig, Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig, InstancesConfig, KeysConfig,
-    LimitsConfig, NativeConfig, OperatorConfig, PublicConfig, RequestsV2Config, RiskConfig, ScreeningConfig,
-    SolverConfig, Source, Text, TokenConfig, VenueConfig, WebhooksConfig,
+    AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DashboardConfig,
+    DepositAddressesConfig, DexConfig, EndpointConfig, Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig,
+    InstancesConfig, KeysConfig, LimitsConfig, NativeConfig, OperatorConfig, PublicConfig, RequestsV2Config,
+    RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig, VenueConfig, WebhooksConfig,
 };
 use crate::service::Service;
 
@@ -99,6 +99,7 @@ fn config(local: Local<'_>) -> Result<Config> {
         keys: KeysConfig { master_key: Some(key_file(folder, "master", master_key)?) },
         // Receivers of a developer run beside the service.
         webhooks: WebhooksConfig { allow_local: true, ..WebhooksConfig::default() },
+        dashboard: dashboard(local.devnet, folder)?,
         instances: InstancesConfig::default(),
         allocator: Some(allocator(local.devnet, folder)?),
         venue: None,
@@ -130,6 +131,16 @@ fn token_file(folder: &Path) -> Result<Source> {
     let path = keys.join("operator-token");
     private(&path)?.write_all(format!("{OPERATOR_TOKEN}\n").as_bytes())?;
     Ok(Source { env: None, file: Some(path) })
+}
+
+/// The dashboard with a test wallet: the second account with funds, which is the operator as everybody is here.
+fn dashboard(devnet: &Devnet, folder: &Path) -> Result<DashboardConfig> {
+    let Some(account) = devnet.keys.users.get(1) else { return Ok(DashboardConfig::default()) };
+    Ok(DashboardConfig {
+        operators: vec![account.address],
+        test_wallet_key: Some(key_file(folder, "test-wallet", account.private_key)?),
+        ..DashboardConfig::default()
+    })
 }
 
 /// The allocator's configuration, with caps that nobody reaches by hand.

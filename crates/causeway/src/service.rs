@@ -9,9 +9,10 @@ use allocator::Allocator;
 use alloy::primitives::B256;
 use anyhow::{Context, Result, bail, ensure};
 use api::{
-    Addresses, Allowance, App, ConnectionLimits, CursorKey, Keys, Limits, Network, OpenAnswers, OperatorToken, Parts,
-    Rendered, Retirement,
+    Addresses, Allowance, App, ConnectionLimits, CursorKey, InProcess, Keys, Limits, Network, OpenAnswers,
+    OperatorToken, Parts, Rendered, Retirement, UsageCounts,
 };
+use dashboard::Dashboard;
 use evm::Nodes;
 use market::Watchlist;
 use solver::deposit_addresses::reindex::Reindexer;
@@ -118,11 +119,13 @@ impl Service {
             cursor_key,
             open_answers: Arc::new(OpenAnswers::new(stop.clone())),
             retirement: retirement(config)?,
+            usage: Arc::new(UsageCounts::default()),
             limits: limits(config, &instance)?.map(Arc::new),
             public_reports: operator_address.is_none() && config.is_local(),
             metrics,
         });
-        for (listener, router) in listeners.serving(&app, role) {
+        let dashboard = if role.answers() { pages(config, &app, &stop, &tasks).await? } else { None };
+        for (listener, router) in listeners.serving(&app, role, dashboard) {
             tasks.spawn(api::serve(listener, router, connections(config)?, stop.clone()));
         }
         tasks.close();
@@ -258,11 +261,36 @@ impl Listeners {
     }
 
     /// Each with what it serves. A process that does not quote has nothing for callers: only its own health.
-    fn serving(self, app: &App, role: Role) -> impl Iterator<Item = (TcpListener, axum::Router)> {
-        let router = if role.answers() { api::router(app.clone()) } else { api::operating_router(app.clone()) };
+    fn serving(
+        self,
+        app: &App,
+        role: Role,
+        dashboard: Option<axum::Router>,
+    ) -> impl Iterator<Item = (TcpListener, axum::Router)> {
+        let plain = || if role.answers() { api::router(app.clone()) } else { api::operating_router(app.clone()) };
+        let router = dashboard.unwrap_or_else(plain);
         let operator = self.operator.map(|listener| (listener, api::operating_router(app.clone())));
         [(self.public, router)].into_iter().chain(operator)
     }
+}
+
+/// Starts the tasks beside the routes, and returns the router with the dashboard in front where that is served. Its pages
+/// call the same routes.
+async fn pages(
+    config: &Config,
+    app: &App,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Result<Option<axum::Router>> {
+    let (usage, store, clock) = (app.usage.clone(), app.store.clone(), app.env.clock);
+    let keep = (store.clone(), stop.clone());
+    tasks.spawn(async move { usage.keep(keep.0, clock, keep.1).await });
+    let Some(settings) = crate::config::dashboard::settings(config)? else { return Ok(None) };
+    tasks.spawn(dashboard::prune_sessions(store, clock, stop.clone()));
+    let public = api::router(app.clone());
+    let calls = InProcess::new(public.clone(), api::operating_router(app.clone()));
+    let dashboard = Dashboard::new(app.clone(), calls, settings).await?;
+    Ok(Some(dashboard::router(dashboard, public)))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener> {

@@ -74,6 +74,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0029_deposit_addresses",
         sql: include_str!("../migrations/0029_deposit_addresses.sql"),
     },
+    Migration { version: 30, name: "0030_dashboard", sql: include_str!("../migrations/0030_dashboard.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

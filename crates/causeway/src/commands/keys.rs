@@ -11,7 +11,7 @@ use domain::api_key::{ApiKey, ApiKeyId, Family, KeyLimits, KeyText, check_name};
 use solver::integrators::wallet_links;
 use store::keys::{self, StoredText};
 use store::sealing::MasterKey;
-use store::{Store, StoreError, Tx};
+use store::{Store, StoreError, Tx, key_owners};
 
 use crate::assemble;
 use crate::cli::{KeysCommand, LimitsArgs};
@@ -61,6 +61,10 @@ async fn answer(config: &Config, store: &Store, command: KeysCommand) -> Result<
         KeysCommand::Revoke { id } => {
             let now = (system_env().clock)();
             change(store, id, move |tx| keys::revoke(tx, id, now)).await
+        }
+        KeysCommand::Give { id, account } => {
+            let now = (system_env().clock)();
+            change(store, id, move |tx| key_owners::give(tx, id, account, now)).await
         }
         KeysCommand::Link { id, wallet, signature } => link(config, store, id, wallet, signature).await,
         KeysCommand::Limits(args) => limits(store, args).await,

@@ -14,6 +14,7 @@ mod catalogue;
 mod claims;
 mod contract_deposits;
 mod crash;
+mod dashboard;
 mod deposit_addresses;
 mod depository_refund;
 mod dev;

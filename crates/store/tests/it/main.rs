@@ -24,6 +24,7 @@ mod payers;
 mod payouts;
 mod quotes;
 mod reads;
+mod sessions;
 mod treasury_transfers;
 mod units;
 mod values;

@@ -13,7 +13,7 @@ use evm::account_tag::tag;
 use evm::calldata::erc20_fill;
 use solver::integrators::wallet_links;
 use store::keys::{self, KeyHash};
-use store::{Store, ledger};
+use store::{Store, key_owners, ledger};
 use tracing::warn;
 
 use crate::commands::keys::{New, create, open};
@@ -41,15 +41,24 @@ async fn find_or_create(config: &Config, store: &Store, folder: &Path, owner: &A
     let left = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<KeyText>().ok());
     if let Some(text) = left {
         let (hash, now) = (KeyHash::of(&text), env::clock());
-        if store.read(move |tx| keys::by_hash(tx, hash, now)).await?.is_some() {
+        if let Some(key) = store.read(move |tx| keys::by_hash(tx, hash, now)).await? {
+            give(store, key.id, owner).await?;
             return Ok(text);
         }
     }
     let new = New { name: "local".to_owned(), limits: KeyLimits::new(true), may_force_refund: true };
     let (key, text) = create(config, store, new).await?;
     link(config, store, key.id, owner).await?;
+    give(store, key.id, owner).await?;
     local::private(&path)?.write_all(format!("{}\n", text.expose()).as_bytes())?;
     Ok(text)
+}
+
+/// Makes the wallet the key's owner in the dashboard.
+async fn give(store: &Store, key: ApiKeyId, owner: &Account) -> Result<()> {
+    let (account, now) = (owner.address, env::clock());
+    store.write(move |tx| key_owners::give(tx, key, account, now)).await?;
+    Ok(())
 }
 
 /// Links the wallet as its owner would: requests the message, signs it and submits the signature.

@@ -20,6 +20,7 @@ pub(crate) fn remove(folder: &Path) {
 
 pub(crate) fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &str, api_key: &KeyText) -> Result<()> {
     let facts = json!({
+        "dashboard": dashboard(config),
         "baseUrl": plain(&config.base_url),
         "apiKey": api_key.expose(),
         "chains": devnet.chains.iter().map(chain).collect::<Vec<_>>(),
@@ -34,6 +35,10 @@ pub(crate) fn write(folder: &Path, devnet: &Devnet, config: &Config, database: &
     let (path, partial) = (folder.join(FILE), folder.join("dev.json.partial"));
     std::fs::write(&partial, serde_json::to_string_pretty(&facts)? + "\n")?;
     std::fs::rename(&partial, &path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn dashboard(config: &Config) -> String {
+    format!("{}/dashboard", plain(&config.base_url))
 }
 
 /// The venue is a simulator, and says so.
@@ -68,6 +73,11 @@ fn chain(chain: &Chain) -> Value {
 pub(crate) fn print(devnet: &Devnet, config: &Config, args: &DevArgs, folder: &Path, api_key: &KeyText) {
     let base = plain(&config.base_url);
     println!("Causeway is running on a local network.\n");
+    println!(
+        "  dashboard     {}{}",
+        dashboard(config),
+        if args.chains_only { "  (not started, see below)" } else { "" }
+    );
     println!("  base address  {base}{}", if args.chains_only { "  (not started, see below)" } else { "" });
     println!("  api key       {}  (of the second account below)", api_key.expose());
     println!("  facts         {}", folder.join(FILE).display());

@@ -1,0 +1,75 @@
+// The app balance: deposits with the bytes that name the wallet, and claims that it signs.
+import { discover, ownAccount, post, send, sign, useChain } from './wallet.js';
+
+const fund = document.getElementById('fund');
+const deposit = document.getElementById('deposit');
+const claiming = document.getElementById('claiming');
+let provider;
+
+discover((wallet) => {
+  provider ??= wallet.provider;
+  for (const form of [deposit, claiming]) {
+    const button = form?.querySelector('button');
+    if (button) button.disabled = false;
+  }
+});
+
+/** A decimal number in smallest units. */
+function units(text, decimals) {
+  const match = /^(\d+)(?:\.(\d+))?$/.exec(text.trim());
+  if (!match || (match[2] ?? '').length > decimals) throw new Error(`amount: a number with at most ${decimals} decimals`);
+  return BigInt(match[1] + (match[2] ?? '').padEnd(decimals, '0'));
+}
+
+const word = (number) => number.toString(16).padStart(64, '0');
+
+function guarded(form, saying, act) {
+  form?.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const said = document.getElementById(saying);
+    const button = form.querySelector('button');
+    button.disabled = true;
+    try {
+      await act(new FormData(form), (text) => { said.textContent = text; });
+    } catch (error) {
+      said.textContent = error?.message ?? String(error);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+guarded(deposit, 'deposit-said', async (data, say) => {
+  const funding = JSON.parse(fund.dataset.funding);
+  const chain = JSON.parse(fund.dataset.chains).find((it) => it.id === funding.chainId);
+  const amount = units(data.get('amount'), Number(fund.dataset.decimals));
+  const from = await ownAccount(provider);
+  await useChain(provider, chain);
+  // transfer(address,uint256), then the bytes that name the account to credit.
+  const call = `0xa9059cbb${word(BigInt(funding.address))}${word(amount)}${funding.calldataSuffix.slice(2)}`;
+  say('Sending…');
+  const hash = await send(provider, { from, to: funding.currency, data: call, value: 0 });
+  say(`Sent in ${hash}. It is credited when it is final.`);
+  const before = document.querySelector('[data-live="balance"]').textContent;
+  for (let tries = 0; tries < 120; tries += 1) {
+    await new Promise((done) => setTimeout(done, 2000));
+    const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), 'text/html');
+    if (page.querySelector('[data-live="balance"]')?.textContent !== before) {
+      location.reload();
+      return;
+    }
+  }
+});
+
+guarded(claiming, 'claim-said', async (data, say) => {
+  const wallet = document.getElementById('claim').dataset.wallet;
+  const asked = await post('/dashboard/balance/claim', { wallet, amount: data.get('amount'), recipient: data.get('recipient') });
+  const [step] = (await asked.json()).steps;
+  const { sign: signing, post: posting } = step.items[0].data;
+  const address = await ownAccount(provider);
+  say('Sign the claim in your wallet.');
+  const signature = await sign(provider, address, signing.message, { bytes: true });
+  await post('/dashboard/balance/permit', { claim: posting.body.requestId, signature });
+  say('The claim is being paid.');
+  setTimeout(() => location.reload(), 1500);
+});

@@ -1,0 +1,146 @@
+// Wallets of this browser (EIP-6963, EIP-1193), the test wallet of a local network, and what pages ask of them.
+
+const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content ?? '';
+
+/** Posts a form as a script; refusals are thrown in the words of the page that was answered. */
+export async function post(path, fields) {
+  const response = await fetch(path, {
+    method: 'POST',
+    headers: { 'x-form-token': meta('form-token') },
+    body: new URLSearchParams(fields),
+    redirect: 'manual',
+  });
+  if (response.type === 'opaqueredirect') return response;
+  if (!response.ok) {
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+    throw new Error(page.querySelector('[role="alert"]')?.textContent.trim() || `refused with ${response.status}`);
+  }
+  return response;
+}
+
+/** The test wallet, as a provider like any other. */
+function testWallet() {
+  let chain = 1;
+  const ask = async (fields) => (await (await post('/dashboard/test-wallet', fields)).json()).result;
+  return {
+    request: async ({ method, params = [] }) => {
+      switch (method) {
+        case 'eth_accounts':
+        case 'eth_requestAccounts':
+          return ask({ method: 'eth_requestAccounts' });
+        case 'personal_sign':
+          return ask({ method, message: params[0] });
+        case 'eth_chainId':
+          return `0x${chain.toString(16)}`;
+        case 'wallet_switchEthereumChain':
+          chain = Number(params[0].chainId);
+          return null;
+        case 'eth_sendTransaction': {
+          const { to, data = '0x', value = '0x0' } = params[0];
+          return ask({ method, chainId: chain, to, data, value });
+        }
+        case 'eth_getTransactionReceipt':
+          return ask({ method, chainId: chain, hash: params[0] });
+        default:
+          throw new Error(`the test wallet does not know ${method}`);
+      }
+    },
+  };
+}
+
+/** Calls back with every wallet that is found, each once: `{ name, provider }`. */
+export function discover(found) {
+  const seen = new Set();
+  const add = (id, name, provider) => {
+    if (seen.has(id)) return;
+    seen.add(id);
+    found({ name, provider });
+  };
+  if (meta('test-wallet') === 'yes') add('test', 'Test wallet', testWallet());
+  addEventListener('eip6963:announceProvider', (event) => {
+    const { info, provider } = event.detail;
+    add(info.uuid, String(info.name).slice(0, 40), provider);
+  });
+  dispatchEvent(new Event('eip6963:requestProvider'));
+  setTimeout(() => {
+    if (window.ethereum && ![...seen].some((id) => id !== 'test')) add('injected', 'Browser wallet', window.ethereum);
+  }, 300);
+}
+
+/** Shows a button for each wallet. `use` gets the provider; what it throws is shown. */
+export function choices(box, label, use) {
+  const problem = document.getElementById('problem');
+  discover(({ name, provider }) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'primary';
+    button.textContent = `${label} ${name}`;
+    button.addEventListener('click', async () => {
+      if (problem) problem.hidden = true;
+      for (const it of box.querySelectorAll('button')) it.disabled = true;
+      try {
+        await use(provider);
+      } catch (error) {
+        if (problem) {
+          problem.textContent = error?.message ?? String(error);
+          problem.hidden = false;
+        }
+      } finally {
+        for (const it of box.querySelectorAll('button')) it.disabled = false;
+      }
+    });
+    box.append(button);
+  });
+}
+
+export async function account(provider) {
+  const [address] = await provider.request({ method: 'eth_requestAccounts' });
+  if (!address) throw new Error('the wallet gave no account');
+  return address;
+}
+
+/** The account that is signed in; another one of the wallet is refused. */
+export async function ownAccount(provider) {
+  const address = await account(provider);
+  const own = meta('account');
+  if (own && own.toLowerCase() !== address.toLowerCase()) {
+    throw new Error(`the wallet is at ${address}, and you are signed in as ${own}: switch the wallet's account`);
+  }
+  return address;
+}
+
+const hex = (text) => `0x${[...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+
+/** Signs a text, or bytes that are given as hexadecimal. */
+export function sign(provider, address, message, { bytes = false } = {}) {
+  return provider.request({ method: 'personal_sign', params: [bytes ? message : hex(message), address] });
+}
+
+/** Switches to a chain, which is added first where the wallet does not know it. */
+export async function useChain(provider, chain) {
+  const chainId = `0x${chain.id.toString(16)}`;
+  try {
+    await provider.request({ method: 'wallet_switchEthereumChain', params: [{ chainId }] });
+  } catch (error) {
+    if (error?.code !== 4902 && error?.data?.originalError?.code !== 4902) throw error;
+    await provider.request({
+      method: 'wallet_addEthereumChain',
+      params: [{ chainId, chainName: chain.name, rpcUrls: [chain.rpcUrl], nativeCurrency: chain.native, blockExplorerUrls: chain.explorerUrl ? [chain.explorerUrl] : [] }],
+    });
+  }
+}
+
+/** Sends a transaction and waits until a block holds it. */
+export async function send(provider, { from, to, data, value }) {
+  const amount = `0x${BigInt(value ?? 0).toString(16)}`;
+  const hash = await provider.request({ method: 'eth_sendTransaction', params: [{ from, to, data, value: amount }] });
+  for (let tries = 0; tries < 300; tries += 1) {
+    const receipt = await provider.request({ method: 'eth_getTransactionReceipt', params: [hash] });
+    if (receipt) {
+      if (Number(receipt.status) !== 1) throw new Error(`the transaction ${hash} failed`);
+      return hash;
+    }
+    await new Promise((done) => setTimeout(done, 1000));
+  }
+  throw new Error(`the transaction ${hash} is in no block yet; watch it in your wallet`);
+}

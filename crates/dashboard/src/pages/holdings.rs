@@ -1,0 +1,105 @@
+//! Holdings of the service: currencies against their targets, and the wallets that pay.
+
+use alloy_primitives::U256;
+use domain::catalog::Chain;
+use domain::money::{Amount, Ratio};
+use maud::{Markup, html};
+use store::lanes::Lane;
+
+use crate::Dashboard;
+use crate::chart::level;
+use crate::decimal::brief;
+use crate::markup::{copied, status};
+
+/// The share of its target that is held, in hundredths.
+fn share(held: Amount, target: Amount) -> Option<u64> {
+    let hundredth = Ratio::new(U256::from(100u8), target.units()).ok()?;
+    Some(u64::try_from(held.mul_floor(hundredth).ok()?.units()).unwrap_or(u64::MAX))
+}
+
+/// Holdings as the newest snapshot of each chain shows them; no node is asked.
+pub(super) fn inventory(dashboard: &Dashboard) -> Markup {
+    let chains = dashboard.app.catalog.chains();
+    let mut symbols: Vec<&str> = Vec::new();
+    for currency in chains.iter().flat_map(Chain::held) {
+        if !symbols.contains(&currency.symbol.as_str()) {
+            symbols.push(&currency.symbol);
+        }
+    }
+    html! {
+        section.card {
+            h2 { "Inventory" }
+            div.scroll tabindex="0" {
+                table {
+                    thead {
+                        tr {
+                            th { "Currency" }
+                            @for chain in chains { th.number { (chain.presentation.display_name) } }
+                        }
+                    }
+                    tbody {
+                        @for symbol in symbols {
+                            tr {
+                                th scope="row" { (symbol) }
+                                @for chain in chains { td.number { (held(dashboard, chain, symbol)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The holding of a currency on one chain, against its target where it has one.
+fn held(dashboard: &Dashboard, chain: &Chain, symbol: &str) -> Markup {
+    let Some(currency) = chain.held().find(|currency| currency.symbol == symbol) else { return html! {} };
+    let Some(snapshot) = dashboard.app.market.latest(chain.id) else {
+        return html! { span.faint { "unknown" } };
+    };
+    let (held, target) = (snapshot.held(currency.evm_address()), currency.target);
+    html! {
+        (brief(&held.formatted(currency.decimals)))
+        @if let Some((target, share)) = target.and_then(|target| Some((target, share(held, target)?))) {
+            (level(symbol, share))
+            small { "of " (brief(&target.formatted(currency.decimals))) }
+        }
+    }
+}
+
+/// Lanes with the nonces that they take next.
+pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>, u64)]) -> Markup {
+    html! {
+        section.card {
+            h2 { "Lanes" }
+            div.scroll tabindex="0" {
+                table {
+                    thead {
+                        tr {
+                            th { "Chain" } th { "Wallet" } th.number { "Next nonce" } th.number { "Under way" }
+                            th { "State" }
+                        }
+                    }
+                    tbody {
+                        @for (chain, lanes, in_flight) in chains {
+                            @for lane in lanes {
+                                tr {
+                                    td { (dashboard.chain_name(*chain)) }
+                                    td { (copied(&lane.wallet.to_string())) }
+                                    td.number { (lane.next_nonce) }
+                                    td.number { (in_flight) }
+                                    td {
+                                        @match &lane.quarantined {
+                                            Some(why) => span class="status bad" { (why) }, None => (status("ok"))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            p.faint { "Payments under way are those of the whole chain." }
+        }
+    }
+}

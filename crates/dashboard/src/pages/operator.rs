@@ -1,0 +1,363 @@
+//! The operator's page: whether all is well, and the actions that exist as commands.
+
+use std::collections::HashMap;
+
+use api::Acting;
+use axum::extract::{Query, State};
+use axum::http::Method;
+use axum::response::Redirect;
+use domain::ids::RequestId;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use store::lanes::Lane;
+use store::operator_actions::{self, Action};
+use store::overview::{self, Fact, Stuck};
+use store::{StoreError, lanes};
+
+use super::holdings::{inventory, lane_table};
+use super::summary::{self, Summary};
+use crate::Dashboard;
+use crate::account::Account;
+use crate::alarms::advice;
+use crate::chart::meter;
+use crate::decimal::dollars;
+use crate::failure::Failure;
+use crate::guard::Fields;
+use crate::json::{list, text, usd};
+use crate::layout::{Frame, Page, Section, token};
+use crate::markup::{copied, done, empty, field, short, status, time};
+
+/// Rows of each list.
+const MAX_STUCK: u32 = 50;
+const MAX_ACTIONS: u32 = 50;
+const MAX_REASON: usize = 500;
+
+/// Rows of the database that the page shows.
+struct Rows {
+    facts: Vec<Fact>,
+    stuck: Vec<Stuck>,
+    actions: Vec<Action>,
+    /// Lanes and unmined payments by chain.
+    lanes: Vec<(u64, Vec<Lane>, u64)>,
+}
+
+pub(crate) async fn page(
+    State(dashboard): State<Dashboard>,
+    account: Account,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<Page, Failure> {
+    let now = dashboard.now();
+    let rows = dashboard.operator_rows().await?;
+    let lives = dashboard.get(Acting::Operator, "/lives").await.unwrap_or_default();
+    let risk = dashboard.get(Acting::Operator, "/operator/risk").await?;
+    let losses = dashboard.get(Acting::Operator, "/operator/losses").await?;
+    let gas = dashboard.send(Acting::Operator, Method::POST, "/operator/topups", &json!({ "send": false })).await?;
+    let summary = Summary::new(&rows.facts, now);
+    let body = html! {
+        (done(query.get("done").map(String::as_str)))
+        div data-live="operator" data-every="5" {
+            (alarms(&lives))
+            (summary.figures())
+            (chains(&dashboard, &lives, &risk))
+            (stuck(&dashboard, &rows.stuck))
+            div.grid { (inventory(&dashboard)) (lane_table(&dashboard, &rows.lanes)) }
+            (lost(&losses))
+            (summary.charts())
+        }
+        div.grid { (refund_form(&account)) (gas_form(&account, &gas)) }
+        (history(&rows.actions))
+    };
+    Ok(Frame::new("Operator", Section::Operator, &account).page(&body))
+}
+
+impl Dashboard {
+    async fn operator_rows(&self) -> Result<Rows, Failure> {
+        let since = summary::since(self.now());
+        let chains: Vec<_> = self.app.catalog.chains().iter().map(|chain| chain.id).collect();
+        let unit = move |tx: &mut store::Tx<'_>| {
+            let mut of_chains = Vec::with_capacity(chains.len());
+            for chain in &chains {
+                of_chains.push((chain.0, lanes::all(tx, *chain)?, overview::in_flight(tx, *chain)?));
+            }
+            Ok::<_, StoreError>(Rows {
+                facts: overview::of_all(tx, since)?,
+                stuck: overview::stuck(tx, MAX_STUCK)?,
+                actions: operator_actions::newest(tx, MAX_ACTIONS)?,
+                lanes: of_chains,
+            })
+        };
+        Ok(self.app.store.list(unit).await?)
+    }
+
+    pub(super) fn chain_name(&self, id: u64) -> String {
+        let chain = self.app.catalog.chain(domain::ids::ChainId(id));
+        chain.map_or_else(|| id.to_string(), |chain| chain.presentation.display_name.clone())
+    }
+
+    /// Does an action with who and why recorded before it is done, and how it ended after.
+    async fn act(
+        &self,
+        account: &Account,
+        (action, subject): (&str, &str),
+        reason: &str,
+        call: impl Future<Output = Result<Value, Failure>>,
+    ) -> Result<(), Failure> {
+        if reason.is_empty() || reason.chars().count() > MAX_REASON {
+            return Err(Failure::bad(format!("reason: 1 to {MAX_REASON} characters")));
+        }
+        let action = Action {
+            at: self.now(),
+            account: account.address,
+            action: action.to_owned(),
+            subject: subject.to_owned(),
+            reason: reason.to_owned(),
+            outcome: None,
+        };
+        let id = self.app.store.write(move |tx| operator_actions::begin(tx, &action)).await?;
+        let done = call.await;
+        let outcome = match &done {
+            Ok(_) => "done".to_owned(),
+            Err(failure) => failure.to_string(),
+        };
+        self.app.store.write(move |tx| operator_actions::complete(tx, id, &outcome)).await?;
+        done.map(drop)
+    }
+}
+
+fn alarms(lives: &Value) -> Markup {
+    let wrong = list(lives, "/report/wrong");
+    html! {
+        @if lives.is_null() {
+            div.notice.bad role="alert" {
+                p { "The service's own report cannot be made: the database does not answer." }
+            }
+        } @else if wrong.is_empty() {
+            div.notice.good { p { (status(text(lives, "/status"))) " Nothing needs a person." } }
+        } @else {
+            section.card {
+                h2 { "Alarms" }
+                ul.plain {
+                    @for it in wrong {
+                        li.notice.bad {
+                            strong { (text(it, "/name")) }
+                            @if let Some(chain) = it["chainId"].as_u64() { " on chain " (chain) }
+                            ": " (text(it, "/message"))
+                            @if let Some(advice) = advice(text(it, "/name")) {
+                                br; small { "It means that " (advice.means) ". To do: " (advice.remedy) "." }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
+    let of = |id: &Value| list(risk, "/chains").iter().find(|it| it["chainId"] == *id);
+    html! {
+        section.card {
+            h2 { "Chains" }
+            div.scroll tabindex="0" {
+                table {
+                    thead {
+                        tr {
+                            th { "Chain" } th.number { "Block" } th { "Payments" } th { "Market" } th { "Nodes" }
+                            th { "Risk budget used" }
+                        }
+                    }
+                    tbody {
+                        @for chain in list(lives, "/report/chains") {
+                            tr {
+                                th scope="row" { (dashboard.chain_name(chain["id"].as_u64().unwrap_or_default())) }
+                                td.number {
+                                    @match chain["block"].as_u64() {
+                                        Some(block) => (block), None => span.faint { "–" }
+                                    }
+                                }
+                                td { (said(&chain["refusing"])) }
+                                td { (said(&chain["market"])) }
+                                td { (said(&chain["nodes"])) }
+                                td { @if let Some(it) = of(&chain["id"]) { (budget(it)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A complaint, or that there is none.
+fn said(value: &Value) -> Markup {
+    match value.as_str() {
+        Some(problem) => html! { span class="status bad" { "problem" } " " small { (problem) } },
+        None => status("ok"),
+    }
+}
+
+fn budget(risk: &Value) -> Markup {
+    let (open, limit) = (usd(risk, "/openUsd"), usd(risk, "/openLimitUsd"));
+    html! {
+        (meter("Open", open.unsigned_abs(), limit.unsigned_abs()))
+        small { (dollars(open)) " of " (dollars(limit)) }
+    }
+}
+
+fn stuck(dashboard: &Dashboard, rows: &[Stuck]) -> Markup {
+    html! {
+        section.card {
+            h2 { "Payments that wait" }
+            @if rows.is_empty() { p.faint { "None." } } @else {
+                div.scroll tabindex="0" {
+                    table {
+                        thead { tr { th { "Request" } th { "Payment" } th { "Chain" } th { "Reason" } th { "Since" } } }
+                        tbody {
+                            @for row in rows {
+                                @let id = row.request.to_string();
+                                tr {
+                                    td { a href={ "/dashboard/requests/" (id) } { code { (short(&id)) } } }
+                                    td {
+                                        (row.purpose)
+                                        @if row.needs_person { " " span class="status bad" { "needs a person" } }
+                                    }
+                                    td { (dashboard.chain_name(row.chain.0)) }
+                                    td { (row.reason) }
+                                    td { (time(row.since)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn lost(losses: &Value) -> Markup {
+    let rows = list(losses, "/losses");
+    html! {
+        @if !rows.is_empty() {
+            section.card {
+                h2 { "Losses to reorgs" }
+                p { "May come back: $" (text(losses, "/missingUsd")) ". Booked: $" (text(losses, "/bookedUsd")) "." }
+            }
+        }
+    }
+}
+
+fn reason_field(id: &str) -> Markup {
+    field(
+        id,
+        "Reason",
+        "Recorded with your address.",
+        &html! {
+            input id=(id) name="reason" required maxlength=(MAX_REASON) autocomplete="off";
+        },
+    )
+}
+
+fn refund_form(account: &Account) -> Markup {
+    html! {
+        form.card method="post" action="/dashboard/operator/refund" {
+            h2 { "Refund a request" }
+            (token(account))
+            (field("request", "Request", "One that waits for its fill.", &html! {
+                input #request name="request" required autocomplete="off" spellcheck="false";
+            }))
+            (reason_field("refund-reason"))
+            button.danger type="submit" { "Give up the fill and refund" }
+        }
+    }
+}
+
+fn gas_form(account: &Account, gas: &Value) -> Markup {
+    let chains = list(gas, "/chains");
+    html! {
+        form.card method="post" action="/dashboard/operator/topup" {
+            h2 { "Fill up the fillers" }
+            (token(account))
+            @if chains.is_empty() {
+                p.faint { "No chain says what its wallets should have." }
+            } @else {
+                ul.plain {
+                    @for chain in chains {
+                        @for wallet in list(chain, "/wallets") {
+                            li {
+                                (text(chain, "/name")) " " (copied(text(wallet, "/wallet")))
+                                " has " (text(wallet, "/has"))
+                                @if let Some(lacks) = wallet["lacks"].as_str() { ", lacks " strong { (lacks) } }
+                            }
+                        }
+                    }
+                }
+                (reason_field("topup-reason"))
+                button type="submit" { "Send what is lacking" }
+            }
+        }
+    }
+}
+
+fn history(actions: &[Action]) -> Markup {
+    html! {
+        section.card {
+            h2 { "Actions" }
+            @if actions.is_empty() {
+                (empty("No operator has acted here yet.", &html! { "Who did what, and why, is kept." }))
+            } @else {
+                div.scroll tabindex="0" {
+                    table {
+                        thead {
+                            tr {
+                                th { "At" } th { "Who" } th { "Action" } th { "Subject" } th { "Reason" }
+                                th { "Outcome" }
+                            }
+                        }
+                        tbody {
+                            @for action in actions {
+                                tr {
+                                    td { (time(action.at)) }
+                                    td { (copied(&action.account.to_string())) }
+                                    td { (action.action) }
+                                    td {
+                                        @if action.subject.parse::<RequestId>().is_ok() {
+                                            a href={ "/dashboard/requests/" (action.subject) } {
+                                                code { (short(&action.subject)) }
+                                            }
+                                        } @else { (action.subject) }
+                                    }
+                                    td { (action.reason) }
+                                    td { (action.outcome.as_deref().unwrap_or("not known")) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(crate) async fn refund(
+    State(dashboard): State<Dashboard>,
+    account: Account,
+    fields: Fields,
+) -> Result<Redirect, Failure> {
+    let id: RequestId = fields.get("request").parse().map_err(|_| Failure::bad("request: not a request's id"))?;
+    let (subject, reason) = (id.to_string(), fields.get("reason"));
+    let body = json!({ "requestId": subject, "by": account.address.to_string(), "reason": reason });
+    let call = dashboard.send(Acting::Operator, Method::POST, "/operator/refunds", &body);
+    dashboard.act(&account, ("refund", subject.as_str()), reason, call).await?;
+    Ok(Redirect::to("/dashboard/operator?done=refunded"))
+}
+
+pub(crate) async fn top_up(
+    State(dashboard): State<Dashboard>,
+    account: Account,
+    fields: Fields,
+) -> Result<Redirect, Failure> {
+    let body = json!({ "send": true });
+    let call = dashboard.send(Acting::Operator, Method::POST, "/operator/topups", &body);
+    dashboard.act(&account, ("top up", "every chain"), fields.get("reason"), call).await?;
+    Ok(Redirect::to("/dashboard/operator?done=topped-up"))
+}

@@ -1,0 +1,99 @@
+//! Facts of the newest requests, for charts. Bounded: a chart of a busy week reads as much as one of a quiet day.
+
+use domain::api_key::ApiKeyId;
+use domain::ids::{ChainId, RequestId};
+use domain::time::Timestamp;
+
+use crate::{Row, StoreError, Tx};
+
+/// The most requests that one chart is drawn from.
+pub const MAX_FACTS: u32 = 2_000;
+
+/// A request as charts see it. Dollars are millionths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    pub at: Timestamp,
+    pub state: String,
+    pub amount_usd: Option<i64>,
+    pub app_fees_usd: Option<i64>,
+    pub fill_millis: Option<i64>,
+    pub fail_reason: Option<String>,
+}
+
+fn from_row(row: &Row) -> Result<Fact, StoreError> {
+    Ok(Fact {
+        at: row.time(0)?,
+        state: row.text(1)?.to_owned(),
+        amount_usd: row.opt_int(2)?,
+        app_fees_usd: row.opt_int(3)?,
+        fill_millis: row.opt_int(4)?,
+        fail_reason: row.opt_text(5)?.map(str::to_owned),
+    })
+}
+
+/// The newest requests of a key since a time, without those that wait for a deposit.
+pub fn of_key(tx: &mut Tx<'_>, key: ApiKeyId, since: Timestamp) -> Result<Vec<Fact>, StoreError> {
+    tx.rows(
+        "select created_at, state, amount_usd, app_fees_usd, fill_millis, fail_reason from request
+         where account is not null and key_id = $1 and created_at >= $2 and state <> 'waiting'
+         order by created_at desc, request_id desc limit $3",
+        &[key.to_string().into(), since.into(), MAX_FACTS.into()],
+    )?
+    .iter()
+    .map(from_row)
+    .collect()
+}
+
+/// The newest requests of everybody since a time, without those that wait for a deposit.
+pub fn of_all(tx: &mut Tx<'_>, since: Timestamp) -> Result<Vec<Fact>, StoreError> {
+    tx.rows(
+        "select created_at, state, amount_usd, app_fees_usd, fill_millis, fail_reason from request
+         where account is not null and created_at >= $1 and state <> 'waiting'
+         order by created_at desc, request_id desc limit $2",
+        &[since.into(), MAX_FACTS.into()],
+    )?
+    .iter()
+    .map(from_row)
+    .collect()
+}
+
+/// A payment that has not gone out, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    pub request: RequestId,
+    pub purpose: String,
+    pub chain: ChainId,
+    pub reason: String,
+    pub needs_person: bool,
+    pub since: Timestamp,
+}
+
+/// Payments that wait, those for a person first, then the oldest.
+pub fn stuck(tx: &mut Tx<'_>, limit: u32) -> Result<Vec<Stuck>, StoreError> {
+    tx.rows(
+        "select request_id, purpose, chain_id, reason, parked, created_at from due
+         order by parked desc, created_at, due_id limit $1",
+        &[limit.into()],
+    )?
+    .iter()
+    .map(|row| {
+        Ok(Stuck {
+            request: row.request_id(0)?,
+            purpose: row.text(1)?.to_owned(),
+            chain: ChainId(row.uint(2)?),
+            reason: row.text(3)?.to_owned(),
+            needs_person: row.int(4)? != 0,
+            since: row.time(5)?,
+        })
+    })
+    .collect()
+}
+
+/// The number of payments that are under way on a chain.
+pub fn in_flight(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from payment where chain_id = $1 and state in ('decided', 'sent')",
+        &[chain.0.try_into()?],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
+}

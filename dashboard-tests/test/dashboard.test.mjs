@@ -1,0 +1,259 @@
+// The dashboard as people use it, on a local network: one story after the other, in one browser.
+
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { network } from '../../clients/sdk/support/dev.mjs'
+import { findings, launch, LOOKS, open, screenshot } from '../support/browser.mjs'
+import { receiver } from '../support/receiver.mjs'
+
+const LIMIT = 60_000
+const LIFE_LIMIT = 900_000
+
+let net
+let browser
+let hooks
+let main
+const at = (path) => `${net.facts.baseUrl}${path}`
+const own = { key: '', request: '', refunded: '' }
+
+before(async () => {
+  net = await network([], { life: LIFE_LIMIT })
+  browser = await launch()
+  hooks = await receiver()
+  main = await open(browser)
+  main.page.setDefaultTimeout(LIMIT)
+})
+
+after(async () => {
+  await browser?.close()
+  hooks?.close()
+  await net?.stop()
+})
+
+/** Waits for a condition of the page, which is loaded again in between. */
+async function until(page, path, holds) {
+  const began = Date.now()
+  for (;;) {
+    await page.goto(at(path))
+    if (await holds()) return
+    assert.ok(Date.now() - began < LIMIT, `${path} never came to it: ${await page.locator('main').innerText()}`)
+    await sleep(500)
+  }
+}
+
+test('the first address that dev writes is the dashboard', async () => {
+  assert.equal(net.facts.dashboard, at('/dashboard'))
+  await main.page.goto(net.facts.dashboard)
+  assert.equal(new URL(main.page.url()).pathname, '/dashboard/sign-in')
+  await main.page.goto(at('/'))
+  assert.equal(new URL(main.page.url()).pathname, '/dashboard/sign-in')
+})
+
+test('a wallet signs in', async () => {
+  const { page } = main
+  await page.getByRole('button', { name: 'Sign in with Test wallet' }).click()
+  await page.waitForURL(at('/dashboard')).catch(async (error) => {
+    assert.fail(`${page.url()} says: ${await page.locator('main').innerText()}\n${main.complaints.join('\n')}\n${error.message}`)
+  })
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.waitForURL(at('/dashboard/sign-in'))
+  await page.getByRole('button', { name: 'Use the test wallet' }).click()
+  await page.waitForURL(at('/dashboard'))
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+})
+
+test('reading and the test wallet work without JavaScript', async () => {
+  const { context, page } = await open(browser, { javaScriptEnabled: false })
+  await page.goto(at('/dashboard/sign-in'))
+  await page.getByRole('button', { name: 'Use the test wallet' }).click()
+  for (const path of ['/dashboard', '/dashboard/keys', '/dashboard/requests', '/dashboard/balance', '/dashboard/operator']) {
+    await page.goto(at(path))
+    assert.ok(await page.locator('h1').isVisible(), path)
+  }
+  await context.close()
+})
+
+test('a key is created, shown once and renamed', async () => {
+  const { page } = main
+  await page.goto(at('/dashboard/keys'))
+  await page.locator('#name').fill('Browser test')
+  await page.keyboard.press('Enter')
+  const secret = await page.locator('#secret').inputValue()
+  assert.match(secret, /^cwk_[0-9a-f]{64}$/)
+  await screenshot(page, 'key-once')
+  await page.getByRole('link', { name: 'Done' }).click()
+  own.key = page.url().split('/').at(-1)
+  assert.ok(!(await page.content()).includes(secret), 'the key is shown again')
+  await page.locator('#name').fill('Renamed')
+  await page.getByRole('button', { name: 'Rename', exact: true }).click()
+  await page.getByRole('heading', { level: 1, name: 'Renamed' }).waitFor()
+  const answer = await fetch(at('/requests/v3'), { headers: { 'x-api-key': secret } })
+  assert.equal(answer.status, 200)
+})
+
+test('a webhook is configured and tested', async () => {
+  const { page } = main
+  await page.goto(at(`/dashboard/keys/${own.key}/webhooks`))
+  await page.locator('#url').fill(hooks.url)
+  await page.locator('#headers').fill('X-Test: yes')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('The endpoint is saved.').waitFor()
+  await page.getByRole('button', { name: 'Send a test event' }).click()
+  await until(page, `/dashboard/keys/${own.key}/webhooks`, () => page.getByText('delivered', { exact: true }).first().isVisible())
+  assert.equal(hooks.events.length, 1)
+  assert.equal(hooks.events[0].headers['x-test'], 'yes')
+  await screenshot(page, 'webhooks-delivered')
+})
+
+test('a wallet is linked and its balance funded', async () => {
+  const { page } = main
+  await page.goto(at(`/dashboard/keys/${own.key}`))
+  await page.getByRole('button', { name: 'Link Test wallet' }).click()
+  await page.getByText('none: fees cannot be sponsored').waitFor({ state: 'detached' })
+  await page.goto(at('/dashboard/balance'))
+  const before = await page.locator('[data-live="balance"]').innerText()
+  await page.locator('#deposit-amount').fill('5')
+  await page.getByRole('button', { name: 'Deposit with a wallet' }).click()
+  await page.locator('#deposit-said', { hasText: 'Sent in' }).waitFor()
+  await until(page, '/dashboard/balance', async () => (await page.locator('[data-live="balance"]').innerText()) !== before)
+  assert.ok(await page.getByText('balance-topup').first().isVisible())
+})
+
+test('a transfer is quoted, signed and watched until it arrives', async () => {
+  const { page } = main
+  await page.goto(at('/dashboard/transfer'))
+  await page.locator('#key').selectOption({ label: 'Renamed' })
+  await page.getByRole('button', { name: 'Quote' }).click()
+  await page.getByRole('heading', { name: 'The quote' }).waitFor()
+  await screenshot(page, 'quote')
+  await page.getByRole('button', { name: 'Sign with Test wallet' }).click()
+  await page.waitForURL(/\/dashboard\/requests\/0x/)
+  own.request = page.url().split('/').at(-1)
+  // The page moves by itself: it is not loaded again here.
+  await page.locator('[data-live="request"] .status', { hasText: 'success' }).first().waitFor()
+  await page.getByRole('heading', { name: 'Timeline' }).waitFor()
+})
+
+test('a forced refund and the transfer are found in Requests', async () => {
+  const { page } = main
+  const [base, optimism] = net.facts.chains
+  const zero = `0x${'0'.repeat(40)}`
+  const user = net.facts.accounts[1].address
+  const ask = { user, recipient: user, originChainId: base.id, destinationChainId: optimism.id, originCurrency: zero,
+    destinationCurrency: zero, amount: '20000000000000000', tradeType: 'EXACT_INPUT', referrer: 'debug-force-refund' }
+  const headers = { 'content-type': 'application/json', 'x-api-key': net.facts.apiKey }
+  const quote = await (await fetch(at('/quote/v2'), { method: 'POST', headers, body: JSON.stringify(ask) })).json()
+  own.refunded = quote.steps[0].requestId
+  const items = quote.steps.flatMap((step) => step.items.map((item) => item.data))
+  await page.goto(at('/dashboard/transfer'))
+  await page.evaluate(async (transactions) => {
+    const { post } = await import('/dashboard/assets/wallet.js')
+    for (const { chainId, to, data, value } of transactions) {
+      await post('/dashboard/test-wallet', { method: 'eth_sendTransaction', chainId, to, data, value })
+    }
+  }, items)
+  for (const [id, status] of [[own.refunded, 'refund'], [own.request, 'success']]) {
+    await until(page, `/dashboard/requests?status=${status}&term=${id}`, () =>
+      page.locator(`tbody a[href="/dashboard/requests/${id}"]`).isVisible())
+  }
+  await page.goto(at('/dashboard/requests?status=success'))
+  await page.locator('#view-name').fill('Arrived')
+  await page.getByRole('button', { name: 'Save the view' }).click()
+  await page.getByRole('link', { name: 'Arrived' }).waitFor()
+  assert.ok(page.url().endsWith('?status=success'), page.url())
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'CSV' }).click()])
+  assert.equal(download.suggestedFilename(), 'requests.csv')
+})
+
+test('an operator refunds what cannot be filled', async () => {
+  const { page } = main
+  const optimism = net.facts.chains[1]
+  const rpc = async (method, params) => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+    const answer = await fetch(optimism.rpcUrl, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    return (await answer.json()).result
+  }
+  await page.goto(at('/dashboard/operator'))
+  const lanes = page.locator('section', { has: page.getByRole('heading', { name: 'Lanes' }) })
+  const copies = lanes.locator('tbody tr', { hasText: 'Optimism' }).locator('button[data-copy]')
+  const wallets = await copies.evaluateAll((buttons) => buttons.map((button) => button.dataset.copy))
+  assert.ok(wallets.length > 0, 'no lanes')
+  await page.goto(at('/dashboard/transfer'))
+  await page.getByRole('button', { name: 'Quote' }).click()
+  await page.getByRole('heading', { name: 'The quote' }).waitFor()
+  // The fillers of the destination lose their funds between the quote and the deposit.
+  const had = await Promise.all(wallets.map((wallet) => rpc('eth_getBalance', [wallet, 'latest'])))
+  await Promise.all(wallets.map((wallet) => rpc('anvil_setBalance', [wallet, '0x0'])))
+  const began = Date.now()
+  for (;;) {
+    const { liquidity } = await (await fetch(at(`/chains/liquidity?chainId=${optimism.id}`))).json()
+    if (liquidity?.some(({ symbol, balance }) => symbol === 'ETH' && balance === '0')) break
+    assert.ok(Date.now() - began < LIMIT, 'the service does not see that its funds are gone')
+    await sleep(250)
+  }
+  await page.getByRole('button', { name: 'Sign with Test wallet' }).click()
+  await page.waitForURL(/\/dashboard\/requests\/0x/)
+  const path = new URL(page.url()).pathname
+  await until(page, path, () => page.getByText('A fill on Optimism waits').isVisible())
+  await screenshot(page, 'request-waits')
+  await page.locator('#reason').fill('there are no funds')
+  await page.getByRole('button', { name: 'Give up the fill and refund' }).click()
+  await page.getByText('The request is being refunded.').waitFor()
+  await until(page, path, () => page.locator('[data-live="request"][data-status="refund"]').isVisible())
+  await Promise.all(wallets.map((wallet, index) => rpc('anvil_setBalance', [wallet, had[index]])))
+  await page.goto(at('/dashboard/operator'))
+  assert.ok(await page.getByText('there are no funds', { exact: true }).first().isVisible())
+})
+
+test('an operator is refused the refund of what has arrived, and that is recorded', async () => {
+  const { page } = main
+  await page.goto(at('/dashboard/operator'))
+  await page.locator('#request').fill(own.request)
+  await page.locator('#refund-reason').fill('a test')
+  const expected = main.complaints.length
+  await page.getByRole('button', { name: 'Give up the fill and refund' }).click()
+  await page.getByRole('alert').waitFor()
+  // The browser reports the refusal's status; that is the one complaint which is meant.
+  main.complaints.splice(expected)
+  await page.goto(at('/dashboard/operator'))
+  assert.ok(await page.getByText('a test', { exact: true }).first().isVisible())
+})
+
+test('every page is good to see and to hear, in every look', async () => {
+  const pages = {
+    overview: '/dashboard', transfer: '/dashboard/transfer', requests: '/dashboard/requests',
+    request: `/dashboard/requests/${own.request}`, refund: `/dashboard/requests/${own.refunded}`,
+    keys: '/dashboard/keys', key: `/dashboard/keys/${own.key}`, webhooks: `/dashboard/keys/${own.key}/webhooks`,
+    balance: '/dashboard/balance', operator: '/dashboard/operator', missing: '/dashboard/nowhere',
+  }
+  for (const look of LOOKS) {
+    const { name, colorScheme, width, height } = look
+    const state = await main.context.storageState()
+    const shown = await open(browser, { colorScheme, viewport: { width, height }, storageState: state })
+    for (const [page, path] of Object.entries(pages)) {
+      const answer = await shown.page.goto(at(path))
+      assert.equal(answer.status(), page === 'missing' ? 404 : 200, path)
+      assert.ok((await answer.body()).length < 100 * 1024, `${path} is too large`)
+      assert.deepEqual(await findings(shown.page), [])
+      const wider = await shown.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      assert.ok(wider <= 0, `${path} is ${wider} px wider than the screen in ${name}`)
+      await screenshot(shown.page, `${page}-${name}`)
+    }
+    assert.deepEqual(shown.complaints.filter((text) => !text.includes('404')), [])
+    await shown.context.close()
+  }
+})
+
+test('the sign-in page is good to see, and nothing complained', async () => {
+  for (const { name, colorScheme, width, height } of LOOKS) {
+    const shown = await open(browser, { colorScheme, viewport: { width, height } })
+    await shown.page.goto(at('/dashboard/sign-in'))
+    assert.deepEqual(await findings(shown.page), [])
+    await screenshot(shown.page, `sign-in-${name}`)
+    assert.deepEqual(shown.complaints, [])
+    await shown.context.close()
+  }
+  assert.deepEqual(main.complaints, [])
+})
