@@ -51,7 +51,7 @@ impl Message {
         let member = |name: &str| lines.iter().find_map(|line| line.strip_prefix(name));
         let message = Self {
             account: Address::parse_checksummed(lines.get(1)?, None).ok()?,
-            nonce: member("Nonce: ")?.to_owned(),
+            nonce: member("Nonce: ").filter(|nonce| nonce.bytes().all(|byte| byte.is_ascii_alphanumeric()))?.to_owned(),
             issued_at: parse_iso(member("Issued At: ")?)?,
             expires_at: parse_iso(member("Expiration Time: ")?)?,
         };
