@@ -111,8 +111,8 @@ mod tests {
 
     fn found(span: (u64, u64), max_age_secs: u64) -> Option<(u128, u128)> {
         let mut search = Search::new(span, max_age_secs);
-        let rounds = ROUNDS.map(|(since, answer)| Some(Round { answer, since })).into_iter().chain([None]);
-        let over = rounds.map(|round| search.is_over(round)).any(|over| over);
+        let mut rounds = ROUNDS.map(|(since, answer)| Some(Round { answer, since })).into_iter().chain([None]);
+        let over = rounds.any(|round| search.is_over(round));
         assert!(over);
         search.found(8).map(|span| (span.low.answer(), span.high.answer()))
     }

@@ -8,7 +8,7 @@ use domain::account::{Account, Vm};
 use domain::catalog::{Chain, Class, Currency, FillGas, Presentation};
 use domain::venue::CHAIN;
 use evm::Nodes;
-use solver::handle::venue::{VenueChain, VenueKeys};
+use solver::handle::venue::{VenueChain, VenueFees, VenueKeys};
 use solver::{ChainHandle, Settings};
 use store::risk::Limits;
 use venue::{Client, Network, Options};
@@ -86,8 +86,7 @@ pub(super) fn handle(config: &Config, venue: &VenueConfig, role: Role, chain: Ch
         keys,
         venue.sources()?.into_iter().collect(),
         Duration::from_millis(venue.poll_millis),
-        fee("user_fee", &venue.user_fee)?,
-        fee("max_fee", &venue.max_fee)?,
+        VenueFees { user: fee("user_fee", &venue.user_fee)?, most: fee("max_fee", &venue.max_fee)? },
     );
     Ok(ChainHandle::of_venue(chain, Nodes::none(CHAIN)?, settings(venue)?, behind))
 }

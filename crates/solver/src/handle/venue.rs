@@ -45,6 +45,15 @@ pub struct VenueChain {
     own_fee: AtomicU64,
 }
 
+/// The venue's fees, in units of USDC, as the operator states them.
+#[derive(Clone, Copy, Debug)]
+pub struct VenueFees {
+    /// For a transfer of a user's.
+    pub user: u64,
+    /// The most for one of ours.
+    pub most: u64,
+}
+
 impl VenueChain {
     pub fn new(
         client: Client,
@@ -53,12 +62,11 @@ impl VenueChain {
         keys: Option<VenueKeys>,
         sources: BTreeSet<AccountIndex>,
         poll_interval: Duration,
-        user_fee: u64,
-        max_fee: u64,
+        fees: VenueFees,
     ) -> Self {
         // Until the venue has said what our transfers cost, they cost what everybody's do, or what the operator allows.
-        let own_fee = AtomicU64::new(user_fee.min(max_fee));
-        Self { client, account, key_index, keys, sources, poll_interval, user_fee, own_fee }
+        let own_fee = AtomicU64::new(fees.user.min(fees.most));
+        Self { client, account, key_index, keys, sources, poll_interval, user_fee: fees.user, own_fee }
     }
 
     pub fn own_fee(&self) -> u64 {
@@ -188,7 +196,8 @@ pub(crate) mod tests {
         let keys = VenueKeys { api: ApiKey::from_seed(b"seed"), wallet };
         let (account, key) = (AccountIndex::new(722_011).unwrap(), KeyIndex::new(3).unwrap());
         let poll = Duration::from_secs(1);
-        VenueChain::new(client.unwrap(), account, key, Some(keys), BTreeSet::new(), poll, 3_000_000, 5_000_000)
+        let fees = VenueFees { user: 3_000_000, most: 5_000_000 };
+        VenueChain::new(client.unwrap(), account, key, Some(keys), BTreeSet::new(), poll, fees)
     }
 
     fn row(currency: Address, units: u64) -> PaymentRow {

@@ -46,7 +46,7 @@ fn address(n: u8, currency: Address) -> (QuoteRow, DepositAddress) {
         address: Address::repeat_byte(n),
         request: RequestId(request),
         order: OrderId(order),
-        kind: if n % 2 == 0 { Kind::Open } else { Kind::Strict },
+        kind: if n.is_multiple_of(2) { Kind::Open } else { Kind::Strict },
         derivation,
         chain: CHAIN,
         currency,

@@ -140,7 +140,7 @@ async fn an_action_is_written_before_it_is_done(database: Database) -> anyhow::R
     };
     let begun = action.clone();
     let id = store.write(move |tx| operator_actions::begin(tx, &begun)).await?;
-    assert_eq!(store.read(|tx| operator_actions::newest(tx, 10)).await?, [action.clone()]);
+    assert_eq!(store.read(|tx| operator_actions::newest(tx, 10)).await?, std::slice::from_ref(&action));
     store.write(move |tx| operator_actions::complete(tx, id, "done")).await?;
     let done = Action { outcome: Some("done".to_owned()), ..action };
     assert_eq!(store.read(|tx| operator_actions::newest(tx, 10)).await?, [done]);
