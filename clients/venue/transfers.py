@@ -160,12 +160,14 @@ async def main(path):
     )
     assert fee.transfer_fee_usdc == FEE, fee
 
-    before = [await collateral(accounts, account["index"]) for account in (user, solver)]
+    # To another user: whatever reaches the service's account without an order goes back.
+    other = venue["accounts"][1]
+    before = [await collateral(accounts, account["index"]) for account in (user, other)]
     hashes = []
     for amount in (1, 2.5):
         _, answer, error = await client.transfer(
             user["l1PrivateKey"],
-            solver["index"],
+            other["index"],
             client.ASSET_ID_USDC,
             client.ROUTE_PERP,
             client.ROUTE_PERP,
@@ -178,7 +180,7 @@ async def main(path):
     for tx_hash in hashes:
         tx = await until(lambda: transactions.tx(by="hash", value=tx_hash), lambda tx: tx.status == 3)
         assert bytes(json.loads(tx.info)["Memo"]) == bytes.fromhex(MEMO[2:]), tx
-    after = [await collateral(accounts, account["index"]) for account in (user, solver)]
+    after = [await collateral(accounts, account["index"]) for account in (user, other)]
     assert after == [before[0] - 3_500_000 - 2 * FEE, before[1] + 3_500_000], (before, after)
 
     history = await transactions.transfer_history(account_index=user["index"], authorization=token)
@@ -186,14 +188,14 @@ async def main(path):
     assert history.transfers[0].type == "L2TransferOutflow"
 
     # A wallet's signature by somebody else is refused, and the nonce is not used up.
-    stranger = venue["accounts"][1]
     _, answer, error = await client.transfer(
-        stranger["l1PrivateKey"], solver["index"], client.ASSET_ID_USDC, 0, 0, 1, FEE, MEMO
+        other["l1PrivateKey"], solver["index"], client.ASSET_ID_USDC, 0, 0, 1, FEE, MEMO
     )
     assert answer is None and "L1 signature" in error, (answer, error)
     own = venue["accounts"][-1]
     _, answer, error = await client.transfer_same_master_account(own["index"], client.ASSET_ID_USDC, 0, 0, 1, 0, MEMO)
     assert error is None and answer.code == 200, (answer, error)
+    await until(lambda: transactions.tx(by="hash", value=answer.tx_hash), lambda tx: tx.status == 3)
     chain = next(chain for chain in facts["chains"] if chain["name"] == "base")
     await deposit(facts, chain, accounts, user)
     await withdraw(facts, chain, client, accounts, user, solver)

@@ -115,8 +115,11 @@ async function arrives(quote, stepIds) {
 }
 
 test('the chains load, each with an id, a node and a currency', () => {
-  assert.deepEqual(client.chains.map(({ id }) => id).sort(), facts.chains.map(({ id }) => id).sort())
-  for (const chain of client.chains) {
+  const venue = client.chains.find(({ id }) => id === facts.venue.id)
+  assert.equal(venue?.vmType, 'lvm')
+  const others = client.chains.filter((chain) => chain !== venue)
+  assert.deepEqual(others.map(({ id }) => id).sort(), facts.chains.map(({ id }) => id).sort())
+  for (const chain of others) {
     assert.equal(chain.httpRpcUrl, facts.chains.find(({ id }) => id === chain.id).rpcUrl)
     assert.equal(chain.vmType, 'evm')
     assert.equal(chain.currency.address, zeroAddress)
