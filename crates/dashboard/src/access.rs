@@ -3,7 +3,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Everyone,
-    /// Whoever is signed in, for what is their own.
+    /// The account that is signed in, for what is its own.
     Account,
     Operator,
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use venue::{Client, Digest, Expiry, Fee, KeyIndex, Network, Nonce, Options, Quota, Sent, SignedTransfer, Transfer};
 
-use crate::harness::{Engine, Harness, eventually, new_account};
+use crate::harness::{Engine, Harness, amount, eventually, new_account, request_id};
 
 pub const VENUE: u64 = 3_586_256;
 pub const BASE: u64 = 8453;
@@ -148,6 +148,15 @@ impl Stage {
             "destinationChainId": VENUE, "originCurrency": currency, "destinationCurrency": "0", "amount": amount,
             "tradeType": "EXACT_INPUT",
         })
+    }
+
+    /// Waits until a deposit has succeeded and the user, who had so much, has what was promised beside it, which is
+    /// returned.
+    pub async fn is_filled(&self, quote: &Value, had: u64) -> Result<u64> {
+        self.harness.wait_for(request_id(quote), "success").await?;
+        let promised: u64 = amount(&quote["details"]["currencyOut"]["amount"]).to();
+        self.user_has(had + promised).await?;
+        Ok(promised)
     }
 
     /// Waits until the user's balance on the venue is this one.

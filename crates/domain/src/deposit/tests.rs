@@ -186,7 +186,7 @@ fn strict(kind: Kind) -> Quote {
     quote
 }
 
-/// Whoever swept it: the exact amount fills, more fills and the rest goes back, less goes back.
+/// The amount decides, whoever swept it: the exact one fills, more fills and the rest goes back, less goes back.
 #[test]
 fn a_strict_address_takes_the_exact_amount() {
     let quote = strict(Kind::Strict);

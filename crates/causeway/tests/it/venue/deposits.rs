@@ -66,8 +66,7 @@ async fn an_account_that_pays_fees_has_them_charged() -> Result<()> {
     let quote = stage.harness.quote(&body).await?;
     ensure!(quote["fees"]["relayerGas"]["amount"] == "3000000", "{}", quote["fees"]);
     execute(base, &quote, &user).await?;
-    stage.harness.wait_for(request_id(&quote), "success").await?;
-    stage.user_has(theirs + amount(&quote["details"]["currencyOut"]["amount"]).to::<u64>()).await?;
+    stage.is_filled(&quote, theirs).await?;
     service.stop().await
 }
 
@@ -85,8 +84,7 @@ async fn a_deposit_address_leads_into_the_venue() -> Result<()> {
     let quote = stage.harness.quote(&body).await?;
     ensure!(quote["steps"][0]["depositAddress"].as_str().is_some_and(|at| at.len() == 42), "{}", quote["steps"]);
     execute(base, &quote, &user).await?;
-    stage.harness.wait_for(request_id(&quote), "success").await?;
-    stage.user_has(theirs + amount(&quote["details"]["currencyOut"]["amount"]).to::<u64>()).await?;
+    stage.is_filled(&quote, theirs).await?;
     service.stop().await
 }
 
@@ -99,8 +97,7 @@ async fn ether_is_exchanged_on_its_way_into_the_venue() -> Result<()> {
     let zero = Address::ZERO.to_string();
     let quote = stage.harness.quote(&stage.deposit(&user.address.to_string(), &zero, "100000000000000000")).await?;
     execute(base, &quote, &user).await?;
-    stage.harness.wait_for(request_id(&quote), "success").await?;
-    stage.user_has(theirs + amount(&quote["details"]["currencyOut"]["amount"]).to::<u64>()).await?;
+    stage.is_filled(&quote, theirs).await?;
     service.stop().await
 }
 
@@ -116,9 +113,7 @@ async fn a_transfer_of_unknown_outcome_is_looked_up_and_not_repeated() -> Result
     let quote = stage.harness.quote(&body).await?;
     stage.simulator.faults.update(|fault| fault.error_after_send = true);
     execute(base, &quote, &user).await?;
-    stage.harness.wait_for(request_id(&quote), "success").await?;
-    let promised: u64 = amount(&quote["details"]["currencyOut"]["amount"]).to();
-    stage.user_has(theirs + promised).await?;
+    let promised = stage.is_filled(&quote, theirs).await?;
     stage.simulator.faults.clear();
     stage.rounds_pass().await?;
     ensure!(stage.balance(&stage.user)? == theirs + promised, "paid twice");
@@ -141,8 +136,7 @@ async fn a_transfer_that_the_venue_lost_is_sent_again() -> Result<()> {
     stage.rounds_pass().await?;
     ensure!(stage.balance(&stage.user)? == theirs);
     stage.simulator.faults.clear();
-    stage.harness.wait_for(request_id(&quote), "success").await?;
-    stage.user_has(theirs + amount(&quote["details"]["currencyOut"]["amount"]).to::<u64>()).await?;
+    stage.is_filled(&quote, theirs).await?;
     service.stop().await
 }
 
