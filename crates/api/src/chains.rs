@@ -265,7 +265,7 @@ impl From<&Currency> for Erc20Currency {
         Self {
             listed: currency.into(),
             supports_bridging: true,
-            supports_permit: false,
+            supports_permit: currency.authorizations.is_some(),
             withdrawal_fee: 0,
             deposit_fee: 0,
             surge_enabled: false,

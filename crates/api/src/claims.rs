@@ -1,7 +1,7 @@
-//! Withdrawing an app balance: `POST /app-fees/{wallet}/claim` says what is to be signed, `POST /execute/permits` takes the
-//! signature, `GET /app-fees/{wallet}/claims` tells what became of it.
+//! Withdrawing an app balance: `POST /app-fees/{wallet}/claim` says what is to be signed, `POST /execute/permits`
+//! (`permits.rs`) takes the signature, `GET /app-fees/{wallet}/claims` tells what became of it.
 
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::Address;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,6 @@ use domain::money::{Amount, Price, Signed, UsdMicros};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use solver::integrators::claims::Wish;
-use solver::integrators::wallet_links::MAX_SIGNATURE;
 use store::claims::{self, Claim, Listed};
 use utoipa::{IntoParams, ToSchema};
 
@@ -21,6 +20,7 @@ use crate::App;
 use crate::app_fees::wallet;
 use crate::error::{ApiError, ApiResult, ErrorBody};
 use crate::json::{ApiJson, ApiPath, ApiQuery};
+use crate::permits;
 use crate::wire::{AmountBody, Rendered, iso};
 
 /// Claims on one page, unless said, and at the most.
@@ -156,7 +156,7 @@ impl ClaimResponse {
                     post: ClaimPost {
                         endpoint: "/execute/permits",
                         method: "POST",
-                        body: ClaimPermit { kind: KIND, request_id: id },
+                        body: ClaimPermit { kind: permits::CLAIM, request_id: id },
                     },
                 },
             }],
@@ -183,82 +183,6 @@ pub(crate) async fn claim(
 ) -> ApiResult<ClaimResponse> {
     let claim = app.claims.ask(body.wish(wallet(&wallet_text)?)?).await?;
     ClaimResponse::new(&claim, &app.catalog).map(Json).ok_or(ApiError::Internal)
-}
-
-/// The one kind of permit there is.
-const KIND: &str = "claim";
-
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PermitBody {
-    /// `claim`.
-    #[schema(value_type = String)]
-    kind: Option<Value>,
-    /// The claim's id, as its step has it.
-    #[schema(value_type = String)]
-    request_id: Option<Value>,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct PermitQuery {
-    /// Of the wallet, in hexadecimal.
-    #[param(required = true)]
-    signature: Option<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct PermitResponse {
-    message: &'static str,
-    /// Nothing more is to be done.
-    #[schema(value_type = Vec<Object>)]
-    steps: [(); 0],
-}
-
-impl PermitBody {
-    fn claim(&self) -> Result<B256, ApiError> {
-        match self.kind.as_ref().map(Value::as_str) {
-            Some(Some(KIND)) => {}
-            None => return Err(bad("kind", "required")),
-            Some(_) => return Err(ApiError::NotOffered { field: "kind" }),
-        }
-        let text = self.request_id.as_ref().and_then(Value::as_str).ok_or_else(|| bad("requestId", "required"))?;
-        let id: domain::ids::RequestId =
-            text.parse().map_err(|error: domain::ids::NotAnId| bad("requestId", error.to_string()))?;
-        Ok(id.0)
-    }
-}
-
-impl PermitQuery {
-    fn signature(&self) -> Result<Bytes, ApiError> {
-        let text = self.signature.as_deref().ok_or_else(|| bad("signature", "required"))?;
-        let signature = text.parse::<Bytes>().ok().filter(|bytes| !bytes.is_empty() && bytes.len() <= MAX_SIGNATURE);
-        signature.ok_or_else(|| bad("signature", format!("must be hexadecimal, of at most {MAX_SIGNATURE} bytes")))
-    }
-}
-
-/// Takes the signature over a claim, and pays it.
-#[utoipa::path(
-    post,
-    path = "/execute/permits",
-    params(PermitQuery),
-    request_body = PermitBody,
-    responses(
-        (status = 200, description = "It is being paid", body = PermitResponse),
-        (status = 400, description = "Not signed for, expired, or more than is available", body = ErrorBody),
-        (status = 404, description = "No such claim was asked for", body = ErrorBody),
-        (status = 409, description = "It was signed for already", body = ErrorBody),
-    )
-)]
-pub(crate) async fn permit(
-    app: State<App>,
-    ApiQuery(query): ApiQuery<PermitQuery>,
-    ApiJson(body): ApiJson<PermitBody>,
-) -> ApiResult<PermitResponse> {
-    let (id, signature) = (body.claim()?, query.signature()?);
-    // What is committed goes on whether or not the caller waits for the answer.
-    tokio::spawn(app.claims.clone().accept(id, signature)).await.map_err(|_| ApiError::Internal)??;
-    Ok(Json(PermitResponse { message: "The claim is being paid", steps: [] }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

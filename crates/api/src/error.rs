@@ -10,6 +10,7 @@ use domain::quote::End;
 use market::MarketError;
 use serde::Serialize;
 use solver::deposit_addresses::reindex::ReindexError;
+use solver::gasless::permits::PermitError;
 use solver::integrators::claims::ClaimError;
 use solver::integrators::fast_fill::FastFillError;
 use solver::integrators::wallet_links::LinkError;
@@ -36,6 +37,8 @@ pub enum ApiError {
     FastFill(#[from] FastFillError),
     #[error("{}", messages::of_claim(.0))]
     Claim(#[from] ClaimError),
+    #[error("{}", messages::of_permit(.0))]
+    Permit(#[from] PermitError),
     #[error("{}", messages::of_reindex(.0))]
     Reindex(#[from] ReindexError),
     #[error("signature: {0}")]
@@ -114,6 +117,7 @@ impl ApiError {
             Self::Quote(error) => quote_code(error),
             Self::FastFill(error) => fast_fill_code(error),
             Self::Claim(error) => claim_code(error),
+            Self::Permit(error) => permit_code(error),
             Self::Reindex(error) => reindex_code(error),
             Self::Link(LinkError::Store(error)) => store_code(error),
             Self::Link(LinkError::Chain(_)) => Code::RpcHttpError,
@@ -163,7 +167,10 @@ fn quote_code(error: &QuoteError) -> Code {
         QuoteError::Blocked { .. } => Code::SanctionedWalletAddress,
         QuoteError::InvalidRecipient { .. } => Code::InvalidRecipient,
         QuoteError::OriginSwapsDisabled => Code::NoSwapRoutesFound,
-        QuoteError::PlainDepositOfContract | QuoteError::NoDepositAddresses { .. } => Code::UnsupportedExecutionType,
+        QuoteError::PlainDepositOfContract
+        | QuoteError::NoDepositAddresses { .. }
+        | QuoteError::NoPermits { .. }
+        | QuoteError::GaslessUnsponsored => Code::UnsupportedExecutionType,
         QuoteError::NeedsRefundRecipient => Code::InvalidParameters,
         QuoteError::NoSpendLimiter { .. } => Code::RouterNotFound,
         QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } | QuoteError::RecipientRefuses { .. } => {
@@ -214,6 +221,26 @@ fn claim_code(error: &ClaimError) -> Code {
         ClaimError::Chain(_) => Code::RpcHttpError,
         ClaimError::Solver(SolverError::Store(error)) => store_code(error),
         ClaimError::Solver(_) => Code::UnknownError,
+    }
+}
+
+fn permit_code(error: &PermitError) -> Code {
+    match error {
+        PermitError::NotFound => Code::RequestNotFound,
+        PermitError::NotAsked => Code::UnsupportedExecutionType,
+        PermitError::InFlight => Code::AlreadyProcessing,
+        PermitError::Expired => Code::SignatureExpired,
+        PermitError::NotSigned => Code::InvalidSignature,
+        PermitError::NonceUsed => Code::InvalidNonce,
+        PermitError::BalanceTooLow { .. } => Code::GaslessPermitBalanceTooLow,
+        PermitError::AllowanceTooLow { .. } => Code::TransferAmountExceedsAllowance,
+        PermitError::Reverts { .. } | PermitError::Paused | PermitError::GasTooDear => Code::PermitFailed,
+        PermitError::Blocked => Code::SanctionedWalletAddress,
+        PermitError::SponsorBalance { .. } | PermitError::SponsorGone => Code::SponsorBalanceTooLow,
+        PermitError::NotNow => Code::ChainDisabled,
+        PermitError::Chain(_) => Code::RpcHttpError,
+        PermitError::Solver(SolverError::Store(error)) => store_code(error),
+        PermitError::Solver(_) => Code::UnknownError,
     }
 }
 

@@ -30,6 +30,7 @@ mod network;
 pub mod openapi;
 mod operator;
 pub mod order_data;
+mod permits;
 mod prices;
 mod quote;
 mod retirement;
@@ -56,6 +57,7 @@ use domain::ids::ChainId;
 use domain::time::Timestamp;
 use market::Market;
 use solver::deposit_addresses::reindex::Reindexer;
+use solver::gasless::permits::Permits;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::operator::Commands;
@@ -91,6 +93,7 @@ pub struct Parts {
     pub fast_fills: FastFills,
     pub reindexer: Reindexer,
     pub claims: Claims,
+    pub permits: Permits,
     /// The operator's commands.
     pub commands: Commands,
     pub env: Env,

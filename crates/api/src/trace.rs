@@ -203,6 +203,9 @@ fn awaits(trace: &Trace, catalog: &Catalog) -> String {
                 format!("a deposit of {amount} of {currency} on {}", name(catalog, chain))
             }
         },
+        RequestState::Depositing => {
+            format!("the user's transaction, which a relayer sends on {}", name(catalog, quote.ask.origin.chain))
+        }
         RequestState::Pending => "the fill to be sent".to_owned(),
         RequestState::Submitted => format!("the fill to be mined on {}", name(catalog, quote.ask.destination.chain)),
         RequestState::Refunding => format!("the refund to be mined on {}", name(catalog, quote.ask.origin.chain)),

@@ -8,7 +8,7 @@ use allocator::Allocator;
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, ensure};
 use domain::account::Vm;
-use domain::catalog::{Catalog, Chain, Class, Currency, Dex, FillGas, Presentation, Tier};
+use domain::catalog::{Catalog, Chain, Class, Currency, Dex, FillGas, Presentation, Tier, TokenDomain};
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros, pow10};
 use domain::pair::ByClass;
@@ -17,7 +17,7 @@ use domain::terms::{DepositAddressTerms, FastFillTerms};
 use evm::{Endpoint, Nodes};
 use market::{Feed, Market, Watchlist};
 use solver::quoting::quote::Quoter;
-use solver::{ChainHandle, Env, LocalSigner, Settings, Solver};
+use solver::{ChainHandle, Env, LocalSigner, PayingWallets, Settings, Solver};
 use store::risk::Limits;
 use store::{DatabaseUrl, Store};
 
@@ -64,7 +64,7 @@ pub fn catalog(config: &Config) -> Result<Catalog> {
 pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Parts> {
     let catalog = Arc::new(catalog(config)?);
     let orders = signers::orders(config, role)?;
-    let fillers = signers::fillers(config, role)?;
+    let (fillers, relayers) = (signers::fillers(config, role)?, signers::relayers(config, role)?);
     let treasury_lane = signers::treasury_lane(config, role)?;
     let market = Arc::new(Market::new(catalog.chains().iter().map(|chain| chain.id)));
     let (mut chains, mut watchlists) = (BTreeMap::new(), Vec::new());
@@ -79,10 +79,9 @@ pub fn parts(config: &Config, role: Role, store: Store, env: Env) -> Result<Part
             handle_settings,
             treasury,
             sources,
-            &fillers,
-            treasury_lane.as_ref(),
+            PayingWallets { fillers: &fillers, relayers: &relayers, treasury_lane: treasury_lane.as_ref() },
         );
-        watchlists.push((nodes, watchlist(config, settings, handle.addresses()).with_context(in_chain)?));
+        watchlists.push((nodes, watchlist(config, settings, &handle).with_context(in_chain)?));
         chains.insert(chain.id, Arc::new(handle));
     }
     if let (Some(settings), Some(chain)) = (&config.venue, catalog.chain(domain::venue::CHAIN)) {
@@ -169,7 +168,7 @@ fn handle_settings(config: &Config, chain: &ChainConfig) -> Result<Settings> {
     })
 }
 
-fn watchlist(config: &Config, chain: &ChainConfig, wallets: Vec<Address>) -> Result<Watchlist> {
+fn watchlist(config: &Config, chain: &ChainConfig, handle: &ChainHandle) -> Result<Watchlist> {
     let feed = |currency, feed: &FeedConfig| Feed { currency, address: feed.address, max_age_secs: feed.max_age_secs };
     let native = feed(Address::ZERO, &chain.native.feed);
     let tokens = chain.tokens.iter().filter_map(|token| Some(feed(token.address, token.feed.as_ref()?)));
@@ -177,7 +176,8 @@ fn watchlist(config: &Config, chain: &ChainConfig, wallets: Vec<Address>) -> Res
         multicall3: chain.contracts.multicall3,
         feeds: std::iter::once(native).chain(tokens).collect(),
         treasury: config.solver.treasury,
-        wallets,
+        wallets: handle.addresses(),
+        relayers: handle.lanes.relayers(),
         tokens: chain.tokens.iter().filter(|token| token.held).map(|token| token.address).collect(),
         spend_limiter: chain.contracts.spend_limiter,
         gas_oracle: chain.contracts.gas_oracle,
@@ -256,6 +256,7 @@ fn chain(config: &ChainConfig) -> Result<Chain> {
         native: true,
         logo_uri: config.native.logo_uri.clone(),
         resets_allowance: false,
+        authorizations: None,
         held: true,
         target: target(config.native.target, config.native.decimals),
     };
@@ -270,6 +271,10 @@ fn chain(config: &ChainConfig) -> Result<Chain> {
         native: false,
         logo_uri: token.logo_uri.clone(),
         resets_allowance: token.resets_allowance,
+        authorizations: token
+            .authorizations
+            .as_ref()
+            .map(|domain| TokenDomain { name: domain.name.clone(), version: domain.version.clone() }),
         held: token.held,
         target: target(token.target, token.decimals),
     };

@@ -27,7 +27,7 @@ pub use allocator::{AllocatorConfig, CapConfig};
 pub use chain::{
     ChainConfig, ContractsConfig, DexConfig, EndpointConfig, GasConfig, PublicConfig, RiskConfig, TierConfig, wei,
 };
-pub use currency::{ClassConfig, FeedConfig, NativeConfig, TokenConfig};
+pub use currency::{ClassConfig, FeedConfig, NativeConfig, TokenConfig, TokenDomainConfig};
 pub use gas_refill::GasRefillConfig;
 pub use keys::KeysConfig;
 pub use requests_v2::{CutConfig, Day, NotADay, RequestsV2Config};
@@ -120,6 +120,13 @@ pub struct SolverConfig {
     /// The fillers' addresses in the same order, for processes without the keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filler_addresses: Vec<Address>,
+    /// The wallets that send what users have signed for (gasless deposits). They hold gas and nothing else: no allowance, no
+    /// role. None of them may be a filler's. Needed by the worker; without any, nothing is offered gasless.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relayer_keys: Vec<Source>,
+    /// The relayers' addresses in the same order, for processes without the keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relayer_addresses: Vec<Address>,
     /// The most unmined payments of a lane.
     #[serde(default = "default_window")]
     pub lane_window: u64,
@@ -289,6 +296,12 @@ impl Config {
         ensure!(keys + addresses > 0, "solver.filler_keys: at least one is needed, or its address in filler_addresses");
         let both = keys > 0 && addresses > 0;
         ensure!(!both || keys == addresses, "solver.filler_addresses: must be those of filler_keys, in the same order");
+        let (keys, addresses) = (self.solver.relayer_keys.len(), self.solver.relayer_addresses.len());
+        let both = keys > 0 && addresses > 0;
+        ensure!(
+            !both || keys == addresses,
+            "solver.relayer_addresses: must be those of relayer_keys, in the same order"
+        );
         let lease = self.instances.lease_millis;
         ensure!((1_000..=60_000).contains(&lease), "instances.lease_millis: must be from 1000 to 60000");
         let own = self.listen_operator.is_none_or(|address| address != self.listen || address.port() == 0);

@@ -15,7 +15,8 @@ use crate::config::{
     AllocatorConfig, CapConfig, ChainConfig, ClassConfig, Config, ContractsConfig, DashboardConfig,
     DepositAddressesConfig, DexConfig, EndpointConfig, Environment, FastFillConfig, FeedConfig, FeesConfig, GasConfig,
     InstancesConfig, KeysConfig, LimitsConfig, NativeConfig, OperatorConfig, PublicConfig, RequestsV2Config,
-    RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig, VenueConfig, WebhooksConfig,
+    RiskConfig, ScreeningConfig, SolverConfig, Source, Text, TokenConfig, TokenDomainConfig, VenueConfig,
+    WebhooksConfig,
 };
 use crate::service::Service;
 
@@ -68,6 +69,7 @@ fn config(local: Local<'_>) -> Result<Config> {
     let master_key = keccak256([b"master".as_slice(), local.orders.private_key.as_slice()].concat());
     let fillers = local.fillers.iter().enumerate();
     let filler_keys = fillers.map(|(n, filler)| key_file(folder, &format!("filler-{n}"), filler.private_key));
+    let relayer = local.orders.relayer();
     let base_url = Url::parse(&format!("http://127.0.0.1:{}", local.port))?;
     Ok(Config {
         environment: Environment::Testnet,
@@ -87,6 +89,8 @@ fn config(local: Local<'_>) -> Result<Config> {
             treasury_sources: Vec::new(),
             filler_keys: filler_keys.collect::<Result<_>>()?,
             filler_addresses: local.fillers.iter().map(|filler| filler.address).collect(),
+            relayer_keys: vec![key_file(folder, "relayer", relayer.private_key)?],
+            relayer_addresses: vec![relayer.address],
             lane_window: 48,
         },
         fees: FeesConfig::default(),
@@ -285,6 +289,8 @@ fn token(token: &Token) -> TokenConfig {
         class,
         logo_uri: String::new(),
         resets_allowance: token.symbol == "USDT",
+        authorizations: (token.symbol == "USDC")
+            .then(|| TokenDomainConfig { name: token.name.clone(), version: "2".to_owned() }),
         held: token.feed.is_some(),
         target: None,
         feed: token.feed.map(feed),

@@ -16,6 +16,7 @@ use dashboard::Dashboard;
 use evm::Nodes;
 use market::Watchlist;
 use solver::deposit_addresses::reindex::Reindexer;
+use solver::gasless::permits::Permits;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
@@ -107,6 +108,7 @@ impl Service {
             fast_fills: FastFills(solver.clone()),
             reindexer: Reindexer(solver.clone()),
             claims: Claims(solver.clone()),
+            permits: Permits(solver.clone()),
             commands: Commands(solver.clone()),
             env,
             solver_address: solver.terms.solver,

@@ -233,7 +233,8 @@ fn funds(keys: &Keys) -> impl Iterator<Item = (Address, U256)> {
     let rich = [&keys.deployer, &keys.treasury].map(|a| (a.address, MILLION_ETHER));
     let roles = [&keys.owner, &keys.allocator, &keys.guardian].into_iter().chain(&keys.fillers);
     let users = keys.users.iter().map(|a| (a.address, USER_ETHER));
-    rich.into_iter().chain(roles.map(|a| (a.address, FILLER_ETHER))).chain(users)
+    let relayer = (keys.orders.relayer().address, FILLER_ETHER);
+    rich.into_iter().chain(roles.map(|a| (a.address, FILLER_ETHER))).chain([relayer]).chain(users)
 }
 
 /// Tokens for the users and the solver, and the amount that each filler may draw from the treasury: directly, and as

@@ -20,6 +20,11 @@ impl Account {
         Self::new(keccak256(format!("causeway devnet {name}")))
     }
 
+    /// The relayer of the service whose order key this is.
+    pub fn relayer(&self) -> Self {
+        Self::new(keccak256([b"causeway devnet relayer".as_slice(), self.private_key.as_slice()].concat()))
+    }
+
     pub fn signer(&self) -> PrivateKeySigner {
         signer(self.private_key)
     }

@@ -28,10 +28,19 @@ pub struct Currency {
     pub logo_uri: String,
     /// The token refuses to change one non-zero allowance into another.
     pub resets_allowance: bool,
+    /// The token's own domain for signatures, if it takes EIP-3009 authorizations.
+    pub authorizations: Option<TokenDomain>,
     /// The solver takes it in and pays it out. Other currencies are traded on the chain's pools.
     pub held: bool,
     /// The amount that the solver likes to hold here; transfers that lead away from it cost more.
     pub target: Option<Amount>,
+}
+
+/// The name and version under which a token's holders sign typed data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenDomain {
+    pub name: String,
+    pub version: String,
 }
 
 impl Currency {

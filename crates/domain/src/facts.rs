@@ -116,7 +116,8 @@ impl Feature {
             // Nothing of the quote tells.
             Self::FastFill => false,
             Self::DepositAddress => quote.ask.options.deposit_address.is_some(),
-            Self::GaslessExecution | Self::GaslessSwap => false,
+            Self::GaslessSwap => quote.ask.options.permit.is_some(),
+            Self::GaslessExecution => quote.ask.options.relayed_gas.is_some(),
         };
         Self::ALL.into_iter().filter(asked).collect()
     }

@@ -126,6 +126,8 @@ pub enum Cause {
     FastFillGas { hold: HoldId },
     /// Paid out to the owner.
     Claim { hold: HoldId },
+    /// The gas of a transaction that a relayer sent at the wallet's cost.
+    Relay { hold: HoldId },
 }
 
 /// Which way a cause may move a wallet's balance.
@@ -152,6 +154,7 @@ impl Cause {
             Self::FastFillReturn { hold } => format!("return:{hold}"),
             Self::FastFillGas { hold } => format!("gas:{hold}"),
             Self::Claim { hold } => format!("paid:{hold}"),
+            Self::Relay { hold } => format!("relayed:{hold}"),
         }
     }
 
@@ -166,13 +169,16 @@ impl Cause {
             | Self::FastFillGas { .. } => Context::FastFillReduceBalance,
             Self::FastFillSurplus { .. } | Self::FastFillReturn { .. } => Context::FastFillIncreaseBalance,
             Self::Claim { .. } => Context::Claim,
+            Self::Relay { .. } => Context::ExecuteTransactionRequest,
         }
     }
 
     pub fn house(self) -> House {
         match self {
             Self::Funding { .. } | Self::Claim { .. } => House::Treasury,
-            Self::AppFee { .. } | Self::SameChainFee { .. } | Self::Sponsorship { .. } => House::Fees,
+            Self::AppFee { .. } | Self::SameChainFee { .. } | Self::Sponsorship { .. } | Self::Relay { .. } => {
+                House::Fees
+            }
             Self::FixedRate { .. } => House::Rates,
             Self::FastFillSurplus { .. }
             | Self::FastFillShortage { .. }
@@ -195,7 +201,8 @@ impl Cause {
             | Self::FastFillLoss { .. }
             | Self::FastFillLossBeyond { .. }
             | Self::FastFillGas { .. }
-            | Self::Claim { .. } => Direction::Out,
+            | Self::Claim { .. }
+            | Self::Relay { .. } => Direction::Out,
             Self::FixedRate { .. } => Direction::Either,
         }
     }
@@ -268,7 +275,7 @@ impl Account {
     pub fn available(&self, kind: HoldKind) -> UsdcMicros {
         let free = self.balance.minus(self.reserved);
         let free = match kind {
-            HoldKind::FastFill | HoldKind::Claim | HoldKind::AppFee => free.minus(self.held),
+            HoldKind::FastFill | HoldKind::Claim | HoldKind::AppFee | HoldKind::Relay => free.minus(self.held),
             HoldKind::Sponsorship => free,
         };
         free.max(UsdcMicros::ZERO)

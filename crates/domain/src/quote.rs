@@ -101,6 +101,19 @@ pub struct QuoteOptions {
     pub force_refund: bool,
     /// The deposit is a plain transfer to an address of its own.
     pub deposit_address: Option<AddressAsk>,
+    /// The user signs instead of sending a transaction.
+    pub permit: Option<PermitAsk>,
+    /// Gas of a transaction that one of our relayers is to send for the user's smart account.
+    pub relayed_gas: Option<u64>,
+}
+
+/// A deposit by the user's signature, which one of our relayers sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermitAsk {
+    /// Time for which the signature is good, from the quote on.
+    pub valid_secs: u32,
+    /// The relayer that the signature names. None until it is chosen.
+    pub relayer: Option<Address>,
 }
 
 impl QuoteOptions {

@@ -7,6 +7,8 @@ use crate::money::Amount;
 pub enum State {
     /// Quoted; no deposit that counts has been seen.
     Waiting,
+    /// Signed for by the user; one of our relayers sends the deposit.
+    Depositing,
     /// Paid for by the user; the fill is decided or due.
     Pending,
     /// The fill was handed to the destination's nodes.
@@ -22,6 +24,12 @@ pub enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The user has signed, and the transaction is ours to send.
+    Relayed,
+    /// Proof that the relayed transaction did not and will not happen.
+    RelayVoid {
+        reason: FailReason,
+    },
     /// The order's deposit reached the confirmations we ask for.
     DepositAccepted {
         output: Amount,
@@ -136,6 +144,7 @@ pub struct IllegalTransition {
 pub fn step(state: State, event: Event) -> Result<Step, IllegalTransition> {
     let next = match state {
         State::Waiting => from_waiting(event),
+        State::Depositing => from_depositing(event),
         State::Pending => from_pending(event),
         State::Submitted => from_submitted(event),
         State::Success => from_success(event),
@@ -161,15 +170,18 @@ fn refund(reason: FailReason) -> Option<Step> {
 }
 
 /// Back to where it was before anybody stood for the deposit.
-fn unfilled() -> Option<Step> {
-    Next { withdraw_due: true, release_hold: true, ..Step::to(State::Waiting) }.then()
+fn unfilled(state: State) -> Option<Step> {
+    Next { withdraw_due: true, release_hold: true, ..Step::to(state) }.then()
 }
 
 fn from_waiting(event: Event) -> Option<Step> {
     use Event::*;
     match event {
+        Relayed => Step::to(State::Depositing).then(),
+        // A reorg took the deposit away before.
+        RelayVoid { reason } => Step::to(State::Failed).because(reason).then(),
         FastFill { output } => Step::to(State::Waiting).due(Due::Fill { output }).then(),
-        FastFillVoid | CannotFill { .. } => unfilled(),
+        FastFillVoid | CannotFill { .. } => unfilled(State::Waiting),
         DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
         DepositRefused { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
         DepositGone { .. } => DONE,
@@ -186,9 +198,30 @@ fn from_waiting(event: Event) -> Option<Step> {
     }
 }
 
+fn from_depositing(event: Event) -> Option<Step> {
+    use Event::*;
+    match event {
+        Relayed | DepositGone { .. } | FillVoid { .. } | RefundVoid => DONE,
+        RelayVoid { reason } => Step::to(State::Failed).because(reason).then(),
+        FastFill { output } => Step::to(State::Depositing).due(Due::Fill { output }).then(),
+        FastFillVoid | CannotFill { .. } => unfilled(State::Depositing),
+        DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
+        DepositRefused { reason } => Step::to(State::Refunding).because(reason).due(Due::Refund).then(),
+        DepositLost => Step::to(State::Failed).because(FailReason::DepositReorged).then(),
+        // Filled ahead of its deposit.
+        FillSent => Step::to(State::Submitted).then(),
+        FillMined => Step::to(State::Success).then(),
+        Found { refund } => found(refund),
+        Executed { success: true } => Step::to(State::Success).then(),
+        Executed { success: false } => Step::to(State::Failed).because(FailReason::TransactionReverted).then(),
+        OperatorRefund | RefundMined | RefundImpossible { .. } => IMPOSSIBLE,
+    }
+}
+
 fn from_pending(event: Event) -> Option<Step> {
     use Event::*;
     match event {
+        Relayed | RelayVoid { .. } => DONE,
         DepositAccepted { .. } | DepositRefused { .. } => DONE,
         // With a payment on its way, only that payment decides; the missing deposit is our loss to chase.
         DepositGone { fill_decided: true } => DONE,
@@ -207,7 +240,8 @@ fn from_pending(event: Event) -> Option<Step> {
 fn from_submitted(event: Event) -> Option<Step> {
     use Event::*;
     match event {
-        FastFillVoid => unfilled(),
+        Relayed | RelayVoid { .. } => DONE,
+        FastFillVoid => unfilled(State::Waiting),
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         FillSent => DONE,
         FillMined => Step::to(State::Success).then(),
@@ -222,6 +256,7 @@ fn from_submitted(event: Event) -> Option<Step> {
 fn from_success(event: Event) -> Option<Step> {
     use Event::*;
     match event {
+        Relayed | RelayVoid { .. } => DONE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         FillSent | FillMined | Found { .. } => DONE,
         // Sent twice, or in another block.
@@ -238,6 +273,7 @@ fn from_success(event: Event) -> Option<Step> {
 fn from_refunding(event: Event) -> Option<Step> {
     use Event::*;
     match event {
+        Relayed | RelayVoid { .. } => DONE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositLost => DONE,
         // A deposit that left the chain by itself is not ours to return.
         DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
@@ -256,6 +292,7 @@ fn from_refunding(event: Event) -> Option<Step> {
 fn from_refunded(event: Event) -> Option<Step> {
     use Event::*;
     match event {
+        Relayed | RelayVoid { .. } => DONE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => DONE,
         RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
@@ -266,6 +303,8 @@ fn from_refunded(event: Event) -> Option<Step> {
 fn from_failed(event: Event) -> Option<Step> {
     use Event::*;
     match event {
+        RelayVoid { .. } => DONE,
+        Relayed => IMPOSSIBLE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => DONE,
         Found { refund } => found(refund),
@@ -277,13 +316,22 @@ fn from_failed(event: Event) -> Option<Step> {
 }
 
 impl State {
-    pub const ALL: [Self; 7] =
-        [Self::Waiting, Self::Pending, Self::Submitted, Self::Success, Self::Refunding, Self::Refunded, Self::Failed];
+    pub const ALL: [Self; 8] = [
+        Self::Waiting,
+        Self::Depositing,
+        Self::Pending,
+        Self::Submitted,
+        Self::Success,
+        Self::Refunding,
+        Self::Refunded,
+        Self::Failed,
+    ];
 
     /// As it is stored. Callers see [`State::status`].
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
+            Self::Depositing => "depositing",
             Self::Pending => "pending",
             Self::Submitted => "submitted",
             Self::Success => "success",
@@ -301,6 +349,7 @@ impl State {
     pub const fn status(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
+            Self::Depositing => "depositing",
             Self::Pending | Self::Refunding => "pending",
             Self::Submitted => "submitted",
             Self::Success => "success",
@@ -312,139 +361,10 @@ impl State {
     pub const fn is_terminal(self) -> bool {
         match self {
             Self::Success | Self::Refunded | Self::Failed => true,
-            Self::Waiting | Self::Pending | Self::Submitted | Self::Refunding => false,
+            Self::Waiting | Self::Depositing | Self::Pending | Self::Submitted | Self::Refunding => false,
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn events() -> Vec<Event> {
-        let reason = FailReason::TransactionReverted;
-        vec![
-            Event::DepositAccepted { output: Amount::ZERO },
-            Event::FastFill { output: Amount::ZERO },
-            Event::FastFillVoid,
-            Event::DepositRefused { reason },
-            Event::DepositGone { fill_decided: false },
-            Event::DepositGone { fill_decided: true },
-            Event::DepositLost,
-            Event::FillSent,
-            Event::FillMined,
-            Event::FillVoid { reason },
-            Event::RefundMined,
-            Event::RefundVoid,
-            Event::RefundImpossible { reason: Some(RefundFailReason::AmountTooLowToRefund) },
-            Event::CannotFill { reason },
-            Event::OperatorRefund,
-            Event::Executed { success: true },
-            Event::Executed { success: false },
-        ]
-    }
-
-    /// The whole machine as a table: what each event means in each state.
-    fn table() -> String {
-        let name = |event: Event| format!("{event:?}").split([' ', '{']).next().unwrap().to_owned();
-        let mut table = "| state | event | next | also |\n|---|---|---|---|\n".to_owned();
-        let mut all = events();
-        all.extend([Event::Found { refund: false }, Event::Found { refund: true }]);
-        for state in State::ALL {
-            for event in &all {
-                let Ok(Step::Move(next)) = step(state, *event) else { continue };
-                let also = match (next.due, next.withdraw_due) {
-                    (None, true) if next.release_hold => "the hold is given back, nothing is due any more",
-                    (Some(Due::Fill { .. }), _) => "pay the recipient",
-                    (Some(Due::FillAgain), _) => "pay the recipient again",
-                    (Some(Due::Refund), _) => "return the deposit",
-                    (None, true) => "nothing is due any more",
-                    (None, false) => "",
-                };
-                let detail = match event {
-                    Event::DepositGone { fill_decided } => format!(" (payment decided: {fill_decided})"),
-                    Event::Found { refund } => format!(" (refund: {refund})"),
-                    Event::Executed { success } => format!(" (success: {success})"),
-                    _ => String::new(),
-                };
-                table +=
-                    &format!("| {} | {}{detail} | {} | {also} |\n", state.as_str(), name(*event), next.state.as_str());
-            }
-        }
-        table
-    }
-
-    #[test]
-    fn the_documented_table_is_the_code_s() {
-        let documented = include_str!("../../../docs/transfer.md");
-        let table = table();
-        assert!(documented.contains(&table), "docs/transfer.md should hold this table:\n\n{table}");
-    }
-
-    #[test]
-    fn the_ordinary_path() {
-        let path = [
-            (Event::DepositAccepted { output: Amount::ZERO }, State::Pending),
-            (Event::FillSent, State::Submitted),
-            (Event::FillMined, State::Success),
-        ];
-        let mut state = State::Waiting;
-        for (event, expected) in path {
-            let Ok(Step::Move(next)) = step(state, event) else { panic!("{event:?} does not move {state:?}") };
-            assert_eq!(next.state, expected);
-            state = next.state;
-        }
-    }
-
-    #[test]
-    fn a_deposit_that_vanishes_before_the_fill_returns_the_request_to_waiting() {
-        let step = step(State::Pending, Event::DepositGone { fill_decided: false });
-        assert!(matches!(step, Ok(Step::Move(Next { state: State::Waiting, withdraw_due: true, .. }))));
-    }
-
-    #[test]
-    fn a_refund_never_shows_as_failure_on_its_way() {
-        assert_eq!(State::Refunding.status(), "pending");
-    }
-
-    #[test]
-    fn every_state_reads_back() {
-        for state in State::ALL {
-            assert_eq!(State::parse(state.as_str()), Some(state));
-        }
-    }
-
-    #[test]
-    fn a_same_chain_request_ends_as_the_chain_shows_it_last() {
-        let mut state = State::Waiting;
-        for success in [false, false, true, true, false, true] {
-            if let Ok(Step::Move(next)) = step(state, Event::Executed { success }) {
-                state = next.state;
-            }
-            assert_eq!(state, if success { State::Success } else { State::Failed });
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_terminal_state_stays_and_no_request_is_both_filled_and_refunded(
-            picks in proptest::collection::vec(0usize..17, 0..60),
-        ) {
-            let (mut state, mut filled, mut refunded) = (State::Waiting, false, false);
-            // Same-chain requests have no deposit and no payment: theirs is a machine of its own, tested above.
-            let same_chain = |event: &Event| matches!(event, Event::Executed { .. });
-            for event in picks.into_iter().map(|at| events()[at]).filter(|event| !same_chain(event)) {
-                let Ok(Step::Move(next)) = step(state, event) else { continue };
-                if state.is_terminal() {
-                    prop_assert_eq!(next.state, state);
-                }
-                filled |= next.state == State::Success;
-                refunded |= next.state == State::Refunded;
-                prop_assert!(!(filled && refunded));
-                state = next.state;
-            }
-        }
-    }
-}
+mod tests;

@@ -1,11 +1,11 @@
-//! A payment's subject: the order, deposit, claim, wallet, payout or sweep it is about.
+//! A payment's subject: the order, deposit, claim, wallet, payout, sweep or relayed transaction it is about.
 //!
 //! A payment is unique by its purpose and its key while it is not void. The name it settles under is the key of its
 //! settlement row and the last word of its calldata.
 
 use alloy_primitives::{B256, keccak256};
 
-use crate::ids::OrderId;
+use crate::ids::{OrderId, RequestId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
@@ -25,6 +25,9 @@ pub enum Purpose {
     Payout,
     /// The balance of a deposit address into the depository. Nothing of ours moves but gas.
     Sweep,
+    /// A user's own transaction, which the user has signed for and one of our relayers sends. Nothing of ours moves but
+    /// gas.
+    Relay,
 }
 
 impl Purpose {
@@ -39,6 +42,7 @@ impl Purpose {
             Self::Claim => "claim",
             Self::Payout => "payout",
             Self::Sweep => "sweep",
+            Self::Relay => "relay",
         }
     }
 }
@@ -66,6 +70,8 @@ pub enum Subject {
     },
     /// A sweep by its own id.
     Sweep(B256),
+    /// A relayed transaction by its request: a request is relayed once.
+    Relay(RequestId),
 }
 
 impl Subject {
@@ -79,6 +85,7 @@ impl Subject {
             Self::Refill(_) => Purpose::Refill,
             Self::Payout { .. } => Purpose::Payout,
             Self::Sweep(_) => Purpose::Sweep,
+            Self::Relay(_) => Purpose::Relay,
         }
     }
 
@@ -90,6 +97,7 @@ impl Subject {
             Self::Excess(deposit) => deposit.0,
             Self::Claim(id) | Self::Refill(id) | Self::Sweep(id) => *id,
             Self::Payout { nonce, .. } => *nonce,
+            Self::Relay(request) => request.0,
         }
     }
 
@@ -101,6 +109,8 @@ impl Subject {
             // An order is filled once, and beside that the excess of its deposit goes back once.
             Self::Excess(deposit) => OrderId(keccak256([b"excess".as_slice(), deposit.0.as_slice()].concat())),
             Self::Claim(id) | Self::Refill(id) | Self::Sweep(id) => OrderId(*id),
+            // A same-chain request has its own id in its order's place.
+            Self::Relay(request) => OrderId(keccak256([b"relay".as_slice(), request.0.as_slice()].concat())),
         }
     }
 
@@ -118,6 +128,7 @@ impl Subject {
             Purpose::Claim => Self::Claim(key),
             Purpose::Payout => Self::Payout { nonce: key, settles },
             Purpose::Sweep => Self::Sweep(key),
+            Purpose::Relay => Self::Relay(RequestId(key)),
         }
     }
 }
@@ -138,6 +149,7 @@ mod tests {
             Subject::Refill(word),
             Subject::Payout { nonce: word, settles: order },
             Subject::Sweep(word),
+            Subject::Relay(RequestId(word)),
         ];
         for subject in subjects {
             assert_eq!(Subject::restore(subject.purpose(), subject.key(), subject.settles()), subject);

@@ -52,6 +52,7 @@ impl From<State> for Status {
     fn from(state: State) -> Self {
         match state {
             State::Waiting => Self::Waiting,
+            State::Depositing => Self::Depositing,
             State::Pending | State::Refunding => Self::Pending,
             State::Submitted => Self::Submitted,
             State::Success => Self::Success,

@@ -55,7 +55,7 @@ pub use replay::Replayed;
 pub use rescan::{BlockSummary, RescannedBlock, Shown};
 pub use rpc::{Head, HeardTx, Receipt};
 pub use sender::{SendOutcome, Sent};
-pub use signed_message::{signed_by_contract, signed_by_key};
+pub use signed_message::{signed_by_contract, signed_by_contract_over, signed_by_key};
 pub use signer::{LocalSigner, SignedTx, TxFields};
 pub use topics::Topics;
 pub use watch::Watch;

@@ -4,6 +4,7 @@
 //! call that runs. Permit2 signs the witness as a member; EIP-3009 has no room for it, so its hash is the nonce.
 
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, address};
+use alloy::sol;
 use alloy::sol_types::{Eip712Domain, SolCall, SolStruct};
 
 use crate::contracts::{
@@ -92,6 +93,77 @@ impl ReceiveWithAuthorization {
         };
         Some(call.abi_encode().into())
     }
+}
+
+/// A user's signature that lets a relayer bring tokens in and run the calls of its witness.
+#[derive(Clone, Debug)]
+pub enum Permit {
+    /// The token takes authorizations itself, under its own domain.
+    Authorization { domain: Eip712Domain, signed: ReceiveWithAuthorization, token: Address, witness: RelayerWitness },
+    /// The token's owner has approved Permit2.
+    Permit2 { chain_id: u64, signed: PermitBatchWitnessTransferFrom },
+}
+
+impl Permit {
+    pub fn digest(&self) -> B256 {
+        match self {
+            Self::Authorization { domain, signed, .. } => signed.digest(domain),
+            Self::Permit2 { chain_id, signed } => signed.digest(*chain_id, PERMIT2),
+        }
+    }
+
+    /// The call of the approval proxy. None where a token that takes authorizations cannot read the signature: it takes
+    /// those of keys alone.
+    pub fn submission(&self, user: Address, signature: &Bytes) -> Option<Bytes> {
+        match self {
+            Self::Authorization { signed, token, witness, .. } => {
+                signed.submission(*token, witness, &Signature::from_raw(signature).ok()?)
+            }
+            Self::Permit2 { signed, .. } => Some(signed.submission(user, signature.clone())),
+        }
+    }
+
+    /// The token that the signature moves, and how much of it.
+    pub fn moves(&self) -> (Address, U256) {
+        match self {
+            Self::Authorization { signed, token, .. } => (*token, signed.value),
+            Self::Permit2 { signed, .. } => {
+                signed.permitted.first().map_or((Address::ZERO, U256::MAX), |it| (it.token, it.amount))
+            }
+        }
+    }
+
+    /// The call that tells whether the signature's nonce is used, and the part of the answer that says so.
+    pub fn nonce_read(&self, user: Address) -> (Address, Bytes, U256) {
+        match self {
+            Self::Authorization { signed, token, .. } => {
+                let call = Eip3009::authorizationStateCall { authorizer: user, nonce: signed.nonce };
+                (*token, call.abi_encode().into(), U256::from(1u8))
+            }
+            Self::Permit2 { signed, .. } => {
+                // One bit of a word for each nonce.
+                let (word, bit) = (signed.nonce >> 8, (signed.nonce & U256::from(0xffu8)).to::<usize>());
+                let call = Permit2Nonces::nonceBitmapCall { owner: user, word };
+                (PERMIT2, call.abi_encode().into(), U256::from(1u8) << bit)
+            }
+        }
+    }
+}
+
+sol! {
+    interface Eip3009 {
+        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+    }
+
+    interface Permit2Nonces {
+        function nonceBitmap(address owner, uint256 word) external view returns (uint256);
+    }
+}
+
+/// True if the key of an account signed this digest.
+pub fn is_signed(digest: B256, account: Address, signature: &[u8]) -> bool {
+    let signature = Signature::from_raw(signature).ok();
+    signature.and_then(|signature| signature.recover_address_from_prehash(&digest).ok()) == Some(account)
 }
 
 #[cfg(test)]

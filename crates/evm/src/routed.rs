@@ -7,7 +7,7 @@
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 
-use crate::contracts::{ApprovalProxy, Call3Value, Router, SpendLimiter};
+use crate::contracts::{ApprovalProxy, Call3Value, RelayerWitness, Router, SpendLimiter};
 
 /// A message that a wallet sends, a user's or ours, or a call that the router is to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +154,34 @@ impl Calls {
             metadata,
         };
         Message { to: spend_limiter.spend_limiter, value, data: call.abi_encode().into() }
+    }
+}
+
+/// Calls with a user's tokens, before it is said how these come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenCalls {
+    pub calls: Calls,
+    pub token: Address,
+    pub amount: U256,
+    pub ends: Ends,
+    pub metadata: Bytes,
+}
+
+impl TokenCalls {
+    /// The user sends them, and has approved the proxy.
+    pub fn by_sender(self, proxy: Address) -> Message {
+        self.calls.with_tokens(proxy, self.token, self.amount, self.ends, self.metadata)
+    }
+
+    /// The user signs for them, and this relayer sends them.
+    pub fn by_relayer(self, relayer: Address) -> RelayerWitness {
+        RelayerWitness {
+            relayer,
+            refundTo: self.ends.refund_to,
+            nftRecipient: self.ends.nft_recipient,
+            metadata: self.metadata,
+            call3Values: self.calls.list,
+        }
     }
 }
 

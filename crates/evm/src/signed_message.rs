@@ -1,6 +1,6 @@
 //! Signatures of a wallet over a message: by its key (EIP-191), or by its contract's word (EIP-1271).
 
-use alloy::primitives::{Address, Bytes, Signature, eip191_hash_message};
+use alloy::primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
 use alloy::sol;
 use alloy::sol_types::SolCall;
 
@@ -28,7 +28,16 @@ pub async fn signed_by_contract(
     message: impl AsRef<[u8]>,
     signature: Bytes,
 ) -> Result<bool, ChainError> {
-    let hash = eip191_hash_message(message);
+    signed_by_contract_over(nodes, wallet, eip191_hash_message(message), signature).await
+}
+
+/// The same over a digest that the caller computed.
+pub async fn signed_by_contract_over(
+    nodes: &Nodes,
+    wallet: Address,
+    hash: B256,
+    signature: Bytes,
+) -> Result<bool, ChainError> {
     if nodes.code(wallet, At::Latest).await?.is_empty() {
         return Ok(false);
     }

@@ -9,7 +9,7 @@ use domain::ids::{OrderId, RequestId};
 
 use crate::calldata;
 use crate::contracts::{ApprovalProxy, Erc20, Router};
-use crate::routed::{Calls, Ends, Message, Part};
+use crate::routed::{Calls, Ends, Message, Part, TokenCalls};
 use crate::swap::{Trade, Wrapped};
 
 /// The contracts through which a user's transactions enter.
@@ -28,7 +28,54 @@ pub struct Fee {
     pub recipient: Address,
 }
 
+/// A user's calls: with native currency they are a message already, with tokens it is still to be said how these come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entering {
+    Message(Message),
+    Tokens(TokenCalls),
+}
+
+impl Entering {
+    /// The message that the user sends.
+    pub fn by_sender(self, proxy: Address) -> Message {
+        match self {
+            Self::Message(message) => message,
+            Self::Tokens(calls) => calls.by_sender(proxy),
+        }
+    }
+
+    /// The calls, if tokens come in.
+    pub fn tokens(self) -> Option<TokenCalls> {
+        match self {
+            Self::Message(_) => None,
+            Self::Tokens(calls) => Some(calls),
+        }
+    }
+}
+
 impl Entry {
+    /// Deposits tokens through the router, which is how a relayer can bring them in.
+    pub fn deposit(
+        &self,
+        depository: Address,
+        token: Address,
+        amount: U256,
+        user: Address,
+        order: OrderId,
+        request: RequestId,
+    ) -> TokenCalls {
+        let mut calls = Calls::of(self.router);
+        // The router approves this amount, and the depository takes exactly what it was approved.
+        calls.spend_token(
+            token,
+            depository,
+            calldata::deposit_erc20(user, token, amount, order),
+            Part::Exactly(amount),
+        );
+        let ends = Ends { refund_to: user, nft_recipient: user };
+        TokenCalls { calls, token, amount, ends, metadata: Bytes::copy_from_slice(request.as_slice()) }
+    }
+
     /// Trades, then deposits the whole output. Tokens need an approval of `most_input` to the proxy first.
     pub fn origin_swap(
         &self,
@@ -37,7 +84,7 @@ impl Entry {
         user: Address,
         order: OrderId,
         request: RequestId,
-    ) -> Message {
+    ) -> Entering {
         let mut calls = Calls::of(self.router);
         trade.add_to(&mut calls, self.router, user);
         match trade.token_out() {
@@ -59,10 +106,10 @@ impl Entry {
         user: Address,
         recipient: Address,
         request: RequestId,
-    ) -> Message {
+    ) -> Entering {
         let fee = fee.filter(|fee| !fee.amount.is_zero());
         if trade.path.is_wrapping() && fee.is_none() && recipient == user {
-            return self.wrap_or_unwrap(trade, request);
+            return Entering::Message(self.wrap_or_unwrap(trade, request));
         }
         let mut calls = Calls::of(self.router);
         if let Some(Fee { amount, recipient }) = fee {
@@ -86,13 +133,13 @@ impl Entry {
         Message { to: self.wrapped, value, data: data.into() }.naming(request.0)
     }
 
-    fn enter(&self, calls: Calls, trade: &Trade<'_>, fee: U256, user: Address, request: RequestId) -> Message {
-        let input = trade.most_input().saturating_add(fee);
+    fn enter(&self, calls: Calls, trade: &Trade<'_>, fee: U256, user: Address, request: RequestId) -> Entering {
+        let amount = trade.most_input().saturating_add(fee);
         let ends = Ends { refund_to: user, nft_recipient: user };
         let metadata = Bytes::copy_from_slice(request.as_slice());
         match trade.token_in() {
-            Some(token) => calls.with_tokens(self.approval_proxy, token, input, ends, metadata),
-            None => calls.with_native(input, ends, metadata),
+            Some(token) => Entering::Tokens(TokenCalls { calls, token, amount, ends, metadata }),
+            None => Entering::Message(calls.with_native(amount, ends, metadata)),
         }
     }
 

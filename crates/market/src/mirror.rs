@@ -302,6 +302,7 @@ mod tests {
             feeds: Vec::new(),
             treasury: Address::ZERO,
             wallets: Vec::new(),
+            relayers: Vec::new(),
             tokens: Vec::new(),
             spend_limiter: None,
             gas_oracle: None,

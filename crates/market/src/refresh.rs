@@ -117,7 +117,7 @@ impl Plan {
             calls.push((feed.address, PriceFeed::decimalsCall {}.abi_encode().into()));
             calls.push((feed.address, PriceFeed::latestRoundDataCall {}.abi_encode().into()));
         }
-        for &wallet in &watchlist.wallets {
+        for &wallet in watchlist.wallets.iter().chain(&watchlist.relayers) {
             calls.push((watchlist.multicall3, Multicall3::getEthBalanceCall { owner: wallet }.abi_encode().into()));
         }
         for &token in &watchlist.tokens {
@@ -161,6 +161,7 @@ impl Plan {
             }
         }
         let native = watchlist.wallets.iter().map(|&wallet| (wallet, amount(&next()))).collect();
+        let relayers = watchlist.relayers.iter().map(|&wallet| (wallet, amount(&next()))).collect();
         let mut tokens = BTreeMap::new();
         for &token in &watchlist.tokens {
             let treasury = amount(&next());
@@ -192,6 +193,7 @@ impl Plan {
             prices,
             spots: BTreeMap::new(),
             native,
+            relayers,
             tokens,
             pools: Arc::new(Pools::default()),
             received: Instant::now(),

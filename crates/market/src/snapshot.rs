@@ -68,6 +68,8 @@ pub struct Snapshot {
     pub spots: BTreeMap<Address, Price>,
     /// Native balances of the wallets that pay.
     pub native: BTreeMap<Address, Amount>,
+    /// The relayers' native currency, which is for gas alone.
+    pub relayers: BTreeMap<Address, Amount>,
     pub tokens: BTreeMap<Address, TokenFunds>,
     /// The pools known exactly at this block; where none could be read at it, the pools as they were a moment ago.
     /// Shared with the snapshot before where nothing happened to them.
@@ -185,6 +187,7 @@ pub(crate) mod tests {
             prices: BTreeMap::new(),
             spots: BTreeMap::new(),
             native: BTreeMap::new(),
+            relayers: BTreeMap::new(),
             tokens: BTreeMap::new(),
             pools: Arc::default(),
             received: Instant::now(),

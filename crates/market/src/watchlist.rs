@@ -20,6 +20,8 @@ pub struct Watchlist {
     pub feeds: Vec<Feed>,
     pub treasury: Address,
     pub wallets: Vec<Address>,
+    /// Wallets that hold gas and nothing else: their native currency is nobody's payout.
+    pub relayers: Vec<Address>,
     pub tokens: Vec<Address>,
     /// The contract through which wallets spend the treasury's tokens beside their allowances, if there is one.
     pub spend_limiter: Option<Address>,

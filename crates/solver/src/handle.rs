@@ -20,12 +20,12 @@ use domain::ledger;
 use domain::money::{Amount, UsdMicros};
 use domain::time::Timestamp;
 use evm::steps::Entry;
-use evm::{EndpointHealth, Funding, LocalSigner, Nodes, Watch};
+use evm::{EndpointHealth, Funding, Nodes, Watch};
 use market::Snapshot;
 use store::risk::Limits;
 
 pub use self::health::{CHECK_TIMEOUT_MILLIS, Health};
-pub use self::lanes::{Lanes, Payer, Wallet};
+pub use self::lanes::{Lanes, Payer, PayingWallets, Wallet};
 use self::trials::Trials;
 use self::tx_hints::TxHints;
 use self::venue::VenueChain;
@@ -85,20 +85,19 @@ pub fn entry(chain: &Chain) -> Entry {
 }
 
 impl ChainHandle {
-    /// `sources` are the wallets from which the operator funds the treasury; with `treasury_lane` the treasury refills
-    /// the fillers' gas.
+    /// `sources` are the wallets from which the operator funds the treasury.
     pub fn new(
         chain: Chain,
         nodes: Nodes,
         settings: Settings,
         treasury: Address,
         sources: &[Address],
-        payers: &[Payer],
-        treasury_lane: Option<&LocalSigner>,
+        wallets: PayingWallets<'_>,
     ) -> Self {
-        let lanes = Lanes::new(payers, treasury, treasury_lane);
+        let lanes = Lanes::new(wallets, treasury);
         let watch = Watch::new(chain.depository, chain.token_addresses(), lanes.all().map(|wallet| wallet.address));
-        let funding = funding(&chain, treasury, sources, lanes.fillers());
+        let ours = lanes.fillers().into_iter().chain(lanes.relayers()).collect();
+        let funding = funding(&chain, treasury, sources, ours);
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
         Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue: None }
@@ -108,7 +107,8 @@ impl ChainHandle {
     /// by transfers of it.
     pub fn of_venue(chain: Chain, nodes: Nodes, settings: Settings, venue: VenueChain) -> Self {
         let account = venue.account.packed();
-        let lanes = Lanes::new(&[Payer { address: account, key: None }], account, None);
+        let fillers = &[Payer { address: account, key: None }];
+        let lanes = Lanes::new(PayingWallets { fillers, relayers: &[], treasury_lane: None }, account);
         let watch = Watch::new(account, [], []);
         let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
         let (treasury, venue) = (account, Some(venue));
@@ -128,16 +128,26 @@ impl ChainHandle {
         self.lanes.fillers()
     }
 
+    /// The wallets that send transactions by themselves: the fillers' and the relayers'.
+    pub fn senders(&self) -> Vec<Address> {
+        self.lanes.fillers().into_iter().chain(self.lanes.relayers()).collect()
+    }
+
+    /// True for a relayer. Its transactions settle nothing: they are the users' own.
+    pub fn is_relayer(&self, who: Address) -> bool {
+        self.lanes.relayers().contains(&who)
+    }
+
     /// True for the treasury lane. People use the treasury by hand as well, so a transaction of it that is not ours is
     /// no fault.
     pub fn is_treasury_lane(&self, who: Address) -> bool {
-        who == self.treasury && !self.addresses().contains(&who)
+        who == self.treasury && !self.senders().contains(&who)
     }
 
     /// The wallets that the treasury refills.
     pub fn refilled_wallets(&self) -> impl Iterator<Item = Address> {
         let treasury = self.treasury;
-        self.addresses().into_iter().filter(move |wallet| *wallet != treasury)
+        self.senders().into_iter().filter(move |wallet| *wallet != treasury)
     }
 
     /// Refuses payments until the start-up checks have passed (again).
@@ -184,7 +194,7 @@ impl ChainHandle {
     /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or
     /// comes back unexplained.
     pub fn cannot_receive(&self, who: Address) -> bool {
-        self.chain.cannot_receive(who) || who == self.treasury || self.addresses().contains(&who)
+        self.chain.cannot_receive(who) || who == self.treasury || self.senders().contains(&who)
     }
 
     /// True if an amount of a currency can be refunded out of the depository.

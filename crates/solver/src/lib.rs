@@ -3,8 +3,9 @@
 //! Modules import each other one way, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
 //! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`holds`] (holds on integrators'
 //! balances), `lifecycle` (a request's next state), [`payments`] (the only module that creates payments), [`quoting`],
-//! [`orders`], [`deposit_addresses`], [`integrators`], [`operator`], [`chain`] (a block in, events applied), [`audit`], `listing`, `standby`,
-//! [`leader`] (tasks run while a lease is held) and [`tasks`], which starts and stops all of it.
+//! [`orders`], [`deposit_addresses`], [`gasless`], [`integrators`], [`operator`], [`chain`] (a block in, events applied),
+//! [`audit`], `listing`, `standby`, [`leader`] (tasks run while a lease is held) and [`tasks`], which starts and stops all
+//! of it.
 
 pub mod audit;
 pub mod chain;
@@ -12,6 +13,7 @@ pub mod context;
 pub mod deposit_addresses;
 pub mod env;
 pub mod error;
+pub mod gasless;
 pub mod handle;
 pub mod holds;
 pub mod integrators;
@@ -32,7 +34,7 @@ pub use context::PayContext;
 pub use env::{Env, Screening};
 pub use error::SolverError;
 pub use evm::LocalSigner;
-pub use handle::{ChainHandle, Payer, Settings};
+pub use handle::{ChainHandle, Payer, PayingWallets, Settings};
 pub use quoting::quote::{Attempt, Bound, QuoteError, Quoted};
 pub use quoting::steps::{Step, StepKind};
 pub use solver::Solver;

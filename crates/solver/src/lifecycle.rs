@@ -36,7 +36,7 @@ pub(crate) fn transition(
         fast_fill::touch(tx, request.order_id, fast_fill::Moment::GivenUp, context)?;
     }
     match next.state {
-        State::Pending | State::Submitted | State::Success => {}
+        State::Depositing | State::Pending | State::Submitted | State::Success => {}
         State::Waiting | State::Refunding | State::Refunded | State::Failed => {
             sponsorship::release(tx, request, context)?;
         }
@@ -78,6 +78,8 @@ fn apply(request: &mut Request, next: &Next) {
 /// The name of the rule that moved a request, for its trace.
 const fn rule(event: Event) -> &'static str {
     match event {
+        Event::Relayed => "relayed",
+        Event::RelayVoid { .. } => "relay-void",
         Event::DepositAccepted { .. } => "deposit-accepted",
         Event::DepositRefused { .. } => "deposit-refused",
         Event::FastFill { .. } => "fast-fill",

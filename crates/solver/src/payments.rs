@@ -96,6 +96,6 @@ impl fmt::Display for Reason {
 pub const fn max_voids(purpose: Purpose) -> u64 {
     match purpose {
         Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim | Purpose::Sweep => 2,
-        Purpose::Return | Purpose::Refill | Purpose::Payout => 1,
+        Purpose::Return | Purpose::Refill | Purpose::Payout | Purpose::Relay => 1,
     }
 }

@@ -1,5 +1,6 @@
 //! Quotes: routes, prices and the steps a user has to send, from memory alone.
 
+pub mod permit;
 pub mod prune;
 pub mod quote;
 mod routes;

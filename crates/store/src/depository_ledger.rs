@@ -253,7 +253,9 @@ pub fn claims(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<Claim>, 
             Purpose::Refund => Ending::Refund,
             Purpose::Return => Ending::Return,
             // None of these settles an order.
-            Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout | Purpose::Sweep => continue,
+            Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout | Purpose::Sweep | Purpose::Relay => {
+                continue;
+            }
         };
         let Some(held) = find(tx, row.b256(4)?)? else { continue };
         let (order, chain) = (row.order_id(0)?, ChainId(row.uint(2)?));

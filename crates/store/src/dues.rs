@@ -73,9 +73,9 @@ pub fn remove(tx: &mut Tx<'_>, subject: &Subject) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes everything due for a request, of any purpose.
+/// Removes everything due for a request, save its relay: that is due to the user, whatever becomes of a fill.
 pub fn withdraw(tx: &mut Tx<'_>, request: RequestId) -> Result<(), StoreError> {
-    tx.execute("delete from due where request_id = $1", &[request.0.into()])?;
+    tx.execute("delete from due where request_id = $1 and purpose <> 'relay'", &[request.0.into()])?;
     Ok(())
 }
 

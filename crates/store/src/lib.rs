@@ -44,6 +44,7 @@ pub mod payments;
 pub mod payouts;
 pub mod records;
 pub mod refused_recipients;
+pub mod relays;
 pub mod requests;
 pub mod returns;
 pub mod risk;

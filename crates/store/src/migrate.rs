@@ -75,6 +75,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0029_deposit_addresses.sql"),
     },
     Migration { version: 30, name: "0030_dashboard", sql: include_str!("../migrations/0030_dashboard.sql") },
+    Migration { version: 31, name: "0031_relays", sql: include_str!("../migrations/0031_relays.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

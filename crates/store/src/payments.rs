@@ -9,8 +9,8 @@ use domain::time::Timestamp;
 
 use crate::blocks::Cursor;
 use crate::columns::unknown;
-use crate::lanes;
 use crate::{Row, StoreError, Tx, Value};
+use crate::{lanes, relays};
 
 mod wasted_gas;
 
@@ -29,6 +29,7 @@ pub(crate) fn purpose(row: &Row, index: usize) -> Result<Purpose, StoreError> {
         "claim" => Ok(Purpose::Claim),
         "payout" => Ok(Purpose::Payout),
         "sweep" => Ok(Purpose::Sweep),
+        "relay" => Ok(Purpose::Relay),
         _ => Err(unknown(index, "a purpose")),
     }
 }
@@ -89,13 +90,17 @@ pub struct PaymentRow {
     pub cancelled: bool,
     pub created_at: Timestamp,
     pub block_number: Option<u64>,
+    /// EIP-7702 authorizations of a relay that has some, as a transaction carries them.
+    pub authorizations: Option<Bytes>,
 }
 
 macro_rules! columns {
     () => {
         "p.payment_id, p.state, p.purpose, p.subject, p.request_id, p.order_id, p.chain_id, p.wallet, p.nonce, \
          p.target, p.value, p.data, p.gas, p.currency, p.amount, a.max_fee, a.max_tip, a.ordinal, a.created_at, \
-         p.block_number, p.recipient, a.cancels, p.created_at from payment p join attempt a on a.payment_id = p.payment_id and a.ordinal = \
+         p.block_number, p.recipient, a.cancels, p.created_at, \
+         case when p.purpose = 'relay' then (select r.authorizations from relay r where r.request_id = p.subject) end \
+         from payment p join attempt a on a.payment_id = p.payment_id and a.ordinal = \
          (select max(b.ordinal) from attempt b where b.payment_id = p.payment_id)"
     };
 }
@@ -126,6 +131,7 @@ fn from_row(row: &Row) -> Result<PaymentRow, StoreError> {
         block_number: row.opt_uint(19)?,
         cancelled: row.int(21)? != 0,
         created_at: Timestamp::from_millis(row.int(22)?),
+        authorizations: row.opt_bytes(23)?.filter(|bytes| !bytes.is_empty()).map(|bytes| bytes.to_vec().into()),
     })
 }
 
@@ -157,6 +163,10 @@ fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) -> Res
     let Some(row) = row else { return Ok(None) };
     let id = PaymentId(row.int(0)?);
     attempt(tx, id, Attempt { ordinal: 1, fees, cancels: false }, now)?;
+    let authorizations = match payment.subject {
+        Subject::Relay(request) => relays::find(tx, request)?.map(|row| row.relay.authorizations),
+        _ => None,
+    };
     Ok(Some(PaymentRow {
         id,
         state: State::Decided,
@@ -167,6 +177,7 @@ fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) -> Res
         cancelled: false,
         created_at: now,
         block_number: None,
+        authorizations: authorizations.filter(|list| !list.is_empty()),
     }))
 }
 
@@ -307,6 +318,12 @@ pub fn set_state(tx: &mut Tx<'_>, id: PaymentId, state: State, now: Timestamp) -
 pub fn set_hash(tx: &mut Tx<'_>, id: PaymentId, hash: B256) -> Result<(), StoreError> {
     tx.execute("update payment set tx_hash = $2 where payment_id = $1", &[id.0.into(), hash.into()])?;
     Ok(())
+}
+
+/// The cost of a payment's transaction. None while it is in no block, or if another one used its nonce.
+pub fn fee_of(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<Amount>, StoreError> {
+    let row = tx.row("select fee from payment where payment_id = $1 and fee is not null", &[id.0.into()])?;
+    row.map(|row| row.amount(0)).transpose()
 }
 
 /// The block of a payment, and its cost.

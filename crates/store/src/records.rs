@@ -312,11 +312,16 @@ pub fn not_explained(tx: &mut Tx<'_>, id: i64) -> Result<(), StoreError> {
 }
 
 /// The reason why the newest failed payment of a request failed, if known.
-pub fn last_failure(tx: &mut Tx<'_>, request: RequestId, chain: ChainId) -> Result<Option<Failure>, StoreError> {
+pub fn last_failure(
+    tx: &mut Tx<'_>,
+    request: RequestId,
+    chain: ChainId,
+    direction: Direction,
+) -> Result<Option<Failure>, StoreError> {
     let row = tx.row(
         "select fail_reason, details, refused from transaction_record where request_id = $1 and chain_id = $2
-         and direction = 'out' and succeeded = 0 and gone = 0 order by record_id desc limit 1",
-        &[request.0.into(), chain.0.try_into()?],
+         and direction = $3 and succeeded = 0 and gone = 0 order by record_id desc limit 1",
+        &[request.0.into(), chain.0.try_into()?, direction.as_str().into()],
     )?;
     row.map_or(Ok(None), |row| failure(&row, 0))
 }

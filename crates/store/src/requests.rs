@@ -231,7 +231,7 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
     let deposits = deposit_hashes(tx, request)?;
     let purposes = match request.state {
         State::Refunding | State::Refunded | State::Failed => ["refund", "payout"],
-        State::Waiting | State::Pending | State::Submitted | State::Success => ["fill", "fill"],
+        State::Waiting | State::Depositing | State::Pending | State::Submitted | State::Success => ["fill", "fill"],
     };
     let payments = tx.rows(
         "select tx_hash from payment where request_id = $1 and purpose in ($2, $3) and tx_hash is not null
@@ -259,7 +259,21 @@ pub fn deposit_hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Vec<alloy_pr
          where u.order_id = $1 and d.state <> 'gone' order by d.deposit_id",
         &[request.order_id.0.into()],
     )?;
-    deposits.iter().map(|row| row.b256(0)).collect()
+    let found: Vec<_> = deposits.iter().map(|row| row.b256(0)).collect::<Result<_, _>>()?;
+    if found.is_empty() && request.state == State::Depositing {
+        return relay_hash(tx, request.id).map(|hash| hash.into_iter().collect());
+    }
+    Ok(found)
+}
+
+/// The transaction that a relayer of ours has sent for the request.
+fn relay_hash(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<alloy_primitives::B256>, StoreError> {
+    let row = tx.row(
+        "select tx_hash from payment where purpose = 'relay' and subject = $1 and tx_hash is not null
+         and state <> 'void'",
+        &[id.0.into()],
+    )?;
+    row.map(|row| row.b256(0)).transpose()
 }
 
 /// The recorded transactions of a child: the deposit that paid for nothing, and its return.

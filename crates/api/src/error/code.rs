@@ -97,8 +97,12 @@ codes! {
         "the values of `txs` exceed the output";
     InvalidFixedRate = "INVALID_FIXED_RATE", BAD_REQUEST, No,
         "not of the form `input:output`, without `subsidizeFees`, or too far away from the market";
+    GaslessPermitBalanceTooLow = "GASLESS_PERMIT_BALANCE_TOO_LOW", BAD_REQUEST, Later,
+        "the user has less than the permit moves";
     InvalidInputCurrency = "INVALID_INPUT_CURRENCY", BAD_REQUEST, No,
         "`originCurrency` is not a currency of its chain";
+    InvalidNonce = "INVALID_NONCE", BAD_REQUEST, No,
+        "the nonce of the signature is used already: ask for another quote";
     InvalidOutputCurrency = "INVALID_OUTPUT_CURRENCY", BAD_REQUEST, No,
         "`destinationCurrency` is not a currency of its chain";
     InvalidParameters = "INVALID_PARAMETERS", BAD_REQUEST, No,
@@ -123,6 +127,8 @@ codes! {
         "there is no route between these currencies";
     PayloadTooLarge = "PAYLOAD_TOO_LARGE", PAYLOAD_TOO_LARGE, No,
         "the body is larger than any route takes";
+    PermitFailed = "PERMIT_FAILED", BAD_REQUEST, Later,
+        "the signed transaction would fail, or has failed a short while ago; the message says why";
     PriceFetchFailed = "PRICE_FETCH_FAILED", SERVICE_UNAVAILABLE, Yes,
         "prices or pools of a chain are not known at the moment";
     RateLimited = "RATE_LIMITED", TOO_MANY_REQUESTS, Yes,
@@ -138,11 +144,13 @@ codes! {
     ServiceUnavailable = "SERVICE_UNAVAILABLE", SERVICE_UNAVAILABLE, Yes,
         "the service is busy, or its database cannot be reached";
     SignatureExpired = "SIGNATURE_EXPIRED", BAD_REQUEST, No,
-        "the claim was signed too late: ask for it again";
+        "the claim or the permit was signed too late: ask for it again";
     SponsorBalanceTooLow = "SPONSOR_BALANCE_TOO_LOW", BAD_REQUEST, Later,
-        "the sponsor's balance does not cover a fixed rate";
+        "the sponsor's balance does not cover a fixed rate, or the gas of a relayed transaction";
     SwapImpactTooHigh = "SWAP_IMPACT_TOO_HIGH", BAD_REQUEST, Later,
         "the trade would lose too much to the pools; `overridePriceImpact` lets it through";
+    TransferAmountExceedsAllowance = "TRANSFER_AMOUNT_EXCEEDS_ALLOWANCE", BAD_REQUEST, Later,
+        "Permit2 may move less of the token than the permit moves: approve it first";
     Unauthorized = "UNAUTHORIZED", UNAUTHORIZED, No,
         "a key or the operator's token is needed, or the one that was shown is not valid";
     UnknownError = "UNKNOWN_ERROR", INTERNAL_SERVER_ERROR, Yes,

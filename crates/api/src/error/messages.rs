@@ -4,6 +4,7 @@ use domain::pricing::{Refusal, SolverOption};
 use domain::quote::{End, Party};
 use solver::QuoteError;
 use solver::deposit_addresses::reindex::ReindexError;
+use solver::gasless::permits::PermitError;
 use solver::integrators::claims::ClaimError;
 use solver::integrators::fast_fill::FastFillError;
 
@@ -26,6 +27,7 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
         QuoteError::CallsRevert { .. } | QuoteError::CallsOnVenue => "txs",
         QuoteError::PlainDepositOfContract => "explicitDeposit",
         QuoteError::NoDepositAddresses { .. } => "useDepositAddress",
+        QuoteError::NoPermits { .. } | QuoteError::GaslessUnsponsored => "usePermit",
         QuoteError::NeedsRefundRecipient => "refundTo",
         QuoteError::RecipientRefuses { .. } => "recipient",
         QuoteError::OriginSwapsDisabled => {
@@ -125,6 +127,27 @@ pub(crate) fn of_claim(error: &ClaimError) -> String {
         ClaimError::NotAsked | ClaimError::Expired | ClaimError::Used => "requestId",
         ClaimError::NotSigned | ClaimError::Chain(_) => "signature",
         ClaimError::NotOffered | ClaimError::Solver(_) => return error.to_string(),
+    };
+    format!("{field}: {error}")
+}
+
+pub(crate) fn of_permit(error: &PermitError) -> String {
+    let field = match error {
+        PermitError::NotAsked => "kind",
+        PermitError::InFlight | PermitError::Paused | PermitError::GasTooDear => "requestId",
+        PermitError::Expired
+        | PermitError::NotSigned
+        | PermitError::NonceUsed
+        | PermitError::BalanceTooLow { .. }
+        | PermitError::AllowanceTooLow { .. }
+        | PermitError::Reverts { .. } => "signature",
+        PermitError::NotFound
+        | PermitError::Blocked
+        | PermitError::SponsorBalance { .. }
+        | PermitError::SponsorGone
+        | PermitError::NotNow
+        | PermitError::Chain(_)
+        | PermitError::Solver(_) => return error.to_string(),
     };
     format!("{field}: {error}")
 }

@@ -9,7 +9,7 @@ use domain::deposit_address::{AddressAsk, Kind};
 use domain::fees::AppFee;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
-use domain::quote::{Ask, Call, CurrencyKey, End, FORCE_REFUND, QuoteOptions, Trade};
+use domain::quote::{Ask, Call, CurrencyKey, End, FORCE_REFUND, PermitAsk, QuoteOptions, Trade};
 use domain::venue;
 use serde::Deserialize;
 use serde_json::Value;
@@ -75,7 +75,8 @@ pub(crate) struct QuoteBody {
     /// The origin currency must be depositable as it is.
     disable_origin_swaps: Option<bool>,
     force_solver_execution: Option<bool>,
-    /// Gas of a smart account, as a number or as its text; without effect, because nobody but the user submits.
+    /// Gas of a smart account beside the deposit, as a number or as its text, where `POST /execute` is to submit it: our
+    /// gas is in the fees then.
     #[schema(value_type = Option<u64>)]
     origin_gas_overhead: Option<Value>,
     subsidize_fees: Option<bool>,
@@ -93,7 +94,10 @@ pub(crate) struct QuoteBody {
     strict: Option<bool>,
     /// Whom deposits at an open address name where `refundTo` is absent. It is never refunded to.
     recovery_address: Option<String>,
+    /// The user signs instead of sending a transaction, and a relayer of ours sends it: needs no gas.
     use_permit: Option<bool>,
+    /// Seconds for which the signature is good; 600 unless said.
+    #[schema(minimum = 60, maximum = 3600)]
     permit_expiry: Option<u64>,
 }
 
@@ -121,6 +125,9 @@ const MAX_CALLS: usize = 16;
 /// Of all calls together: they are stored, hashed and sent.
 const MAX_CALL_DATA: usize = 4 * 1024;
 const MAX_APP_FEES: usize = 8;
+const DEFAULT_PERMIT_SECS: u64 = 600;
+const PERMIT_SECS: std::ops::RangeInclusive<u32> = 60..=3_600;
+const MAX_RELAYED_GAS: u64 = 2_000_000;
 const DEFAULT_TOP_UP: UsdMicros = UsdMicros(2_000_000);
 const MAX_TOP_UP: UsdMicros = UsdMicros(100_000_000);
 
@@ -186,10 +193,6 @@ impl QuoteBody {
         if let Some(value) = &self.late_payment_slippage_tolerance {
             slippage("latePaymentSlippageTolerance", value)?;
         }
-        if let Some(value) = given(self.origin_gas_overhead.as_ref()) {
-            let gas = value.as_u64().or_else(|| whole(value.as_str()?));
-            gas.ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
-        }
         let options = self.options(trade, caller)?;
         Ok(Ask {
             key: caller.key().map(|key| key.id),
@@ -242,6 +245,8 @@ impl QuoteBody {
             force_refund: self.referrer.as_deref() == Some(FORCE_REFUND)
                 && caller.key().is_some_and(|key| key.may_force_refund),
             deposit_address: self.deposit_address(trade)?,
+            permit: self.permit()?,
+            relayed_gas: self.relayed_gas()?,
         })
     }
 
@@ -278,6 +283,33 @@ impl QuoteBody {
         };
         let kind = if strict { Kind::Strict } else { Kind::Open };
         Ok(Some(AddressAsk { kind, recovery: recovery.map(account).transpose()? }))
+    }
+
+    /// The rules of a deposit by signature that the rest of the body has to keep.
+    fn permit(&self) -> Result<Option<PermitAsk>, ApiError> {
+        if self.use_permit != Some(true) {
+            return match self.permit_expiry {
+                Some(_) => Err(bad("permitExpiry", "needs usePermit")),
+                None => Ok(None),
+            };
+        }
+        if self.use_deposit_address == Some(true) {
+            return Err(bad("usePermit", "not with useDepositAddress"));
+        }
+        let valid = self.permit_expiry.unwrap_or(DEFAULT_PERMIT_SECS);
+        let valid = u32::try_from(valid).ok().filter(|secs| PERMIT_SECS.contains(secs));
+        let problem = || bad("permitExpiry", "must be from 60 to 3600 seconds");
+        Ok(Some(PermitAsk { valid_secs: valid.ok_or_else(problem)?, relayer: None }))
+    }
+
+    fn relayed_gas(&self) -> Result<Option<u64>, ApiError> {
+        let Some(value) = given(self.origin_gas_overhead.as_ref()) else { return Ok(None) };
+        let gas = value.as_u64().or_else(|| whole(value.as_str()?));
+        let gas = gas.ok_or_else(|| bad("originGasOverhead", "must be a whole number"))?;
+        if gas > MAX_RELAYED_GAS {
+            return Err(bad("originGasOverhead", format!("must be at most {MAX_RELAYED_GAS}")));
+        }
+        Ok(Some(gas).filter(|gas| *gas > 0))
     }
 
     fn app_fees(&self) -> Result<Vec<AppFee>, ApiError> {
@@ -346,11 +378,7 @@ impl QuoteBody {
     /// Each of these changes where money goes, so none is passed over in silence.
     fn refuse_what_is_not_offered(&self) -> Result<(), ApiError> {
         let list = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
-        let asked = [
-            ("authorizationList", list(&self.authorization_list)),
-            ("usePermit", self.use_permit == Some(true)),
-            ("permitExpiry", self.permit_expiry.is_some()),
-        ];
+        let asked = [("authorizationList", list(&self.authorization_list))];
         match asked.into_iter().find(|(_, asked)| *asked) {
             Some((field, _)) => Err(ApiError::NotOffered { field }),
             None => Ok(()),
@@ -390,31 +418,4 @@ fn slippage(field: &'static str, value: &Value) -> Result<u16, ApiError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn slippage_is_a_whole_number_of_basis_points() {
-        let slippage = |value: &Value| slippage("slippageTolerance", value);
-        assert_eq!(slippage(&json!("0")).ok(), Some(0));
-        assert_eq!(slippage(&json!("10000")).ok(), Some(10_000));
-        for bad in ["", "10001", "-1", "+5", "1.5", "0x1", "５"] {
-            assert!(slippage(&json!(bad)).is_err(), "{bad}");
-        }
-        for bad in [json!(50), json!(-1), json!(1.5), json!(1e3), json!(true), json!([])] {
-            assert!(slippage(&bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_call_has_its_value_in_either_of_two_forms() {
-        for value in ["0x10", "16"] {
-            assert_eq!(units(value).map(|units| units.units()), Some(U256::from(16)), "{value}");
-        }
-        for bad in ["0x", "-1", "1.5", "0xg", ""] {
-            assert_eq!(units(bad), None, "{bad}");
-        }
-    }
-}
+mod tests;

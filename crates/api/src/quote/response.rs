@@ -16,6 +16,7 @@ use crate::swap_sources::SOURCE;
 use crate::wire::{AmountBody, Dollars, Impact, Rendered, Shown, Usd};
 
 mod protocol;
+mod signature;
 mod steps;
 
 use protocol::{Protocol, protocol};

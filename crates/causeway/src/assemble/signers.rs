@@ -21,13 +21,27 @@ pub(crate) fn orders(config: &Config, role: Role) -> Result<Payer> {
 /// The filler wallets. The worker has their keys.
 pub(crate) fn fillers(config: &Config, role: Role) -> Result<Vec<Payer>> {
     let (keys, addresses) = (&config.solver.filler_keys, &config.solver.filler_addresses);
-    let count = keys.len().max(addresses.len());
-    let filler = |n: usize| {
-        let (key, address) = ("solver.filler_keys", "solver.filler_addresses");
-        signer(config, key, address, role.pays(), keys.get(n), addresses.get(n).copied(), role)
-            .with_context(|| format!("filler {n}"))
+    payers(config, role, "filler", keys, addresses)
+}
+
+/// The relayer wallets. The worker has their keys.
+pub(crate) fn relayers(config: &Config, role: Role) -> Result<Vec<Payer>> {
+    let (keys, addresses) = (&config.solver.relayer_keys, &config.solver.relayer_addresses);
+    let relayers = payers(config, role, "relayer", keys, addresses)?;
+    let fillers = fillers(config, role)?;
+    let own = |who: Address| who != config.solver.treasury && fillers.iter().all(|filler| filler.address != who);
+    let apart = relayers.iter().all(|relayer| own(relayer.address));
+    ensure!(apart, "solver.relayer_keys: a relayer must not be a filler or the treasury");
+    Ok(relayers)
+}
+
+fn payers(config: &Config, role: Role, name: &str, keys: &[Source], addresses: &[Address]) -> Result<Vec<Payer>> {
+    let (key, address) = (format!("solver.{name}_keys"), format!("solver.{name}_addresses"));
+    let payer = |n: usize| {
+        signer(config, &key, &address, role.pays(), keys.get(n), addresses.get(n).copied(), role)
+            .with_context(|| format!("{name} {n}"))
     };
-    (0..count).map(filler).collect()
+    (0..keys.len().max(addresses.len())).map(payer).collect()
 }
 
 /// The treasury's key for gas refills. The worker has it.

@@ -30,6 +30,7 @@ pub(super) fn chain(config: &VenueConfig) -> Result<Chain> {
         native: true,
         logo_uri: config.logo_uri.clone(),
         resets_allowance: false,
+        authorizations: None,
         held: true,
         target: target(config.target, 6),
     };

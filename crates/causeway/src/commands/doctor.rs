@@ -309,7 +309,7 @@ async fn check_feeds(findings: &mut Findings, handle: &ChainHandle, settings: &C
 async fn check_wallets(findings: &mut Findings, solver: &Solver, handle: &ChainHandle) {
     let chain = handle.id();
     let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await.unwrap_or_default();
-    for wallet in handle.addresses() {
+    for wallet in handle.senders() {
         let balance = handle.nodes.balance(wallet, At::Latest).await.unwrap_or_default();
         let shown = Amount::new(balance).formatted(handle.chain.native.decimals);
         let symbol = &handle.chain.native.symbol;

@@ -58,6 +58,9 @@ pub struct TokenConfig {
     /// The token refuses to change one non-zero allowance into another.
     #[serde(default)]
     pub resets_allowance: bool,
+    /// The token takes EIP-3009 authorizations, signed under this domain. Others are deposited by Permit2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorizations: Option<TokenDomainConfig>,
     /// The solver takes the token in and pays it out; else it is traded on the pools.
     #[serde(default = "default_held")]
     pub held: bool,
@@ -67,6 +70,14 @@ pub struct TokenConfig {
     /// None for a token priced only by pools; it cannot be held then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feed: Option<FeedConfig>,
+}
+
+/// The domain of a token's typed data: what its `name()` and `version()` answer, on most tokens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenDomainConfig {
+    pub name: String,
+    pub version: String,
 }
 
 fn default_held() -> bool {

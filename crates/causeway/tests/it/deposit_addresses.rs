@@ -68,7 +68,7 @@ async fn listed(harness: &Harness, by: &Integrator, query: &str) -> Result<Vec<V
     Ok(answer["requests"].as_array().context("a listing")?.clone())
 }
 
-fn audited(harness: &Harness) -> Result<()> {
+pub fn audited(harness: &Harness) -> Result<()> {
     let audit = causeway().args(["audit", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
     ensure!(audit.status.success(), "{}", String::from_utf8_lossy(&audit.stdout));
     Ok(())

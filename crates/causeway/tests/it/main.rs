@@ -24,6 +24,7 @@ mod fast_fill;
 mod funding;
 mod fuzz;
 mod gas_refill;
+mod gasless;
 mod harness;
 mod http;
 mod instances;

@@ -19,10 +19,12 @@ pub enum HoldKind {
     /// App fees that a sponsor paid while its balance stood for fast fills: until those have ended and it owes nothing.
     /// Narrows everything: the same dollar must not leave twice, whichever way it goes.
     AppFee,
+    /// Until a transaction that a relayer sends is final. Narrows everything.
+    Relay,
 }
 
 impl HoldKind {
-    pub const ALL: [Self; 4] = [Self::FastFill, Self::Claim, Self::Sponsorship, Self::AppFee];
+    pub const ALL: [Self; 5] = [Self::FastFill, Self::Claim, Self::Sponsorship, Self::AppFee, Self::Relay];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -30,13 +32,14 @@ impl HoldKind {
             Self::Claim => "claim",
             Self::Sponsorship => "sponsorship",
             Self::AppFee => "app-fee",
+            Self::Relay => "relay",
         }
     }
 
     pub const fn counted(self) -> Counted {
         match self {
             Self::FastFill => Counted::Held,
-            Self::Claim | Self::Sponsorship | Self::AppFee => Counted::Reserved,
+            Self::Claim | Self::Sponsorship | Self::AppFee | Self::Relay => Counted::Reserved,
         }
     }
 
@@ -44,7 +47,7 @@ impl HoldKind {
         match self {
             Self::FastFill => Context::FastFillReduceBalance,
             Self::Claim => Context::Claim,
-            Self::Sponsorship | Self::AppFee => Context::SetPendingAmount,
+            Self::Sponsorship | Self::AppFee | Self::Relay => Context::SetPendingAmount,
         }
     }
 
@@ -52,7 +55,7 @@ impl HoldKind {
         match self {
             Self::FastFill => Context::FastFillIncreaseBalance,
             Self::Claim => Context::Claim,
-            Self::Sponsorship | Self::AppFee => Context::UnsetPendingAmount,
+            Self::Sponsorship | Self::AppFee | Self::Relay => Context::UnsetPendingAmount,
         }
     }
 }

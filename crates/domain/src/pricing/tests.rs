@@ -30,6 +30,7 @@ pub(crate) fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Clas
         native: byte == 0,
         logo_uri: String::new(),
         resets_allowance: false,
+        authorizations: None,
         held: id != "tail",
         target: None,
     }

@@ -10,6 +10,7 @@ use crate::desk::{Desk, NATIVE, units};
 async fn swap(desk: &Desk, trade: &Trade<'_>) -> TransactionReceipt {
     let user = desk.sender.address;
     let message = desk.entry.origin_swap(desk.chain.contracts.depository, trade, user, desk.order, desk.request);
+    let message = message.by_sender(desk.entry.approval_proxy);
     assert_eq!(desk.entry.request_in(message.to, &message.data), Some(desk.request));
     desk.send(&message).await
 }
@@ -111,6 +112,7 @@ async fn a_price_that_moved_too_far_stops_everything() {
     let (route, user) = (desk.route(&["ETH", "USDC"], &[500]), desk.stranger());
     let (trade, _) = desk.sell(&route, units(1, 18)).await;
     let first = desk.entry.same_chain_swap(&trade, None, desk.sender.address, user, desk.request);
+    let first = first.by_sender(desk.entry.approval_proxy);
     desk.send(&first).await;
     // The first swap has moved the price.
     let error = desk.try_send(&first).await.unwrap_err();

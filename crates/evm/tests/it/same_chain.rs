@@ -20,6 +20,7 @@ async fn send(desk: &Desk, message: &Message) -> TransactionReceipt {
 
 async fn swap(desk: &Desk, trade: &Trade<'_>, fee: Option<Fee>, recipient: Address) -> TransactionReceipt {
     let message = desk.entry.same_chain_swap(trade, fee, desk.sender.address, recipient, desk.request);
+    let message = message.by_sender(desk.entry.approval_proxy);
     send(desk, &message).await
 }
 

@@ -40,6 +40,7 @@ pub(crate) fn watchlist(chain: &Chain) -> Watchlist {
         feeds: feeds.map(|(currency, address)| Feed { currency, address, max_age_secs: 1 << 40 }).collect(),
         treasury: Address::repeat_byte(1),
         wallets: vec![],
+        relayers: Vec::new(),
         tokens: vec![],
         spend_limiter: None,
         gas_oracle: None,

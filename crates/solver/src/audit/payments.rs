@@ -120,8 +120,8 @@ impl Audit<'_, '_> {
         if (sent.from, sent.nonce) != (payment.wallet, payment.nonce) {
             wrong.push(format!("transaction {} is nonce {} of {}", sent.hash, sent.nonce, sent.from));
         }
-        // The calldata of a payout ends with its own key.
-        if payment.purpose != Purpose::Payout && sent.id() != Some(payment.order.0) {
+        // The calldata of a payout ends with its own key, and that of a relay is the user's.
+        if !matches!(payment.purpose, Purpose::Payout | Purpose::Relay) && sent.id() != Some(payment.order.0) {
             wrong.push(format!("transaction {} names another order", sent.hash));
         }
         if payment.purpose == Purpose::Claim {
@@ -135,7 +135,8 @@ impl Audit<'_, '_> {
             wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
         }
         // Money that the router calls with is paid to nobody, and so is a sweep; a payout is checked against its own figures.
-        if matches!(payment.purpose, Purpose::Payout | Purpose::Sweep) || payment.recipient == handle.chain.router {
+        let pays_nobody = matches!(payment.purpose, Purpose::Payout | Purpose::Sweep | Purpose::Relay);
+        if pays_nobody || payment.recipient == handle.chain.router {
             return Ok(wrong);
         }
         let quote = match payment.purpose {
@@ -146,7 +147,8 @@ impl Audit<'_, '_> {
             | Purpose::Claim
             | Purpose::Refill
             | Purpose::Payout
-            | Purpose::Sweep => None,
+            | Purpose::Sweep
+            | Purpose::Relay => None,
         };
         let traded = quote.as_ref().filter(|quote| quote.destination_swap.is_some());
         let (currency, owed) = match traded {

@@ -149,7 +149,7 @@ async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> R
 /// backup: paying from it could pay twice. Payments in the nodes' mempools count as well.
 pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool, SolverError> {
     let chain = handle.id();
-    for wallet in handle.addresses() {
+    for wallet in handle.senders() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
         let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
         let ours = lanes.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);

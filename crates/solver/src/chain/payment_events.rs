@@ -3,6 +3,7 @@
 use alloy::primitives::{Address, B256};
 use domain::deposit;
 use domain::fail::FailReason;
+use domain::ids::RequestId;
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
@@ -18,6 +19,7 @@ use tracing::{error, warn};
 use crate::chain::{finality, reverts};
 use crate::context::PayContext;
 use crate::error::SolverError;
+use crate::gasless::relay;
 use crate::handle::ChainHandle;
 use crate::holds::fast_fill::{self, Moment};
 use crate::holds::sponsorship;
@@ -52,7 +54,7 @@ pub(crate) fn mined(
         }
         return Ok(Vec::new());
     };
-    let request = requests::lock(tx, stored.payment.request)?;
+    let request = requests::lock(tx, concerned(&stored))?;
     let ours = is_attempt(&stored, sent);
     if !ours && !handle.is_treasury_lane(sent.from) {
         foreign(tx, handle, sent)?;
@@ -78,7 +80,11 @@ pub(crate) fn mined(
         && !cancelled
         && let Some(request) = &request
     {
-        records::put(tx, &sent_record(handle, head, sent, request.id, paid))?;
+        let record = match stored.payment.purpose() {
+            Purpose::Relay => relay::record(handle, head, sent, request, paid),
+            _ => sent_record(handle, head, sent, request.id, paid),
+        };
+        records::put(tx, &record)?;
     }
     if state != PaymentState::Mined {
         warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
@@ -96,6 +102,7 @@ pub(crate) fn mined(
         Purpose::Return | Purpose::Claim | Purpose::Refill | Purpose::Payout | Purpose::Sweep => {
             return Ok(Vec::new());
         }
+        Purpose::Relay => return relay::mined(tx, handle, head, sent, &mut request, context),
         Purpose::Excess => {
             excess::returned(tx, &request, sent.hash, stored.payment.amount, context)?;
             return Ok(Vec::new());
@@ -109,6 +116,14 @@ pub(crate) fn mined(
         fast_fill::touch(tx, request.order_id, Moment::Filled, context)?;
     }
     Ok(paid)
+}
+
+/// The request that a payment is about. A relay is the user's own transaction, and no payment of the request.
+fn concerned(stored: &PaymentRow) -> RequestId {
+    match stored.payment.subject {
+        Subject::Relay(request) => request,
+        _ => stored.payment.request,
+    }
 }
 
 /// The currency and amount that a payment must bring its recipient: those it spends or, with a swap on the way, the
@@ -145,12 +160,15 @@ pub(crate) fn finalise(
     stored: &PaymentRow,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
-    let mut request = requests::lock(tx, stored.payment.request)?;
+    let mut request = requests::lock(tx, concerned(stored))?;
     if finality::undo_payment(tx, stored, context)? {
         return Ok(Vec::new());
     }
     let state = payment::step(stored.state, payment::Event::Finalised)?;
     payments::set_state(tx, stored.id, state, context.now)?;
+    if let (Purpose::Relay, Some(request)) = (stored.payment.purpose(), &mut request) {
+        return relay::ended(tx, stored, state, request, context);
+    }
     if state != PaymentState::Void {
         return match stored.payment.purpose() {
             Purpose::Fill => {
@@ -163,7 +181,8 @@ pub(crate) fn finalise(
             | Purpose::Excess
             | Purpose::Refill
             | Purpose::Payout
-            | Purpose::Sweep => Ok(Vec::new()),
+            | Purpose::Sweep
+            | Purpose::Relay => Ok(Vec::new()),
         };
     }
     settlements::free(tx, stored.payment.order(), stored.id)?;
@@ -179,8 +198,8 @@ pub(crate) fn finalise(
         Purpose::Claim => return claims::ended(tx, stored, state, context),
         // The allocator learns of it by itself, from the depository's nonces.
         Purpose::Payout => return Ok(Vec::new()),
-        // The operator asks again.
-        Purpose::Refill => return Ok(Vec::new()),
+        // The operator asks again, and a relay has ended above.
+        Purpose::Refill | Purpose::Relay => return Ok(Vec::new()),
         Purpose::Sweep => {
             sweeps::end(tx, stored.payment.subject.key(), false)?;
             arrivals::unswept(tx, stored.payment.subject.key())?;
@@ -222,6 +241,11 @@ pub(crate) fn retry(
     let mut request = requests::lock(tx, due.request)?;
     let Some(due) = dues::find(tx, &due.subject)? else { return Ok(Vec::new()) };
     let open = request.as_ref().is_some_and(|request| !request.state.is_terminal());
+    if let (Purpose::Relay, Some(request)) = (due.purpose(), &mut request)
+        && let Some(paid) = relay::give_up(tx, request, head.timestamp(), context)?
+    {
+        return Ok(paid);
+    }
     if let (Purpose::Fill, true, Some(request)) = (due.purpose(), open, &mut request)
         && let Some(reason) = deposit::fill_too_late(&request.quote, head.timestamp())
     {

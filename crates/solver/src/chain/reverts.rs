@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use evm::Replayed;
 use evm::blame::Blame;
 use store::payments::{PaymentRow, Purpose};
-use store::records::{Failure, Unexplained};
+use store::records::{Direction, Failure, Unexplained};
 use store::refused_recipients::{self, Recipient};
 use store::requests::Request;
 use store::{Tx, contracts, events, records, requests};
@@ -137,6 +137,7 @@ fn deed(failed: &Unexplained, purpose: Purpose, quote: &Quote, handle: &ChainHan
     match purpose {
         Purpose::Fill if !quote.ask.options.calls.is_empty() => Deed::Calls,
         Purpose::Fill if is_routed(quote) => Deed::Trade,
+        Purpose::Relay => Deed::Calls,
         Purpose::Fill
         | Purpose::Refund
         | Purpose::Return
@@ -163,7 +164,9 @@ fn tell(
     events::append(tx, request.id, request.state, "failure-explained", &figures, now)?;
     let over = matches!(request.state, State::Refunding | State::Refunded | State::Failed);
     let tellable = match failed.payment {
-        Some((Purpose::Fill, _)) | None => over && request.fail_reason == Some(FailReason::TransactionReverted),
+        Some((Purpose::Fill | Purpose::Relay, _)) | None => {
+            over && request.fail_reason == Some(FailReason::TransactionReverted)
+        }
         Some((
             Purpose::Refund
             | Purpose::Return
@@ -185,7 +188,7 @@ fn tell(
 /// The reason why a void fill failed, as far as it is known; the request gets its details at once.
 pub fn reason(tx: &mut Tx<'_>, stored: &PaymentRow, request: Option<&Request>) -> Result<FailReason, SolverError> {
     let payment = &stored.payment;
-    let Some(failure) = records::last_failure(tx, payment.request, payment.chain)? else {
+    let Some(failure) = records::last_failure(tx, payment.request, payment.chain, Direction::Out)? else {
         return Ok(FailReason::TransactionReverted);
     };
     if let Some(request) = request.filter(|request| !request.state.is_terminal()) {

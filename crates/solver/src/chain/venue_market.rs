@@ -80,6 +80,7 @@ async fn read(
         feeds: Arc::new([]),
         spots: BTreeMap::new(),
         native: BTreeMap::from([(wallet, amount(account.available))]),
+        relayers: BTreeMap::new(),
         tokens: spot.collect(),
         pools: Default::default(),
         received: Instant::now(),

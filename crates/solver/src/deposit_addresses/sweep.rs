@@ -127,5 +127,6 @@ fn call(
         currency: Address::ZERO,
         amount: Amount::ZERO,
         through_spend_limiter: false,
+        relayer: None,
     }
 }

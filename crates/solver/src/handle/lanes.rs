@@ -33,25 +33,42 @@ impl From<&Payer> for Wallet {
     }
 }
 
+/// The wallets that a process pays with on a chain.
+#[derive(Clone, Copy, Debug)]
+pub struct PayingWallets<'a> {
+    pub fillers: &'a [Payer],
+    /// Wallets that send what users have signed for.
+    pub relayers: &'a [Payer],
+    /// The treasury's key, if it refills the others' gas.
+    pub treasury_lane: Option<&'a LocalSigner>,
+}
+
 #[derive(Debug)]
 pub struct Lanes {
     pub wallets: Vec<Wallet>,
+    /// Wallets that send what users have signed for. They hold gas and nothing else, and no contract trusts them.
+    relayers: Vec<Wallet>,
     /// The treasury lane, if its key is here and the treasury is no filler itself: it refills the fillers and pays
     /// nobody else.
     treasury: Option<Wallet>,
 }
 
 impl Lanes {
-    pub fn new(payers: &[Payer], treasury: Address, key: Option<&LocalSigner>) -> Self {
-        let wallets: Vec<Wallet> = payers.iter().map(Wallet::from).collect();
-        let key = key.filter(|_| wallets.iter().all(|wallet| wallet.address != treasury));
+    pub fn new(paying: PayingWallets<'_>, treasury: Address) -> Self {
+        let wallets: Vec<Wallet> = paying.fillers.iter().map(Wallet::from).collect();
+        let relayers = paying.relayers.iter().map(Wallet::from).collect();
+        let key = paying.treasury_lane.filter(|_| wallets.iter().all(|wallet| wallet.address != treasury));
         let treasury = key.map(|key| Wallet::from(&Payer { address: treasury, key: Some(key.clone()) }));
-        Self { wallets, treasury }
+        Self { wallets, relayers, treasury }
     }
 
-    /// The fillers' wallets and then the treasury's.
+    /// The fillers' wallets, the relayers' and then the treasury's.
     pub fn all(&self) -> impl Iterator<Item = &Wallet> {
-        self.wallets.iter().chain(&self.treasury)
+        self.wallets.iter().chain(&self.relayers).chain(&self.treasury)
+    }
+
+    pub fn relayers(&self) -> Vec<Address> {
+        self.relayers.iter().map(|wallet| wallet.address).collect()
     }
 
     pub fn fillers(&self) -> Vec<Address> {

@@ -225,6 +225,7 @@ pub(crate) mod tests {
             cancelled: false,
             created_at: now,
             block_number: None,
+            authorizations: None,
         }
     }
 

@@ -106,7 +106,7 @@ pub fn is_reserved(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
 
 /// True if the API key of the quote is not revoked and still belongs to the sponsor: a leaked key is revoked, and its
 /// quotes must not cost its owner any more.
-fn is_still_theirs(tx: &mut Tx<'_>, quote: &Quote) -> Result<bool, SolverError> {
+pub(crate) fn is_still_theirs(tx: &mut Tx<'_>, quote: &Quote) -> Result<bool, SolverError> {
     let Some(id) = quote.ask.key else { return Ok(false) };
     let wallet = quote.ask.options.sponsor.as_ref().map(|sponsor| sponsor.wallet);
     let key = keys::find(tx, id)?.filter(|key| key.revoked_at.is_none());

@@ -159,12 +159,12 @@ pub(crate) fn decide(
         State::Success | State::Refunded => return done,
         State::Submitted | State::Refunding => return Err(FastFillError::InFlight),
         State::Failed => return Err(FastFillError::NotEligible(Ineligible::Failed)),
-        State::Waiting | State::Pending if settled => return Err(FastFillError::InFlight),
+        State::Waiting | State::Depositing | State::Pending if settled => return Err(FastFillError::InFlight),
         State::Pending => return Ok((Answer::DepositIsIn, Vec::new())),
-        State::Waiting if ledger::open_hold_of(tx, HoldKind::FastFill, request.id.0)?.is_some() => {
+        State::Waiting | State::Depositing if ledger::open_hold_of(tx, HoldKind::FastFill, request.id.0)?.is_some() => {
             return Err(FastFillError::InFlight);
         }
-        State::Waiting => {}
+        State::Waiting | State::Depositing => {}
     }
     let plan = plan(tx, wish, &request, context)?;
     let account = ledger::account(tx, wish.wallet)?;

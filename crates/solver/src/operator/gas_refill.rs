@@ -135,7 +135,8 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
 fn tell(solver: &Solver, handle: &ChainHandle, levels: GasLevels, told: &mut BTreeSet<Address>) {
     let Some(snapshot) = solver.market.latest(handle.id()) else { return };
     for wallet in handle.refilled_wallets() {
-        let Some(&has) = snapshot.native.get(&wallet) else { continue };
+        let has = snapshot.native.get(&wallet).or_else(|| snapshot.relayers.get(&wallet));
+        let Some(&has) = has else { continue };
         let low = levels.is_low(has);
         let labels = [("chain", handle.id().to_string()), ("wallet", wallet.to_string())];
         gauge!("causeway_wallet_gas_low", &labels).set(if low { 1 } else { 0 });
@@ -288,6 +289,7 @@ fn pay(
         currency: Address::ZERO,
         amount: refill.amount,
         through_spend_limiter: false,
+        relayer: None,
     };
     let (subject, request) = (Subject::Refill(name), RequestId(B256::ZERO));
     let payment = Unassigned { subject, request, recipient: refill.wallet, call, fees };

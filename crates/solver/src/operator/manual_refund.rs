@@ -65,7 +65,7 @@ const NOTHING: &str = "nothing that counts has been deposited for it";
 /// The reason against a refund, if there is one. A decided payment is given up only by proof that it will not pay.
 const fn why_not(state: State, decided: bool) -> Option<&'static str> {
     match state {
-        State::Waiting => Some(NOTHING),
+        State::Waiting | State::Depositing => Some(NOTHING),
         State::Pending if decided => Some("its fill is decided, and what is mined in the end decides"),
         State::Pending => None,
         State::Submitted => Some("its fill is on its way, and what is mined in the end decides"),

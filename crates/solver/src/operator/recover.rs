@@ -54,7 +54,7 @@ pub async fn recover(
     progress: impl Fn(u64, u64),
 ) -> Result<Report, SolverError> {
     let chain = handle.id();
-    for wallet in handle.addresses() {
+    for wallet in handle.senders() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
     }
     // The highest that any node claims: a payment may be in it, and the other nodes are waited for.
@@ -67,10 +67,13 @@ pub async fn recover(
     for number in first..=head.number {
         let block = agreed_block(handle, number).await?;
         report.blocks += 1;
-        // Transactions of the treasury lane settle nothing, and neither do sweeps.
+        // Transactions of the treasury lane settle nothing, and neither do sweeps and relays.
         let factory = handle.chain.deposit_address_factory;
-        let sweeps = |sent: &SentTx| factory.is_some() && sent.to == factory;
-        for sent in block.sent.into_iter().filter(|sent| !handle.is_treasury_lane(sent.from) && !sweeps(sent)) {
+        let settles = |sent: &SentTx| {
+            let sweeps = factory.is_some() && sent.to == factory;
+            !sweeps && !handle.is_treasury_lane(sent.from) && !handle.is_relayer(sent.from)
+        };
+        for sent in block.sent.into_iter().filter(settles) {
             let (context, head, handle) = (solver.context(), block.head, handle.clone());
             let payout = payout(handle.chain.depository, &sent);
             // A payout may have failed because somebody else had executed it before.
@@ -126,7 +129,7 @@ async fn read_block(handle: &ChainHandle, number: u64) -> Result<Option<Block>, 
 /// Raises the nonces to those of the last block that was read: every transaction up to it is known, and none after it.
 pub(crate) async fn raise_nonces(solver: &Arc<Solver>, handle: &ChainHandle, read: u64) -> Result<(), SolverError> {
     let (chain, most) = (handle.id(), majority(handle.nodes.len()));
-    for wallet in handle.addresses() {
+    for wallet in handle.senders() {
         let used = handle.nodes.quorum_nonce(most, wallet, At::Number(read)).await?;
         let unit = move |tx: &mut Tx<'_>| {
             lanes::raise_nonce(tx, chain, wallet, used)?;
@@ -381,70 +384,4 @@ fn native_paid(router: Address, sent: &SentTx) -> Option<(Address, U256)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloy::primitives::Bytes;
-    use domain::time::Timestamp;
-    use store::payments::PaymentId;
-
-    use super::*;
-
-    const WALLET: Address = Address::repeat_byte(1);
-    const TARGET: Address = Address::repeat_byte(2);
-
-    fn known(data: Bytes) -> PaymentRow {
-        let payment = Payment {
-            subject: Subject::Fill(OrderId(B256::ZERO)),
-            request: RequestId(B256::ZERO),
-            chain: ChainId(1),
-            wallet: WALLET,
-            nonce: 7,
-            target: TARGET,
-            value: Amount::ZERO,
-            data,
-            gas: 0,
-            recipient: TARGET,
-            currency: Address::ZERO,
-            amount: Amount::ZERO,
-        };
-        PaymentRow {
-            id: PaymentId(1),
-            state: State::Decided,
-            payment,
-            fees: Fees { max_fee: 1, max_tip: 1 },
-            attempts: 1,
-            attempted_at: Timestamp::from_millis(0),
-            cancelled: false,
-            created_at: Timestamp::from_millis(0),
-            block_number: None,
-        }
-    }
-
-    fn sent(input: Bytes, success: bool) -> SentTx {
-        SentTx {
-            from: WALLET,
-            nonce: 7,
-            hash: B256::repeat_byte(9),
-            index: 0,
-            to: Some(TARGET),
-            value: U256::ZERO,
-            input,
-            success,
-            gas_used: 0,
-            effective_gas_price: 0,
-            fee: U256::ZERO,
-            logs: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_payment_under_the_nonce_of_another_one_is_not_taken_for_it() {
-        let (ours, other) = (Bytes::from(vec![1; 36]), Bytes::from(vec![2; 36]));
-        let row = known(ours.clone());
-        assert_eq!(beside(&row, &sent(ours, true)).unwrap(), Import::Known);
-        let paid = beside(&row, &sent(other.clone(), true));
-        assert!(matches!(paid, Err(SolverError::TwoDatabases { chain: ChainId(1), .. })), "{paid:?}");
-        // A failed transaction has paid nobody, and one that names no order has paid for none of ours.
-        assert_eq!(beside(&row, &sent(other, false)).unwrap(), Import::Unknown);
-        assert_eq!(beside(&row, &sent(Bytes::new(), true)).unwrap(), Import::Unknown);
-    }
-}
+mod tests;

@@ -136,6 +136,7 @@ fn call(handle: &ChainHandle, data: Bytes, gas: u64) -> PaymentCall {
         currency: Address::ZERO,
         amount: Amount::ZERO,
         through_spend_limiter: false,
+        relayer: None,
     }
 }
 

@@ -46,7 +46,7 @@ pub async fn find(
         let mut quoted = Vec::new();
         for named in &named {
             let request = requests::find(tx, named.request)?;
-            let waits = |state| matches!(state, State::Waiting | State::Success | State::Failed);
+            let waits = |state| matches!(state, State::Waiting | State::Depositing | State::Success | State::Failed);
             if request.is_some_and(|request| waits(request.state) && is_quoted(&request.quote, &of, named)) {
                 quoted.push(named.clone());
             }

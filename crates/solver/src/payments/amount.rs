@@ -37,6 +37,8 @@ pub(super) fn of(
             Err(SolverError::InvariantViolated("a payment of nothing").into())
         }
         Purpose::Fill | Purpose::Claim => Ok(due.amount),
+        // Nothing of ours moves but gas.
+        Purpose::Relay => Ok(Amount::ZERO),
         // The allocator hands its payouts to the lanes by itself, and so do the gas refill and the deposit addresses.
         Purpose::Payout | Purpose::Refill | Purpose::Sweep => {
             Err(SolverError::InvariantViolated("a payout, a gas refill or a sweep is never due").into())

@@ -10,7 +10,8 @@ use evm::fills::{Fill, Funds};
 use evm::routed::{FromSpendLimiter, Message};
 use evm::swap::{self, Trade};
 use store::dues::Due;
-use store::{Tx, claims};
+use store::payments::Subject;
+use store::{Tx, claims, relays};
 
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -31,6 +32,8 @@ pub struct PaymentCall {
     pub amount: Amount,
     /// The tokens are spent through the spend limiter, by the wallet's limit there.
     pub through_spend_limiter: bool,
+    /// The relayer that alone can send it. None for what any filler sends.
+    pub relayer: Option<Address>,
 }
 
 impl PaymentCall {
@@ -71,6 +74,26 @@ impl PaymentCall {
             currency: due.currency,
             amount: due.amount,
             through_spend_limiter: false,
+            relayer: None,
+        })
+    }
+
+    /// The transaction that a user has signed for.
+    pub fn relay(tx: &mut Tx<'_>, due: &Due) -> Result<Self, SolverError> {
+        let Subject::Relay(request) = due.subject else {
+            return Err(SolverError::InvariantViolated("a relay of no request"));
+        };
+        let stored = relays::find(tx, request)?;
+        let relay = stored.ok_or(SolverError::InvariantViolated("a relay that nobody has signed for"))?.relay;
+        Ok(Self {
+            target: relay.target,
+            value: Amount::ZERO,
+            data: relay.data,
+            gas: relay.gas,
+            currency: Address::ZERO,
+            amount: Amount::ZERO,
+            through_spend_limiter: false,
+            relayer: Some(relay.relayer),
         })
     }
 
@@ -84,13 +107,16 @@ impl PaymentCall {
             currency: due.currency,
             amount,
             through_spend_limiter: false,
+            relayer: None,
         }
     }
 
     fn plain(due: &Due, amount: Amount, handle: &ChainHandle, to_contract: bool, gas: u64) -> Self {
         let (id, currency) = (due.order().0, due.currency);
-        let call =
-            |target, value, data| Self { target, value, data, gas, currency, amount, through_spend_limiter: false };
+        let call = |target, value, data| {
+            let (through_spend_limiter, relayer) = (false, None);
+            Self { target, value, data, gas, currency, amount, through_spend_limiter, relayer }
+        };
         if !currency.is_zero() {
             let data = calldata::erc20_fill_from_treasury(handle.treasury, due.recipient, amount.units(), id);
             return call(currency, Amount::ZERO, data);
@@ -148,6 +174,7 @@ impl PaymentCall {
             currency,
             amount,
             through_spend_limiter: !currency.is_zero(),
+            relayer: None,
         })
     }
 }

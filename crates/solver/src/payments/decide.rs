@@ -1,7 +1,9 @@
 //! The decision to pay, in five stages: guard, amount, sponsor, call, lane.
 
+use alloy::primitives::B256;
 use domain::deposit;
 use domain::fail::FailReason;
+use domain::ids::RequestId;
 use domain::money::Amount;
 use domain::outcome::{Outcome as FillOutcome, is_live};
 use domain::quote::{Quote, Swap};
@@ -239,6 +241,7 @@ fn call(
 ) -> Result<PaymentCall, Stop> {
     let call = match due.purpose() {
         Purpose::Claim => Some(PaymentCall::claim(tx, due, chain.handle)?),
+        Purpose::Relay => Some(PaymentCall::relay(tx, due)?),
         Purpose::Fill
         | Purpose::Refund
         | Purpose::Return
@@ -272,8 +275,12 @@ fn into_lane(
     if !context.sends || !chain.handle.lanes.send_here() {
         return Err(Stop::not_now(Reason::Elsewhere));
     }
-    let payment =
-        Unassigned { subject: due.subject, request: due.request, recipient: due.recipient, call, fees: chain.fees };
+    let request = match due.purpose() {
+        // The user's own transaction is no payment of the request.
+        Purpose::Relay => RequestId(B256::ZERO),
+        _ => due.request,
+    };
+    let payment = Unassigned { subject: due.subject, request, recipient: due.recipient, call, fees: chain.fees };
     let chosen = lane::choose(tx, chain.handle, chain.snapshot, &payment)?.map_err(Stop::not_now)?;
     if let Some(quote) = quote.filter(|_| tried) {
         let verdict = trial::verdict(chain.handle, due.order(), chosen.wallet(), &payment.call, payment.fees);

@@ -87,6 +87,21 @@ pub const fn sweep_limit(native: bool) -> u64 {
     if native { 130_000 } else { 250_000 }
 }
 
+/// Bytes of the calldata of a relayed deposit, with a trade before it and without.
+pub const fn relay_bytes(trades: bool) -> usize {
+    if trades { 3_200 } else { 1_600 }
+}
+
+/// Gas of a deposit that a relayer brings in by the user's signature.
+pub const fn relay(trades: bool) -> u64 {
+    if trades { 360_000 } else { 175_000 }
+}
+
+/// The most gas of such a deposit: pools and tokens differ. What it takes beyond the charge is small beside the fees.
+pub const fn relay_limit(trades: bool) -> u64 {
+    relay(trades) + relay(trades) / 2
+}
+
 /// The gas limit of refunds, returns and excess: a smart wallet whose code was never read must get its money back.
 pub const fn generous_limit(gas: FillGas, native_to_wallet: bool) -> u64 {
     if native_to_wallet { gas.native_limit } else { gas.erc20_limit }

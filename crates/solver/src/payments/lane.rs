@@ -35,7 +35,7 @@ pub struct Chosen {
     payers: Option<Payers>,
 }
 
-/// The filler with the shortest lane that can pay, or the reason why none can.
+/// The filler with the shortest lane that can pay, or the relayer that alone can, or the reason why none can.
 pub fn choose(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
@@ -49,7 +49,10 @@ pub fn choose(
         .lanes
         .iter()
         .filter(|lane| lane.quarantined.is_none() && lane.unmined < room(purpose, window))
-        .filter(|lane| wallets.iter().any(|wallet| wallet.address == lane.wallet))
+        .filter(|lane| match payment.call.relayer {
+            Some(relayer) => lane.wallet == relayer && handle.is_relayer(relayer),
+            None => wallets.iter().any(|wallet| wallet.address == lane.wallet),
+        })
         .collect();
     free.sort_by_key(|lane| lane.unmined);
     let reserve = reserve(purpose, handle);
@@ -113,8 +116,9 @@ pub fn assign(
     let row = row.ok_or(SolverError::InvariantViolated("a live payment without its settlement"))?;
     let settles = match subject.purpose() {
         Purpose::Fill | Purpose::Refund | Purpose::Return | Purpose::Excess | Purpose::Claim => true,
-        // A refill and a sweep settle nothing, and a payout's settlement row was taken when the payout was intended.
-        Purpose::Refill | Purpose::Payout | Purpose::Sweep => false,
+        // A refill, a sweep and a relay settle nothing, and a payout's settlement row was taken when the payout was
+        // intended.
+        Purpose::Refill | Purpose::Payout | Purpose::Sweep | Purpose::Relay => false,
     };
     if settles && !settlements::take(tx, subject.settles(), subject.purpose(), row.id)? {
         return Err(SolverError::InvariantViolated("an order was settled twice in one unit"));
@@ -125,10 +129,11 @@ pub fn assign(
     Ok(row)
 }
 
-/// Returns, claims, refills, payouts and sweeps leave half of every lane to fills and refunds, which were promised.
+/// Returns, claims, refills, payouts and sweeps leave half of every lane to fills and refunds, which were promised. Relays
+/// have lanes of their own.
 const fn room(purpose: Purpose, window: u64) -> u64 {
     match purpose {
-        Purpose::Fill | Purpose::Refund => window,
+        Purpose::Fill | Purpose::Refund | Purpose::Relay => window,
         Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout | Purpose::Sweep => {
             window.div_ceil(2)
         }
@@ -138,7 +143,7 @@ const fn room(purpose: Purpose, window: u64) -> u64 {
 /// Gas that a payment leaves its wallet for the fills it may still have to send.
 const fn reserve(purpose: Purpose, handle: &ChainHandle) -> u64 {
     match purpose {
-        Purpose::Fill => 0,
+        Purpose::Fill | Purpose::Relay => 0,
         Purpose::Refund
         | Purpose::Return
         | Purpose::Excess
@@ -181,7 +186,7 @@ pub fn committed(tx: &mut Tx<'_>, handle: &ChainHandle, block: u64) -> Result<Co
     let mut outstanding = payments::outstanding(tx, chain, block)?;
     let wallets = outstanding.iter().map(|payment| payment.wallet).collect();
     // Gas refills are not promised to anybody.
-    outstanding.retain(|payment| !handle.is_treasury_lane(payment.wallet));
+    outstanding.retain(|payment| !handle.is_treasury_lane(payment.wallet) && !handle.is_relayer(payment.wallet));
     let tokens = outstanding.iter().filter(|payment| !payment.currency.is_zero());
     let tokens = tokens.map(|payment| (payment.currency, payment.amount));
     // Native currency also goes along with tokens.
@@ -210,7 +215,8 @@ fn can_pay(
     let own_gas = gas(call.gas.saturating_add(reserve), fees.max_fee)
         .saturating_add(snapshot.data_fee_of(call.data.len()).units());
     let native_need = call.value.units().saturating_add(own_gas).saturating_add(native_out);
-    if snapshot.native.get(&wallet).copied().unwrap_or_default().units() < native_need {
+    let native = snapshot.native.get(&wallet).or_else(|| snapshot.relayers.get(&wallet));
+    if native.copied().unwrap_or_default().units() < native_need {
         return false;
     }
     if call.currency.is_zero() {
@@ -268,6 +274,7 @@ mod tests {
             prices: BTreeMap::new(),
             spots: BTreeMap::new(),
             native: [(WALLET, amount(native)), (OTHER, amount(native))].into(),
+            relayers: BTreeMap::new(),
             pools: Default::default(),
             tokens: [(
                 TOKEN,
@@ -287,7 +294,8 @@ mod tests {
     fn call(currency: Address, units: u64) -> PaymentCall {
         let value = if currency.is_zero() { amount(units) } else { Amount::ZERO };
         let (target, data) = (currency, Bytes::new());
-        PaymentCall { target, value, data, gas: 5, currency, amount: amount(units), through_spend_limiter: false }
+        let (amount, through_spend_limiter) = (amount(units), false);
+        PaymentCall { target, value, data, gas: 5, currency, amount, through_spend_limiter, relayer: None }
     }
 
     fn out(wallet: Address, currency: Address, units: u64) -> Outstanding {

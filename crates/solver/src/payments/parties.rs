@@ -28,6 +28,8 @@ pub fn is_blocked(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &P
             None => Vec::new(),
         },
         Subject::Claim(id) => claims::find(tx, id)?.map(|stored| stored.claim.wallet).into_iter().collect(),
+        // Those whom the quote names, below.
+        Subject::Relay(_) => Vec::new(),
         // Our own wallets; the allocator screens its payouts when it decides and when it signs them, and senders to a
         // deposit address are screened before it is swept.
         Subject::Refill(_) | Subject::Payout { .. } | Subject::Sweep(_) => return Ok(false),

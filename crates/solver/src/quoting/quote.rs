@@ -53,6 +53,10 @@ pub enum QuoteError {
     NeedsRefundRecipient,
     #[error("a wallet with code cannot deposit by a plain transfer: ask for an explicit deposit")]
     PlainDepositOfContract,
+    #[error("chain {chain} takes no deposits by signature in this currency")]
+    NoPermits { chain: ChainId },
+    #[error("a gasless transfer on one chain needs a sponsor: nothing of it pays for its gas")]
+    GaslessUnsponsored,
     #[error("the recipient refuses the payment{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     RecipientRefuses { reason: Option<String> },
     #[error("the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
@@ -190,7 +194,7 @@ impl Quoter {
     }
 
     /// A quote from memory alone, without any wait. It is neither promised nor stored.
-    pub fn price(&self, ask: Ask) -> Result<Quoted, QuoteError> {
+    pub fn price(&self, mut ask: Ask) -> Result<Quoted, QuoteError> {
         let origin = self.side(End::Origin, &ask.origin)?;
         let destination = self.side(End::Destination, &ask.destination)?;
         self.check_venue(&ask, origin, destination)?;
@@ -201,11 +205,12 @@ impl Quoter {
         let there = self.solver.market.current(destination.chain.id)?;
         let handle = self.solver.chains.get(&origin.chain.id).ok_or(Refusal::NoRoute)?;
         self.learn(&ask, destination);
+        let fresh = self.fresh();
         let stays = origin.chain.id == destination.chain.id;
         check_address(&ask, origin, stays)?;
+        name_relayer(&mut ask, origin, handle, stays, fresh.id)?;
         let sponsor_available = self.spendable(&ask, stays);
         let inputs = RouteInputs { origin, destination, here: &here, there: &there, sponsor_available };
-        let fresh = self.fresh();
         let quote = if stays { self.stay(ask, inputs, fresh) } else { self.cross(ask, inputs, fresh) };
         let mut quote = quote.map_err(|error| inputs.or_missing_pools(error, stays))?;
         self.check_payer(&quote)?;
@@ -326,6 +331,28 @@ impl Quoter {
     pub fn order_signature(&self, order: OrderId) -> Option<[u8; 65]> {
         self.order_key.as_ref().map(|key| key.sign_order(order))
     }
+}
+
+/// Names the relayer that alone may send what the user signs.
+fn name_relayer(
+    ask: &mut Ask,
+    origin: Side<'_>,
+    handle: &ChainHandle,
+    stays: bool,
+    id: RequestId,
+) -> Result<(), QuoteError> {
+    let Some(permit) = &mut ask.options.permit else { return Ok(()) };
+    if stays && ask.options.sponsor.is_none() {
+        return Err(QuoteError::GaslessUnsponsored);
+    }
+    let relayers = handle.lanes.relayers();
+    // Any byte of the id: quotes spread over the relayers.
+    let chosen = relayers.get(usize::from(id.0[31]) % relayers.len().max(1));
+    match chosen.filter(|_| !origin.currency.native && origin.chain.vm == Vm::Evm) {
+        Some(relayer) => permit.relayer = Some(*relayer),
+        None => return Err(QuoteError::NoPermits { chain: origin.chain.id }),
+    }
+    Ok(())
 }
 
 /// A deposit address is paid in a currency that the solver takes as it is, and its order is filled on another chain.

@@ -191,7 +191,12 @@ impl Quoter {
                 destination: there.price(destination.currency.evm_address())?,
                 destination_native: there.price(Address::ZERO)?,
             },
-            fill_cost: with_sweep(gas::of(destination.chain.fill_gas, shape).cost(there), ask, inputs)?,
+            fill_cost: with_origin_gas(
+                gas::of(destination.chain.fill_gas, shape).cost(there),
+                ask,
+                inputs,
+                deposit.market.is_some(),
+            )?,
             fill_millis: handle.health.fill_time.millis(),
             payable: handle.payable(paid, there, routed),
             payable_native: handle.payable(Address::ZERO, there, routed),
@@ -251,15 +256,22 @@ impl Quoter {
     }
 }
 
-/// The cost of a fill and, at a deposit address, of bringing the money into the depository: in the destination's native
-/// currency, in which gas is counted.
-fn with_sweep(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>) -> Result<Amount, QuoteError> {
+/// The cost of a fill and of bringing the money into the depository, where that is ours to do: in the destination's
+/// native currency, in which gas is counted.
+fn with_origin_gas(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>, trades: bool) -> Result<Amount, QuoteError> {
     let RouteInputs { origin, destination, here, there, .. } = inputs;
-    if ask.options.deposit_address.is_none() {
+    let options = &ask.options;
+    let (gas, bytes) = if options.deposit_address.is_some() {
+        (gas::sweep(origin.currency.native), gas::SWEEP_BYTES)
+    } else if options.permit.is_some() {
+        (gas::relay(trades), gas::relay_bytes(trades))
+    } else if let Some(overhead) = options.relayed_gas {
+        (gas::relay(trades).saturating_add(overhead), gas::relay_bytes(trades))
+    } else {
         return Ok(fill);
-    }
+    };
     let (here_price, there_price) = (here.price(Address::ZERO)?, there.price(Address::ZERO)?);
-    let cost = here.cost_with_data(gas::sweep(origin.currency.native), gas::SWEEP_BYTES);
+    let cost = here.cost_with_data(gas, bytes);
     let cost = || {
         let worth = here_price.usd_ceil(cost, origin.chain.native.decimals)?;
         there_price.amount_ceil(worth, destination.chain.native.decimals)?.checked_add(fill)

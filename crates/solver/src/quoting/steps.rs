@@ -1,5 +1,6 @@
 //! Steps of a quote: the transactions that the user sends, in order.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use alloy::primitives::{Address, Bytes, U256};
@@ -11,7 +12,8 @@ use domain::quote::{Bound, Operation, Quote, Swap};
 use domain::swap::Path;
 use domain::venue::TransferAction;
 use evm::calldata;
-use evm::routed::{Calls, Ends, Message, Part};
+use evm::permits::{PERMIT2, Permit};
+use evm::routed::{Calls, Ends, Message, Part, TokenCalls};
 use evm::steps::{Fee, send};
 use market::Snapshot;
 
@@ -27,9 +29,11 @@ pub enum StepKind {
     Deposit,
     Swap,
     Send,
+    /// A signature, which a relayer of ours submits.
+    Authorize,
 }
 
-/// One transaction of the user's.
+/// One transaction of the user's, or one signature.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub kind: StepKind,
@@ -40,6 +44,8 @@ pub struct Step {
     pub tip: u128,
     /// The transfer of a withdrawal from the venue, in place of a transaction.
     pub action: Option<TransferAction>,
+    /// The signature that lets a relayer send it, in place of a transaction.
+    pub permit: Option<Box<Permit>>,
 }
 
 /// The steps of a quote, their gas together, and the user's balance of the origin currency, if it is known.
@@ -76,6 +82,9 @@ impl Planner<'_> {
             return Some(Plan { steps: vec![Step { action, ..step }], gas: 1, balance: None });
         }
         let user = quote.ask.user.packed()?;
+        if quote.ask.options.permit.is_some() {
+            return self.signed(quote, order, user);
+        }
         let act = match order {
             Some(order) => self.deposit(quote, order, user)?,
             None => self.same_chain(quote)?,
@@ -95,6 +104,26 @@ impl Planner<'_> {
         let last = self.step(act.kind, to, data, Amount::new(value));
         let steps = approvals.into_iter().map(approve).chain([last]).collect();
         Some(Plan { steps, gas, balance })
+    }
+
+    /// The signature of a quote that a relayer is to send, and before it the approval of Permit2, once.
+    fn signed(&self, quote: &Quote, order: Option<OrderId>, user: Address) -> Option<Plan> {
+        let permit = super::permit::of(quote, order, self.origin.chain, self.handle.treasury)?;
+        let (token, amount) = permit.moves();
+        let by_permit2 = matches!(permit, Permit::Permit2 { .. });
+        let spender = if by_permit2 { PERMIT2 } else { Address::ZERO };
+        let holding =
+            self.user_balances.holding(self.handle, Holder { chain: self.handle.id(), owner: user, token, spender });
+        let approvals = if by_permit2 { self.approvals(amount, holding) } else { Vec::new() };
+        let gas = approvals.iter().map(|approval| step_gas::of_approval(approval.0)).sum::<u64>();
+        // The first approval is for every permit to come.
+        let most = |amount: U256| if amount.is_zero() { amount } else { U256::MAX };
+        let approve =
+            |(_, amount)| self.step(StepKind::Approve, token, calldata::approve(spender, most(amount)), Amount::ZERO);
+        let last = self.step(StepKind::Authorize, self.origin.chain.approval_proxy, Bytes::new(), Amount::ZERO);
+        let last = Step { permit: Some(Box::new(permit)), ..last };
+        let steps = approvals.into_iter().map(approve).chain([last]).collect();
+        Some(Plan { steps, gas, balance: holding.map(|holding| holding.balance) })
     }
 
     /// The storage that the last step meets, as far as it is known.
@@ -131,7 +160,7 @@ impl Planner<'_> {
     fn step(&self, kind: StepKind, to: Address, data: Bytes, value: Amount) -> Step {
         // Twice the base fee and the tip: the next blocks may be dearer than this one.
         let max_fee = self.market.base_fee.saturating_mul(2).saturating_add(self.market.tip);
-        Step { kind, to, data, value, max_fee, tip: self.market.tip, action: None }
+        Step { kind, to, data, value, max_fee, tip: self.market.tip, action: None, permit: None }
     }
 
     /// Approvals to send first. None if the allowance suffices; an unknown allowance is asked for again.
@@ -164,6 +193,7 @@ impl Planner<'_> {
             let native_out = quote.terms.as_ref()?.deposit.address.packed()?.is_zero();
             let trade = trade(chain, swap, swap.funds(), currency.native, native_out)?;
             let message = entry(chain).origin_swap(chain.depository, &trade, user, order, quote.id);
+            let message = message.by_sender(chain.approval_proxy);
             let approval = (!currency.native).then(|| (chain.approval_proxy, swap.funds().units()));
             let form = Routed { deposits: true, ..routed(swap, currency.native, false) };
             return act(Form::Routed(form), message, approval);
@@ -213,20 +243,13 @@ pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: 
         };
         return Some(Act { kind: StepKind::Send, form, message, approval: None });
     }
-    let wrapping;
-    let swap = match &quote.origin_swap {
-        Some(swap) => swap,
-        None => {
-            let (input, output) = (figures.exchanged, figures.output);
-            let path = Path::wrapping(chain.dex?.wrapped);
-            wrapping = Swap { path, input, output, bound: Bound::LeastOutput(output) };
-            &wrapping
-        }
-    };
+    let swap = own_trade(quote, chain)?;
+    let swap = swap.as_ref();
     let fee = figures.input.saturating_sub(figures.exchanged).units();
     let trade = trade(chain, swap, swap.funds(), native_in, native_out)?;
     let fee_taken = Fee { amount: fee, recipient: treasury };
     let message = entry(chain).same_chain_swap(&trade, Some(fee_taken), user, recipient, quote.id);
+    let message = message.by_sender(chain.approval_proxy);
     let through_proxy = message.to == chain.approval_proxy;
     let approval = through_proxy.then(|| (chain.approval_proxy, swap.funds().units().saturating_add(fee)));
     let form = match message.to == chain.dex?.wrapped {
@@ -235,6 +258,35 @@ pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: 
         false => Form::Routed(Routed { fee: !fee.is_zero(), ..routed(swap, native_in, native_out) }),
     };
     Some(Act { kind: StepKind::Swap, form, message, approval })
+}
+
+/// The trade of a same-chain quote: its pools, or the wrapping of the native currency.
+fn own_trade<'a>(quote: &'a Quote, chain: &Chain) -> Option<Cow<'a, Swap>> {
+    if let Some(swap) = &quote.origin_swap {
+        return Some(Cow::Borrowed(swap));
+    }
+    let (input, output) = (quote.figures.exchanged, quote.figures.output);
+    let path = Path::wrapping(chain.dex?.wrapped);
+    Some(Cow::Owned(Swap { path, input, output, bound: Bound::LeastOutput(output) }))
+}
+
+/// The calls of a same-chain quote that a relayer is to send. None where no tokens come in, or the wrapped token unwraps
+/// by itself.
+pub(super) fn same_chain_calls(quote: &Quote, chain: &Chain, treasury: Address) -> Option<TokenCalls> {
+    let figures = &quote.figures;
+    let (user, recipient) = (quote.ask.user.packed()?, quote.ask.recipient.packed()?);
+    let (token, wanted) = (quote.ask.origin.address.packed()?, quote.ask.destination.address.packed()?);
+    if figures.operation == Operation::Send {
+        let mut calls = Calls::of(chain.router);
+        calls.pay_token(token, recipient, Part::All);
+        let ends = Ends { refund_to: user, nft_recipient: user };
+        let metadata = Bytes::copy_from_slice(quote.id.0.as_slice());
+        return Some(TokenCalls { calls, token, amount: figures.input.units(), ends, metadata });
+    }
+    let swap = own_trade(quote, chain)?;
+    let fee = Fee { amount: figures.input.saturating_sub(figures.exchanged).units(), recipient: treasury };
+    let trade = trade(chain, &swap, swap.funds(), token.is_zero(), wanted.is_zero())?;
+    entry(chain).same_chain_swap(&trade, Some(fee), user, recipient, quote.id).tokens()
 }
 
 /// The form of a trade through the router.

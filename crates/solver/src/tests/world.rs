@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use crate::context::PayContext;
 use crate::env::{Env, Screening};
 use crate::error::SolverError;
-use crate::handle::{ChainHandle, Payer, Settings};
+use crate::handle::{ChainHandle, Payer, PayingWallets, Settings};
 use crate::orders;
 use crate::quoting::quote::row;
 use crate::solver::Solver;
@@ -39,6 +39,7 @@ pub(crate) const USER: Address = Address::repeat_byte(0x11);
 pub(crate) const RECIPIENT: Address = Address::repeat_byte(0x22);
 pub(crate) const STRANGER: Address = Address::repeat_byte(0x33);
 pub(crate) const FILLER: Address = Address::repeat_byte(0xf1);
+pub(crate) const RELAYER: Address = Address::repeat_byte(0xf2);
 pub(crate) const TREASURY: Address = Address::repeat_byte(0xf2);
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_790_000_000);
 /// The block that every snapshot is of.
@@ -78,7 +79,9 @@ impl World {
             let handle = handle(chain(id, name), &change);
             inboxes.extend(handle.lanes.open_inboxes());
             handle.health.refuse(None);
-            store.write::<_, SolverError>(move |tx| Ok(lanes::register(tx, id, FILLER)?)).await.unwrap();
+            for wallet in [FILLER, RELAYER] {
+                store.write::<_, SolverError>(move |tx| Ok(lanes::register(tx, id, wallet)?)).await.unwrap();
+            }
             chains.insert(id, (Arc::new(handle), Some(Arc::new(snapshot(id)))));
         }
         let context = PayContext {
@@ -222,6 +225,7 @@ fn currency(chain: ChainId, address: Address, id: &str, decimals: u8, class: Cla
         native: address.is_zero(),
         logo_uri: String::new(),
         resets_allowance: false,
+        authorizations: None,
         held: true,
         target: None,
     }
@@ -297,8 +301,12 @@ fn with_nodes(
         bump_after: Duration::from_secs(12),
     };
     change(&mut settings);
-    let payers = [Payer { address: FILLER, key: None }];
-    ChainHandle::new(chain, nodes, settings, TREASURY, &[], &payers, None)
+    let wallets = PayingWallets {
+        fillers: &[Payer { address: FILLER, key: None }],
+        relayers: &[Payer { address: RELAYER, key: None }],
+        treasury_lane: None,
+    };
+    ChainHandle::new(chain, nodes, settings, TREASURY, &[], wallets)
 }
 
 /// ETH at 3,000 dollars and USDC at one, with funds for every case.
@@ -317,6 +325,7 @@ fn snapshot(chain: ChainId) -> Snapshot {
         prices: [(ETH, quoted(3_000)), (USDC, quoted(1))].into(),
         spots: BTreeMap::new(),
         native: [(FILLER, units(50 * ONE_ETHER)), (TREASURY, units(50 * ONE_ETHER))].into(),
+        relayers: [(RELAYER, units(ONE_ETHER))].into(),
         tokens: [(
             USDC,
             TokenFunds {

@@ -176,7 +176,7 @@ pub fn void_hold(tx: &mut Tx<'_>, id: HoldId, now: Timestamp) -> Result<bool, St
 fn freed(tx: &mut Tx<'_>, ended: &StoredHold, news: bool, now: Timestamp) -> Result<(), StoreError> {
     match ended.hold.id.kind {
         HoldKind::FastFill if news => app_fees::free(tx, ended.hold.wallet, now),
-        HoldKind::FastFill | HoldKind::Claim | HoldKind::Sponsorship | HoldKind::AppFee => Ok(()),
+        HoldKind::FastFill | HoldKind::Claim | HoldKind::Sponsorship | HoldKind::AppFee | HoldKind::Relay => Ok(()),
     }
 }
 
@@ -213,7 +213,7 @@ fn line(hold: &Hold, what: &str, context: Context, change: UsdcMicros) -> Writte
     let house = match hold.id.kind {
         HoldKind::FastFill => House::FastFills,
         HoldKind::Claim => House::Treasury,
-        HoldKind::Sponsorship | HoldKind::AppFee => House::Fees,
+        HoldKind::Sponsorship | HoldKind::AppFee | HoldKind::Relay => House::Fees,
     };
     Written {
         id: format!("{what}:{}", hold.id),
@@ -234,7 +234,7 @@ fn take(tx: &mut Tx<'_>, kind: HoldKind, wallet: Address, amount: UsdcMicros) ->
             "update ledger_account set held = held + $2
              where wallet = $1 and balance >= $3 and ($2 = 0 or balance - held - reserved >= $2) returning wallet"
         }
-        HoldKind::Claim | HoldKind::AppFee => {
+        HoldKind::Claim | HoldKind::AppFee | HoldKind::Relay => {
             "update ledger_account set reserved = reserved + $2
              where wallet = $1 and balance >= $3 and ($2 = 0 or balance - held - reserved >= $2) returning wallet"
         }

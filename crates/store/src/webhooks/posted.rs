@@ -66,7 +66,7 @@ impl Posted {
     pub(super) fn of(tx: &mut Tx<'_>, request: &Request) -> Result<Self, StoreError> {
         let hashes = match request.state {
             // Nothing is paid yet: the fill is decided later in this unit.
-            State::Waiting | State::Pending | State::Refunding => {
+            State::Waiting | State::Depositing | State::Pending | State::Refunding => {
                 requests::Hashes { deposits: requests::deposit_hashes(tx, request)?, payments: Vec::new() }
             }
             State::Submitted | State::Success | State::Refunded | State::Failed => requests::hashes(tx, request)?,

@@ -147,7 +147,7 @@ pub(crate) fn refunded<'a>(listed: &Listed, figures: &Figures<'a>) -> Result<Opt
     }
     let back = listed.payments.iter().find(|payment| match payment.purpose {
         Purpose::Refund | Purpose::Return | Purpose::Payout => true,
-        Purpose::Fill | Purpose::Excess | Purpose::Refill | Purpose::Claim | Purpose::Sweep => false,
+        Purpose::Fill | Purpose::Excess | Purpose::Refill | Purpose::Claim | Purpose::Sweep | Purpose::Relay => false,
     });
     let back = back.map(|payment| (payment.chain, payment.currency, payment.amount));
     let deposit = listed.deposit.map(|deposit| (deposit.chain, deposit.currency, deposit.amount));

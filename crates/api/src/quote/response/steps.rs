@@ -8,6 +8,7 @@ use solver::{Quoted, Step, StepKind};
 use utoipa::ToSchema;
 
 use super::Currencies;
+use super::signature::SignatureData;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -34,13 +35,14 @@ pub(crate) struct Item<'a> {
     check: Option<Check>,
 }
 
-/// A transaction to send or, from the venue, an action to sign and send to it.
+/// A transaction to send; typed data to sign and post; or, from the venue, an action to sign and send to it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = StepData)]
 pub(crate) enum StepData<'a> {
     Transaction(TransactionData<'a>),
     Action(ActionData),
+    Signature(SignatureData),
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -122,9 +124,10 @@ pub(crate) struct Check {
 pub(super) fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Currencies<'a>) -> StepBody<'a> {
     let (quote, origin) = (&quoted.quote, currencies.origin);
     let id = quote.id;
-    let data = match step.action {
-        Some(action) => StepData::Action(action.into()),
-        None => StepData::Transaction(TransactionData {
+    let data = match (step.action, &step.permit) {
+        (Some(action), _) => StepData::Action(action.into()),
+        (None, Some(permit)) => StepData::Signature(SignatureData::new(permit, quote)),
+        (None, None) => StepData::Transaction(TransactionData {
             from: quote.ask.user.text(),
             to: step.to,
             data: &step.data,
@@ -147,14 +150,19 @@ pub(super) fn step_body<'a>(step: &'a Step, quoted: &'a Quoted, currencies: &Cur
         StepKind::Deposit => ("deposit", format!("Deposit {amount} {of} for the transfer")),
         StepKind::Swap => ("swap", format!("Exchange {amount} {of} for {}", currencies.destination.symbol)),
         StepKind::Send => ("send", format!("Send {amount} {of} to {}", quote.ask.recipient.text())),
+        StepKind::Authorize => {
+            let name = if quote.terms.is_some() { "authorize1" } else { "authorize2" };
+            (name, format!("Sign to transfer {amount} {of} without gas"))
+        }
     };
     let acts = step.kind != StepKind::Approve;
     let check = || Check { endpoint: format!("/intents/status/v3?requestId={id}"), method: "GET" };
+    let signs = step.permit.is_some();
     StepBody {
         id: name,
-        action: "Confirm transaction in your wallet",
+        action: if signs { "Sign in your wallet" } else { "Confirm transaction in your wallet" },
         description,
-        kind: "transaction",
+        kind: if signs { "signature" } else { "transaction" },
         items: [Item { status: "incomplete", data, check: acts.then(check) }],
         request_id: id.0,
         deposit_address: acts

@@ -154,6 +154,10 @@ struct Options {
     force_refund: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     deposit_address: Option<DepositAddress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permit: Option<Permit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relayed_gas: Option<u64>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -174,6 +178,8 @@ impl From<&rules::QuoteOptions> for Options {
             fixed_rate,
             force_refund,
             deposit_address,
+            permit,
+            relayed_gas,
         } = options;
         let app_fee = |fees::AppFee { recipient, bps }: &_| AppFee { recipient: *recipient, bps: *bps };
         let call =
@@ -193,6 +199,8 @@ impl From<&rules::QuoteOptions> for Options {
                 strict: ask.kind == deposit_address::Kind::Strict,
                 recovery: ask.recovery,
             }),
+            permit: permit.map(|ask| Permit { valid_secs: ask.valid_secs, relayer: ask.relayer }),
+            relayed_gas: *relayed_gas,
         }
     }
 }
@@ -216,6 +224,8 @@ impl From<Options> for rules::QuoteOptions {
                 let kind = if strict { deposit_address::Kind::Strict } else { deposit_address::Kind::Open };
                 deposit_address::AddressAsk { kind, recovery }
             }),
+            permit: options.permit.map(|Permit { valid_secs, relayer }| rules::PermitAsk { valid_secs, relayer }),
+            relayed_gas: options.relayed_gas,
         }
     }
 }
@@ -225,6 +235,13 @@ struct DepositAddress {
     strict: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recovery: Option<Address>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Permit {
+    valid_secs: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    relayer: Option<Address>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

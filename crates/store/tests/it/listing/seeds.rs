@@ -281,6 +281,7 @@ fn chain(id: u64, name: &str) -> Chain {
         native,
         logo_uri: String::new(),
         resets_allowance: false,
+        authorizations: None,
         held: true,
         target: None,
     };

@@ -91,7 +91,7 @@ fn reorg(record: &Record, listed: &Listed) -> Reorg {
         action: match listed.request.state {
             State::Submitted | State::Success => Some("fill"),
             State::Refunding | State::Refunded => Some("refund"),
-            State::Waiting | State::Pending | State::Failed => None,
+            State::Waiting | State::Depositing | State::Pending | State::Failed => None,
         },
         block_number: record.block_number,
         block_hash: record.block_hash.to_string(),

@@ -1,0 +1,333 @@
+//! Gasless deposits: the user signs, one of our relayers sends, and the balances are right to the unit.
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::signers::SignerSync;
+use alloy::sol;
+use alloy::sol_types::Eip712Domain;
+use anyhow::{Context, Result, ensure};
+use causeway::config::Config;
+use devnet::{Account, Chain};
+use evm::calldata;
+use evm::contracts::{
+    Call3Value, PermitBatchWitnessTransferFrom, ReceiveWithAuthorization, RelayerWitness, TokenPermissions,
+};
+use evm::permits::PERMIT2;
+use serde_json::{Value, json};
+
+use crate::deposit_addresses::audited;
+use crate::fast_fill::{Integrator, integrator};
+use crate::funding::balance;
+use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id};
+
+const BASE: u64 = 8453;
+const OPTIMISM: u64 = 10;
+const DOLLAR: u64 = 1_000_000;
+
+sol! {
+    function invalidateUnorderedNonces(uint256 wordPos, uint256 mask) external;
+}
+
+/// Blocks are final soon.
+fn quick(config: &mut Config) {
+    config.chains.iter_mut().for_each(|chain| chain.finality_blocks = 5);
+}
+
+/// A user with tokens and nothing else: no native currency at all.
+async fn user_of(chain: &Chain, symbol: &str, units: u64) -> Result<Account> {
+    let user = new_account();
+    chain.set_token_balance(chain.token(symbol).address, user.address, U256::from(units)).await?;
+    Ok(user)
+}
+
+/// The body of a gasless quote of so many dollars from Base to Optimism's USDC.
+fn body(harness: &Harness, user: Address, recipient: Address, symbol: &str, dollars: u64) -> Value {
+    let (from, to) = (harness.chain("base").token(symbol).address, harness.chain("optimism").token("USDC").address);
+    let mut body = ask(user, recipient, (BASE, from), (OPTIMISM, to), U256::from(dollars * DOLLAR));
+    body["usePermit"] = json!(true);
+    body
+}
+
+/// The signature step of a quote.
+fn step<'a>(quote: &'a Value, id: &str) -> Result<&'a Value> {
+    let step = quote["steps"].as_array().and_then(|steps| steps.last()).context("a step")?;
+    ensure!(step["id"] == id && step["kind"] == "signature", "{quote}");
+    Ok(step)
+}
+
+fn number(value: &Value) -> Result<U256> {
+    Ok(value.as_str().context("a number as text")?.parse()?)
+}
+
+fn word<T: std::str::FromStr>(value: &Value) -> Result<T>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    Ok(value.as_str().context("a text")?.parse()?)
+}
+
+/// The digest of a step's typed data, from what is on the wire alone.
+fn digest(step: &Value) -> Result<B256> {
+    let sign = &step["items"][0]["data"]["sign"];
+    let (value, domain) = (&sign["value"], &sign["domain"]);
+    ensure!(sign["signatureKind"] == "eip712", "{sign}");
+    let place: Address = word(&domain["verifyingContract"])?;
+    let chain = domain["chainId"].as_u64().context("a chain")?;
+    if sign["primaryType"] == "ReceiveWithAuthorization" {
+        let text = |name: &str| domain[name].as_str().map(|text| text.to_owned().into());
+        let domain = Eip712Domain::new(text("name"), text("version"), Some(U256::from(chain)), Some(place), None);
+        let signed = ReceiveWithAuthorization {
+            from: word(&value["from"])?,
+            to: word(&value["to"])?,
+            value: number(&value["value"])?,
+            validAfter: number(&value["validAfter"])?,
+            validBefore: number(&value["validBefore"])?,
+            nonce: word(&value["nonce"])?,
+        };
+        return Ok(signed.digest(&domain));
+    }
+    ensure!(sign["primaryType"] == "PermitBatchWitnessTransferFrom" && place == PERMIT2, "{sign}");
+    let witness = &value["witness"];
+    let call = |call: &Value| {
+        Ok(Call3Value {
+            target: word(&call["target"])?,
+            allowFailure: call["allowFailure"] == true,
+            value: number(&call["value"])?,
+            callData: word(&call["callData"])?,
+        })
+    };
+    let permitted = &value["permitted"][0];
+    let signed = PermitBatchWitnessTransferFrom {
+        permitted: vec![TokenPermissions { token: word(&permitted["token"])?, amount: number(&permitted["amount"])? }],
+        spender: word(&value["spender"])?,
+        nonce: number(&value["nonce"])?,
+        deadline: number(&value["deadline"])?,
+        witness: RelayerWitness {
+            relayer: word(&witness["relayer"])?,
+            refundTo: word(&witness["refundTo"])?,
+            nftRecipient: word(&witness["nftRecipient"])?,
+            metadata: word(&witness["metadata"])?,
+            call3Values: witness["call3Values"].as_array().context("calls")?.iter().map(call).collect::<Result<_>>()?,
+        },
+    };
+    Ok(signed.digest(chain, PERMIT2))
+}
+
+fn sign(by: &Account, step: &Value) -> Result<String> {
+    let signature = by.signer().sign_hash_sync(&digest(step)?)?;
+    Ok(Bytes::copy_from_slice(&signature.as_bytes()).to_string())
+}
+
+/// Posts a signature as clients do: the body of the step, and the signature in the query.
+async fn post(harness: &Harness, step: &Value, signature: &str) -> Result<(u16, Value)> {
+    let post = &step["items"][0]["data"]["post"];
+    let mut body = post["body"].clone();
+    body["referrer"] = json!("test");
+    let endpoint = post["endpoint"].as_str().context("an endpoint")?;
+    harness.post(&format!("{endpoint}?signature={signature}"), &body).await
+}
+
+async fn refused(harness: &Harness, step: &Value, signature: &str, code: &str) -> Result<()> {
+    let (status, answer) = post(harness, step, signature).await?;
+    ensure!(status == 400 && answer["errorCode"] == code, "{code}: {status} {answer}");
+    Ok(())
+}
+
+async fn accepted(harness: &Harness, step: &Value, by: &Account) -> Result<()> {
+    let (status, answer) = post(harness, step, &sign(by, step)?).await?;
+    ensure!(status == 200 && answer.get("steps").is_none(), "{status} {answer}");
+    Ok(())
+}
+
+/// The names of the rules that moved a request, in order.
+async fn rules(harness: &Harness, id: &str) -> Result<Vec<String>> {
+    let trace = harness.trace(id).await?;
+    let events = trace["events"].as_array().context("events")?;
+    Ok(events.iter().filter_map(|event| event["rule"].as_str().map(str::to_owned)).collect())
+}
+
+/// A user with USDC and no native currency: one signature under the token's own domain, posted many times at once.
+#[tokio::test]
+async fn a_user_without_gas_bridges_by_an_authorization() -> Result<()> {
+    let harness = Harness::with(Engine::Sqlite, quick).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 100).await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let usdc = base.token("USDC").address;
+    let user = user_of(base, "USDC", 25 * DOLLAR).await?;
+    let recipient = new_account().address;
+    let quote = harness.quote(&body(&harness, user.address, recipient, "USDC", 20)).await?;
+    let plain = {
+        let mut body = body(&harness, user.address, recipient, "USDC", 20);
+        body["usePermit"] = json!(false);
+        harness.quote(&body).await?
+    };
+    // Our gas on the origin is in the fees, and the user has none to pay.
+    ensure!(amount(&quote["fees"]["gas"]["amount"]).is_zero(), "{quote}");
+    ensure!(amount(&quote["fees"]["relayerGas"]["amount"]) > amount(&plain["fees"]["relayerGas"]["amount"]), "{quote}");
+    let (id, step) = (request_id(&quote), step(&quote, "authorize1")?);
+    let post_body = &step["items"][0]["data"]["post"]["body"];
+    ensure!(*post_body == json!({ "kind": "eip3009", "requestId": id, "api": "bridge" }), "{post_body}");
+    ensure!(step["items"][0]["check"]["endpoint"].as_str().is_some_and(|path| path.contains(id)), "{step}");
+    // Only the user's signature over exactly this counts, and under its own kind.
+    refused(&harness, step, &sign(&new_account(), step)?, "INVALID_SIGNATURE").await?;
+    refused(&harness, step, "0x12", "INVALID_SIGNATURE").await?;
+    let mut other = step.clone();
+    other["items"][0]["data"]["post"]["body"]["kind"] = json!("permit2");
+    refused(&harness, &other, &sign(&user, step)?, "UNSUPPORTED_EXECUTION_TYPE").await?;
+    ensure!(harness.status(id).await?["status"] == "waiting");
+    let signature = sign(&user, step)?;
+    let posts = futures::future::try_join_all((0..4).map(|_| post(&harness, step, &signature))).await?;
+    ensure!(posts.iter().all(|(status, _)| *status == 200), "{posts:?}");
+    let done = harness.wait_for(id, "success").await?;
+    let expected = amount(&quote["details"]["currencyOut"]["amount"]);
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await? == expected, "{done}");
+    ensure!(base.balance(usdc, user.address).await? == U256::from(5 * DOLLAR));
+    ensure!(base.balance(Address::ZERO, user.address).await?.is_zero());
+    ensure!(base.balance(usdc, harness.depository).await? == U256::from(20 * DOLLAR));
+    let rules = rules(&harness, id).await?;
+    ensure!(rules.iter().filter(|rule| *rule == "relayed").count() == 1, "{rules:?}");
+    ensure!(rules.iter().position(|it| it == "relayed") < rules.iter().position(|it| it == "deposit-accepted"));
+    // Signed again, after all is done: nothing happens.
+    accepted(&harness, step, &user).await?;
+    let hash = done["inTxHashes"][0].as_str().context("the deposit")?;
+    for query in [format!("id={id}"), format!("depositTxHash={hash}"), format!("features=gasless_swap&id={id}")] {
+        eventually("it is listed", || async {
+            let found = listed(&harness, &by, &query).await?;
+            Ok(found.len() == 1 && found[0]["id"] == id && found[0]["data"]["inTxs"][0]["txHash"] == hash)
+        })
+        .await?;
+    }
+    harness.finalise(base).await?;
+    ensure!(base.balance(usdc, harness.depository).await? == U256::from(20 * DOLLAR), "deposited twice");
+    service.stop().await?;
+    audited(&harness)
+}
+
+async fn listed(harness: &Harness, by: &Integrator, query: &str) -> Result<Vec<Value>> {
+    let call = harness.client.get(harness.url(&format!("/requests/v3?{query}"))).header("x-api-key", &by.key);
+    let answer: Value = call.send().await?.json().await?;
+    Ok(answer["requests"].as_array().context("a listing")?.clone())
+}
+
+/// USDT takes no authorizations: one approval of Permit2, then signatures.
+#[tokio::test]
+async fn a_user_without_gas_bridges_by_permit2() -> Result<()> {
+    let harness = Harness::with(Engine::Postgres, quick).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let usdt = base.token("USDT").address;
+    let user = user_of(base, "USDT", 100 * DOLLAR).await?;
+    let recipient = new_account().address;
+    let asked = body(&harness, user.address, recipient, "USDT", 30);
+    let quote = harness.quote(&asked).await?;
+    let last = step(&quote, "authorize1")?;
+    ensure!(quote["steps"][0]["id"] == "approve", "{quote}");
+    refused(&harness, last, &sign(&user, last)?, "TRANSFER_AMOUNT_EXCEEDS_ALLOWANCE").await?;
+    base.set_balance(user.address, U256::from(10u64).pow(U256::from(17))).await?;
+    base.send(user.private_key, usdt, U256::ZERO, calldata::approve(PERMIT2, U256::MAX)).await?;
+    base.set_balance(user.address, U256::ZERO).await?;
+    // The approval is seen, and not asked for again.
+    eventually("one step is left", || async {
+        Ok(harness.quote(&asked).await?["steps"].as_array().is_some_and(|steps| steps.len() == 1))
+    })
+    .await?;
+    let quote = harness.quote(&asked).await?;
+    let (id, last) = (request_id(&quote), step(&quote, "authorize1")?);
+    accepted(&harness, last, &user).await?;
+    let done = harness.wait_for(id, "success").await?;
+    let expected = amount(&quote["details"]["currencyOut"]["amount"]);
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await? == expected, "{done}");
+    ensure!(base.balance(usdt, user.address).await? == U256::from(70 * DOLLAR));
+    ensure!(base.balance(usdt, harness.depository).await? == U256::from(30 * DOLLAR));
+    // A nonce that the user has spent elsewhere, and money that is gone.
+    let quote = harness.quote(&asked).await?;
+    let last = step(&quote, "authorize1")?;
+    let nonce = number(&last["items"][0]["data"]["sign"]["value"]["nonce"])?;
+    let mask = U256::from(1u8) << (nonce & U256::from(0xffu8)).to::<usize>();
+    base.set_balance(user.address, U256::from(10u64).pow(U256::from(17))).await?;
+    base.call(user.private_key, PERMIT2, &invalidateUnorderedNoncesCall { wordPos: nonce >> 8, mask }).await?;
+    refused(&harness, last, &sign(&user, last)?, "INVALID_NONCE").await?;
+    let quote = harness.quote(&asked).await?;
+    let last = step(&quote, "authorize1")?;
+    base.send(user.private_key, usdt, U256::ZERO, calldata::transfer(recipient, U256::from(60 * DOLLAR))).await?;
+    refused(&harness, last, &sign(&user, last)?, "GASLESS_PERMIT_BALANCE_TOO_LOW").await?;
+    service.stop().await?;
+    audited(&harness)
+}
+
+/// A swap on one chain, which needs a sponsor for its gas: the gas is charged to the sponsor's balance.
+#[tokio::test]
+async fn a_gasless_swap_on_one_chain_is_paid_by_its_sponsor() -> Result<()> {
+    let harness = Harness::with(Engine::Sqlite, quick).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 100).await?;
+    let base = harness.chain("base");
+    let (usdc, weth) = (base.token("USDC").address, base.token("WETH").address);
+    let (user, recipient) = (user_of(base, "USDC", 50 * DOLLAR).await?, new_account().address);
+    let mut asked = ask(user.address, recipient, (BASE, usdc), (BASE, weth), U256::from(50 * DOLLAR));
+    asked["usePermit"] = json!(true);
+    let (status, refusal) = harness.post("/quote/v2", &asked).await?;
+    ensure!(status == 400 && refusal["errorCode"] == "UNSUPPORTED_EXECUTION_TYPE", "{refusal}");
+    asked["subsidizeFees"] = json!(true);
+    let response =
+        harness.client.post(harness.url("/quote/v2")).header("x-api-key", &by.key).json(&asked).send().await?;
+    let quote: Value = response.json().await?;
+    let (id, last) = (request_id(&quote), step(&quote, "authorize2")?);
+    let before = balance_of(&harness, &by).await?;
+    accepted(&harness, last, &user).await?;
+    harness.wait_for(id, "success").await?;
+    let least = amount(&quote["details"]["currencyOut"]["minimumAmount"]);
+    ensure!(base.balance(weth, recipient).await? >= least);
+    ensure!(base.balance(usdc, user.address).await?.is_zero());
+    eventually("the gas is charged", || async { Ok(balance_of(&harness, &by).await? < before) }).await?;
+    let paid = before - balance_of(&harness, &by).await?;
+    // Cents at the local chain's gas price, and not the whole hold.
+    ensure!(paid > 0 && paid < 500_000, "{paid}");
+    service.stop().await?;
+    audited(&harness)
+}
+
+async fn balance_of(harness: &Harness, by: &Integrator) -> Result<i64> {
+    let shown = balance(harness, by.wallet.address).await?;
+    Ok(shown["amount"].as_str().context("amount")?.parse()?)
+}
+
+/// The user takes the money away while the relay is on its way: it fails, the request too, and nobody is paid.
+#[tokio::test]
+async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
+    let harness = Harness::isolated(quick).await?;
+    let service = harness.serve().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let usdc = base.token("USDC").address;
+    let (user, thief, recipient) = (base.fresh_user().await?, new_account().address, new_account().address);
+    let had = base.balance(usdc, user.address).await?;
+    let quote = harness.quote(&body(&harness, user.address, recipient, "USDC", 20)).await?;
+    let (id, last) = (request_id(&quote), step(&quote, "authorize1")?);
+    let second = harness.quote(&body(&harness, user.address, recipient, "USDC", 20)).await?;
+    let next = step(&second, "authorize1")?;
+    base.pause_mining().await;
+    accepted(&harness, last, &user).await?;
+    ensure!(harness.status(id).await?["status"] == "depositing");
+    base.submit(user.private_key, usdc, U256::ZERO, calldata::transfer(thief, had)).await?;
+    base.resume_mining().await;
+    let failed = harness.wait_for(id, "failure").await?;
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "{failed}");
+    ensure!(base.balance(usdc, harness.depository).await?.is_zero());
+    // It cost us gas: this account waits a while.
+    base.set_token_balance(usdc, user.address, had).await?;
+    refused(&harness, next, &sign(&user, next)?, "PERMIT_FAILED").await?;
+    // A signature is good for its time and no longer.
+    let other = user_of(base, "USDC", 20 * DOLLAR).await?;
+    let mut asked = body(&harness, other.address, recipient, "USDC", 20);
+    asked["permitExpiry"] = json!(60);
+    let quote = harness.quote(&asked).await?;
+    base.advance_time(std::time::Duration::from_secs(61)).await?;
+    eventually("it is too late", || async {
+        let last = step(&quote, "authorize1")?;
+        let (status, answer) = post(&harness, last, &sign(&other, last)?).await?;
+        Ok(status == 400 && answer["errorCode"] == "SIGNATURE_EXPIRED")
+    })
+    .await?;
+    service.stop().await?;
+    audited(&harness)
+}

@@ -1,0 +1,131 @@
+//! The machine as a table, and its rules.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn events() -> Vec<Event> {
+    let reason = FailReason::TransactionReverted;
+    vec![
+        Event::Relayed,
+        Event::RelayVoid { reason },
+        Event::DepositAccepted { output: Amount::ZERO },
+        Event::FastFill { output: Amount::ZERO },
+        Event::FastFillVoid,
+        Event::DepositRefused { reason },
+        Event::DepositGone { fill_decided: false },
+        Event::DepositGone { fill_decided: true },
+        Event::DepositLost,
+        Event::FillSent,
+        Event::FillMined,
+        Event::FillVoid { reason },
+        Event::RefundMined,
+        Event::RefundVoid,
+        Event::RefundImpossible { reason: Some(RefundFailReason::AmountTooLowToRefund) },
+        Event::CannotFill { reason },
+        Event::OperatorRefund,
+        Event::Executed { success: true },
+        Event::Executed { success: false },
+    ]
+}
+
+/// The whole machine as a table: what each event means in each state.
+fn table() -> String {
+    let name = |event: Event| format!("{event:?}").split([' ', '{']).next().unwrap().to_owned();
+    let mut table = "| state | event | next | also |\n|---|---|---|---|\n".to_owned();
+    let mut all = events();
+    all.extend([Event::Found { refund: false }, Event::Found { refund: true }]);
+    for state in State::ALL {
+        for event in &all {
+            let Ok(Step::Move(next)) = step(state, *event) else { continue };
+            let also = match (next.due, next.withdraw_due) {
+                (None, true) if next.release_hold => "the hold is given back, nothing is due any more",
+                (Some(Due::Fill { .. }), _) => "pay the recipient",
+                (Some(Due::FillAgain), _) => "pay the recipient again",
+                (Some(Due::Refund), _) => "return the deposit",
+                (None, true) => "nothing is due any more",
+                (None, false) => "",
+            };
+            let detail = match event {
+                Event::DepositGone { fill_decided } => format!(" (payment decided: {fill_decided})"),
+                Event::Found { refund } => format!(" (refund: {refund})"),
+                Event::Executed { success } => format!(" (success: {success})"),
+                _ => String::new(),
+            };
+            table += &format!("| {} | {}{detail} | {} | {also} |\n", state.as_str(), name(*event), next.state.as_str());
+        }
+    }
+    table
+}
+
+#[test]
+fn the_documented_table_is_the_code_s() {
+    let documented = include_str!("../../../../docs/transfer.md");
+    let table = table();
+    assert!(documented.contains(&table), "docs/transfer.md should hold this table:\n\n{table}");
+}
+
+#[test]
+fn the_ordinary_path() {
+    let path = [
+        (Event::DepositAccepted { output: Amount::ZERO }, State::Pending),
+        (Event::FillSent, State::Submitted),
+        (Event::FillMined, State::Success),
+    ];
+    let mut state = State::Waiting;
+    for (event, expected) in path {
+        let Ok(Step::Move(next)) = step(state, event) else { panic!("{event:?} does not move {state:?}") };
+        assert_eq!(next.state, expected);
+        state = next.state;
+    }
+}
+
+#[test]
+fn a_deposit_that_vanishes_before_the_fill_returns_the_request_to_waiting() {
+    let step = step(State::Pending, Event::DepositGone { fill_decided: false });
+    assert!(matches!(step, Ok(Step::Move(Next { state: State::Waiting, withdraw_due: true, .. }))));
+}
+
+#[test]
+fn a_refund_never_shows_as_failure_on_its_way() {
+    assert_eq!(State::Refunding.status(), "pending");
+}
+
+#[test]
+fn every_state_reads_back() {
+    for state in State::ALL {
+        assert_eq!(State::parse(state.as_str()), Some(state));
+    }
+}
+
+#[test]
+fn a_same_chain_request_ends_as_the_chain_shows_it_last() {
+    let mut state = State::Waiting;
+    for success in [false, false, true, true, false, true] {
+        if let Ok(Step::Move(next)) = step(state, Event::Executed { success }) {
+            state = next.state;
+        }
+        assert_eq!(state, if success { State::Success } else { State::Failed });
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_terminal_state_stays_and_no_request_is_both_filled_and_refunded(
+        picks in proptest::collection::vec(0usize..19, 0..60),
+    ) {
+        let (mut state, mut filled, mut refunded) = (State::Waiting, false, false);
+        // Same-chain requests have no deposit and no payment: theirs is a machine of its own, tested above.
+        let same_chain = |event: &Event| matches!(event, Event::Executed { .. });
+        for event in picks.into_iter().map(|at| events()[at]).filter(|event| !same_chain(event)) {
+            let Ok(Step::Move(next)) = step(state, event) else { continue };
+            if state.is_terminal() {
+                prop_assert_eq!(next.state, state);
+            }
+            filled |= next.state == State::Success;
+            refunded |= next.state == State::Refunded;
+            prop_assert!(!(filled && refunded));
+            state = next.state;
+        }
+    }
+}

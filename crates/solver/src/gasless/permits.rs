@@ -1,0 +1,333 @@
+//! Permits: a user has signed the typed data of a quote, and one of our relayers sends the deposit.
+//!
+//! The signature is checked against the stored quote and tried on a node, because a transaction that fails costs us gas.
+//! One commit moves the request on and decides the payment: of many posts one does both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::SolCall;
+use domain::fail::FailReason;
+use domain::ids::{ChainId, RequestId};
+use domain::money::{Amount, UsdMicros};
+use domain::quote::{OrderTerms, PermitAsk, Quote};
+use domain::request::State;
+use domain::revert::{Deed, Revert};
+use domain::time::Timestamp;
+use evm::contracts::Erc20;
+use evm::permits::{PERMIT2, Permit, is_signed};
+use evm::{At, Attempt, ChainError, Refusal};
+use store::payments::PaymentRow;
+use store::relays::Relay;
+use store::requests::Request;
+use store::{StoreError, Tx, relays, requests};
+use tracing::warn;
+
+use crate::context::PayContext;
+use crate::error::{Chained, SolverError};
+use crate::gasless::relay::{self, NotBegun, order_of};
+use crate::handle::ChainHandle;
+use crate::holds::fast_fill::dollars;
+use crate::holds::sponsorship;
+use crate::payments::gas;
+use crate::quoting::permit;
+use crate::solver::Solver;
+
+/// An account whose relay failed on the chain is not relayed again for this long: it would cost us gas again.
+const PAUSE_AFTER_VOID: Duration = Duration::from_secs(600);
+/// Time that a signature must still be good for: the transaction has to be mined.
+const LEAST_VALIDITY_SECS: i64 = 15;
+
+/// The two forms in which a user signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Eip3009,
+    Permit2,
+}
+
+impl Kind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Eip3009 => "eip3009",
+            Self::Permit2 => "permit2",
+        }
+    }
+
+    pub const fn of(permit: &Permit) -> Self {
+        match permit {
+            Permit::Authorization { .. } => Self::Eip3009,
+            Permit::Permit2 { .. } => Self::Permit2,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PermitError {
+    #[error("Request not found")]
+    NotFound,
+    #[error("the quote asks for no signature of this kind")]
+    NotAsked,
+    #[error("this request is already being processed")]
+    InFlight,
+    #[error("the signature is no longer good; ask for another quote")]
+    Expired,
+    #[error("not one of the user over the quote's typed data")]
+    NotSigned,
+    #[error("the nonce of the signature is used already; ask for another quote")]
+    NonceUsed,
+    #[error("the user has {balance} of the {needed} that the permit moves, in smallest units")]
+    BalanceTooLow { balance: U256, needed: U256 },
+    #[error("Permit2 may move {allowance} of the {needed} that the permit moves, in smallest units")]
+    AllowanceTooLow { allowance: U256, needed: U256 },
+    #[error("the transaction fails: {details}")]
+    Reverts { reason: FailReason, details: String },
+    #[error("one of the wallets that it names is not served")]
+    Blocked,
+    #[error("a transaction of this account failed a short while ago; try again later")]
+    Paused,
+    #[error("the key that sponsors it is revoked, or no longer its sponsor's")]
+    SponsorGone,
+    #[error("gas has become too dear since the quote; ask for another")]
+    GasTooDear,
+    #[error("the sponsor's balance does not cover the gas of {needed} dollars")]
+    SponsorBalance { needed: UsdMicros },
+    #[error("the chain takes no transactions at the moment")]
+    NotNow,
+    #[error("the chain could not be asked")]
+    Chain(#[source] ChainError),
+    #[error("internal error")]
+    Solver(#[from] SolverError),
+}
+
+impl From<StoreError> for PermitError {
+    fn from(error: StoreError) -> Self {
+        Self::Solver(error.into())
+    }
+}
+
+impl From<ChainError> for PermitError {
+    fn from(error: ChainError) -> Self {
+        Self::Chain(error)
+    }
+}
+
+impl From<NotBegun> for PermitError {
+    fn from(why: NotBegun) -> Self {
+        match why {
+            NotBegun::Already => Self::InFlight,
+            NotBegun::TooLow { needed } => Self::SponsorBalance { needed: dollars(needed) },
+            NotBegun::Unpriced => Self::NotNow,
+            NotBegun::Failed(error) => Self::Solver(error),
+        }
+    }
+}
+
+/// Permits as users post them.
+#[derive(Clone, Debug)]
+pub struct Permits(pub Arc<Solver>);
+
+impl Permits {
+    /// Takes a signature and sends the deposit it stands for. The same signature again changes nothing. Not to be called
+    /// in a future that a caller may drop: a committed payment has to be handed to its lane.
+    pub async fn accept(self, id: RequestId, kind: Kind, signature: Bytes) -> Result<(), PermitError> {
+        let solver = &self.0;
+        let read = move |tx: &mut Tx<'_>| Ok::<_, StoreError>((requests::find(tx, id)?, relays::find(tx, id)?));
+        let (found, relayed) = solver.store.read(read).await?;
+        let request = found.filter(|request| request.parent.is_none()).ok_or(PermitError::NotFound)?;
+        let ask = request.quote.ask.options.permit.ok_or(PermitError::NotAsked)?;
+        let handle = solver.chains.get(&request.quote.ask.origin.chain).ok_or(PermitError::NotFound)?;
+        let order = request.quote.terms.as_ref().map(|_| request.order_id);
+        let permit = permit::of(&request.quote, order, &handle.chain, handle.treasury);
+        let permit = permit.filter(|permit| Kind::of(permit) == kind).ok_or(PermitError::NotAsked)?;
+        let user = request.quote.ask.user.packed().ok_or(PermitError::NotAsked)?;
+        if !self.is_signed(handle, &permit, user, &signature).await? {
+            return Err(PermitError::NotSigned);
+        }
+        if relayed.is_some() {
+            return Ok(());
+        }
+        is_open(&request)?;
+        is_good(&request.quote, ask, solver.context().chain_time(handle.id()))?;
+        let relayer = ask.relayer.filter(|relayer| handle.is_relayer(*relayer)).ok_or(PermitError::NotAsked)?;
+        check_funds(handle, &permit, user).await?;
+        let data = permit.submission(user, &signature).ok_or(PermitError::NotSigned)?;
+        let gas = self.tried(handle, &request.quote, relayer, &data).await?;
+        let relay = Relay {
+            request: id,
+            chain: handle.id(),
+            account: user,
+            relayer,
+            target: handle.chain.approval_proxy,
+            data,
+            authorizations: Bytes::new(),
+            gas,
+            key: request.quote.ask.key,
+            deadline: permit::deadline(&request.quote, ask),
+        };
+        let paid = solver.decide(move |tx, context| begin(tx, &relay, context)).await;
+        let paid = match paid {
+            // Another post of the same signature was first.
+            Err(PermitError::InFlight) => return Ok(()),
+            other => other?,
+        };
+        solver.crash("relay.committed");
+        if paid.is_none()
+            // If the wake-up is lost, the worker finds the relay at the next block.
+            && let Err(error) = solver.store.wake().await
+        {
+            warn!(error = %Chained(&error), "the worker was not woken for a relay");
+        }
+        solver.hand_over(paid.into_iter().collect());
+        Ok(())
+    }
+
+    /// True if the user signed, by a key or, where the token asks Permit2, by a contract.
+    async fn is_signed(
+        &self,
+        handle: &ChainHandle,
+        permit: &Permit,
+        user: Address,
+        signature: &Bytes,
+    ) -> Result<bool, PermitError> {
+        let digest = permit.digest();
+        if is_signed(digest, user, signature) {
+            return Ok(true);
+        }
+        match permit {
+            Permit::Authorization { .. } => Ok(false),
+            Permit::Permit2 { .. } => {
+                Ok(evm::signed_by_contract_over(&handle.nodes, user, digest, signature.clone()).await?)
+            }
+        }
+    }
+
+    /// The gas limit of the transaction, as it was just tried. One that fails, or takes more than was charged for, is not
+    /// sent.
+    async fn tried(
+        &self,
+        handle: &ChainHandle,
+        quote: &Quote,
+        relayer: Address,
+        data: &Bytes,
+    ) -> Result<u64, PermitError> {
+        let most = gas::relay_limit(quote.origin_swap.is_some());
+        let attempt = Attempt {
+            from: relayer,
+            to: handle.chain.approval_proxy,
+            value: U256::ZERO,
+            data: data.clone(),
+            max_fee: None,
+            gas: Some(most),
+        };
+        match handle.nodes.estimate_gas(attempt).await {
+            // A quarter more: storage may change until it is mined.
+            Ok(gas) => Ok(gas.saturating_add(gas / 4).min(most)),
+            Err(error) => Err(match error.refusal() {
+                Some(Refusal::Reverted(data)) => reverts(&evm::revert::decode(data)),
+                Some(Refusal::OutOfGas) => reverts(&Revert::OutOfGas),
+                _ => error.into(),
+            }),
+        }
+    }
+}
+
+fn reverts(revert: &Revert) -> PermitError {
+    PermitError::Reverts { reason: revert.reason(Deed::Calls), details: revert.to_string() }
+}
+
+/// A request that has a deposit, or has ended, needs no signature.
+fn is_open(request: &Request) -> Result<(), PermitError> {
+    match request.state {
+        State::Waiting => Ok(()),
+        State::Depositing | State::Pending | State::Submitted | State::Refunding => Err(PermitError::InFlight),
+        State::Success | State::Refunded | State::Failed => Err(PermitError::Expired),
+    }
+}
+
+fn is_good(quote: &Quote, ask: PermitAsk, time: Timestamp) -> Result<(), PermitError> {
+    let left = permit::deadline(quote, ask).secs().saturating_sub(time.secs());
+    if left < LEAST_VALIDITY_SECS { Err(PermitError::Expired) } else { Ok(()) }
+}
+
+/// Reads what the permit needs: the nonce unused, the balance, and the allowance of Permit2.
+async fn check_funds(handle: &ChainHandle, permit: &Permit, user: Address) -> Result<(), PermitError> {
+    let (token, needed) = permit.moves();
+    let (place, nonce, used) = permit.nonce_read(user);
+    let mut calls: Vec<(Address, Bytes)> =
+        vec![(place, nonce), (token, Erc20::balanceOfCall { owner: user }.abi_encode().into())];
+    if matches!(permit, Permit::Permit2 { .. }) {
+        calls.push((token, Erc20::allowanceCall { owner: user, spender: PERMIT2 }.abi_encode().into()));
+    }
+    let answers = handle.nodes.aggregate(handle.chain.multicall3, &calls, At::Latest).await?;
+    let mut words = answers.into_iter().map(|answer| answer.ok().filter(|word| word.len() == 32));
+    let mut next = || words.next().flatten().map(|word| U256::from_be_slice(&word));
+    let (nonce, balance) = (next(), next());
+    if nonce.is_none_or(|word| !(word & used).is_zero()) {
+        return Err(PermitError::NonceUsed);
+    }
+    let balance = balance.unwrap_or_default();
+    if balance < needed {
+        return Err(PermitError::BalanceTooLow { balance, needed });
+    }
+    match (permit, next()) {
+        (Permit::Permit2 { .. }, allowance) if allowance.unwrap_or_default() < needed => {
+            Err(PermitError::AllowanceTooLow { allowance: allowance.unwrap_or_default(), needed })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<PaymentRow>, PermitError> {
+    let found = requests::find(tx, relay.request)?.ok_or(PermitError::NotFound)?;
+    let mut request = requests::lock_order(tx, order_of(&found))?.ok_or(PermitError::NotFound)?;
+    is_open(&request)?;
+    let quote = &request.quote;
+    if context.screening.blocks(quote.ask.parties().filter_map(|(_, who)| who.packed())) {
+        return Err(PermitError::Blocked);
+    }
+    if relays::voids_since(tx, relay.account, since(context.now))? > 0 {
+        return Err(PermitError::Paused);
+    }
+    let cost = cost(relay, context)?;
+    let payer = match (&quote.terms, &quote.ask.options.sponsor) {
+        // The quote's own fees pay for it.
+        (Some(terms), _) => {
+            is_affordable(quote, terms, relay.chain, cost, context)?;
+            None
+        }
+        (None, Some(_)) if !sponsorship::is_still_theirs(tx, quote)? => return Err(PermitError::SponsorGone),
+        (None, Some(sponsor)) => Some((sponsor.wallet, cost)),
+        (None, None) => return Err(PermitError::NotAsked),
+    };
+    Ok(relay::begin(tx, &mut request, relay, payer, context)?)
+}
+
+fn since(now: Timestamp) -> Timestamp {
+    let pause = i64::try_from(PAUSE_AFTER_VOID.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.millis().saturating_sub(pause))
+}
+
+/// Refuses where gas alone costs more than twice what the quote charges for gas: a quote is no option on it.
+fn is_affordable(
+    quote: &Quote,
+    terms: &OrderTerms,
+    chain: ChainId,
+    cost: Amount,
+    context: &PayContext,
+) -> Result<(), PermitError> {
+    let (Some((native, decimals)), Some((handle, _))) = (context.price_now(chain, Address::ZERO), context.on(chain))
+    else {
+        return Err(PermitError::NotNow);
+    };
+    let currency = terms.deposit.address.packed().unwrap_or_default();
+    let charged = quote.deposit_worth(&handle.chain, currency, quote.figures.fees.fill_gas);
+    let now = native.usd_ceil(cost, decimals).map_err(SolverError::from)?;
+    if now.0 > charged.0.saturating_mul(2) { Err(PermitError::GasTooDear) } else { Ok(()) }
+}
+
+/// The gas of a relay at today's fees, in the chain's native currency.
+pub(crate) fn cost(relay: &Relay, context: &PayContext) -> Result<Amount, PermitError> {
+    let Some((_, Some(snapshot))) = context.on(relay.chain) else { return Err(PermitError::NotNow) };
+    Ok(snapshot.cost_with_data(relay.gas, relay.data.len()))
+}

@@ -1,0 +1,126 @@
+//! Relays: transactions that users have signed for and one of our relayers sends.
+
+use alloy_primitives::{Address, Bytes};
+use domain::api_key::ApiKeyId;
+use domain::ids::{ChainId, RequestId};
+use domain::time::Timestamp;
+
+use crate::columns::unknown;
+use crate::{Row, StoreError, Tx};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    pub request: RequestId,
+    pub chain: ChainId,
+    /// Who signed, or the smart account that is called.
+    pub account: Address,
+    /// The relayer that the signature names: nobody else can send it.
+    pub relayer: Address,
+    pub target: Address,
+    pub data: Bytes,
+    /// EIP-7702 authorizations, as a transaction carries them; empty where there are none.
+    pub authorizations: Bytes,
+    pub gas: u64,
+    /// The key that it was asked with, if one was needed.
+    pub key: Option<ApiKeyId>,
+    /// The time from which the signature is of no use.
+    pub deadline: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Due, or a payment on its way.
+    Live,
+    /// In a block.
+    Done,
+    /// Proven not to have happened.
+    Void,
+}
+
+impl State {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Done => "done",
+            Self::Void => "void",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayRow {
+    pub relay: Relay,
+    pub state: State,
+}
+
+fn from_row(row: &Row) -> Result<RelayRow, StoreError> {
+    let state = match row.text(9)? {
+        "live" => State::Live,
+        "done" => State::Done,
+        "void" => State::Void,
+        _ => return Err(unknown(9, "a state")),
+    };
+    let key = row.opt_text(10)?.map(str::parse).transpose().map_err(|_| unknown(10, "a key"))?;
+    let relay = Relay {
+        request: RequestId(row.b256(0)?),
+        chain: ChainId(row.uint(1)?),
+        account: row.address(2)?,
+        relayer: row.address(3)?,
+        target: row.address(4)?,
+        data: row.bytes(5)?.to_vec().into(),
+        authorizations: row.bytes(6)?.to_vec().into(),
+        gas: row.uint(7)?,
+        key,
+        deadline: row.time(8)?,
+    };
+    Ok(RelayRow { relay, state })
+}
+
+/// Begins a relay. False if the request has one already.
+pub fn begin(tx: &mut Tx<'_>, relay: &Relay, now: Timestamp) -> Result<bool, StoreError> {
+    let begun = tx.execute(
+        "insert into relay (request_id, chain_id, account, relayer, target, data, authorizations, gas, key_id, deadline,
+         state, created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'live', $11, $11)
+         on conflict do nothing",
+        &[
+            relay.request.0.into(),
+            relay.chain.0.try_into()?,
+            relay.account.into(),
+            relay.relayer.into(),
+            relay.target.into(),
+            relay.data.as_ref().into(),
+            relay.authorizations.as_ref().into(),
+            relay.gas.try_into()?,
+            relay.key.map(|key| key.to_string()).into(),
+            relay.deadline.into(),
+            now.into(),
+        ],
+    )?;
+    Ok(begun > 0)
+}
+
+pub fn find(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<RelayRow>, StoreError> {
+    let row = tx.row(
+        "select request_id, chain_id, account, relayer, target, data, authorizations, gas, deadline, state, key_id
+         from relay where request_id = $1",
+        &[request.0.into()],
+    )?;
+    row.as_ref().map(from_row).transpose()
+}
+
+pub fn set_state(tx: &mut Tx<'_>, request: RequestId, state: State, now: Timestamp) -> Result<(), StoreError> {
+    tx.execute(
+        "update relay set state = $2, updated_at = $3 where request_id = $1",
+        &[request.0.into(), state.as_str().into(), now.into()],
+    )?;
+    Ok(())
+}
+
+/// The number of an account's relays that turned out void since a time: each has cost us gas.
+pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from relay where account = $1 and state = 'void' and updated_at > $2",
+        &[account.into(), since.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
+}
