@@ -10,6 +10,7 @@ use domain::quote::End;
 use market::MarketError;
 use serde::Serialize;
 use solver::deposit_addresses::reindex::ReindexError;
+use solver::gasless::execute::ExecuteError;
 use solver::gasless::permits::PermitError;
 use solver::integrators::claims::ClaimError;
 use solver::integrators::fast_fill::FastFillError;
@@ -22,6 +23,7 @@ use utoipa::ToSchema;
 use crate::retirement::Successor;
 
 mod code;
+mod gasless;
 mod messages;
 
 pub(crate) use code::Code;
@@ -39,6 +41,8 @@ pub enum ApiError {
     Claim(#[from] ClaimError),
     #[error("{}", messages::of_permit(.0))]
     Permit(#[from] PermitError),
+    #[error("{}", messages::of_execute(.0))]
+    Execute(#[from] ExecuteError),
     #[error("{}", messages::of_reindex(.0))]
     Reindex(#[from] ReindexError),
     #[error("signature: {0}")]
@@ -117,7 +121,8 @@ impl ApiError {
             Self::Quote(error) => quote_code(error),
             Self::FastFill(error) => fast_fill_code(error),
             Self::Claim(error) => claim_code(error),
-            Self::Permit(error) => permit_code(error),
+            Self::Permit(error) => gasless::permit_code(error),
+            Self::Execute(error) => gasless::execute_code(error),
             Self::Reindex(error) => reindex_code(error),
             Self::Link(LinkError::Store(error)) => store_code(error),
             Self::Link(LinkError::Chain(_)) => Code::RpcHttpError,
@@ -224,26 +229,6 @@ fn claim_code(error: &ClaimError) -> Code {
     }
 }
 
-fn permit_code(error: &PermitError) -> Code {
-    match error {
-        PermitError::NotFound => Code::RequestNotFound,
-        PermitError::NotAsked => Code::UnsupportedExecutionType,
-        PermitError::InFlight => Code::AlreadyProcessing,
-        PermitError::Expired => Code::SignatureExpired,
-        PermitError::NotSigned => Code::InvalidSignature,
-        PermitError::NonceUsed => Code::InvalidNonce,
-        PermitError::BalanceTooLow { .. } => Code::GaslessPermitBalanceTooLow,
-        PermitError::AllowanceTooLow { .. } => Code::TransferAmountExceedsAllowance,
-        PermitError::Reverts { .. } | PermitError::Paused | PermitError::GasTooDear => Code::PermitFailed,
-        PermitError::Blocked => Code::SanctionedWalletAddress,
-        PermitError::SponsorBalance { .. } | PermitError::SponsorGone => Code::SponsorBalanceTooLow,
-        PermitError::NotNow => Code::ChainDisabled,
-        PermitError::Chain(_) => Code::RpcHttpError,
-        PermitError::Solver(SolverError::Store(error)) => store_code(error),
-        PermitError::Solver(_) => Code::UnknownError,
-    }
-}
-
 fn refusal_code(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::AmountTooLow { .. } | Refusal::Dust => Code::AmountTooLow,
@@ -284,7 +269,7 @@ impl ApiError {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
-    message: String,
+    pub(crate) message: String,
     pub error_code: &'static str,
     status_code: u16,
     /// The data that a tried call returned, in hexadecimal.

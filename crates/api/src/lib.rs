@@ -14,6 +14,7 @@ mod cors;
 mod currencies;
 mod deposit_addresses;
 mod error;
+mod execute;
 mod fast_fill;
 mod health;
 mod idempotency;
@@ -57,6 +58,7 @@ use domain::ids::ChainId;
 use domain::time::Timestamp;
 use market::Market;
 use solver::deposit_addresses::reindex::Reindexer;
+use solver::gasless::execute::Executions;
 use solver::gasless::permits::Permits;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
@@ -94,6 +96,7 @@ pub struct Parts {
     pub reindexer: Reindexer,
     pub claims: Claims,
     pub permits: Permits,
+    pub executions: Executions,
     /// The operator's commands.
     pub commands: Commands,
     pub env: Env,

@@ -9,9 +9,9 @@ use utoipa_axum::routes;
 
 use crate::error::ApiError;
 use crate::{
-    App, app_fees, attestation, capacity, chains, claims, currencies, deposit_addresses, fast_fill, health, liquidity,
-    listing, lives, losses, manual_refund, operator, permits, prices, quote, status, swap_sources, topups, trace,
-    transactions, wallet_links, webhook_deliveries, webhook_endpoints,
+    App, app_fees, attestation, capacity, chains, claims, currencies, deposit_addresses, execute, fast_fill, health,
+    liquidity, listing, lives, losses, manual_refund, operator, permits, prices, quote, status, swap_sources, topups,
+    trace, transactions, wallet_links, webhook_deliveries, webhook_endpoints,
 };
 
 /// Every route, described in this document.
@@ -64,6 +64,7 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(app_fees::balances))
         .routes(routes!(claims::claim))
         .routes(routes!(permits::permit))
+        .routes(routes!(execute::execute))
         .routes(routes!(claims::list))
         .routes(routes!(operator::risk))
         .routes(routes!(losses::losses))

@@ -16,6 +16,7 @@ use dashboard::Dashboard;
 use evm::Nodes;
 use market::Watchlist;
 use solver::deposit_addresses::reindex::Reindexer;
+use solver::gasless::execute::Executions;
 use solver::gasless::permits::Permits;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
@@ -109,6 +110,7 @@ impl Service {
             reindexer: Reindexer(solver.clone()),
             claims: Claims(solver.clone()),
             permits: Permits(solver.clone()),
+            executions: Executions(solver.clone()),
             commands: Commands(solver.clone()),
             env,
             solver_address: solver.terms.solver,

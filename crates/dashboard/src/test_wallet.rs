@@ -57,6 +57,7 @@ impl Dashboard {
             gas: gas.saturating_add(gas / 4),
             max_fee: head.base_fee.saturating_mul(3).saturating_add(TIP),
             max_priority_fee: TIP,
+            authorizations: Vec::new(),
         };
         let signed = wallet.sign(&fields);
         let sent = nodes.send_raw(&signed.bytes, |_| ()).await;

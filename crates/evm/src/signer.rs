@@ -5,8 +5,9 @@
 
 use std::fmt;
 
-use alloy::consensus::{SignableTransaction, TxEip1559};
+use alloy::consensus::{SignableTransaction, TxEip1559, TxEip7702};
 use alloy::eips::eip2718::Encodable2718;
+pub use alloy::eips::eip7702::SignedAuthorization;
 use alloy::primitives::{Address, B256, Bytes, Signature, TxKind, U256, hex};
 use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
@@ -29,6 +30,8 @@ pub struct TxFields {
     pub gas: u64,
     pub max_fee: u128,
     pub max_priority_fee: u128,
+    /// EIP-7702 authorizations, which make it a transaction of another type. Nearly always none.
+    pub authorizations: Vec<SignedAuthorization>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +58,9 @@ impl LocalSigner {
     }
 
     pub fn sign(&self, fields: &TxFields) -> SignedTx {
+        if !fields.authorizations.is_empty() {
+            return self.sign_with_authorizations(fields);
+        }
         let tx = TxEip1559 {
             chain_id: fields.chain.0,
             nonce: fields.nonce,
@@ -64,6 +70,24 @@ impl LocalSigner {
             to: TxKind::Call(fields.to),
             value: fields.value,
             access_list: Default::default(),
+            input: fields.data.clone(),
+        };
+        let signature = self.sign_digest(tx.signature_hash());
+        let signed = tx.into_signed(signature);
+        SignedTx { hash: *signed.hash(), bytes: signed.encoded_2718().into() }
+    }
+
+    fn sign_with_authorizations(&self, fields: &TxFields) -> SignedTx {
+        let tx = TxEip7702 {
+            chain_id: fields.chain.0,
+            nonce: fields.nonce,
+            gas_limit: fields.gas,
+            max_fee_per_gas: fields.max_fee,
+            max_priority_fee_per_gas: fields.max_priority_fee,
+            to: fields.to,
+            value: fields.value,
+            access_list: Default::default(),
+            authorization_list: fields.authorizations.clone(),
             input: fields.data.clone(),
         };
         let signature = self.sign_digest(tx.signature_hash());
@@ -109,6 +133,7 @@ mod tests {
             gas: 30_000,
             max_fee: 3_000_000_000,
             max_priority_fee: 1_000_000,
+            authorizations: Vec::new(),
         }
     }
 

@@ -21,3 +21,4 @@ create table relay (
     updated_at bigint not null
 );
 create index relay_void on relay (account, updated_at) where state = 'void';
+create index relay_void_on_chain on relay (chain_id, updated_at) where state = 'void';

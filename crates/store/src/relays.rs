@@ -124,3 +124,12 @@ pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Resul
     )?;
     row.map_or(Ok(0), |row| row.uint(0))
 }
+
+/// The number of a chain's relays that turned out void since a time.
+pub fn voids_on_since(tx: &mut Tx<'_>, chain: ChainId, since: Timestamp) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from relay where chain_id = $1 and state = 'void' and updated_at > $2",
+        &[chain.0.try_into()?, since.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
+}

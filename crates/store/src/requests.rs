@@ -120,6 +120,16 @@ pub(crate) fn insert_at_address(
     Ok(())
 }
 
+/// Makes a request that begins with its own execution: nobody was quoted anything.
+pub fn open(tx: &mut Tx<'_>, quote: &crate::QuoteRow) -> Result<Option<Request>, StoreError> {
+    tx.execute(
+        "insert into request (request_id, order_id, state, quote, created_at, updated_at)
+         values ($1, $2, 'waiting', $3, $4, $4)",
+        &[quote.request_id.into(), quote.order_id.into(), (&quote.body).into(), Value::Int(quote.created_at)],
+    )?;
+    lock(tx, RequestId(quote.request_id))
+}
+
 /// Makes a request of money that has arrived at an address.
 pub fn open_at_address(
     tx: &mut Tx<'_>,

@@ -97,6 +97,8 @@ codes! {
         "the values of `txs` exceed the output";
     InvalidFixedRate = "INVALID_FIXED_RATE", BAD_REQUEST, No,
         "not of the form `input:output`, without `subsidizeFees`, or too far away from the market";
+    ExecutionReverted = "EXECUTION_REVERTED", BAD_REQUEST, No,
+        "the call fails, or an operation in it, or takes more gas than is relayed; `details` says how";
     GaslessPermitBalanceTooLow = "GASLESS_PERMIT_BALANCE_TOO_LOW", BAD_REQUEST, Later,
         "the user has less than the permit moves";
     InvalidInputCurrency = "INVALID_INPUT_CURRENCY", BAD_REQUEST, No,

@@ -4,6 +4,7 @@ use domain::pricing::{Refusal, SolverOption};
 use domain::quote::{End, Party};
 use solver::QuoteError;
 use solver::deposit_addresses::reindex::ReindexError;
+use solver::gasless::execute::ExecuteError;
 use solver::gasless::permits::PermitError;
 use solver::integrators::claims::ClaimError;
 use solver::integrators::fast_fill::FastFillError;
@@ -127,6 +128,22 @@ pub(crate) fn of_claim(error: &ClaimError) -> String {
         ClaimError::NotAsked | ClaimError::Expired | ClaimError::Used => "requestId",
         ClaimError::NotSigned | ClaimError::Chain(_) => "signature",
         ClaimError::NotOffered | ClaimError::Solver(_) => return error.to_string(),
+    };
+    format!("{field}: {error}")
+}
+
+pub(crate) fn of_execute(error: &ExecuteError) -> String {
+    let field = match error {
+        ExecuteError::UnsupportedChain(_) => "data.chainId",
+        ExecuteError::Target => "data.to",
+        ExecuteError::OtherChain(_) => "requestId",
+        ExecuteError::Unpaid => "executionOptions.subsidizeFees",
+        ExecuteError::NoDeposit
+        | ExecuteError::Reverts { .. }
+        | ExecuteError::OperationFails
+        | ExecuteError::TooMuchGas { .. } => "data.data",
+        ExecuteError::Permit(PermitError::NotFound | PermitError::InFlight) => "requestId",
+        ExecuteError::Permit(error) => return error.to_string(),
     };
     format!("{field}: {error}")
 }

@@ -295,7 +295,12 @@ async fn balance_of(harness: &Harness, by: &Integrator) -> Result<i64> {
 /// The user takes the money away while the relay is on its way: it fails, the request too, and nobody is paid.
 #[tokio::test]
 async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
-    let harness = Harness::isolated(quick).await?;
+    let harness = Harness::isolated(|config| {
+        quick(config);
+        // Others are mined before us.
+        config.chains.iter_mut().for_each(|chain| chain.tip_gwei = "0.0001".to_owned());
+    })
+    .await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let usdc = base.token("USDC").address;
@@ -308,7 +313,7 @@ async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
     base.pause_mining().await;
     accepted(&harness, last, &user).await?;
     ensure!(harness.status(id).await?["status"] == "depositing");
-    base.submit(user.private_key, usdc, U256::ZERO, calldata::transfer(thief, had)).await?;
+    base.submit_with(user.private_key, usdc, U256::ZERO, calldata::transfer(thief, had), 100_000).await?;
     base.resume_mining().await;
     let failed = harness.wait_for(id, "failure").await?;
     ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "{failed}");

@@ -38,7 +38,7 @@ impl Nodes {
         ranked.into_iter().map(|(_, node)| node.clone()).collect()
     }
 
-    pub(super) async fn first<T, F, Fut>(&self, ask: F) -> Result<T, ChainError>
+    pub(crate) async fn first<T, F, Fut>(&self, ask: F) -> Result<T, ChainError>
     where
         F: Fn(Arc<Node>) -> Fut,
         Fut: Future<Output = Result<T, ChainError>>,

@@ -56,6 +56,7 @@ pub(crate) fn fields(chain: &Chain, nonce: u64, to: Address, value: u64, data: B
         gas: 200_000,
         max_fee: 10_000_000_000,
         max_priority_fee: 1_000_000,
+        authorizations: Vec::new(),
     }
 }
 

@@ -36,6 +36,9 @@ use crate::solver::Solver;
 
 /// An account whose relay failed on the chain is not relayed again for this long: it would cost us gas again.
 const PAUSE_AFTER_VOID: Duration = Duration::from_secs(600);
+/// Relays that may fail on a chain within that time before no more are sent at our cost: whoever makes them fail pays less
+/// for it than we do.
+const MAX_VOIDS: u64 = 20;
 /// Time that a signature must still be good for: the transaction has to be mined.
 const LEAST_VALIDITY_SECS: i64 = 15;
 
@@ -286,14 +289,11 @@ fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<
     if context.screening.blocks(quote.ask.parties().filter_map(|(_, who)| who.packed())) {
         return Err(PermitError::Blocked);
     }
-    if relays::voids_since(tx, relay.account, since(context.now))? > 0 {
-        return Err(PermitError::Paused);
-    }
     let cost = cost(relay, context)?;
     let payer = match (&quote.terms, &quote.ask.options.sponsor) {
         // The quote's own fees pay for it.
-        (Some(terms), _) => {
-            is_affordable(quote, terms, relay.chain, cost, context)?;
+        (Some(_), _) => {
+            is_welcome(tx, relay, quote, cost, context)?;
             None
         }
         (None, Some(_)) if !sponsorship::is_still_theirs(tx, quote)? => return Err(PermitError::SponsorGone),
@@ -301,6 +301,26 @@ fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<
         (None, None) => return Err(PermitError::NotAsked),
     };
     Ok(relay::begin(tx, &mut request, relay, payer, context)?)
+}
+
+/// Refuses a relay that the quote's fees would not pay for: of an account whose last one failed, or with gas too dear.
+pub(crate) fn is_welcome(
+    tx: &mut Tx<'_>,
+    relay: &Relay,
+    quote: &Quote,
+    cost: Amount,
+    context: &PayContext,
+) -> Result<(), PermitError> {
+    let since = since(context.now);
+    if relays::voids_since(tx, relay.account, since)? > 0 {
+        return Err(PermitError::Paused);
+    }
+    if relays::voids_on_since(tx, relay.chain, since)? >= MAX_VOIDS {
+        warn!(chain.id = %relay.chain, "too many relays have failed: no more are sent at our cost for a while");
+        return Err(PermitError::NotNow);
+    }
+    let terms = quote.terms.as_ref().ok_or(PermitError::NotAsked)?;
+    is_affordable(quote, terms, relay.chain, cost, context)
 }
 
 fn since(now: Timestamp) -> Timestamp {

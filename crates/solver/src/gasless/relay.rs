@@ -16,7 +16,7 @@ use store::payments::{PaymentRow, Subject};
 use store::records::{Direction, Record};
 use store::relays::{Relay, State};
 use store::requests::Request;
-use store::{Tx, dues, payments, records, relays, same_chain};
+use store::{Tx, deposits, dues, payments, records, relays, same_chain};
 use tracing::{info, warn};
 
 use crate::context::PayContext;
@@ -175,7 +175,12 @@ pub(crate) fn ended(
     settle(tx, request, burnt.map(|fee| (stored, fee)), context)?;
     if state != PaymentState::Void {
         relays::set_state(tx, request.id, State::Done, context.now)?;
-        return Ok(Vec::new());
+        // The call succeeded and brought no deposit: nothing more will come of it.
+        let unpaid = request.quote.terms.is_some() && !deposits::is_named(tx, request.order_id)?;
+        return match unpaid {
+            true => advance(tx, request, Event::RelayVoid { reason: FailReason::TransactionReverted }, &(), context),
+            false => Ok(Vec::new()),
+        };
     }
     relays::set_state(tx, request.id, State::Void, context.now)?;
     let failure = records::last_failure(tx, request.id, stored.payment.chain, Direction::In)?;

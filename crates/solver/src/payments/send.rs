@@ -181,11 +181,16 @@ fn sign(handle: &ChainHandle, lane: usize, stored: &PaymentRow) -> Result<Signed
             gas: handle.chain.fill_gas.native_limit,
             max_fee: stored.fees.max_fee.into(),
             max_priority_fee: stored.fees.max_tip.into(),
+            authorizations: Vec::new(),
         }));
     }
     if handle.is_treasury_lane(wallet.address) && !is_refill(handle, payment) {
         return Err(SolverError::InvariantViolated("the treasury signs top-ups of our wallets, and nothing else"));
     }
+    let read = |list: &Bytes| serde_json::from_slice::<Vec<evm::SignedAuthorization>>(list);
+    let authorizations = stored.authorizations.as_ref().map(read).transpose();
+    let authorizations =
+        authorizations.map_err(|_| SolverError::InvariantViolated("authorizations that nobody can read"))?;
     Ok(key.sign(&TxFields {
         chain: payment.chain,
         nonce: payment.nonce,
@@ -195,6 +200,7 @@ fn sign(handle: &ChainHandle, lane: usize, stored: &PaymentRow) -> Result<Signed
         gas: payment.gas,
         max_fee: stored.fees.max_fee.into(),
         max_priority_fee: stored.fees.max_tip.into(),
+        authorizations: authorizations.unwrap_or_default(),
     }))
 }
 

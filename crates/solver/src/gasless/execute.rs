@@ -1,0 +1,319 @@
+//! Raw calls: a paid relay of a call that a smart account has signed for, ERC-4337 or EIP-7702.
+//!
+//! The call runs as whoever its own signatures say; the relayer adds gas and nothing else. It is simulated first. With the
+//! request of a quote it has to bring that quote's deposit; without one its gas is charged to the caller's app balance.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, Bytes};
+use domain::account::Account;
+use domain::api_key::ApiKeyId;
+use domain::fees::Fees;
+use domain::ids::{ChainId, RequestId};
+use domain::money::Amount;
+use domain::quote::{Ask, CurrencyKey, Figures, Operation, Prices, Quote, QuoteOptions, Trade};
+use domain::request::State;
+use domain::revert::Revert;
+use domain::time::Timestamp;
+use evm::simulate::{has_deposit, has_failed_operation};
+use evm::{ChainError, SignedAuthorization, Simulated, Simulation};
+use store::payments::PaymentRow;
+use store::relays::Relay;
+use store::requests::Request;
+use store::{StoreError, Tx, requests};
+use tracing::warn;
+
+use crate::context::PayContext;
+use crate::error::{Chained, SolverError};
+use crate::gasless::permits::{self, PermitError};
+use crate::gasless::relay::{self, order_of};
+use crate::handle::ChainHandle;
+use crate::payments::gas;
+use crate::quoting::quote::row;
+use crate::solver::Solver;
+
+/// The most gas of one call.
+const MAX_GAS: u64 = 3_000_000;
+/// Time within which a call has to be sent.
+const VALIDITY: Duration = Duration::from_secs(300);
+
+/// A call as it is asked for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub chain: ChainId,
+    pub to: Address,
+    pub data: Bytes,
+    pub authorizations: Vec<SignedAuthorization>,
+    /// The request whose deposit the call brings.
+    pub request: Option<RequestId>,
+    pub key: ApiKeyId,
+    /// The wallet whose app balance pays for the gas.
+    pub payer: Option<Address>,
+    pub referrer: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError {
+    #[error("chain {0} takes no calls")]
+    UnsupportedChain(ChainId),
+    #[error("calls of our own contracts and wallets are not relayed")]
+    Target,
+    #[error("the quote is for chain {0}")]
+    OtherChain(ChainId),
+    #[error("the call makes no deposit of the quoted amount under the quote's order")]
+    NoDeposit,
+    #[error("the gas is nobody's: quote with originGasOverhead, or set subsidizeFees")]
+    Unpaid,
+    #[error("the call fails: {revert}")]
+    Reverts { revert: Revert, data: Bytes },
+    #[error("an operation inside the call fails")]
+    OperationFails,
+    #[error("the call takes {needed} gas, and at most {most} are relayed")]
+    TooMuchGas { needed: u64, most: u64 },
+    #[error("{0}")]
+    Permit(#[from] PermitError),
+}
+
+impl From<StoreError> for ExecuteError {
+    fn from(error: StoreError) -> Self {
+        Self::Permit(error.into())
+    }
+}
+
+impl From<SolverError> for ExecuteError {
+    fn from(error: SolverError) -> Self {
+        Self::Permit(error.into())
+    }
+}
+
+impl From<ChainError> for ExecuteError {
+    fn from(error: ChainError) -> Self {
+        Self::Permit(error.into())
+    }
+}
+
+/// Raw calls as integrators ask for them.
+#[derive(Clone, Debug)]
+pub struct Executions(pub Arc<Solver>);
+
+impl Executions {
+    /// Simulates a call and sends it. Not to be called in a future that a caller may drop: a committed payment has to be
+    /// handed to its lane.
+    pub async fn execute(self, wish: Wish) -> Result<RequestId, ExecuteError> {
+        let solver = &self.0;
+        let handle = solver.chains.get(&wish.chain).filter(|handle| handle.venue.is_none());
+        let handle = handle.ok_or(ExecuteError::UnsupportedChain(wish.chain))?;
+        if handle.cannot_receive(wish.to) {
+            return Err(ExecuteError::Target);
+        }
+        let quoted = match wish.request {
+            Some(id) => Some(self.quoted(id, &wish).await?),
+            None => None,
+        };
+        let payer = payer(quoted.as_ref(), &wish)?;
+        let mut random = [0u8; 26];
+        (solver.env.random)(&mut random);
+        let relayers = handle.lanes.relayers();
+        let relayer = relayers.get(usize::from(random[0]) % relayers.len().max(1));
+        let relayer = *relayer.ok_or(ExecuteError::UnsupportedChain(wish.chain))?;
+        let gas = simulate(handle, &wish, relayer, quoted.as_ref()).await?;
+        let now = solver.now();
+        let id = quoted.as_ref().map_or_else(|| RequestId::new(now, random), |request| request.id);
+        let relay = relay_of(&wish, id, relayer, gas, quoted.as_ref(), now)?;
+        let opened = match quoted {
+            Some(_) => None,
+            None => Some(unquoted(&wish, id, gas, handle, solver)?),
+        };
+        let unit = move |tx: &mut Tx<'_>, context: &PayContext| begin(tx, &relay, opened.as_ref(), payer, context);
+        let paid = solver.decide(unit).await?;
+        solver.crash("relay.committed");
+        if paid.is_none()
+            // If the wake-up is lost, the worker finds the relay at the next block.
+            && let Err(error) = solver.store.wake().await
+        {
+            warn!(error = %Chained(&error), "the worker was not woken for a relay");
+        }
+        solver.hand_over(paid.into_iter().collect());
+        Ok(id)
+    }
+
+    /// The request of a quote that waits for its deposit.
+    async fn quoted(&self, id: RequestId, wish: &Wish) -> Result<Request, ExecuteError> {
+        let found = self.0.store.read(move |tx| requests::find(tx, id)).await?;
+        let request = found.filter(|request| request.parent.is_none()).ok_or(PermitError::NotFound)?;
+        let origin = request.quote.ask.origin.chain;
+        if origin != wish.chain {
+            return Err(ExecuteError::OtherChain(origin));
+        }
+        match request.state {
+            State::Waiting if request.quote.terms.is_some() => Ok(request),
+            State::Waiting => Err(ExecuteError::NoDeposit),
+            _ => Err(PermitError::InFlight.into()),
+        }
+    }
+}
+
+/// The wallet that pays for the gas; none where the quote's own fees do.
+fn payer(quoted: Option<&Request>, wish: &Wish) -> Result<Option<Address>, ExecuteError> {
+    let charged = quoted.is_some_and(|request| request.quote.ask.options.relayed_gas.is_some());
+    match (charged, wish.payer) {
+        (true, _) => Ok(None),
+        (false, Some(wallet)) => Ok(Some(wallet)),
+        (false, None) => Err(ExecuteError::Unpaid),
+    }
+}
+
+/// The gas limit of a call that was just simulated, and did what it is for.
+async fn simulate(
+    handle: &ChainHandle,
+    wish: &Wish,
+    relayer: Address,
+    quoted: Option<&Request>,
+) -> Result<u64, ExecuteError> {
+    let most = quoted.map_or(MAX_GAS, |request| match request.quote.ask.options.relayed_gas {
+        Some(overhead) => gas::relay_limit(request.quote.origin_swap.is_some()).saturating_add(overhead).min(MAX_GAS),
+        None => MAX_GAS,
+    });
+    let simulation = Simulation {
+        from: relayer,
+        to: wish.to,
+        data: wish.data.clone(),
+        gas: MAX_GAS,
+        authorizations: wish.authorizations.clone(),
+    };
+    let (used, logs) = match handle.nodes.simulated(&simulation).await? {
+        Simulated::Succeeds { gas_used, logs } => (gas_used, logs),
+        Simulated::Reverts { revert, data } => return Err(ExecuteError::Reverts { revert, data }),
+    };
+    if has_failed_operation(&logs) {
+        return Err(ExecuteError::OperationFails);
+    }
+    if let Some((request, terms)) = quoted.and_then(|request| Some((request, request.quote.terms.as_ref()?))) {
+        let currency = terms.deposit.address.packed().unwrap_or_default();
+        let least = request.quote.figures.deposit.units();
+        if !has_deposit(&logs, handle.chain.depository, currency, least, request.order_id.0) {
+            return Err(ExecuteError::NoDeposit);
+        }
+    }
+    // Calls keep a part of the gas back from those that they make, and storage may change until it is mined.
+    let needed = used.saturating_add(used / 2).saturating_add(30_000);
+    if needed > most {
+        return Err(ExecuteError::TooMuchGas { needed, most });
+    }
+    Ok(needed)
+}
+
+fn relay_of(
+    wish: &Wish,
+    id: RequestId,
+    relayer: Address,
+    gas: u64,
+    quoted: Option<&Request>,
+    now: Timestamp,
+) -> Result<Relay, ExecuteError> {
+    let authorizations = match wish.authorizations.is_empty() {
+        true => Vec::new(),
+        false => serde_json::to_vec(&wish.authorizations)
+            .map_err(|_| SolverError::InvariantViolated("authorizations that cannot be written"))?,
+    };
+    Ok(Relay {
+        request: id,
+        chain: wish.chain,
+        // Entry points are everybody's: whose call failed is known by the quote.
+        account: quoted.and_then(|request| request.quote.ask.user.packed()).unwrap_or(wish.to),
+        relayer,
+        target: wish.to,
+        data: wish.data.clone(),
+        authorizations: authorizations.into(),
+        gas,
+        key: Some(wish.key),
+        deadline: now.plus(VALIDITY),
+    })
+}
+
+/// The quote of a call that nobody was quoted: it moves nothing, and its gas is charged beside it.
+fn unquoted(
+    wish: &Wish,
+    id: RequestId,
+    gas: u64,
+    handle: &ChainHandle,
+    solver: &Solver,
+) -> Result<Quote, ExecuteError> {
+    let snapshot = solver.market.latest(handle.id()).ok_or(PermitError::NotNow)?;
+    let native = snapshot.price(Address::ZERO).map_err(|_| PermitError::NotNow)?;
+    let place = CurrencyKey { chain: handle.id(), address: Address::ZERO.into() };
+    let account = Account::from(wish.to);
+    let ask = Ask {
+        user: account.clone(),
+        recipient: account,
+        refund_to: None,
+        origin: place.clone(),
+        destination: place,
+        trade: Trade::ExactInput,
+        amount: Amount::ZERO,
+        slippage_bps: None,
+        referrer: wish.referrer.clone(),
+        explicit_deposit: true,
+        ttl_secs: None,
+        key: Some(wish.key),
+        options: QuoteOptions { relayed_gas: Some(gas), ..QuoteOptions::default() },
+    };
+    let figures = Figures {
+        operation: Operation::Send,
+        input: Amount::ZERO,
+        deposit: Amount::ZERO,
+        exchanged: Amount::ZERO,
+        paid: Amount::ZERO,
+        output: Amount::ZERO,
+        minimum: Amount::ZERO,
+        fees: Fees::default(),
+        top_up: None,
+        sponsorship: None,
+        fixed: None,
+        origin_gas: Amount::ZERO,
+        slippage_bps: 0,
+        prices: Prices {
+            origin: native,
+            deposit: native,
+            origin_native: native,
+            payout: native,
+            destination: native,
+            destination_native: native,
+        },
+        time_estimate_secs: 0,
+    };
+    Ok(Quote { id, ask, figures, created_at: solver.now(), origin_swap: None, destination_swap: None, terms: None })
+}
+
+fn begin(
+    tx: &mut Tx<'_>,
+    relay: &Relay,
+    opened: Option<&Quote>,
+    payer: Option<Address>,
+    context: &PayContext,
+) -> Result<Option<PaymentRow>, ExecuteError> {
+    let mut request = match opened {
+        Some(quote) => requests::open(tx, &row(quote, None))?.ok_or(PermitError::NotFound)?,
+        None => {
+            let found = requests::find(tx, relay.request)?.ok_or(PermitError::NotFound)?;
+            requests::lock_order(tx, order_of(&found))?.ok_or(PermitError::NotFound)?
+        }
+    };
+    if request.state != State::Waiting {
+        return Err(PermitError::InFlight.into());
+    }
+    let parties = request.quote.ask.parties().filter_map(|(_, who)| who.packed());
+    if context.screening.blocks(parties.chain([relay.account])) {
+        return Err(PermitError::Blocked.into());
+    }
+    let cost = permits::cost(relay, context)?;
+    let payer = match payer {
+        Some(wallet) => Some((wallet, cost)),
+        None => {
+            permits::is_welcome(tx, relay, &request.quote, cost, context)?;
+            None
+        }
+    };
+    Ok(relay::begin(tx, &mut request, relay, payer, context).map_err(PermitError::from)?)
+}
