@@ -213,9 +213,10 @@ fn arrived(solver: &Solver, handle: &ChainHandle, place: Place, facts: &PlaceFac
 /// True if a balance is worth more than the gas of its sweep and of a transfer back. Without prices nobody can say.
 fn is_worth_returning(handle: &ChainHandle, snapshot: &Snapshot, currency: Address, balance: Amount) -> bool {
     let native = currency.is_zero();
-    let transfer = if native { handle.chain.fill_gas.native_limit } else { handle.chain.fill_gas.erc20_limit };
-    let cost = snapshot.cost_with_data(gas::sweep(native).saturating_add(transfer), gas::SWEEP_BYTES);
+    // The dearest transfer that a return may be: that it is refused for its gas afterwards would cost us the sweep.
+    let back = snapshot.cost(gas::generous_limit(handle.chain.fill_gas, native));
     let worth = || {
+        let cost = gas::sweep_cost(snapshot, native).checked_add(back).ok()?;
         let token = handle.chain.token(currency)?;
         let worth = snapshot.price(currency).ok()?.usd_floor(balance, token.decimals).ok()?;
         let cost = snapshot.price(Address::ZERO).ok()?.usd_ceil(cost, handle.chain.native.decimals).ok()?;

@@ -75,10 +75,16 @@ pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
 }
 
 /// Bytes of the calldata of a sweep.
-pub const SWEEP_BYTES: usize = 228;
+const SWEEP_BYTES: usize = 228;
+
+/// The cost of sweeping a deposit address into the depository, in the chain's native currency: what the quote of an
+/// address, its sponsor and everything that goes back after a sweep are charged.
+pub fn sweep_cost(snapshot: &Snapshot, native: bool) -> Amount {
+    snapshot.cost_with_data(sweep(native), SWEEP_BYTES)
+}
 
 /// Gas of the first sweep of a deposit address, which also creates its contract.
-pub const fn sweep(native: bool) -> u64 {
+const fn sweep(native: bool) -> u64 {
     if native { 90_000 } else { 115_000 }
 }
 

@@ -253,13 +253,13 @@ impl Quoter {
 
 /// The cost of a fill and, at a deposit address, of bringing the money into the depository: in the destination's native
 /// currency, in which gas is counted.
-fn with_sweep(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>) -> Result<Amount, QuoteError> {
+pub(crate) fn with_sweep(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>) -> Result<Amount, QuoteError> {
     let RouteInputs { origin, destination, here, there, .. } = inputs;
     if ask.options.deposit_address.is_none() {
         return Ok(fill);
     }
     let (here_price, there_price) = (here.price(Address::ZERO)?, there.price(Address::ZERO)?);
-    let cost = here.cost_with_data(gas::sweep(origin.currency.native), gas::SWEEP_BYTES);
+    let cost = gas::sweep_cost(here, origin.currency.native);
     let cost = || {
         let worth = here_price.usd_ceil(cost, origin.chain.native.decimals)?;
         there_price.amount_ceil(worth, destination.chain.native.decimals)?.checked_add(fill)
