@@ -22,7 +22,7 @@ use tracing::{error, info};
 
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
 use crate::chain::PayoutChain;
-use crate::deposits::{facts, is_there};
+use crate::deposits::{facts, is_there, senders};
 use crate::error::AllocatorError;
 use crate::returns::{cost, payout};
 use crate::{evidence, identity};
@@ -139,7 +139,9 @@ pub(crate) async fn recipient(
         Err(why) => return Ok(Err(why)),
     };
     // Asked when it is decided and again when it is signed: the list may have grown.
-    let parties = quote.ask.parties().filter_map(|(_, who)| who.evm()).chain(deposit.parties()).chain([recipient]);
+    let behind = senders(allocator, deposit).await?;
+    let named = quote.ask.parties().filter_map(|(_, who)| who.evm());
+    let parties = named.chain(deposit.parties()).chain(behind).chain([recipient]);
     Ok(if allocator.advice.blocks(parties) { Err("it is from or to a blocked wallet") } else { Ok(recipient) })
 }
 

@@ -13,7 +13,7 @@ use tracing::{error, info};
 
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
 use crate::chain::PayoutChain;
-use crate::deposits::{facts, is_there};
+use crate::deposits::{facts, is_there, senders};
 use crate::error::AllocatorError;
 use crate::identity;
 
@@ -68,7 +68,7 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
     if allocator.cannot_pay(payout_chain, deposit.depositor) || (advice.is_custodial)(deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
     }
-    if advice.blocks(deposit.parties()) {
+    if advice.blocks(deposit.parties().into_iter().chain(senders(allocator, deposit).await?)) {
         return Ok(Plan::Refuse("it is from a blocked wallet"));
     }
     if !is_there(payout_chain, deposit).await? {

@@ -1,5 +1,8 @@
 //! Cases of deposit addresses: sweeps as payments, and what becomes of the deposits that they bring.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
 use domain::deposit_address::{AddressAsk, Derivation, Factory, Kind};
@@ -21,6 +24,7 @@ use super::world::*;
 use crate::chain::payment_events::{finalise, mined};
 use crate::context::PayContext;
 use crate::deposit_addresses::sweep::{Purpose, sweep};
+use crate::env::Screening;
 use crate::error::SolverError;
 use crate::orders;
 use crate::orders::refunds::return_to_depositor;
@@ -62,6 +66,10 @@ fn place(given: &DepositAddress) -> Place {
 }
 
 async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
+    arrives_from(world, given, units, (STRANGER, tx, BLOCK)).await;
+}
+
+async fn arrives_from(world: &World, given: &DepositAddress, units: u128, (sender, tx, block): (Address, u8, u64)) {
     let arrival = Arrival {
         chain: ORIGIN,
         address: given.address,
@@ -69,11 +77,11 @@ async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
         amount: super::world::units(units),
         tx: Some(B256::repeat_byte(tx)),
         log_index: 0,
-        sender: Some(STRANGER),
+        sender: Some(sender),
         direct: true,
-        block_number: BLOCK,
-        block_hash: head(BLOCK).hash,
-        ripe_at: BLOCK,
+        block_number: block,
+        block_hash: head(block).hash,
+        ripe_at: block,
         created_at: NOW,
     };
     world.unit(move |tx, _| Ok(arrivals::put(tx, &arrival)?)).await.unwrap();
@@ -244,6 +252,41 @@ async fn what_cannot_be_quoted_goes_back_as_a_child_of_its_address() {
     let tied = world.store.read(move |tx| deposits::of_order(tx, order)).await.unwrap();
     assert!(tied.is_none());
 }
+
+/// A transfer and a stranger's sweep share a block: the sender is known only when the block has been searched, and is a
+/// party of the payment like the deposit's own.
+#[tokio::test]
+async fn a_blocked_sender_is_found_behind_a_strangers_sweep() {
+    const BLOCKED: Address = Address::repeat_byte(0xb1);
+    for (sender, state, reason) in
+        [(BLOCKED, State::Refunding, Some(FailReason::BlockedWallet)), (STRANGER, State::Pending, None)]
+    {
+        let mut world = World::new().await;
+        world.context.screening = Arc::new(Screening { blocked: [BLOCKED].into(), custodial: BTreeSet::new() });
+        let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+        let seen = SeenDeposit { sender: STRANGER, ..deposited(&given, given.order, QUOTED, REFUND_TO) };
+        let (handle, copy) = (world.handle(ORIGIN), seen.clone());
+        let apply = move |tx: &mut Tx<'_>, context: &PayContext| {
+            orders::deposits::apply(tx, &handle, head(BLOCK + 1), &copy, context)
+        };
+        assert!(world.unit(apply).await.unwrap().is_empty());
+        assert_eq!(world.state(quote.id).await, State::Waiting, "nobody knows yet who sent it");
+        arrives_from(&world, &given, QUOTED, (sender, 1, BLOCK + 1)).await;
+        let order = given.order;
+        let confirm = move |tx: &mut Tx<'_>, context: &PayContext| {
+            deposit_addresses::set_cursor(tx, ORIGIN, Cursor { number: BLOCK + 1, hash: head(BLOCK + 1).hash })?;
+            let stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+            let mut request = requests::lock_order(tx, order)?;
+            orders::deposits::confirm(tx, &stored, request.as_mut(), context)
+        };
+        world.unit(confirm).await.unwrap();
+        let request = request(&world, &quote).await;
+        assert_eq!((request.state, request.fail_reason), (state, reason));
+        assert!(world.live(Subject::Refund(order)).await.is_none());
+        assert_eq!(world.live(Subject::Fill(order)).await.is_none(), sender == BLOCKED);
+    }
+}
+
 /// The gas of a transfer back and of a sweep, in USDC.
 fn costs(world: &World) -> (Amount, Amount) {
     let (handle, snapshot) = (world.handle(ORIGIN), world.context.chains[&ORIGIN].1.clone().unwrap());
