@@ -75,6 +75,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0029_deposit_addresses.sql"),
     },
     Migration { version: 30, name: "0030_dashboard", sql: include_str!("../migrations/0030_dashboard.sql") },
+    Migration { version: 33, name: "0033_address_upkeep", sql: include_str!("../migrations/0033_address_upkeep.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

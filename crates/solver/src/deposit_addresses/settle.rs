@@ -40,8 +40,6 @@ const MOSTLY_BPS: u16 = 9_000;
 /// Age of a balance from which its sweep does not wait for transfers that are still being searched for: whoever pays a
 /// little with every block must not hold it up.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(600);
-/// Time for which an address is watched after it was last paid at.
-const WATCHED_AFTER_PAYMENT: Duration = Duration::from_secs(30 * 86_400);
 
 /// The block at which a transfer has its confirmations, by the worth that its quote gives it.
 pub(super) fn ripe_at(handle: &ChainHandle, quote: &Quote, currency: Address, amount: Amount, block: u64) -> u64 {
@@ -155,7 +153,7 @@ async fn settle_one(
     };
     let depositor = depositor(&facts.request.quote, &facts.waiting, balance);
     let (depositing, context) = (handle.clone(), solver.context());
-    let until = context.now.plus(WATCHED_AFTER_PAYMENT);
+    let until = context.now.plus(solver.terms.deposit_addresses.watch);
     let given = facts.given;
     let unit = move |tx: &mut Tx<'_>| {
         deposit_addresses::watch_until(tx, given.address, until)?;

@@ -15,7 +15,7 @@ use domain::request::State;
 use evm::SeenDeposit;
 use store::arrivals::{self, Arrival, Place};
 use store::blocks::{self, Cursor};
-use store::deposit_addresses::{self, DepositAddress};
+use store::deposit_addresses::{self, DepositAddress, Ends};
 use store::payments::{PaymentRow, Subject};
 use store::requests::Request;
 use store::{Tx, deposits, payments, requests, settlements};
@@ -53,9 +53,10 @@ async fn given(world: &World, kind: Kind, refund_to: Option<Address>) -> (Quote,
         created_at: NOW,
     };
     let (stored, copy) = (row(&quote, Some(order)), given.clone());
+    let ends = Ends { watched_until: NOW, forgotten_at: NOW };
     let unit = move |tx: &mut Tx<'_>| {
         blocks::advance(tx, ORIGIN, Cursor { number: BLOCK, hash: head(BLOCK).hash }, NOW, 100)?;
-        Ok::<_, SolverError>(deposit_addresses::give_out(tx, &stored, &copy, NOW)?.unwrap())
+        Ok::<_, SolverError>(deposit_addresses::give_out(tx, &stored, &copy, ends)?.unwrap())
     };
     assert_eq!(world.store.write(unit).await.unwrap().state, State::Waiting);
     (quote, given)

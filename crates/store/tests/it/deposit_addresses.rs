@@ -8,7 +8,7 @@ use domain::money::Amount;
 use domain::time::Timestamp;
 use store::arrivals::{self, Arrival, BehindDeposit, Place};
 use store::blocks::{self, Cursor};
-use store::deposit_addresses::{self, DepositAddress};
+use store::deposit_addresses::{self, DepositAddress, Ends};
 use store::sweeps::{self, Sweep};
 use store::{QuoteRow, Store, StoreError};
 
@@ -19,6 +19,7 @@ crate::on_both_engines! {
     a_transfer_is_kept_once_and_swept_once
     a_balance_is_looked_at_when_it_is_ripe_and_not_postponed
     an_address_is_searched_again_after_a_while
+    an_address_that_was_never_paid_is_forgotten_with_its_request
     senders_are_found_behind_a_deposit
 }
 
@@ -82,7 +83,8 @@ async fn given(database: &Database) -> anyhow::Result<Store> {
             let (quote, given) = address(n, if n % 2 == 0 { Address::ZERO } else { USDC });
             let until = Timestamp::from_millis(NOW.millis() + i64::from(n));
             // The quote is no quote: this is about the address.
-            let read = deposit_addresses::give_out(tx, &quote, &given, until);
+            let read =
+                deposit_addresses::give_out(tx, &quote, &given, Ends { watched_until: until, forgotten_at: until });
             assert!(!matches!(read, Ok(None)), "the chain is known");
         }
         Ok::<_, StoreError>(())
@@ -220,6 +222,32 @@ async fn an_address_is_searched_again_after_a_while(database: Database) -> anyho
     store.close().await;
     Ok(())
 }
+
+async fn an_address_that_was_never_paid_is_forgotten_with_its_request(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let unit = move |tx: &mut store::Tx<'_>| {
+        let after = |millis: i64| Timestamp::from_millis(NOW.millis() + millis);
+        // The first was paid at, somebody has asked for the third, and the fourth is not old enough.
+        arrivals::put(tx, &arrival(1, 0xa1, 5, 8))?;
+        deposit_addresses::watch_until(tx, Address::repeat_byte(3), after(9))?;
+        let old = deposit_addresses::forgettable(tx, CHAIN, after(4), 10)?;
+        assert_eq!(old.iter().map(|given| given.address[0]).collect::<Vec<_>>(), [1, 2]);
+        assert!(deposit_addresses::forgettable(tx, ChainId(2), after(4), 10)?.is_empty());
+        assert!(!deposit_addresses::forget(tx, &old[0])?, "something arrived");
+        assert!(deposit_addresses::forget(tx, &old[1])?);
+        assert!(deposit_addresses::forgettable(tx, CHAIN, after(4), 10)?.is_empty(), "each is asked about once");
+        assert!(deposit_addresses::find(tx, Address::repeat_byte(1))?.is_some());
+        assert!(deposit_addresses::find(tx, Address::repeat_byte(2))?.is_none());
+        // The body of these requests is no quote: one that is there cannot be read, and one that is gone is not found.
+        assert!(store::requests::find(tx, RequestId(B256::repeat_byte(1))).is_err());
+        assert!(matches!(store::requests::find(tx, RequestId(B256::repeat_byte(2))), Ok(None)));
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
 async fn senders_are_found_behind_a_deposit(database: Database) -> anyhow::Result<()> {
     let store = given(&database).await?;
     let unit = move |tx: &mut store::Tx<'_>| {
