@@ -199,12 +199,26 @@ pub fn supersede(tx: &mut Tx<'_>, address: Address, by: RequestId) -> Result<(),
     Ok(())
 }
 
-/// Takes the right to search an address again, once in so many milliseconds.
-pub fn reindex(tx: &mut Tx<'_>, address: Address, now: Timestamp, pause_millis: i64) -> Result<bool, StoreError> {
+/// A search of an address on a chain that a caller asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    pub address: Address,
+    pub chain: ChainId,
+    pub caller: B256,
+}
+
+/// Takes the right to search, once in so many milliseconds for each caller: nobody uses up the right of somebody else.
+pub fn reindex(tx: &mut Tx<'_>, search: Search, now: Timestamp, pause_millis: i64) -> Result<bool, StoreError> {
+    let before = Value::Int(now.millis().saturating_sub(pause_millis));
     let taken = tx.execute(
-        "update deposit_address set reindexed_at = $2 where address = $1
-         and (reindexed_at is null or reindexed_at <= $3)",
-        &[address.into(), now.into(), Value::Int(now.millis().saturating_sub(pause_millis))],
+        "insert into deposit_reindex (address, chain_id, caller, at) values ($1, $2, $3, $4)
+         on conflict (address, chain_id, caller) do update set at = excluded.at where deposit_reindex.at <= $5",
+        &[search.address.into(), search.chain.0.try_into()?, search.caller.into(), now.into(), before.clone()],
+    )?;
+    tx.execute(
+        "delete from deposit_reindex where at <= $1 and (address, chain_id, caller) in
+         (select address, chain_id, caller from deposit_reindex where at <= $1 order by at limit 100)",
+        &[before],
     )?;
     Ok(taken > 0)
 }

@@ -8,7 +8,7 @@ use domain::money::Amount;
 use domain::time::Timestamp;
 use store::arrivals::{self, Arrival, BehindDeposit, Place};
 use store::blocks::{self, Cursor};
-use store::deposit_addresses::{self, DepositAddress, Ends};
+use store::deposit_addresses::{self, DepositAddress, Ends, Search};
 use store::sweeps::{self, Sweep};
 use store::{QuoteRow, Store, StoreError};
 
@@ -207,9 +207,15 @@ async fn an_address_is_searched_again_after_a_while(database: Database) -> anyho
     let store = given(&database).await?;
     let (address, later) = (Address::repeat_byte(1), Timestamp::from_millis(NOW.millis() + 60_000));
     let unit = move |tx: &mut store::Tx<'_>| {
-        assert!(deposit_addresses::reindex(tx, address, NOW, 60_000)?);
-        assert!(!deposit_addresses::reindex(tx, address, NOW, 60_000)?);
-        assert!(deposit_addresses::reindex(tx, address, later, 60_000)?);
+        let search = Search { address, chain: CHAIN, caller: B256::repeat_byte(1) };
+        assert!(deposit_addresses::reindex(tx, search, NOW, 60_000)?);
+        assert!(!deposit_addresses::reindex(tx, search, NOW, 60_000)?);
+        // Somebody else's search, or one on another chain, uses up nobody's turn.
+        for other in [Search { caller: B256::repeat_byte(2), ..search }, Search { chain: ChainId(2), ..search }] {
+            assert!(deposit_addresses::reindex(tx, other, NOW, 60_000)?);
+            assert!(!deposit_addresses::reindex(tx, other, NOW, 60_000)?);
+        }
+        assert!(deposit_addresses::reindex(tx, search, later, 60_000)?);
         deposit_addresses::supersede(tx, address, RequestId(B256::repeat_byte(9)))?;
         deposit_addresses::watch_until(tx, address, later)?;
         deposit_addresses::set_cursor(tx, CHAIN, at(8))?;
