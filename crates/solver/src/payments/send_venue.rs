@@ -67,7 +67,14 @@ async fn pass(solver: &Arc<Solver>, handle: &ChainHandle, venue: &VenueChain) ->
     if queue.is_empty() {
         return Ok(());
     }
-    let mut next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
+    // A payment that is out waits for the walk to find it; only one that is still to be sent may use what is left of the
+    // quota to payments.
+    let to_send = queue.iter().any(|stored| stored.state == State::Decided);
+    let next = match to_send {
+        true => venue.client.next_nonce_to_send(venue.account, venue.key_index).await?,
+        false => venue.client.next_nonce(venue.account, venue.key_index).await?,
+    };
+    let mut next = next.get();
     for stored in queue {
         if stored.payment.nonce < next {
             // The venue has it, or something else in its place: the walk finds out.
