@@ -58,13 +58,31 @@ pub(super) fn of(
             let amount = less_gas(tx, due, None, to_contract, chain, context)?;
             // On the venue there is no depository: the deposit is in the very account that returns it.
             if chain.handle.venue.is_some() {
-                return Ok(amount);
+                return worth_a_transfer(due, amount, chain);
             }
             let payable = chain.handle.payable(due.currency, chain.snapshot, false);
             let most = payable.mul_floor(Ratio::bps(MAX_RETURN_BPS))?;
             if amount > most { Err(Stop::not_now(Reason::TooLarge)) } else { Ok(amount) }
         }
     }
+}
+
+/// The smallest return on the venue. Transfers of an account without fees cost it nothing, and would go to and fro for
+/// ever, each with calls that payments need.
+const MIN_VENUE_RETURN: UsdMicros = UsdMicros(100_000);
+
+/// The amount of a return on the venue, unless it is worth less than anybody would send.
+fn worth_a_transfer(due: &Due, amount: Amount, chain: &PayingChain<'_>) -> Result<Amount, Stop> {
+    let (decimals, price) = (decimals_of(chain.handle, due.currency), chain.snapshot.price(due.currency));
+    let (Some(decimals), Ok(price)) = (decimals, price) else { return Err(Stop::not_now(Reason::NoMarket)) };
+    match is_worth_a_transfer(price, decimals, amount)? {
+        true => Ok(amount),
+        false => Err(Stop::Because(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund))),
+    }
+}
+
+fn is_worth_a_transfer(price: Price, decimals: u8, amount: Amount) -> Result<bool, OutOfRange> {
+    Ok(price.usd_floor(amount, decimals)? >= MIN_VENUE_RETURN)
 }
 
 /// Leaves a large refund to the depository, if the depository can pay it.
@@ -216,4 +234,26 @@ pub fn wasted_gas(
         sum = sum.checked_add(fee.mul_ceil(rate)?)?;
     }
     Ok(Some(sum.min(quote.figures.fees.max_wasted_gas()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_on_the_venue_is_worth_a_tenth_of_a_dollar() {
+        let price = |dollars: u128| Price::new(dollars * 100_000_000, 8).unwrap();
+        let is_made = |dollars, decimals, units: u64| {
+            is_worth_a_transfer(price(dollars), decimals, Amount::new(U256::from(units))).unwrap()
+        };
+        for (name, dollars, decimals, units, expected) in [
+            ("one unit", 1, 6, 1, false),
+            ("just less", 1, 6, 99_999, false),
+            ("ten cents", 1, 6, 100_000, true),
+            ("dust of ether", 3_000, 8, 3_333, false),
+            ("a little ether", 3_000, 8, 3_334, true),
+        ] {
+            assert_eq!(is_made(dollars, decimals, units), expected, "{name}");
+        }
+    }
 }

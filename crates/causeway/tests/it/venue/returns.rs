@@ -39,6 +39,16 @@ async fn transfers_that_pay_for_no_order_go_back() -> Result<()> {
     child(&stage, request_id(&quote), "DOUBLE_SPEND").await?;
     ensure!(stage.balance(&stage.solver)? == ours + 30_000_000);
     stage.user_has(had - 5 * FEE - 30_000_000).await?;
+
+    // Less than anybody would send stays: our account is free of fees, and it would go to and fro for ever.
+    let ours = stage.balance(&stage.solver)?;
+    stage.send(stage.transfer(99_999, B256::ZERO)?).await?;
+    stage.send(stage.transfer(100_000, B256::ZERO)?).await?;
+    stage.user_has(had - 7 * FEE - 30_000_000 - 99_999).await?;
+    ensure!(stage.balance(&stage.solver)? == ours + 99_999);
+    service.stop().await
+}
+
     service.stop().await
 }
 
