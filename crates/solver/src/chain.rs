@@ -14,4 +14,5 @@ pub mod reverts;
 pub mod tx_fees;
 pub mod tx_hints;
 pub mod venue_market;
+mod venue_payments;
 pub mod venue_walk;
