@@ -14,9 +14,10 @@ use store::blocks::Cursor;
 use store::{Tx, blocks, chain_states, deposits, lanes};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
-use venue::{Listed, Mark, VenueError};
+use venue::{Listed, Mark, VenueError, VenueTx};
 
-use crate::chain::apply_block::{apply_late, apply_ripe, publish_committed};
+use crate::chain::apply_block::{Finals, apply_late, apply_ripe, publish_committed};
+use crate::chain::venue_finality;
 use crate::chain::venue_payments::{apply_payments, name, settled};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
@@ -187,9 +188,11 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     }
     let head = head_at(theirs.max(at.number));
     let busy = apply_payments(solver, handle, venue, head).await?;
-    let (done_until, took) = take_in(solver, handle, venue, (at.number, began), head).await?;
+    let (done_until, mut took) = take_in(solver, handle, venue, (at.number, began), head).await?;
+    took |= take_hinted(solver, handle, venue, began, head).await?;
     handle.health.walked(head.number, true);
-    apply_ripe(solver, handle, head).await?;
+    let finals = Finals::Only(venue_finality::verified(solver, handle, venue, head).await?);
+    apply_ripe(solver, handle, head, finals).await?;
     publish_committed(solver, handle, head.number).await?;
     if took {
         solver.crash("cursor.before");
@@ -277,7 +280,56 @@ async fn apply_transfer(
     listed: &Listed,
     head: Head,
 ) -> Result<bool, SolverError> {
-    let Some(tx) = venue.client.transaction(listed.hash).await? else { return Ok(false) };
+    match venue.client.transaction(listed.hash).await? {
+        Some(tx) => apply_tx(solver, handle, venue, tx, head).await,
+        None => Ok(false),
+    }
+}
+
+/// Takes in a transfer that a client named and that the list has not shown, however late the venue lists it: one in a
+/// round, because anybody names whatever they like. True if there was one.
+async fn take_hinted(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    began: u64,
+    head: Head,
+) -> Result<bool, SolverError> {
+    let Some(hint) = venue.hints.next(Instant::now()) else { return Ok(false) };
+    let tx = match venue.client.transaction(hint.hash).await {
+        Ok(tx) => tx,
+        Err(error) => {
+            debug!(hash = %hint.hash, %error, "a transfer that a client named cannot be read now");
+            None
+        }
+    };
+    let Some((tx, transfer)) = tx.and_then(|tx| tx.transfer.map(|signed| (tx, signed.transfer))) else {
+        venue.hints.again(hint, Instant::now(), venue.poll_interval);
+        return Ok(false);
+    };
+    let named = Listed { hash: tx.hash, from: transfer.from, to: transfer.to, time_millis: tx.queued_at };
+    if unknown(solver, handle, venue, vec![named], began).await?.is_empty() {
+        return Ok(false);
+    }
+    match apply_tx(solver, handle, venue, tx, head).await {
+        Ok(true) => Ok(true),
+        // It is on its way, or the venue does not answer: the list is not held up by it.
+        Ok(false) | Err(SolverError::Venue(_)) => {
+            venue.hints.again(hint, Instant::now(), venue.poll_interval);
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes in a transfer that the venue shows. False if it has not ended yet.
+async fn apply_tx(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    tx: VenueTx,
+    head: Head,
+) -> Result<bool, SolverError> {
     let Some(tx) = settled(venue, tx).await? else { return Ok(false) };
     let Some(from) = sender(&tx) else { return Ok(true) };
     let Some(wallet) = solver.venue_accounts.read(venue, from, solver.now()).await? else { return Ok(false) };
