@@ -13,6 +13,7 @@ use domain::request::State as RequestState;
 use domain::venue::AccountIndex;
 use metrics::counter;
 use store::payments::{Attempt, PaymentRow, Purpose};
+use store::refused_recipients::{self, Recipient};
 use store::{Tx, payments, requests, venue_txs};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -102,6 +103,7 @@ async fn pass(solver: &Arc<Solver>, handle: &ChainHandle, venue: &VenueChain) ->
                 }
                 // A transfer that the venue will not have must not hold up all behind it.
                 if !current.cancelled && is_old(solver, &current) {
+                    remember(solver, &current).await?;
                     renewed(solver, handle, venue, current, true).await?;
                 }
                 return Ok(());
@@ -198,6 +200,17 @@ async fn renewed(
     solver.crash("bump.committed");
     let renewed = PaymentRow { fees: offer, attempts: ordinal, attempted_at: at, cancelled: cancels, ..stored };
     Ok(written.then_some(renewed))
+}
+
+/// Notes a recipient whom the venue does not let us pay: the next fill to it would stand in everybody's way again.
+async fn remember(solver: &Arc<Solver>, refused: &PaymentRow) -> Result<(), SolverError> {
+    let payment = &refused.payment;
+    if payment.purpose() != Purpose::Fill {
+        return Ok(());
+    }
+    let recipient = Recipient { chain: payment.chain, currency: payment.currency, address: payment.recipient };
+    let now = solver.now();
+    solver.store.write(move |tx: &mut Tx<'_>| Ok(refused_recipients::note(tx, recipient, now)?)).await
 }
 
 /// True for a payment that was not taken for so long that it blocks its lane.
