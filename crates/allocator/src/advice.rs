@@ -29,6 +29,8 @@ pub type Listed = dyn Fn(Address) -> bool + Send + Sync;
 pub struct Advice {
     pub batch_worth: Arc<BatchWorth>,
     pub refund_cost: Arc<RefundCost>,
+    /// The cost of the sweep that brought a deposit, in its currency.
+    pub sweep_cost: Arc<RefundCost>,
     pub wasted: Arc<Wasted>,
     /// Addresses that are not served.
     pub is_blocked: Arc<Listed>,

@@ -1,9 +1,13 @@
 //! Deposits as blocks show them.
 
+use std::collections::BTreeSet;
+
+use alloy::primitives::Address;
 use domain::deposit::Facts;
 use domain::ids::OrderId;
 use domain::money::Amount;
 use evm::{Block, Head, SeenDeposit};
+use store::arrivals::{self, BehindDeposit};
 use store::depository_ledger::Deposit;
 
 use crate::allocator::Allocator;
@@ -45,6 +49,15 @@ pub(crate) async fn is_there(payout_chain: &PayoutChain, deposit: &Deposit) -> R
     let watch = payout_chain.watch();
     let block = payout_chain.nodes.quorum_block(payout_chain.quorum, deposit.block_hash, &watch).await?;
     Ok(of_block(payout_chain, &block).contains(deposit))
+}
+
+/// The senders of the money, where it came through a deposit address: whoever swept that is the deposit's sender.
+pub(crate) async fn senders(allocator: &Allocator, deposit: &Deposit) -> Result<BTreeSet<Address>, AllocatorError> {
+    let Some(order) = deposit.order else { return Ok(BTreeSet::new()) };
+    let Deposit { chain, currency, amount, block_number: block, .. } = *deposit;
+    let asked = BehindDeposit { chain, order, currency, amount, block };
+    let behind = allocator.store.read(move |tx| arrivals::behind(tx, &asked)).await?;
+    Ok(behind.unwrap_or_default().senders)
 }
 
 /// The facts of a deposit that the rules judge, as the ledger has them.

@@ -22,9 +22,9 @@ use tracing::{error, info};
 
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
 use crate::chain::PayoutChain;
-use crate::deposits::{facts, is_there};
+use crate::deposits::{facts, is_there, senders};
 use crate::error::AllocatorError;
-use crate::returns::payout;
+use crate::returns::{cost, payout};
 use crate::{evidence, identity};
 
 pub(crate) async fn intend(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), AllocatorError> {
@@ -87,12 +87,11 @@ async fn plan(
     if (advice.is_custodial)(recipient) {
         return Ok(Plan::Refuse("whom the order names is an exchange"));
     }
-    let Some(cost) = (advice.refund_cost)(payout_chain.id(), deposit.currency)? else { return Ok(Plan::Later) };
+    let Some(cost) = cost(allocator, deposit).await? else { return Ok(Plan::Later) };
     let Some(wasted) = wasted_on(allocator, payout_chain, order, deposit.currency).await? else {
         return Ok(Plan::Later);
     };
-    // The depository's call costs about twice a transfer.
-    let amount = held.left().saturating_sub(cost).saturating_sub(cost).saturating_sub(wasted);
+    let amount = held.left().saturating_sub(cost).saturating_sub(wasted);
     if amount.is_zero() {
         return Ok(Plan::Refuse(depository_ledger::WORTHLESS));
     }
@@ -140,7 +139,9 @@ pub(crate) async fn recipient(
         Err(why) => return Ok(Err(why)),
     };
     // Asked when it is decided and again when it is signed: the list may have grown.
-    let parties = quote.ask.parties().filter_map(|(_, who)| who.evm()).chain(deposit.parties()).chain([recipient]);
+    let behind = senders(allocator, deposit).await?;
+    let named = quote.ask.parties().filter_map(|(_, who)| who.evm());
+    let parties = named.chain(deposit.parties()).chain(behind).chain([recipient]);
     Ok(if allocator.advice.blocks(parties) { Err("it is from or to a blocked wallet") } else { Ok(recipient) })
 }
 

@@ -8,12 +8,12 @@ use domain::quote::Quote;
 use domain::time::Timestamp;
 use store::depository_ledger::{self, Deposit, Held};
 use store::payouts::{self, Kind, Payout, State};
-use store::{Tx, settlements};
+use store::{Tx, settlements, sweeps};
 use tracing::{error, info};
 
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
 use crate::chain::PayoutChain;
-use crate::deposits::{facts, is_there};
+use crate::deposits::{facts, is_there, senders};
 use crate::error::AllocatorError;
 use crate::identity;
 
@@ -68,7 +68,7 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
     if allocator.cannot_pay(payout_chain, deposit.depositor) || (advice.is_custodial)(deposit.depositor) {
         return Ok(Plan::Refuse("whom it names cannot be paid"));
     }
-    if advice.blocks(deposit.parties()) {
+    if advice.blocks(deposit.parties().into_iter().chain(senders(allocator, deposit).await?)) {
         return Ok(Plan::Refuse("it is from a blocked wallet"));
     }
     if !is_there(payout_chain, deposit).await? {
@@ -79,12 +79,27 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
         Whose::Undecided => return Ok(Plan::Later("the order it names may still need it")),
         Whose::TheOrders => return Ok(Plan::Refuse("it has paid for the order it names")),
     }
-    let Some(cost) = (advice.refund_cost)(payout_chain.id(), deposit.currency)? else {
+    let Some(cost) = cost(allocator, deposit).await? else {
         return Ok(Plan::Later("what sending it costs is not known"));
     };
-    // The depository's call costs about twice a transfer.
-    let amount = held.left().saturating_sub(cost).saturating_sub(cost);
+    let amount = held.left().saturating_sub(cost);
     Ok(if amount.is_zero() { Plan::Refuse(depository_ledger::WORTHLESS) } else { Plan::Pay(amount) })
+}
+
+/// The gas that comes off a deposit which goes back, in its currency. None while no price is known.
+pub(crate) async fn cost(allocator: &Allocator, deposit: &Deposit) -> Result<Option<Amount>, AllocatorError> {
+    let (chain, order, sender) = (deposit.chain, deposit.order, deposit.sender);
+    let read = move |tx: &mut Tx<'_>| order.map_or(Ok(false), |order| sweeps::brought(tx, chain, order, sender));
+    let swept = match allocator.store.read(read).await? {
+        // Whoever has us sweep an address pays for it, as often as they like.
+        true => (allocator.advice.sweep_cost)(chain, deposit.currency)?,
+        false => Some(Amount::ZERO),
+    };
+    let (Some(transfer), Some(swept)) = ((allocator.advice.refund_cost)(chain, deposit.currency)?, swept) else {
+        return Ok(None);
+    };
+    // The depository's call costs about twice a transfer.
+    Ok(Some(transfer.checked_add(transfer)?.checked_add(swept)?))
 }
 
 /// The facts of a deposit as if somebody else had sent it: a stranger's calls run in fills of ours, and may sweep too

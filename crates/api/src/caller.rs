@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use alloy_primitives::{B256, keccak256};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -41,6 +42,29 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         // Nobody is taken for a caller without a key because it was not looked at.
         parts.extensions.get::<Self>().cloned().ok_or(ApiError::Internal)
+    }
+}
+
+/// The network address of a caller, as far as it tells callers apart. Absent for calls within the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client(pub(crate) IpAddr);
+
+/// One name for a caller, for rules that count by caller: the key or, without one, the network address. A hash, because
+/// addresses of people are not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallerName(pub(crate) B256);
+
+impl<S: Sync> FromRequestParts<S> for CallerName {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let name = match (caller.key(), parts.extensions.get::<Client>()) {
+            (Some(key), _) => format!("key {}", key.id),
+            (None, Some(Client(address))) => format!("address {address}"),
+            (None, None) => "nobody".to_owned(),
+        };
+        Ok(Self(keccak256(name)))
     }
 }
 

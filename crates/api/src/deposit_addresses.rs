@@ -12,7 +12,7 @@ use store::{deposit_addresses, requests};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::App;
-use crate::caller::Keyed;
+use crate::caller::{CallerName, Keyed};
 use crate::error::{ApiError, ApiResult, ErrorBody};
 use crate::json::{ApiJson, ApiQuery};
 use crate::wire::iso;
@@ -158,7 +158,7 @@ impl From<Found> for TriggeredCurrency {
 }
 
 /// Searches a deposit address for money that was not noticed, on its own chain or on another one. Once a minute for each
-/// address.
+/// address, chain and caller.
 #[utoipa::path(
     post,
     path = "/transactions/deposit-address/reindex",
@@ -171,7 +171,11 @@ impl From<Found> for TriggeredCurrency {
         (status = 503, description = "The nodes of the chain do not answer", body = ErrorBody),
     )
 )]
-pub(crate) async fn reindex(app: State<App>, ApiJson(body): ApiJson<ReindexBody>) -> ApiResult<ReindexResponse> {
+pub(crate) async fn reindex(
+    app: State<App>,
+    CallerName(caller): CallerName,
+    ApiJson(body): ApiJson<ReindexBody>,
+) -> ApiResult<ReindexResponse> {
     let known = |field: &'static str, id: u64| match app.catalog.chain(ChainId(id)) {
         Some(chain) => Ok(chain.id),
         None => Err(ApiError::UnsupportedChain { field, chain: ChainId(id) }),
@@ -182,6 +186,7 @@ pub(crate) async fn reindex(app: State<App>, ApiJson(body): ApiJson<ReindexBody>
         chain,
         target: body.target_chain_id.map_or(Ok(chain), |id| known("targetChainId", id))?,
         currency: body.currency.as_deref().map(|text| evm_address("currency", text)).transpose()?,
+        caller,
     };
     let report = app.reindexer.reindex(wish).await.map_err(|error| match error {
         ReindexError::TooSoon => ApiError::TooMany { retry_after_secs: REINDEX_PAUSE_MILLIS.unsigned_abs() / 1_000 },

@@ -152,9 +152,9 @@ impl Parts {
     }
 
     /// Takes note of a transaction that a client says it has sent, and returns at once.
-    pub fn note_hint(&self, chain: ChainId, tx: B256) {
+    pub fn note_hint(&self, chain: ChainId, tx: B256, text: &str) {
         if let Some(handle) = self.chains.get(&chain) {
-            handle.tx_hints.note(tx);
+            handle.note_hint(tx, text);
         }
     }
 }

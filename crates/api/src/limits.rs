@@ -14,7 +14,7 @@ use domain::api_key::{ApiKey, ApiKeyId, Family, Rate, Window};
 
 use crate::App;
 use crate::buckets::{Buckets, Empty, Taken};
-use crate::caller::{Caller, identify};
+use crate::caller::{Caller, Client, identify};
 use crate::error::ApiError;
 use crate::idempotency;
 use crate::in_process::Acting;
@@ -138,6 +138,9 @@ pub(crate) async fn admit(app: &App, mut request: Request, next: Next) -> Respon
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let proxies = app.limits.as_deref().map_or(&[][..], |limits| &limits.allowance.trusted_proxies);
     let client = peer.map(|peer| network::client(peer, request.headers(), proxies));
+    if let Some(client) = client {
+        request.extensions_mut().insert(Client(client));
+    }
     let caller = match identify(app, request.headers(), client).await {
         Ok(caller) => caller,
         Err(error) => {

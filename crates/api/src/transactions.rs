@@ -89,7 +89,7 @@ pub(crate) async fn index(app: State<App>, ApiJson(body): ApiJson<IndexBody>) ->
     let chain = chain(&app, &body.chain_id)?;
     let tx = hash("txHash", chain, &body.tx_hash)?;
     body.request_id.as_deref().map_or(Ok(()), check_request)?;
-    app.note_hint(chain, tx);
+    app.note_hint(chain, tx, &body.tx_hash);
     Ok(Json(NOTED))
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn single(app: State<App>, ApiJson(body): ApiJson<SingleBody>) 
     let chain = chain(&app, &body.chain_id)?;
     check_request(&body.request_id)?;
     let tx: Value = serde_json::from_str(&body.tx).unwrap_or_default();
-    let tx = hash("tx", chain, tx["txHash"].as_str().unwrap_or_default())?;
-    app.note_hint(chain, tx);
+    let text = tx["txHash"].as_str().unwrap_or_default();
+    app.note_hint(chain, hash("tx", chain, text)?, text);
     Ok(Json(NOTED))
 }

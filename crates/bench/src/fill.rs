@@ -3,6 +3,7 @@
 //!
 //! The service runs in a process of its own, so that its CPU and memory are measured apart from the others'.
 
+pub(crate) mod addresses;
 pub(crate) mod latency;
 mod lister;
 mod report;

@@ -40,6 +40,8 @@ enum Measure {
     Quote(QuoteArgs),
     /// Latency from deposit to fill, and fills per second, beside a baseline.
     Fill(fill::FillArgs),
+    /// Fills and the search of blocks with no, ten and many open deposit addresses in the database.
+    Addresses(fill::addresses::AddressArgs),
     /// Webhooks per second beside bare posts, a hanging receiver beside the others, and fills under full delivery.
     Webhooks(deliveries::DeliveryArgs),
     /// `GET /requests/v3` by each filter, among thousands and among millions of requests.
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().measure {
         Measure::Quote(args) => block_on(quote(&args)),
         Measure::Fill(args) => block_on(fill(&args)),
+        Measure::Addresses(args) => block_on(addresses(&args)),
         Measure::Webhooks(args) => block_on(deliveries(&args)),
         Measure::List(args) => block_on(list(&args)),
         Measure::Chaos(args) => block_on(chaos(&args)),
@@ -118,6 +121,13 @@ async fn fill(args: &fill::FillArgs) -> Result<()> {
     let report = Box::pin(fill::measure(args)).await?;
     report.print();
     ensure!(!report.is_delayed_by_listing(), "listing delays fills by a fifth or more");
+    Ok(())
+}
+
+async fn addresses(args: &fill::addresses::AddressArgs) -> Result<()> {
+    let report = Box::pin(fill::addresses::measure(args)).await?;
+    report.print();
+    ensure!(!report.is_delayed(), "open addresses delay fills by more than a fifth");
     Ok(())
 }
 

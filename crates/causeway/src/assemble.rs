@@ -214,6 +214,7 @@ fn terms(config: &Config, solver: Address) -> Result<Terms> {
         deposit_addresses: DepositAddressTerms {
             lifetime: Duration::from_secs(config.deposit_addresses.lifetime_secs),
             grace: Duration::from_secs(config.deposit_addresses.grace_secs),
+            watch: Duration::from_secs(config.deposit_addresses.watch_secs),
         },
         fast_fill: FastFillTerms {
             margin_bps: config.fast_fill.margin_bps,

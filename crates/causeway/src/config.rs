@@ -183,11 +183,13 @@ pub struct DepositAddressesConfig {
     pub lifetime_secs: u64,
     /// The time for the rest of an amount to arrive. After it, too little goes back.
     pub grace_secs: u64,
+    /// The time for which the native balance of an address is looked at after it was given out, paid at or asked about.
+    pub watch_secs: u64,
 }
 
 impl Default for DepositAddressesConfig {
     fn default() -> Self {
-        Self { lifetime_secs: 15_552_000, grace_secs: 3_600 }
+        Self { lifetime_secs: 15_552_000, grace_secs: 3_600, watch_secs: 2_592_000 }
     }
 }
 
@@ -331,6 +333,8 @@ impl Config {
         let lifetime = (3_600..=31_536_000).contains(&addresses.lifetime_secs);
         ensure!(lifetime, "deposit_addresses.lifetime_secs: must be from 3600 to 31536000");
         ensure!(addresses.grace_secs <= 604_800, "deposit_addresses.grace_secs: must be at most 604800");
+        let watch = (3_600..=31_536_000).contains(&addresses.watch_secs);
+        ensure!(watch, "deposit_addresses.watch_secs: must be from 3600 to 31536000");
         let window = self.fast_fill.window_secs;
         ensure!((60..=86_400).contains(&window), "fast_fill.window_secs: must be from 60 to 86400");
         self.webhooks.check()?;

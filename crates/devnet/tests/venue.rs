@@ -323,3 +323,21 @@ async fn the_expiry_is_held_against_the_clock_of_the_venue() {
     assert!(refusal(world.client.send(&world.sign(&world.user, here)).await).contains("expired"));
     assert!(matches!(world.client.send(&world.sign(&world.user, ahead)).await, Sent::Taken));
 }
+
+#[tokio::test]
+async fn a_payment_learns_its_nonce_when_reading_has_used_up_its_part() {
+    let world = World::new().await;
+    let options = Options {
+        base_url: world.simulator.url.clone(),
+        network: Network(world.simulator.network_id),
+        timeout: Duration::from_secs(5),
+        quota: Quota { calls: 10, weight: 10_000 },
+    };
+    let (client, account) = (Client::new(options).unwrap(), index(SOLVER));
+    let key = KeyIndex::new(world.solver.api_key_index.into()).unwrap();
+    for _ in 0..8 {
+        client.next_nonce(account, key).await.unwrap();
+    }
+    assert!(matches!(client.next_nonce(account, key).await, Err(VenueError::QuotaUsed(_))), "the rest is for payments");
+    client.next_nonce_to_send(account, key).await.unwrap();
+}

@@ -37,6 +37,8 @@ pub struct DepositAddressTerms {
     pub lifetime: Duration,
     /// The time for the rest of an amount to arrive. After it, too little goes back.
     pub grace: Duration,
+    /// The time for which the native balance of an address is looked at after it was given out, paid at or asked about.
+    pub watch: Duration,
 }
 
 /// Terms on which an integrator's balance stands for the deposit of an order that is filled ahead of it.

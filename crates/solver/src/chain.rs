@@ -13,5 +13,7 @@ pub mod rescan;
 pub mod reverts;
 pub mod tx_fees;
 pub mod tx_hints;
+mod venue_finality;
 pub mod venue_market;
+mod venue_payments;
 pub mod venue_walk;

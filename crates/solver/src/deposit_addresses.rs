@@ -5,6 +5,7 @@
 
 mod balances;
 pub mod give_out;
+mod prune;
 pub mod reindex;
 mod settle;
 pub(crate) mod sweep;

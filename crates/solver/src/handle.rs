@@ -7,12 +7,13 @@ mod lanes;
 pub mod trials;
 pub mod tx_hints;
 pub mod venue;
+mod venue_hints;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
 use domain::catalog::Chain;
 use domain::gas_refill::GasLevels;
 use domain::ids::ChainId;
@@ -113,6 +114,15 @@ impl ChainHandle {
         let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
         let (treasury, venue) = (account, Some(venue));
         Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue }
+    }
+
+    /// Takes note of a transaction that a client says it has sent: by the 32 bytes that rows know it by, and as the client
+    /// writes it, because the venue's own hash is longer.
+    pub fn note_hint(&self, tx: B256, text: &str) {
+        if let Some(venue) = &self.venue {
+            venue.note_hint(text);
+        }
+        self.tx_hints.note(tx);
     }
 
     pub fn id(&self) -> ChainId {

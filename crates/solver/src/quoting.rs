@@ -3,7 +3,7 @@
 pub mod permit;
 pub mod prune;
 pub mod quote;
-mod routes;
+pub(crate) mod routes;
 pub mod sponsor_accounts;
 pub mod step_gas;
 pub mod steps;

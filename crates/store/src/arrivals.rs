@@ -1,5 +1,7 @@
 //! Transfers to deposit addresses.
 
+use std::collections::BTreeSet;
+
 use alloy_primitives::{Address, B256};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
@@ -170,6 +172,63 @@ pub fn sent_under(tx: &mut Tx<'_>, order: OrderId, who: Address) -> Result<Amoun
     )?;
     let sum = |sum: Amount, row: &Row| sum.checked_add(row.amount(0)?).map_err(|_| StoreError::OutOfRange("a sum"));
     rows.iter().try_fold(Amount::ZERO, sum)
+}
+
+/// Transfers looked at behind one deposit, the largest first: dust of strangers hides nobody's money.
+const MAX_BEHIND: i64 = 512;
+
+/// The senders behind a deposit that came through a deposit address, and whether all of its money is explained by
+/// transfers that are known. None for a deposit that did not come through one.
+///
+/// A stranger's sweep of a strict address takes whatever is there, and a sweep of ours also takes what came after it was
+/// decided: such transfers are tied to no sweep.
+pub fn behind(tx: &mut Tx<'_>, deposit: &BehindDeposit) -> Result<Option<Behind>, StoreError> {
+    let order: Value = deposit.order.into();
+    let through = tx.row(
+        "select address from deposit_address where order_id = $1 union all
+         select address from deposit_sweep where order_id = $1 limit 1",
+        std::slice::from_ref(&order),
+    )?;
+    let Some(address) = through.map(|row| row.address(0)).transpose()? else { return Ok(None) };
+    let rows = tx.rows(
+        "select a.amount, a.sender from deposit_arrival a where a.address = $1 and a.chain_id = $2 and a.currency = $3
+         and a.block_number <= $4
+         and (a.sweep_id in (select sweep_id from deposit_sweep where order_id = $5) or (a.sweep_id is null
+              and (a.gone = 0 or exists (select 1 from deposit_address d where d.address = $1 and d.kind = 'strict'))))
+         order by length(a.amount) desc, a.amount desc, a.arrival_id limit $6",
+        &[
+            address.into(),
+            deposit.chain.0.try_into()?,
+            deposit.currency.into(),
+            deposit.block.try_into()?,
+            order,
+            Value::Int(MAX_BEHIND),
+        ],
+    )?;
+    let mut behind = Behind::default();
+    let mut known = Amount::ZERO;
+    for row in &rows {
+        known = known.checked_add(row.amount(0)?).map_err(|_| StoreError::OutOfRange("a sum"))?;
+        behind.senders.extend(row.opt_address(1)?);
+    }
+    behind.is_explained = known >= deposit.amount;
+    Ok(Some(behind))
+}
+
+/// A deposit, as far as its senders are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct BehindDeposit {
+    pub chain: ChainId,
+    pub order: OrderId,
+    pub currency: Address,
+    pub amount: Amount,
+    pub block: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    pub senders: BTreeSet<Address>,
+    pub is_explained: bool,
 }
 
 /// The user's side of a transfer.

@@ -46,13 +46,22 @@ fn from_row(row: &Row) -> Result<DepositAddress, StoreError> {
     })
 }
 
+/// The ends of an address that nobody pays at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Its native balance is looked at until then.
+    pub watched_until: Timestamp,
+    /// It is forgotten then, with its request, if nothing ever arrived.
+    pub forgotten_at: Timestamp,
+}
+
 /// Gives an address out: the quote becomes a request at once, and its chain is searched for transfers from here on. None
 /// while the chain has no block yet.
 pub fn give_out(
     tx: &mut Tx<'_>,
     quote: &QuoteRow,
     given: &DepositAddress,
-    watched_until: Timestamp,
+    ends: Ends,
 ) -> Result<Option<Request>, StoreError> {
     let Some(at) = blocks::cursor(tx, given.chain)? else { return Ok(None) };
     requests::insert_at_address(tx, quote, given.address)?;
@@ -62,7 +71,7 @@ pub fn give_out(
     };
     tx.execute(
         "insert into deposit_address (address, request_id, order_id, kind, route_key, depositor, chain_id, currency,
-         native, watched_until, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+         native, watched_until, created_at, forgotten_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         &[
             given.address.into(),
             given.request.into(),
@@ -73,8 +82,9 @@ pub fn give_out(
             given.chain.0.try_into()?,
             given.currency.into(),
             Value::Int(given.currency.is_zero().into()),
-            watched_until.into(),
+            ends.watched_until.into(),
             given.created_at.into(),
+            ends.forgotten_at.into(),
         ],
     )?;
     tx.execute(
@@ -132,13 +142,55 @@ pub fn expecting_native(
     rows.iter().map(from_row).collect()
 }
 
-/// Has the native balance of an address looked at until then, at least.
+/// Has the native balance of an address looked at until then, at least. It is not forgotten before.
 pub fn watch_until(tx: &mut Tx<'_>, address: Address, until: Timestamp) -> Result<(), StoreError> {
     tx.execute(
-        "update deposit_address set watched_until = $2 where address = $1 and watched_until < $2",
+        "update deposit_address set watched_until = case when watched_until < $2 then $2 else watched_until end,
+         forgotten_at = case when forgotten_at < $2 then $2 else forgotten_at end where address = $1",
         &[address.into(), until.into()],
     )?;
     Ok(())
+}
+
+/// Addresses of a chain whose time was over before then, the oldest first.
+pub fn forgettable(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    before: Timestamp,
+    most: u16,
+) -> Result<Vec<DepositAddress>, StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " where chain_id = $1 and forgotten_at is not null and forgotten_at < $2 order by forgotten_at limit $3"
+    );
+    let rows = tx.rows(sql, &[chain.0.try_into()?, before.into(), most.into()])?;
+    rows.iter().map(from_row).collect()
+}
+
+/// Forgets an address with its request, like a quote that nobody paid. One at which anything ever arrived is kept for good:
+/// then it is false.
+pub fn forget(tx: &mut Tx<'_>, given: &DepositAddress) -> Result<bool, StoreError> {
+    let (address, order, request) = (given.address, given.order, given.request);
+    // The request first, as everywhere.
+    tx.row("select 1 from request where request_id = $1 {for_update}", &[request.into()])?;
+    let used = tx.row(
+        "select 1 where exists (select 1 from deposit_arrival where address = $1)
+         or exists (select 1 from deposit_sweep where address = $1)
+         or exists (select 1 from deposit where order_id = $2)
+         or exists (select 1 from settlement where order_id = $2)
+         or exists (select 1 from request where parent_id = $3)
+         or not exists (select 1 from request where request_id = $3 and state = 'waiting')",
+        &[address.into(), order.into(), request.into()],
+    )?;
+    if used.is_some() {
+        tx.execute("update deposit_address set forgotten_at = null where address = $1", &[address.into()])?;
+        return Ok(false);
+    }
+    tx.execute("delete from deposit_address where address = $1", &[address.into()])?;
+    tx.execute("delete from request_event where request_id = $1", &[request.into()])?;
+    tx.execute("delete from request where request_id = $1", &[request.into()])?;
+    Ok(true)
 }
 
 /// Notes the newest request that was made of money at an address.
@@ -147,12 +199,26 @@ pub fn supersede(tx: &mut Tx<'_>, address: Address, by: RequestId) -> Result<(),
     Ok(())
 }
 
-/// Takes the right to search an address again, once in so many milliseconds.
-pub fn reindex(tx: &mut Tx<'_>, address: Address, now: Timestamp, pause_millis: i64) -> Result<bool, StoreError> {
+/// A search of an address on a chain that a caller asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    pub address: Address,
+    pub chain: ChainId,
+    pub caller: B256,
+}
+
+/// Takes the right to search, once in so many milliseconds for each caller: nobody uses up the right of somebody else.
+pub fn reindex(tx: &mut Tx<'_>, search: Search, now: Timestamp, pause_millis: i64) -> Result<bool, StoreError> {
+    let before = Value::Int(now.millis().saturating_sub(pause_millis));
     let taken = tx.execute(
-        "update deposit_address set reindexed_at = $2 where address = $1
-         and (reindexed_at is null or reindexed_at <= $3)",
-        &[address.into(), now.into(), Value::Int(now.millis().saturating_sub(pause_millis))],
+        "insert into deposit_reindex (address, chain_id, caller, at) values ($1, $2, $3, $4)
+         on conflict (address, chain_id, caller) do update set at = excluded.at where deposit_reindex.at <= $5",
+        &[search.address.into(), search.chain.0.try_into()?, search.caller.into(), now.into(), before.clone()],
+    )?;
+    tx.execute(
+        "delete from deposit_reindex where at <= $1 and (address, chain_id, caller) in
+         (select address, chain_id, caller from deposit_reindex where at <= $1 order by at limit 100)",
+        &[before],
     )?;
     Ok(taken > 0)
 }

@@ -90,6 +90,16 @@ pub fn again(tx: &mut Tx<'_>, id: B256) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// True if a deposit under this order came by a sweep of ours: a wallet of ours sent it, and had an order's sweep to send.
+pub fn brought(tx: &mut Tx<'_>, chain: ChainId, order: OrderId, sender: Address) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
+         where s.order_id = $1 and s.chain_id = $2 and s.state <> 'void' and p.wallet = $3 limit 1",
+        &[order.into(), chain.0.try_into()?, sender.into()],
+    )?;
+    Ok(row.is_some())
+}
+
 /// The request under which a deposit goes back that was swept for nothing else, and the reason.
 pub fn returned(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<(RequestId, FailReason)>, StoreError> {
     let row = tx.row(

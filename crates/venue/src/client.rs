@@ -94,7 +94,12 @@ impl Client {
     }
 
     pub async fn next_nonce(&self, account: AccountIndex, key: KeyIndex) -> Result<Nonce, VenueError> {
-        let query = Query::new(weight::NONCE).with("account_index", account).with("api_key_index", key.get());
+        self.fetch.get::<NextNonce>("/api/v1/nextNonce", &nonce_query(account, key)).await?.checked()
+    }
+
+    /// The same for whoever is about to send: reading that has used up its part of the quota must not stop payments.
+    pub async fn next_nonce_to_send(&self, account: AccountIndex, key: KeyIndex) -> Result<Nonce, VenueError> {
+        let query = nonce_query(account, key).before_sending();
         self.fetch.get::<NextNonce>("/api/v1/nextNonce", &query).await?.checked()
     }
 
@@ -116,6 +121,10 @@ impl Client {
         let answer = found(self.fetch.get::<TxAnswer>("/api/v1/tx", &query).await)?;
         answer.map(|answer| answer.checked(hash, self.network)).transpose()
     }
+}
+
+fn nonce_query(account: AccountIndex, key: KeyIndex) -> Query {
+    Query::new(weight::NONCE).with("account_index", account).with("api_key_index", key.get())
 }
 
 fn found<T>(answer: Result<T, VenueError>) -> Result<Option<T>, VenueError> {

@@ -88,6 +88,7 @@ pub(crate) fn terms() -> Terms {
         deposit_addresses: domain::terms::DepositAddressTerms {
             lifetime: std::time::Duration::from_secs(15_552_000),
             grace: std::time::Duration::from_secs(3_600),
+            watch: std::time::Duration::from_secs(2_592_000),
         },
         fast_fill: FastFillTerms { margin_bps: 200, window: std::time::Duration::from_secs(1_800) },
     }

@@ -10,7 +10,7 @@ use domain::ids::ChainId;
 use domain::money::Amount;
 use domain::quote::Quote;
 use solver::Solver;
-use solver::payments::amount::{refund_cost, wasted_gas};
+use solver::payments::amount::{refund_cost, sweep_cost, wasted_gas};
 
 use super::{nodes_at, signers};
 use crate::config::{ChainConfig, Config};
@@ -92,6 +92,11 @@ fn advice(solver: &Solver) -> Advice {
         (None, _) | (_, None) => Ok(None),
     };
     let (market, chains) = (solver.market.clone(), solver.chains.clone());
+    let swept = move |chain: ChainId, currency: Address| match (chains.get(&chain), market.latest(chain)) {
+        (Some(handle), Some(snapshot)) => sweep_cost(handle, &snapshot, currency),
+        (None, _) | (_, None) => Ok(None),
+    };
+    let (market, chains) = (solver.market.clone(), solver.chains.clone());
     let wasted = move |chain: ChainId, currency: Address, quote: &Quote, fees: &[(ChainId, Amount)]| {
         let (Some(handle), Some(snapshot)) = (chains.get(&chain), market.latest(chain)) else { return Ok(None) };
         let native = |chain| {
@@ -104,6 +109,7 @@ fn advice(solver: &Solver) -> Advice {
     Advice {
         batch_worth: Arc::new(batch_worth),
         refund_cost: Arc::new(cost),
+        sweep_cost: Arc::new(swept),
         wasted: Arc::new(wasted),
         is_blocked: Arc::new(move |who| blocked.load().blocked.contains(&who)),
         is_custodial: Arc::new(move |who| custodial.load().custodial.contains(&who)),

@@ -204,7 +204,7 @@ async fn history(Shared(state): Shared<Arc<State>>, headers: HeaderMap, Query(pa
     let below = cursor.map(|text| text.parse::<usize>()).transpose();
     let below = below.map_err(|_| Refusal::param("cursor", "must be a cursor of an answer"))?;
     let rows = books.book.history(account).filter(|(place, _)| below.is_none_or(|below| *place < below));
-    let rows: Vec<_> = rows.take(if fault.forget { 0 } else { PAGE + 1 }).collect();
+    let rows: Vec<_> = rows.take(if fault.forget || fault.unlisted { 0 } else { PAGE + 1 }).collect();
     let more = rows.len() > PAGE;
     let shown = &rows[..rows.len().min(PAGE)];
     let cursor = shown.last().filter(|_| more).map(|(place, _)| place.to_string()).unwrap_or_default();

@@ -32,6 +32,8 @@ pub struct VenueFault {
     pub stuck: bool,
     /// Transactions are unknown by their hash and missing in lists, their effects excepted.
     pub forget: bool,
+    /// Lists are empty, and transactions are known by their hash all the same.
+    pub unlisted: bool,
     /// Lists have every line twice.
     pub duplicate: bool,
     /// Lists run in another order within a page.

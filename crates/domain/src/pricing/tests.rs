@@ -93,6 +93,7 @@ pub(crate) fn terms() -> Terms {
         deposit_addresses: crate::terms::DepositAddressTerms {
             lifetime: Duration::from_secs(15_552_000),
             grace: Duration::from_secs(3_600),
+            watch: Duration::from_secs(2_592_000),
         },
         fast_fill: FastFillTerms { margin_bps: 200, window: Duration::from_secs(1_800) },
     }

@@ -3,6 +3,7 @@
 //! Events commit together where they can. If that fails they commit one by one, and the one that fails by itself is set
 //! aside with an error a person will see, so that it never stops its chain.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::alarm::Alarm;
@@ -12,6 +13,7 @@ use domain::ids::ChainId;
 use domain::time::Timestamp;
 use evm::{AgreedBlock, AgreedTx, Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
 use metrics::{counter, gauge};
+use store::deposits::DepositId;
 use store::dues::Due;
 use store::{Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, treasury_transfers};
 use tracing::error;
@@ -56,7 +58,7 @@ pub async fn apply_block(
     let unagreed = handle.health.walked(head.number, agreed.stands);
     gauge!("causeway_unagreed_blocks", "chain" => handle.id().to_string()).set(lag(unagreed));
     if agreed.stands {
-        apply_ripe(solver, handle, head).await?;
+        apply_ripe(solver, handle, head, Finals::All).await?;
     } else {
         // Whoever shows the block may be alone with it, and with its time.
         let now = u64::try_from(solver.now().secs()).unwrap_or_default();
@@ -129,8 +131,30 @@ async fn apply_events(
     Ok(open || agreed.open)
 }
 
+/// The deposits that become final when their block is deep enough.
+#[derive(Clone, Debug)]
+pub(crate) enum Finals {
+    All,
+    /// Those that were read once more.
+    Only(BTreeSet<i64>),
+}
+
+impl Finals {
+    fn admits(&self, id: DepositId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(these) => these.contains(&id.0),
+        }
+    }
+}
+
 /// Applies what ripens under a block: confirmations, finality, dues, losses and returns.
-pub(crate) async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, head: Head) -> Result<(), SolverError> {
+pub(crate) async fn apply_ripe(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    head: Head,
+    finals: Finals,
+) -> Result<(), SolverError> {
     let (chain, number) = (handle.id(), head.number);
     let (finality, window) = (handle.settings.finality, handle.settings.window);
     let halted: Vec<ChainId> = solver
@@ -149,7 +173,8 @@ pub(crate) async fn apply_ripe(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, 
             ripe.extend(seen.into_iter().map(|stored| BlockEvent::DepositConfirmed(stored.id)));
             if let Some(last) = number.checked_sub(finality) {
                 let confirmed = deposits::ripe(tx, chain, DepositState::Confirmed, last, MAX_ROWS_PER_BLOCK)?;
-                ripe.extend(confirmed.into_iter().map(|stored| BlockEvent::DepositFinal(stored.id)));
+                let deep = confirmed.into_iter().filter(|stored| finals.admits(stored.id));
+                ripe.extend(deep.map(|stored| BlockEvent::DepositFinal(stored.id)));
                 let mined = payments::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?;
                 ripe.extend(mined.into_iter().map(|stored| BlockEvent::PaymentFinal(stored.id)));
                 if let Some(time) = blocks::time_of(tx, chain, last)? {

@@ -187,6 +187,9 @@ pub(crate) fn finalise(
     }
     settlements::free(tx, stored.payment.order(), stored.id)?;
     risk::release(tx, stored.payment.order())?;
+    if let Some(request) = request.as_ref().filter(|_| is_refused_on_venue(stored)) {
+        reverts::remember(tx, &request.quote, context.now)?;
+    }
     let event = match stored.payment.purpose() {
         Purpose::Fill if was_ahead(tx, request.as_ref())? => {
             fast_fill::touch(tx, stored.payment.order(), Moment::Failed { payment: stored }, context)?;
@@ -221,6 +224,12 @@ pub(crate) fn finalise(
     let owed = dues::find(tx, &stored.payment.subject)?.is_some();
     losses::forget(tx, stored.payment.order(), owed)?;
     Ok(paid)
+}
+
+/// True for a fill that the venue took and did not execute. No replay says whose doing that was, as on a chain: its balance
+/// and its fee were good when it was taken, which leaves the recipient.
+fn is_refused_on_venue(stored: &PaymentRow) -> bool {
+    stored.payment.chain == domain::venue::CHAIN && stored.payment.purpose() == Purpose::Fill && !stored.cancelled
 }
 
 /// True if the fill was made ahead of a deposit that is still to come. False once the request was a success: a

@@ -120,7 +120,7 @@ async fn cause(
 }
 
 /// Notes a recipient that refused what was promised to it.
-fn remember(tx: &mut Tx<'_>, quote: &Quote, now: Timestamp) -> Result<(), SolverError> {
+pub(super) fn remember(tx: &mut Tx<'_>, quote: &Quote, now: Timestamp) -> Result<(), SolverError> {
     let destination = &quote.ask.destination;
     if let (Some(currency), Some(address)) = (destination.address.packed(), quote.ask.recipient.packed()) {
         refused_recipients::note(tx, Recipient { chain: destination.chain, currency, address }, now)?;

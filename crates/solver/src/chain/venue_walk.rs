@@ -8,22 +8,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::alarm::Alarm;
-use domain::venue::TxStatus;
 use evm::Head;
 use metrics::counter;
 use store::blocks::Cursor;
-use store::payments::{Attempt, PaymentRow};
-use store::{Tx, blocks, chain_states, deposits, lanes, payments, venue_txs};
+use store::{Tx, blocks, chain_states, deposits, lanes};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
-use venue::{Digest, Listed, Mark, VenueError, VenueTx};
+use venue::{Listed, Mark, VenueError, VenueTx};
 
-use crate::chain::apply_block::{apply_late, apply_ripe, apply_sent, publish_committed};
-use crate::chain::payment_events::quarantine;
+use crate::chain::apply_block::{Finals, apply_late, apply_ripe, publish_committed};
+use crate::chain::venue_finality;
+use crate::chain::venue_payments::{apply_payments, name, settled};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::handle::venue::{VenueChain, VenueKeys, is_in_time, key_of};
-use crate::payments::venue_tx::{deposit, head_at, sender, sent_tx};
+use crate::payments::venue_tx::{deposit, head_at, sender};
 use crate::solver::Solver;
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -34,12 +33,8 @@ const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_PAGES: usize = 64;
 /// Transfers that one round reads by their hash. The rest have their turn in the next.
 const MAX_READS_PER_ROUND: usize = 64;
-/// Payments of ours that one round looks for.
-const MAX_PAYMENTS_PER_ROUND: i64 = 64;
 /// Time after which a transfer that is listed and not shown no longer holds up the cursor: a person is told.
 const MISSING_TIMEOUT_SECS: u64 = 3_600;
-/// Time after its attempts' end at which a payment whose nonce is used and that the venue does not show stops its lane.
-const LOST_TIMEOUT_MILLIS: u64 = 60_000;
 const KEPT_SECONDS: u64 = 7_200;
 
 /// Follows the venue until told to stop. After an error it waits and goes on from the same cursor.
@@ -193,9 +188,11 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     }
     let head = head_at(theirs.max(at.number));
     let busy = apply_payments(solver, handle, venue, head).await?;
-    let (done_until, took) = take_in(solver, handle, venue, (at.number, began), head).await?;
+    let (done_until, mut took) = take_in(solver, handle, venue, (at.number, began), head).await?;
+    took |= take_hinted(solver, handle, venue, began, head).await?;
     handle.health.walked(head.number, true);
-    apply_ripe(solver, handle, head).await?;
+    let finals = Finals::Only(venue_finality::verified(solver, handle, venue, head).await?);
+    apply_ripe(solver, handle, head, finals).await?;
     publish_committed(solver, handle, head.number).await?;
     if took {
         solver.crash("cursor.before");
@@ -205,118 +202,6 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     solver.store.write(unit).await?;
     handle.health.taken.send_replace(head.number);
     Ok(busy)
-}
-
-/// Looks for the payments that are on their way, by the hashes of all their attempts, and applies those that have ended.
-/// True if some have not.
-async fn apply_payments(
-    solver: &Arc<Solver>,
-    handle: &Arc<ChainHandle>,
-    venue: &VenueChain,
-    head: Head,
-) -> Result<bool, SolverError> {
-    let (chain, wallet) = (handle.id(), venue.account.packed());
-    let read = move |tx: &mut Tx<'_>| {
-        let mut open = Vec::new();
-        for stored in payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_ROUND)? {
-            let attempts = payments::attempts(tx, stored.id)?;
-            open.push((stored, attempts));
-        }
-        Ok::<_, SolverError>(open)
-    };
-    let open = solver.store.read(read).await?;
-    if open.is_empty() {
-        return Ok(false);
-    }
-    let next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
-    for (stored, attempts) in open.iter().filter(|(stored, _)| stored.payment.nonce < next) {
-        match find(venue, stored, attempts, head).await? {
-            Found::Ended { tx, cancels } => {
-                name(solver, &[tx.hash]).await?;
-                if let Some(mut sent) = sent_tx(venue, &tx) {
-                    // The hash says that it is ours, and whom it paid how much. The memo is outside of the hash: one that
-                    // the venue shows otherwise is no reason to pay again.
-                    if !cancels {
-                        sent.input = stored.payment.data.clone();
-                    }
-                    apply_sent(solver, handle, head, vec![sent]).await?;
-                }
-            }
-            Found::Open => {}
-            Found::Nothing => lost(solver, handle, stored, attempts, head).await?,
-        }
-    }
-    Ok(true)
-}
-
-/// A payment as the venue shows it.
-enum Found {
-    /// One of its attempts is executed, or all that could be have failed; shown so twice.
-    Ended {
-        tx: Box<VenueTx>,
-        cancels: bool,
-    },
-    Open,
-    /// None of its attempts is known there.
-    Nothing,
-}
-
-/// Attempts share a nonce, and the venue may show one as rejected because another one was executed: a failure counts only
-/// when none of the others can have been paid.
-async fn find(venue: &VenueChain, stored: &PaymentRow, attempts: &[Attempt], head: Head) -> Result<Found, SolverError> {
-    let (mut failed, mut open) = (None, false);
-    for attempt in attempts {
-        let hash = venue.attempt_hash(stored, attempt.fees, attempt.cancels)?;
-        let Some(tx) = venue.client.transaction(hash).await? else {
-            open |= head.time.saturating_mul(1_000) < attempt.fees.max_tip.saturating_add(LOST_TIMEOUT_MILLIS);
-            continue;
-        };
-        match settled(venue, tx).await?.map(Box::new) {
-            Some(tx) if tx.status == TxStatus::Executed => return Ok(Found::Ended { tx, cancels: attempt.cancels }),
-            Some(tx) => failed = Some(Found::Ended { tx, cancels: attempt.cancels }),
-            None => open = true,
-        }
-    }
-    Ok(if open { Found::Open } else { failed.unwrap_or(Found::Nothing) })
-}
-
-/// A transaction that has ended, if a second read shows the same.
-async fn settled(venue: &VenueChain, tx: VenueTx) -> Result<Option<VenueTx>, SolverError> {
-    use domain::venue::TxStatus::{Executed, Failed, Rejected};
-    if !matches!(tx.status, Executed | Failed | Rejected) {
-        return Ok(None);
-    }
-    let again = venue.client.transaction(tx.hash).await?;
-    Ok(again.filter(|again| *again == tx))
-}
-
-/// A payment whose nonce is used while none of its attempts is known: the venue has forgotten it, or somebody else has the
-/// key. It is neither paid again nor void; its lane stops, and a person looks.
-async fn lost(
-    solver: &Arc<Solver>,
-    handle: &Arc<ChainHandle>,
-    stored: &PaymentRow,
-    attempts: &[Attempt],
-    head: Head,
-) -> Result<(), SolverError> {
-    let ends = attempts.iter().map(|attempt| attempt.fees.max_tip).max().unwrap_or_default();
-    if head.time.saturating_mul(1_000) < ends.saturating_add(LOST_TIMEOUT_MILLIS) {
-        return Ok(());
-    }
-    let (nonce, wallet, handle) = (stored.payment.nonce, stored.payment.wallet, handle.clone());
-    let chain = handle.id();
-    let unit = move |tx: &mut Tx<'_>| {
-        let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == wallet);
-        if lane.is_none_or(|lane| lane.quarantined.is_some()) {
-            return Ok(());
-        }
-        let why = format!(
-            "nonce {nonce} is used on the venue and none of its payment's transactions is known there: either the venue has \
-             forgotten it or somebody else has the key"
-        );
-        quarantine(tx, &handle, wallet, &why)
-    };
-    solver.store.write(unit).await
 }
 
 /// Takes in the transfers since the cursor. Returns the second up to which every transfer is taken in, and whether there was
@@ -395,7 +280,56 @@ async fn apply_transfer(
     listed: &Listed,
     head: Head,
 ) -> Result<bool, SolverError> {
-    let Some(tx) = venue.client.transaction(listed.hash).await? else { return Ok(false) };
+    match venue.client.transaction(listed.hash).await? {
+        Some(tx) => apply_tx(solver, handle, venue, tx, head).await,
+        None => Ok(false),
+    }
+}
+
+/// Takes in a transfer that a client named and that the list has not shown, however late the venue lists it: one in a
+/// round, because anybody names whatever they like. True if there was one.
+async fn take_hinted(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    began: u64,
+    head: Head,
+) -> Result<bool, SolverError> {
+    let Some(hint) = venue.hints.next(Instant::now()) else { return Ok(false) };
+    let tx = match venue.client.transaction(hint.hash).await {
+        Ok(tx) => tx,
+        Err(error) => {
+            debug!(hash = %hint.hash, %error, "a transfer that a client named cannot be read now");
+            None
+        }
+    };
+    let Some((tx, transfer)) = tx.and_then(|tx| tx.transfer.map(|signed| (tx, signed.transfer))) else {
+        venue.hints.again(hint, Instant::now(), venue.poll_interval);
+        return Ok(false);
+    };
+    let named = Listed { hash: tx.hash, from: transfer.from, to: transfer.to, time_millis: tx.queued_at };
+    if unknown(solver, handle, venue, vec![named], began).await?.is_empty() {
+        return Ok(false);
+    }
+    match apply_tx(solver, handle, venue, tx, head).await {
+        Ok(true) => Ok(true),
+        // It is on its way, or the venue does not answer: the list is not held up by it.
+        Ok(false) | Err(SolverError::Venue(_)) => {
+            venue.hints.again(hint, Instant::now(), venue.poll_interval);
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes in a transfer that the venue shows. False if it has not ended yet.
+async fn apply_tx(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    venue: &VenueChain,
+    tx: VenueTx,
+    head: Head,
+) -> Result<bool, SolverError> {
     let Some(tx) = settled(venue, tx).await? else { return Ok(false) };
     let Some(from) = sender(&tx) else { return Ok(true) };
     let Some(wallet) = solver.venue_accounts.read(venue, from, solver.now()).await? else { return Ok(false) };
@@ -409,16 +343,4 @@ async fn apply_transfer(
     apply_late(solver, handle, Head { time: tx.queued_at / 1_000, ..head }, vec![seen]).await?;
     solver.crash("deposit.committed");
     Ok(true)
-}
-
-/// Notes the venue's own names of transactions, before rows refer to them.
-async fn name(solver: &Solver, digests: &[Digest]) -> Result<(), SolverError> {
-    let digests = digests.to_vec();
-    let unit = move |tx: &mut Tx<'_>| {
-        for digest in &digests {
-            venue_txs::note(tx, key_of(*digest), &digest.to_string())?;
-        }
-        Ok::<_, SolverError>(())
-    };
-    solver.store.write(unit).await
 }

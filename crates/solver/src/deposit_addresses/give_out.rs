@@ -6,13 +6,13 @@ use alloy::primitives::Address;
 use domain::quote::{Ask, End};
 use domain::time::Timestamp;
 use serde_json::json;
-use store::deposit_addresses::{self, DepositAddress};
+use store::deposit_addresses::{self, DepositAddress, Ends};
 use store::{Tx, webhooks};
 
 use crate::quoting::quote::{QuoteError, Quoted, Quoter, row};
 
-/// Time for which an address is watched beyond its order's deadline.
-const WATCHED_AFTER_DEADLINE: Duration = Duration::from_secs(86_400);
+/// Time for which an address that nobody paid at is kept beyond its order's deadline, like every other quote.
+const KEPT_AFTER_DEADLINE: Duration = Duration::from_secs(86_400);
 
 impl Quoter {
     /// Prices an ask and gives its address out. The answer is durable: from here on somebody may pay.
@@ -34,9 +34,13 @@ impl Quoter {
         };
         let deadline =
             quote.terms.as_ref().map_or(quote.created_at, |terms| Timestamp::from_secs(terms.deadline.into()));
-        let (stored, until) = (row(quote, Some(order)), deadline.plus(WATCHED_AFTER_DEADLINE));
+        let ends = Ends {
+            watched_until: quote.created_at.plus(self.solver.terms.deposit_addresses.watch),
+            forgotten_at: deadline.plus(KEPT_AFTER_DEADLINE),
+        };
+        let stored = row(quote, Some(order));
         let unit = move |tx: &mut Tx<'_>| {
-            let Some(request) = deposit_addresses::give_out(tx, &stored, &given, until)? else { return Ok(false) };
+            let Some(request) = deposit_addresses::give_out(tx, &stored, &given, ends)? else { return Ok(false) };
             let figures = figures(given.address);
             webhooks::publish(tx, &request, "address-given-out", &figures, given.created_at)?;
             Ok::<_, QuoteError>(true)

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
 use domain::catalog::Currency;
 use domain::ids::ChainId;
 use domain::money::Amount;
 use evm::At;
 use store::arrivals::{self, Place};
 use store::blocks::{self, Cursor};
-use store::deposit_addresses::{self, DepositAddress};
+use store::deposit_addresses::{self, DepositAddress, Search};
 use store::{StoreError, Tx};
 
 use crate::deposit_addresses::balances::note_balance;
@@ -17,7 +17,7 @@ use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
-/// An address is searched again only after this time.
+/// A caller has an address searched on a chain again only after this time.
 pub const REINDEX_PAUSE_MILLIS: i64 = 60_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,8 @@ pub struct Wish {
     pub target: ChainId,
     /// The only currency to search for.
     pub currency: Option<Address>,
+    /// The name of whoever asks.
+    pub caller: B256,
 }
 
 #[derive(Clone, Debug)]
@@ -92,8 +94,16 @@ impl Reindexer {
         if currencies.is_empty() {
             return Err(ReindexError::InvalidCurrency);
         }
-        let now = solver.now();
-        let unit = move |tx: &mut Tx<'_>| deposit_addresses::reindex(tx, wish.address, now, REINDEX_PAUSE_MILLIS);
+        let (now, watch) = (solver.now(), solver.terms.deposit_addresses.watch);
+        let search = Search { address: wish.address, chain: wish.target, caller: wish.caller };
+        let unit = move |tx: &mut Tx<'_>| {
+            // Whoever asks still expects something.
+            let taken = deposit_addresses::reindex(tx, search, now, REINDEX_PAUSE_MILLIS)?;
+            if taken {
+                deposit_addresses::watch_until(tx, search.address, now.plus(watch))?;
+            }
+            Ok::<_, StoreError>(taken)
+        };
         if !solver.store.write(unit).await? {
             return Err(ReindexError::TooSoon);
         }

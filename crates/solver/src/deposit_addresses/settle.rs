@@ -40,8 +40,6 @@ const MOSTLY_BPS: u16 = 9_000;
 /// Age of a balance from which its sweep does not wait for transfers that are still being searched for: whoever pays a
 /// little with every block must not hold it up.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(600);
-/// Time for which an address is watched after it was last paid at.
-const WATCHED_AFTER_PAYMENT: Duration = Duration::from_secs(30 * 86_400);
 
 /// The block at which a transfer has its confirmations, by the worth that its quote gives it.
 pub(super) fn ripe_at(handle: &ChainHandle, quote: &Quote, currency: Address, amount: Amount, block: u64) -> u64 {
@@ -155,7 +153,7 @@ async fn settle_one(
     };
     let depositor = depositor(&facts.request.quote, &facts.waiting, balance);
     let (depositing, context) = (handle.clone(), solver.context());
-    let until = context.now.plus(WATCHED_AFTER_PAYMENT);
+    let until = context.now.plus(solver.terms.deposit_addresses.watch);
     let given = facts.given;
     let unit = move |tx: &mut Tx<'_>| {
         deposit_addresses::watch_until(tx, given.address, until)?;
@@ -213,9 +211,10 @@ fn arrived(solver: &Solver, handle: &ChainHandle, place: Place, facts: &PlaceFac
 /// True if a balance is worth more than the gas of its sweep and of a transfer back. Without prices nobody can say.
 fn is_worth_returning(handle: &ChainHandle, snapshot: &Snapshot, currency: Address, balance: Amount) -> bool {
     let native = currency.is_zero();
-    let transfer = if native { handle.chain.fill_gas.native_limit } else { handle.chain.fill_gas.erc20_limit };
-    let cost = snapshot.cost_with_data(gas::sweep(native).saturating_add(transfer), gas::SWEEP_BYTES);
+    // The dearest transfer that a return may be: that it is refused for its gas afterwards would cost us the sweep.
+    let back = snapshot.cost(gas::generous_limit(handle.chain.fill_gas, native));
     let worth = || {
+        let cost = gas::sweep_cost(snapshot, native).checked_add(back).ok()?;
         let token = handle.chain.token(currency)?;
         let worth = snapshot.price(currency).ok()?.usd_floor(balance, token.decimals).ok()?;
         let cost = snapshot.price(Address::ZERO).ok()?.usd_ceil(cost, handle.chain.native.decimals).ok()?;

@@ -16,6 +16,7 @@ use store::blocks::Cursor;
 use store::deposit_addresses::{self, DepositAddress};
 use store::{Tx, blocks, requests};
 
+use crate::context::PayContext;
 use crate::deposit_addresses::settle;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -27,8 +28,13 @@ const BLOCKS_PER_ROUND: u64 = 32;
 /// Blocks that are searched again after a reorg, of those that are kept.
 const REWOUND_BLOCKS: u64 = 64;
 const KEPT_BLOCKS: i64 = 512;
-/// Transfers to deposit addresses kept of one block: more of them are an attack. Balances tell of the rest.
-const MAX_TRANSFERS_PER_BLOCK: usize = 512;
+/// Transfers of one currency to one address kept of a block, the largest: more of them are an attack, and the balance is
+/// swept whole whatever is known of it.
+const MAX_TRANSFERS_PER_PLACE: usize = 32;
+/// Native transfers of a block whose receipts are read, one of every address before the second of any. Balances tell of
+/// the rest.
+const MAX_RECEIPTS_PER_BLOCK: usize = 512;
+const TRANSFERS_PER_COMMIT: usize = 256;
 
 /// Searches the blocks between the cursor and the walk. Returns the cursor; none where no address was given out.
 pub(super) async fn search(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<Option<Cursor>, SolverError> {
@@ -111,7 +117,7 @@ async fn found(
     // A token that the solver does not hold could neither be filled nor sent back.
     let is_held = |currency| handle.chain.token(currency).is_some_and(|currency| currency.held);
     seen.retain(|transfer| given.contains_key(&transfer.to) && is_held(transfer.currency));
-    seen.truncate(MAX_TRANSFERS_PER_BLOCK);
+    let seen = chosen(seen);
     let mut found = Vec::with_capacity(seen.len());
     for transfer in seen {
         let Some(given) = given.get(&transfer.to) else { continue };
@@ -126,38 +132,123 @@ async fn found(
     Ok(found)
 }
 
-/// Keeps the transfers of a block, and moves the cursor past it in the same commit.
+/// The transfers of a block that are kept. Every address is bounded by itself: whoever sends dust to one of them a thousand
+/// times crowds out nobody else, and not the largest transfer to that one either.
+fn chosen(mut seen: Vec<SeenTransfer>) -> Vec<SeenTransfer> {
+    let place = |transfer: &SeenTransfer| (transfer.to, transfer.currency);
+    seen.sort_by(|one, other| place(one).cmp(&place(other)).then(other.amount.cmp(&one.amount)));
+    let mut ranked: Vec<(usize, SeenTransfer)> = Vec::with_capacity(seen.len());
+    let (mut last, mut rank) = (None, 0);
+    for transfer in seen {
+        rank = if last == Some(place(&transfer)) { rank + 1 } else { 0 };
+        last = Some(place(&transfer));
+        if rank < MAX_TRANSFERS_PER_PLACE {
+            ranked.push((rank, transfer));
+        }
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    let mut receipts = 0;
+    let is_kept = |transfer: &SeenTransfer| {
+        receipts += usize::from(transfer.log_index.is_none());
+        transfer.log_index.is_some() || receipts <= MAX_RECEIPTS_PER_BLOCK
+    };
+    ranked.into_iter().map(|(_, transfer)| transfer).filter(is_kept).collect()
+}
+
+/// Keeps the transfers of a block, and moves the cursor past it in the commit of the last. Keeping one twice is harmless.
 async fn keep(
     solver: &Solver,
     handle: &Arc<ChainHandle>,
     block: Cursor,
     found: Vec<(DepositAddress, SeenTransfer)>,
 ) -> Result<(), SolverError> {
+    let mut parts: Vec<Vec<_>> = found.chunks(TRANSFERS_PER_COMMIT).map(<[_]>::to_vec).collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let (handle, context) = (handle.clone(), solver.context());
+        solver.store.write(move |tx: &mut Tx<'_>| put_all(tx, &handle, block, &part, &context)).await?;
+    }
     let (handle, context) = (handle.clone(), solver.context());
     let unit = move |tx: &mut Tx<'_>| {
-        for (given, transfer) in &found {
-            let Some(request) = requests::lock(tx, given.request)? else { continue };
-            let amount = Amount::new(transfer.amount);
-            let arrival = Arrival {
-                chain: handle.id(),
-                address: given.address,
-                currency: transfer.currency,
-                amount,
-                tx: Some(transfer.tx),
-                log_index: transfer.log_index.map_or(Ok(arrivals::NATIVE), i64::try_from).unwrap_or(i64::MAX),
-                sender: Some(transfer.from),
-                direct: transfer.direct,
-                block_number: block.number,
-                block_hash: block.hash,
-                ripe_at: settle::ripe_at(&handle, &request.quote, transfer.currency, amount, block.number),
-                created_at: context.now,
-            };
-            if arrivals::put(tx, &arrival)? {
-                let figures = json!({ "tx": transfer.tx, "amount": amount.to_string(), "block": block.number });
-                note(tx, &request, "transfer-seen", &figures, &context)?;
-            }
-        }
+        put_all(tx, &handle, block, &last, &context)?;
         Ok::<_, SolverError>(deposit_addresses::set_cursor(tx, handle.id(), block)?)
     };
     solver.store.write(unit).await
+}
+
+fn put_all(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    block: Cursor,
+    found: &[(DepositAddress, SeenTransfer)],
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    for (given, transfer) in found {
+        let Some(request) = requests::lock(tx, given.request)? else { continue };
+        let amount = Amount::new(transfer.amount);
+        let arrival = Arrival {
+            chain: handle.id(),
+            address: given.address,
+            currency: transfer.currency,
+            amount,
+            tx: Some(transfer.tx),
+            log_index: transfer.log_index.map_or(Ok(arrivals::NATIVE), i64::try_from).unwrap_or(i64::MAX),
+            sender: Some(transfer.from),
+            direct: transfer.direct,
+            block_number: block.number,
+            block_hash: block.hash,
+            ripe_at: settle::ripe_at(handle, &request.quote, transfer.currency, amount, block.number),
+            created_at: context.now,
+        };
+        if arrivals::put(tx, &arrival)? {
+            let figures = json!({ "tx": transfer.tx, "amount": amount.to_string(), "block": block.number });
+            note(tx, &request, "transfer-seen", &figures, context)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::U256;
+
+    use super::*;
+
+    fn transfer(to: u64, units: u64, log_index: Option<u64>) -> SeenTransfer {
+        let address = |n: u64| Address::left_padding_from(&n.to_be_bytes());
+        SeenTransfer {
+            tx: B256::left_padding_from(&units.to_be_bytes()),
+            log_index,
+            currency: if log_index.is_some() { Address::repeat_byte(0x0c) } else { Address::ZERO },
+            from: Address::repeat_byte(0x5e),
+            direct: true,
+            to: address(to),
+            amount: U256::from(units),
+        }
+    }
+
+    fn to(kept: &[SeenTransfer], who: u64) -> Vec<U256> {
+        let who = Address::left_padding_from(&who.to_be_bytes());
+        kept.iter().filter(|transfer| transfer.to == who).map(|transfer| transfer.amount).collect()
+    }
+
+    #[test]
+    fn dust_at_one_address_crowds_out_no_transfer_to_another() {
+        let dust = (0..5_000).map(|n| transfer(1, 1 + n % 7, Some(n)));
+        let others = (2..2_000).map(|n| transfer(n, 1_000, Some(10_000 + n)));
+        let kept = chosen(dust.chain(others).chain([transfer(1, 9_000_000, Some(20_000))]).collect());
+        assert_eq!(to(&kept, 1).len(), MAX_TRANSFERS_PER_PLACE);
+        assert_eq!(to(&kept, 1)[0], U256::from(9_000_000), "the payment behind the dust");
+        assert!((2..2_000).all(|n| to(&kept, n).len() == 1));
+    }
+
+    #[test]
+    fn native_transfers_have_their_receipts_read_in_turn() {
+        let dust = (0..5_000).map(|n| transfer(9_000, 1 + n, None));
+        let others = (1..=300).map(|n| transfer(n, 1_000, None));
+        let kept = chosen(dust.chain(others).collect());
+        assert!((1..=300).all(|n| to(&kept, n).len() == 1) && kept.len() <= MAX_RECEIPTS_PER_BLOCK);
+        let many = chosen((1..=2_000).map(|n| transfer(n, 1_000, None)).collect());
+        assert_eq!(many.len(), MAX_RECEIPTS_PER_BLOCK, "balances tell of the rest");
+    }
 }

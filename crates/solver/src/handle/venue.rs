@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy::primitives::B256;
 use domain::account::{Account, Vm};
@@ -13,6 +13,7 @@ use store::payments::{Fees, PaymentRow};
 use venue::{ApiKey, AuthToken, Client, Digest, Expiry, Fee, KeyIndex, Nonce, SignedTransfer, TokenClaims, Transfer};
 
 use crate::error::SolverError;
+use crate::handle::venue_hints::{Disputes, VenueHints};
 
 /// The life of an attempt on the venue's clock: a second less than ten minutes, as the venue's own signer gives it.
 const ATTEMPT_LIFETIME_MILLIS: u64 = 599_000;
@@ -43,6 +44,9 @@ pub struct VenueChain {
     pub user_fee: u64,
     /// The venue's fee for a transfer of ours.
     own_fee: AtomicU64,
+    /// Transfers into the account that clients say they have sent.
+    pub hints: VenueHints,
+    pub disputes: Disputes,
 }
 
 /// The venue's fees, in units of USDC, as the operator states them.
@@ -66,7 +70,16 @@ impl VenueChain {
     ) -> Self {
         // Until the venue has said what our transfers cost, they cost what everybody's do, or what the operator allows.
         let own_fee = AtomicU64::new(fees.user.min(fees.most));
-        Self { client, account, key_index, keys, sources, poll_interval, user_fee: fees.user, own_fee }
+        let (hints, disputes) = (VenueHints::default(), Disputes::default());
+        let user_fee = fees.user;
+        Self { client, account, key_index, keys, sources, poll_interval, user_fee, own_fee, hints, disputes }
+    }
+
+    /// Takes note of a transfer by the venue's own hash, as a client writes it. Anything else is no hint.
+    pub fn note_hint(&self, hash: &str) {
+        if let Ok(hash) = hash.parse() {
+            self.hints.note(hash, Instant::now(), self.poll_interval);
+        }
     }
 
     pub fn own_fee(&self) -> u64 {

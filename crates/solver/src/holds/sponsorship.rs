@@ -4,7 +4,7 @@
 use alloy::primitives::Address;
 use domain::deposit;
 use domain::fixed_rate::Fixed;
-use domain::ids::OrderId;
+use domain::ids::{ChainId, OrderId};
 use domain::ledger::{Cause, Entry, Hold, HoldId, HoldKind, UsdcMicros};
 use domain::money::{Amount, Price, UsdMicros};
 use domain::outcome::{Costs, Currencies, Outcome, is_live};
@@ -122,6 +122,9 @@ pub struct FillCost {
     pub market: Option<Amount>,
     /// Gas, in the destination's native currency.
     pub gas: Amount,
+    /// Gas of the sweep or the relay that brings the deposit, in the origin's native currency: zero for a deposit of the user's own, and
+    /// none while the origin's fees are not known.
+    pub sweep: Option<Amount>,
 }
 
 /// Reserves the outcome of a decided fill at today's costs, in place of the quoted one.
@@ -183,13 +186,27 @@ fn costs(
         return Ok(None);
     };
     (costs.deposit, costs.payout) = (deposit, paid);
-    costs.gas = native.usd_ceil(cost.gas, handle.chain.native.decimals)?;
+    let Some(sweep) = swept(cost, here, context)? else { return Ok(None) };
+    costs.gas = native.usd_ceil(cost.gas, handle.chain.native.decimals)?.checked_add(sweep)?;
     let gain = cost.market.map(|market| market.saturating_sub(cost.amount)).filter(|gain| !gain.is_zero());
     if let Some(gain) = gain {
         let Some(rate) = context.credit_rate(payer, payout, gain)? else { return Ok(None) };
         costs.gain = Some(rate);
     }
     Ok(Some(costs))
+}
+
+/// The worth of a sweep's gas on this chain. None while it is not known.
+fn swept(cost: &FillCost, chain: ChainId, context: &PayContext) -> Result<Option<UsdMicros>, SolverError> {
+    let Some(sweep) = cost.sweep else { return Ok(None) };
+    if sweep.is_zero() {
+        return Ok(Some(UsdMicros(0)));
+    }
+    let native = context.on(chain).map(|(handle, _)| handle.chain.native.decimals);
+    let (Some(decimals), Some((price, _))) = (native, context.price_now(chain, Address::ZERO)) else {
+        return Ok(None);
+    };
+    Ok(Some(price.usd_ceil(sweep, decimals)?))
 }
 
 fn currencies<'a>(quote: &Quote, context: &'a PayContext) -> Option<Currencies<'a>> {

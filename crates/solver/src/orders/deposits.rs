@@ -21,6 +21,7 @@ use crate::handle::ChainHandle;
 use crate::holds::fast_fill::{self, Moment};
 use crate::orders::advance::advance;
 use crate::orders::{children, excess, losses};
+use crate::payments::parties;
 
 /// Takes in one deposit of a block. Reading the same block again changes nothing.
 pub fn apply(
@@ -128,6 +129,10 @@ pub fn confirm(
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
     let deposit = &stored.deposit;
+    // A transfer in the block of its own sweep is found behind the walk. The next block asks again.
+    if parties::are_sought(tx, deposit, context)? {
+        return Ok(Vec::new());
+    }
     deposits::set_state(tx, stored.id, deposit::step(stored.state, deposit::Event::Confirmed)?)?;
     // A blocked deposit is kept, not returned: a person decides what to do with it.
     if context.screening.blocks(deposit.parties()) {

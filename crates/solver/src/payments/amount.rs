@@ -4,13 +4,14 @@ use alloy::primitives::{Address, U256};
 use domain::account::Account;
 use domain::fail::RefundFailReason;
 use domain::ids::{ChainId, OrderId};
-use domain::money::{Amount, OutOfRange, Price, Ratio};
+use domain::money::{Amount, OutOfRange, Price, Ratio, UsdMicros};
 use domain::quote::Quote;
 use domain::venue::Holding;
 use market::Snapshot;
+use store::deposits::DepositId;
 use store::dues::Due;
 use store::payments::{Purpose, Subject};
-use store::{Tx, payments};
+use store::{Tx, deposits, payments, sweeps};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -59,7 +60,7 @@ pub(super) fn of(
             let amount = less_gas(tx, due, None, to_contract, chain, context)?;
             // On the venue there is no depository: the deposit is in the very account that returns it.
             if chain.handle.venue.is_some() {
-                return Ok(amount);
+                return worth_a_transfer(due, amount, chain);
             }
             let payable = chain.handle.payable(due.currency, chain.snapshot, false);
             let most = payable.mul_floor(Ratio::bps(MAX_RETURN_BPS))?;
@@ -68,8 +69,26 @@ pub(super) fn of(
     }
 }
 
+/// The smallest return on the venue. Transfers of an account without fees cost it nothing, and would go to and fro for
+/// ever, each with calls that payments need.
+const MIN_VENUE_RETURN: UsdMicros = UsdMicros(100_000);
+
+/// The amount of a return on the venue, unless it is worth less than anybody would send.
+fn worth_a_transfer(due: &Due, amount: Amount, chain: &PayingChain<'_>) -> Result<Amount, Stop> {
+    let (decimals, price) = (decimals_of(chain.handle, due.currency), chain.snapshot.price(due.currency));
+    let (Some(decimals), Ok(price)) = (decimals, price) else { return Err(Stop::not_now(Reason::NoMarket)) };
+    match is_worth_a_transfer(price, decimals, amount)? {
+        true => Ok(amount),
+        false => Err(Stop::Because(Outcome::Worthless(RefundFailReason::AmountTooLowToRefund))),
+    }
+}
+
+fn is_worth_a_transfer(price: Price, decimals: u8, amount: Amount) -> Result<bool, OutOfRange> {
+    Ok(price.usd_floor(amount, decimals)? >= MIN_VENUE_RETURN)
+}
+
 /// Leaves a large refund to the depository, if the depository can pay it.
-fn within_own_funds(due: &Due, worth: Option<domain::money::UsdMicros>, chain: &PayingChain<'_>) -> Result<(), Stop> {
+fn within_own_funds(due: &Due, worth: Option<UsdMicros>, chain: &PayingChain<'_>) -> Result<(), Stop> {
     let large = worth.is_some_and(|worth| worth > chain.handle.settings.most_refund);
     if large && chain.handle.depository_pays(due.currency, due.amount) {
         return Err(Stop::not_now(Reason::TooLarge));
@@ -77,7 +96,7 @@ fn within_own_funds(due: &Due, worth: Option<domain::money::UsdMicros>, chain: &
     Ok(())
 }
 
-/// The amount due, less the gas of sending it and that of the order's fills that failed.
+/// The amount due, less the gas of sending it, of the sweep that brought it, and of the order's fills that failed.
 fn less_gas(
     tx: &mut Tx<'_>,
     due: &Due,
@@ -88,6 +107,10 @@ fn less_gas(
 ) -> Result<Amount, Stop> {
     let (handle, snapshot) = (chain.handle, chain.snapshot);
     let cost = refund_cost(handle, snapshot, due.currency, to_contract)?;
+    let swept = match is_swept(tx, due)? {
+        true => sweep_cost(handle, snapshot, due.currency)?,
+        false => Some(Amount::ZERO),
+    };
     // The gas of a failed fill is the user's only where the recipient or the user's own calls refused.
     if refunded.is_some() && payments::is_unexplained(tx, &Subject::Fill(due.order()))? {
         return Err(Stop::not_now(Reason::CauseUnknown));
@@ -96,8 +119,10 @@ fn less_gas(
         Some(quote) => wasted(tx, due.order(), (handle, snapshot), due.currency, quote, context)?,
         None => Some(Amount::ZERO),
     };
-    let (Some(cost), Some(wasted)) = (cost, wasted) else { return Err(Stop::not_now(Reason::NoMarket)) };
-    let amount = due.amount.saturating_sub(cost);
+    let (Some(cost), Some(swept), Some(wasted)) = (cost, swept, wasted) else {
+        return Err(Stop::not_now(Reason::NoMarket));
+    };
+    let amount = due.amount.saturating_sub(cost).saturating_sub(swept);
     let worthless = |reason| Err(Stop::Because(Outcome::Worthless(reason)));
     if amount.is_zero() {
         return worthless(RefundFailReason::AmountTooLowToRefund);
@@ -106,6 +131,31 @@ fn less_gas(
         return worthless(RefundFailReason::NegativeNewAmountAfterFees);
     }
     Ok(amount.saturating_sub(wasted))
+}
+
+/// True if a sweep of ours brought the deposit that goes back: we have paid its gas, and no fill pays for it. The excess of
+/// an order that was filled is not asked: the quote had the sweep in its gas.
+fn is_swept(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
+    let stored = match due.subject {
+        Subject::Refund(order) => deposits::of_order(tx, order)?,
+        Subject::Return { row, .. } => deposits::get(tx, DepositId(row))?,
+        Subject::Fill(_)
+        | Subject::Excess(_)
+        | Subject::Claim(_)
+        | Subject::Refill(_)
+        | Subject::Payout { .. }
+        | Subject::Sweep(_) => None,
+    };
+    let Some(deposit) = stored.map(|stored| stored.deposit) else { return Ok(false) };
+    match deposit.order_id {
+        Some(order) => Ok(sweeps::brought(tx, deposit.chain, order, deposit.sender)?),
+        None => Ok(false),
+    }
+}
+
+/// The cost of sweeping a deposit address, in the currency that was swept. None when prices are not known.
+pub fn sweep_cost(handle: &ChainHandle, snapshot: &Snapshot, currency: Address) -> Result<Option<Amount>, OutOfRange> {
+    in_currency(handle, snapshot, gas::sweep_cost(snapshot, currency.is_zero()), currency)
 }
 
 /// The cost of sending a refund, in the refunded currency. None when prices are not known.
@@ -120,6 +170,16 @@ pub fn refund_cost(
         Some(venue) => Amount::new(U256::from(venue.own_fee())),
         None => gas::of(handle.chain.fill_gas, shape).cost(snapshot),
     };
+    in_currency(handle, snapshot, wei, currency)
+}
+
+/// An amount of a chain's native currency in another currency of it. None when prices are not known.
+fn in_currency(
+    handle: &ChainHandle,
+    snapshot: &Snapshot,
+    wei: Amount,
+    currency: Address,
+) -> Result<Option<Amount>, OutOfRange> {
     if currency.is_zero() {
         return Ok(Some(wei));
     }
@@ -176,4 +236,26 @@ pub fn wasted_gas(
         sum = sum.checked_add(fee.mul_ceil(rate)?)?;
     }
     Ok(Some(sum.min(quote.figures.fees.max_wasted_gas()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_on_the_venue_is_worth_a_tenth_of_a_dollar() {
+        let price = |dollars: u128| Price::new(dollars * 100_000_000, 8).unwrap();
+        let is_made = |dollars, decimals, units: u64| {
+            is_worth_a_transfer(price(dollars), decimals, Amount::new(U256::from(units))).unwrap()
+        };
+        for (name, dollars, decimals, units, expected) in [
+            ("one unit", 1, 6, 1, false),
+            ("just less", 1, 6, 99_999, false),
+            ("ten cents", 1, 6, 100_000, true),
+            ("dust of ether", 3_000, 8, 3_333, false),
+            ("a little ether", 3_000, 8, 3_334, true),
+        ] {
+            assert_eq!(is_made(dollars, decimals, units), expected, "{name}");
+        }
+    }
 }

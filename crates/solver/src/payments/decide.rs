@@ -24,7 +24,7 @@ use crate::holds::sponsorship::{self, Asked};
 use crate::payments::call::PaymentCall;
 use crate::payments::gas::{self, Shape};
 use crate::payments::lane::{self, Unassigned};
-use crate::payments::reprice::{Repriced, at_market, reprice};
+use crate::payments::reprice::{self, Repriced, at_market, reprice};
 use crate::payments::{Outcome, Reason, amount, max_voids, parties, trial};
 
 /// Turns a due into a payment, or gives the reason why not. Runs inside the caller's unit; the settlement row taken
@@ -220,7 +220,8 @@ fn sponsor<'a>(
         None => None,
     };
     let gas = gas::of(handle.chain.fill_gas, Shape::of(quote, swap.as_ref(), fill.to_contract));
-    let cost = sponsorship::FillCost { amount, market, gas: gas.cost(snapshot) };
+    let cost =
+        sponsorship::FillCost { amount, market, gas: gas.cost(snapshot), sweep: reprice::origin_cost(quote, context) };
     let outcome = match sponsorship::reserve(tx, quote, due, &cost, (handle, snapshot), context)? {
         Asked::Reserved(outcome) => outcome,
         Asked::TooLow => return Err(Stop::Because(Outcome::CannotFill(FailReason::SponsorBalanceTooLow))),

@@ -6,7 +6,7 @@
 use alloy::primitives::Address;
 use domain::catalog::FillGas;
 use domain::money::Amount;
-use domain::quote::{Call, Quote, Swap};
+use domain::quote::{Call, Quote, QuoteOptions, Swap};
 use market::Snapshot;
 
 /// The gas of a payment.
@@ -75,10 +75,26 @@ pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
 }
 
 /// Bytes of the calldata of a sweep.
-pub const SWEEP_BYTES: usize = 228;
+const SWEEP_BYTES: usize = 228;
+
+/// The cost of sweeping a deposit address into the depository, in the chain's native currency: what the quote of an
+/// address, its sponsor and everything that goes back after a sweep are charged.
+pub fn sweep_cost(snapshot: &Snapshot, native: bool) -> Amount {
+    snapshot.cost_with_data(sweep(native), SWEEP_BYTES)
+}
+
+/// The cost of bringing a deposit into the depository where that is ours to do: by a sweep, or by a relayer. None where the
+/// user does it. `trades` says whether the currency is exchanged before it is deposited.
+pub fn origin_cost(options: &QuoteOptions, snapshot: &Snapshot, native: bool, trades: bool) -> Option<Amount> {
+    if options.deposit_address.is_some() {
+        return Some(sweep_cost(snapshot, native));
+    }
+    let overhead = if options.permit.is_some() { Some(0) } else { options.relayed_gas };
+    Some(snapshot.cost_with_data(relay(trades).saturating_add(overhead?), relay_bytes(trades)))
+}
 
 /// Gas of the first sweep of a deposit address, which also creates its contract.
-pub const fn sweep(native: bool) -> u64 {
+const fn sweep(native: bool) -> u64 {
     if native { 90_000 } else { 115_000 }
 }
 
@@ -88,12 +104,12 @@ pub const fn sweep_limit(native: bool) -> u64 {
 }
 
 /// Bytes of the calldata of a relayed deposit, with a trade before it and without.
-pub const fn relay_bytes(trades: bool) -> usize {
+const fn relay_bytes(trades: bool) -> usize {
     if trades { 3_200 } else { 1_600 }
 }
 
 /// Gas of a deposit that a relayer brings in by the user's signature.
-pub const fn relay(trades: bool) -> u64 {
+const fn relay(trades: bool) -> u64 {
     if trades { 360_000 } else { 175_000 }
 }
 

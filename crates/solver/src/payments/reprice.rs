@@ -6,6 +6,7 @@
 //! a fill that a pool would revert is not sent.
 
 use alloy::primitives::{Address, U256};
+use domain::catalog::Currency;
 use domain::deposit::reaches_minimum;
 use domain::fail::FailReason;
 use domain::money::{Amount, OutOfRange, Price, Ratio};
@@ -140,6 +141,26 @@ pub(crate) fn at_market(
     Ok(Some(exchanged.mul_floor(rate)?))
 }
 
+/// The gas of bringing the deposit in where that is ours to do, in the origin's native currency: zero where the user does
+/// it, and none while the origin's fees are not known.
+pub(crate) fn origin_cost(quote: &Quote, context: &PayContext) -> Option<Amount> {
+    let options = &quote.ask.options;
+    if options.deposit_address.is_none() && options.permit.is_none() && options.relayed_gas.is_none() {
+        return Some(Amount::ZERO);
+    }
+    let deposit = &quote.terms.as_ref()?.deposit;
+    let (_, here) = context.on(deposit.chain)?;
+    gas::origin_cost(options, here?, deposit.address.packed()?.is_zero(), quote.origin_swap.is_some())
+}
+
+/// The deposit's currency for the origin's native one. None where the origin is not served any more.
+fn sweep_rate(quote: &Quote, deposit: &Currency, context: &PayContext) -> Result<Option<Ratio>, OutOfRange> {
+    let prices = &quote.figures.prices;
+    let Some((origin, here)) = context.on(deposit.chain) else { return Ok(None) };
+    let native = here.and_then(|here| here.price(Address::ZERO).ok()).unwrap_or(prices.origin_native);
+    Price::exchange((native, origin.chain.native.decimals), (prices.deposit, deposit.decimals)).map(Some)
+}
+
 /// True if the gas of a fill costs about as much as quoted.
 fn affordable(
     quote: &Quote,
@@ -159,7 +180,10 @@ fn affordable(
     let native = there.price(Address::ZERO).unwrap_or(figures.prices.destination_native);
     let rate = Price::exchange((native, handle.chain.native.decimals), (figures.prices.deposit, deposit.decimals))?;
     let gas = gas::of(handle.chain.fill_gas, Shape::of(quote, swap, to_contract));
-    let now = gas.cost(there).mul_floor(rate)?;
+    // The quoted gas of an address has its sweep in it, that of a permit its relay, and what it takes now has to be the same sum.
+    let sweep = origin_cost(quote, context).unwrap_or(Amount::ZERO);
+    let swept = sweep_rate(quote, deposit, context)?.map_or(Ok(Amount::ZERO), |rate| sweep.mul_floor(rate))?;
+    let now = gas.cost(there).mul_floor(rate)?.checked_add(swept)?;
     let most = figures.fees.fill_gas.mul_floor(Ratio::new(U256::from(MAX_GAS_TIMES), U256::ONE)?)?;
     Ok(now <= most)
 }

@@ -13,6 +13,7 @@ use domain::request::State as RequestState;
 use domain::venue::AccountIndex;
 use metrics::counter;
 use store::payments::{Attempt, PaymentRow, Purpose};
+use store::refused_recipients::{self, Recipient};
 use store::{Tx, payments, requests, venue_txs};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -67,7 +68,14 @@ async fn pass(solver: &Arc<Solver>, handle: &ChainHandle, venue: &VenueChain) ->
     if queue.is_empty() {
         return Ok(());
     }
-    let mut next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
+    // A payment that is out waits for the walk to find it; only one that is still to be sent may use what is left of the
+    // quota to payments.
+    let to_send = queue.iter().any(|stored| stored.state == State::Decided);
+    let next = match to_send {
+        true => venue.client.next_nonce_to_send(venue.account, venue.key_index).await?,
+        false => venue.client.next_nonce(venue.account, venue.key_index).await?,
+    };
+    let mut next = next.get();
     for stored in queue {
         if stored.payment.nonce < next {
             // The venue has it, or something else in its place: the walk finds out.
@@ -95,6 +103,7 @@ async fn pass(solver: &Arc<Solver>, handle: &ChainHandle, venue: &VenueChain) ->
                 }
                 // A transfer that the venue will not have must not hold up all behind it.
                 if !current.cancelled && is_old(solver, &current) {
+                    remember(solver, &current).await?;
                     renewed(solver, handle, venue, current, true).await?;
                 }
                 return Ok(());
@@ -191,6 +200,17 @@ async fn renewed(
     solver.crash("bump.committed");
     let renewed = PaymentRow { fees: offer, attempts: ordinal, attempted_at: at, cancelled: cancels, ..stored };
     Ok(written.then_some(renewed))
+}
+
+/// Notes a recipient whom the venue does not let us pay: the next fill to it would stand in everybody's way again.
+async fn remember(solver: &Arc<Solver>, refused: &PaymentRow) -> Result<(), SolverError> {
+    let payment = &refused.payment;
+    if payment.purpose() != Purpose::Fill {
+        return Ok(());
+    }
+    let recipient = Recipient { chain: payment.chain, currency: payment.currency, address: payment.recipient };
+    let now = solver.now();
+    solver.store.write(move |tx: &mut Tx<'_>| Ok(refused_recipients::note(tx, recipient, now)?)).await
 }
 
 /// True for a payment that was not taken for so long that it blocks its lane.

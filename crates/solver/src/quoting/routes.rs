@@ -258,20 +258,10 @@ impl Quoter {
 
 /// The cost of a fill and of bringing the money into the depository, where that is ours to do: in the destination's
 /// native currency, in which gas is counted.
-fn with_origin_gas(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>, trades: bool) -> Result<Amount, QuoteError> {
+pub(crate) fn with_origin_gas(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>, trades: bool) -> Result<Amount, QuoteError> {
     let RouteInputs { origin, destination, here, there, .. } = inputs;
-    let options = &ask.options;
-    let (gas, bytes) = if options.deposit_address.is_some() {
-        (gas::sweep(origin.currency.native), gas::SWEEP_BYTES)
-    } else if options.permit.is_some() {
-        (gas::relay(trades), gas::relay_bytes(trades))
-    } else if let Some(overhead) = options.relayed_gas {
-        (gas::relay(trades).saturating_add(overhead), gas::relay_bytes(trades))
-    } else {
-        return Ok(fill);
-    };
+    let Some(cost) = gas::origin_cost(&ask.options, here, origin.currency.native, trades) else { return Ok(fill) };
     let (here_price, there_price) = (here.price(Address::ZERO)?, there.price(Address::ZERO)?);
-    let cost = here.cost_with_data(gas, bytes);
     let cost = || {
         let worth = here_price.usd_ceil(cost, origin.chain.native.decimals)?;
         there_price.amount_ceil(worth, destination.chain.native.decimals)?.checked_add(fill)

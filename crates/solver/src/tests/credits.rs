@@ -5,7 +5,7 @@ use domain::deposit::State as DepositState;
 use domain::fees::AppFee;
 use domain::ids::OrderId;
 use domain::ledger::{Cause, Entry, Hold, HoldId, HoldKind, UsdcMicros};
-use domain::money::Signed;
+use domain::money::{Amount, Signed};
 use domain::quote::{Quote, QuoteOptions};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
 use evm::SeenTreasuryTransfer;
@@ -144,7 +144,8 @@ async fn a_sponsored_fill_waits_for_prices_instead_of_taking_the_quoted_ones() {
     totals[0] = Signed::cost(quote.figures.fees.execution().unwrap());
     quote.figures.sponsorship = Some(Sponsorship::allocate(&ask, totals, dollar(3_000), 18).unwrap());
     let order = quote.order().unwrap().id();
-    let cost = FillCost { amount: quote.figures.paid, market: None, gas: units(1_000_000_000_000) };
+    let cost =
+        FillCost { amount: quote.figures.paid, market: None, gas: units(1_000_000_000_000), sweep: Some(Amount::ZERO) };
     let reserve = move |tx: &mut Tx<'_>, context: &crate::context::PayContext| {
         let due = Due {
             subject: Subject::Fill(order),
@@ -179,7 +180,12 @@ async fn a_sponsor_delivers_nothing_out_of_what_a_fast_fill_counts_on() {
         totals[0] = Signed::cost(quote.figures.fees.execution().unwrap());
         quote.figures.sponsorship = Some(Sponsorship::allocate(&ask, totals, dollar(3_000), 18).unwrap());
         let order = quote.order().unwrap().id();
-        let cost = FillCost { amount: quote.figures.paid, market: None, gas: units(1_000_000_000_000) };
+        let cost = FillCost {
+            amount: quote.figures.paid,
+            market: None,
+            gas: units(1_000_000_000_000),
+            sweep: Some(Amount::ZERO),
+        };
         let asked = world.unit(move |tx, context| {
             let funds = Entry::new(Cause::Funding { transfer: 1 }, APP, FUNDS, None).unwrap();
             ledger::post(tx, &funds, context.now)?;
@@ -202,4 +208,45 @@ async fn a_sponsor_delivers_nothing_out_of_what_a_fast_fill_counts_on() {
         let asked = asked.await.unwrap();
         assert_eq!(matches!(asked, Asked::Reserved(_)), covered, "top-up {top_up}, held {held}: {asked:?}");
     }
+}
+
+/// The sweep that brings the deposit of an address is gas like the fill's: a sponsor of gas pays for both.
+#[tokio::test]
+async fn a_sponsor_of_gas_pays_for_the_sweep_of_an_address() {
+    const FUNDS: UsdcMicros = UsdcMicros(100_000_000);
+    // A thousandth of an ether is three dollars. What is not known keeps the fill waiting.
+    let sweeps = [Some(Amount::ZERO), Some(units(ONE_ETHER / 1_000)), None];
+    let mut charged = Vec::new();
+    for sweep in sweeps {
+        let world = World::new().await;
+        let mut quote = quote(ETH, ETH, ONE_ETHER, QuoteOptions::default());
+        let ask = SponsorAsk::new(APP, Component::DEFAULT.to_vec(), None);
+        let mut totals = [Signed::ZERO; 5];
+        totals[0] = Signed::cost(quote.figures.fees.execution().unwrap());
+        quote.figures.sponsorship = Some(Sponsorship::allocate(&ask, totals, dollar(3_000), 18).unwrap());
+        let order = quote.order().unwrap().id();
+        let cost = FillCost { amount: quote.figures.paid, market: None, gas: units(1_000_000_000_000), sweep };
+        let asked = world.unit(move |tx, context| {
+            let funds = Entry::new(Cause::Funding { transfer: 1 }, APP, FUNDS, None).unwrap();
+            ledger::post(tx, &funds, context.now)?;
+            let due = Due {
+                subject: Subject::Fill(order),
+                request: quote.id,
+                chain: DESTINATION,
+                currency: ETH,
+                recipient: RECIPIENT,
+                amount: cost.amount,
+                since: NOW,
+            };
+            let (handle, there) = context.on(DESTINATION).unwrap();
+            sponsorship::reserve(tx, &quote, &due, &cost, (handle, there.unwrap()), context)
+        });
+        charged.push(match asked.await.unwrap() {
+            Asked::Reserved(outcome) => outcome.unwrap().sponsored.map(|it| it.payment.0),
+            Asked::Unknown => None,
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(charged[1].unwrap() - charged[0].unwrap(), 3_000_000);
+    assert_eq!(charged[2], None);
 }

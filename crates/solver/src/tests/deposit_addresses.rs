@@ -1,35 +1,45 @@
 //! Cases of deposit addresses: sweeps as payments, and what becomes of the deposits that they bring.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
 use domain::deposit_address::{AddressAsk, Derivation, Factory, Kind};
 use domain::fail::FailReason;
 use domain::ids::OrderId;
+use domain::money::Amount;
 use domain::payment::State as PaymentState;
 use domain::quote::{Quote, QuoteOptions};
 use domain::request::State;
 use evm::SeenDeposit;
 use store::arrivals::{self, Arrival, Place};
 use store::blocks::{self, Cursor};
-use store::deposit_addresses::{self, DepositAddress};
+use store::deposit_addresses::{self, DepositAddress, Ends};
 use store::payments::{PaymentRow, Subject};
 use store::requests::Request;
 use store::{Tx, deposits, payments, requests, settlements};
 
 use super::world::*;
 use crate::chain::payment_events::{finalise, mined};
+use crate::context::PayContext;
 use crate::deposit_addresses::sweep::{Purpose, sweep};
+use crate::env::Screening;
 use crate::error::SolverError;
+use crate::orders;
+use crate::orders::refunds::return_to_depositor;
+use crate::payments::amount::{refund_cost, sweep_cost};
 use crate::quoting::quote::row;
+use crate::quoting::routes::{RouteInputs, with_origin_gas};
 
 const QUOTED: u128 = 100 * ONE_USDC;
 const REFUND_TO: Address = Address::repeat_byte(0x44);
 
 /// An address that was given out and is paid at.
 async fn given(world: &World, kind: Kind, refund_to: Option<Address>) -> (Quote, DepositAddress) {
-    let mut quote = quote(USDC, USDC, QUOTED, QuoteOptions::default());
+    let deposit_address = Some(AddressAsk { kind, recovery: None });
+    let mut quote = quote(USDC, USDC, QUOTED, QuoteOptions { deposit_address, ..QuoteOptions::default() });
     quote.ask.refund_to = refund_to.map(Into::into);
-    quote.ask.options.deposit_address = Some(AddressAsk { kind, recovery: None });
     let order = quote.order().unwrap().id();
     let derivation = quote.derivation(order).unwrap();
     let given = DepositAddress {
@@ -43,9 +53,10 @@ async fn given(world: &World, kind: Kind, refund_to: Option<Address>) -> (Quote,
         created_at: NOW,
     };
     let (stored, copy) = (row(&quote, Some(order)), given.clone());
+    let ends = Ends { watched_until: NOW, forgotten_at: NOW };
     let unit = move |tx: &mut Tx<'_>| {
         blocks::advance(tx, ORIGIN, Cursor { number: BLOCK, hash: head(BLOCK).hash }, NOW, 100)?;
-        Ok::<_, SolverError>(deposit_addresses::give_out(tx, &stored, &copy, NOW)?.unwrap())
+        Ok::<_, SolverError>(deposit_addresses::give_out(tx, &stored, &copy, ends)?.unwrap())
     };
     assert_eq!(world.store.write(unit).await.unwrap().state, State::Waiting);
     (quote, given)
@@ -56,6 +67,10 @@ fn place(given: &DepositAddress) -> Place {
 }
 
 async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
+    arrives_from(world, given, units, (STRANGER, tx, BLOCK)).await;
+}
+
+async fn arrives_from(world: &World, given: &DepositAddress, units: u128, (sender, tx, block): (Address, u8, u64)) {
     let arrival = Arrival {
         chain: ORIGIN,
         address: given.address,
@@ -63,11 +78,11 @@ async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
         amount: super::world::units(units),
         tx: Some(B256::repeat_byte(tx)),
         log_index: 0,
-        sender: Some(STRANGER),
+        sender: Some(sender),
         direct: true,
-        block_number: BLOCK,
-        block_hash: head(BLOCK).hash,
-        ripe_at: BLOCK,
+        block_number: block,
+        block_hash: head(block).hash,
+        ripe_at: block,
         created_at: NOW,
     };
     world.unit(move |tx, _| Ok(arrivals::put(tx, &arrival)?)).await.unwrap();
@@ -237,4 +252,114 @@ async fn what_cannot_be_quoted_goes_back_as_a_child_of_its_address() {
     let order = OrderId(call.orderId);
     let tied = world.store.read(move |tx| deposits::of_order(tx, order)).await.unwrap();
     assert!(tied.is_none());
+}
+
+/// A transfer and a stranger's sweep share a block: the sender is known only when the block has been searched, and is a
+/// party of the payment like the deposit's own.
+#[tokio::test]
+async fn a_blocked_sender_is_found_behind_a_strangers_sweep() {
+    const BLOCKED: Address = Address::repeat_byte(0xb1);
+    for (sender, state, reason) in
+        [(BLOCKED, State::Refunding, Some(FailReason::BlockedWallet)), (STRANGER, State::Pending, None)]
+    {
+        let mut world = World::new().await;
+        world.context.screening = Arc::new(Screening { blocked: [BLOCKED].into(), custodial: BTreeSet::new() });
+        let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+        let seen = SeenDeposit { sender: STRANGER, ..deposited(&given, given.order, QUOTED, REFUND_TO) };
+        let (handle, copy) = (world.handle(ORIGIN), seen.clone());
+        let apply = move |tx: &mut Tx<'_>, context: &PayContext| {
+            orders::deposits::apply(tx, &handle, head(BLOCK + 1), &copy, context)
+        };
+        assert!(world.unit(apply).await.unwrap().is_empty());
+        assert_eq!(world.state(quote.id).await, State::Waiting, "nobody knows yet who sent it");
+        arrives_from(&world, &given, QUOTED, (sender, 1, BLOCK + 1)).await;
+        let order = given.order;
+        let confirm = move |tx: &mut Tx<'_>, context: &PayContext| {
+            deposit_addresses::set_cursor(tx, ORIGIN, Cursor { number: BLOCK + 1, hash: head(BLOCK + 1).hash })?;
+            let stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+            let mut request = requests::lock_order(tx, order)?;
+            orders::deposits::confirm(tx, &stored, request.as_mut(), context)
+        };
+        world.unit(confirm).await.unwrap();
+        let request = request(&world, &quote).await;
+        assert_eq!((request.state, request.fail_reason), (state, reason));
+        assert!(world.live(Subject::Refund(order)).await.is_none());
+        assert_eq!(world.live(Subject::Fill(order)).await.is_none(), sender == BLOCKED);
+    }
+}
+
+/// The gas of a transfer back and of a sweep, in USDC.
+fn costs(world: &World) -> (Amount, Amount) {
+    let (handle, snapshot) = (world.handle(ORIGIN), world.context.chains[&ORIGIN].1.clone().unwrap());
+    let transfer = refund_cost(&handle, &snapshot, USDC, false).unwrap().unwrap();
+    (transfer, sweep_cost(&handle, &snapshot, USDC).unwrap().unwrap())
+}
+
+/// Returns a deposit once it is final.
+async fn back(world: &World, seen: SeenDeposit) -> Option<PaymentRow> {
+    let handle = world.handle(ORIGIN);
+    world.deposit(seen.clone()).await.unwrap();
+    let give_back = move |tx: &mut Tx<'_>, context: &PayContext| {
+        let mut stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+        stored.state = domain::deposit::State::Final;
+        return_to_depositor(tx, &handle, &stored, context)
+    };
+    world.unit(give_back).await.unwrap().pop()
+}
+
+#[tokio::test]
+async fn the_gas_of_the_sweep_comes_off_whatever_goes_back_after_it() {
+    let world = World::new().await;
+    let (transfer, sweep) = costs(&world);
+    assert!(!sweep.is_zero());
+    let of = |units| super::world::units(units);
+    // The refund of a strict order that was paid too little.
+    let (_, strict) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+    arrives(&world, &strict, QUOTED / 2, 1).await;
+    swept(&world, &strict, Purpose::Order, REFUND_TO).await.unwrap();
+    world.deposit(deposited(&strict, strict.order, QUOTED / 2, REFUND_TO)).await.unwrap();
+    let refund = world.live(Subject::Refund(strict.order)).await.unwrap().payment.amount;
+    assert_eq!(refund, of(QUOTED / 2).checked_sub(transfer).unwrap().checked_sub(sweep).unwrap());
+    // The return of what could not be quoted, and of what does not pay for its own gas.
+    for (tx, units) in [(0xd3, QUOTED), (0xd4, u128::try_from(transfer.units()).unwrap() + 1)] {
+        let world = World::new().await;
+        let (_, open) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+        arrives(&world, &open, units, tx).await;
+        let paid = swept(&world, &open, Purpose::Back(FailReason::NoQuotes), REFUND_TO).await.unwrap();
+        let call = evm::contracts::DepositAddressFactory::sweepOpenCall::abi_decode(&paid.payment.data).unwrap();
+        let seen = deposited(&open, OrderId(call.orderId), units, REFUND_TO);
+        let paid = back(&world, SeenDeposit { tx: B256::repeat_byte(tx), ..seen }).await;
+        let left = of(units).saturating_sub(transfer).saturating_sub(sweep);
+        assert_eq!(paid.map(|paid| paid.payment.amount), Some(left).filter(|left| !left.is_zero()));
+    }
+    // A stranger who swept has paid for it.
+    let world = World::new().await;
+    let (_, strict) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+    let seen = deposited(&strict, strict.order, QUOTED / 2, REFUND_TO);
+    let paid = back(&world, SeenDeposit { sender: STRANGER, tx: B256::repeat_byte(0xd5), ..seen }).await.unwrap();
+    assert_eq!(paid.payment.amount, of(QUOTED / 2).checked_sub(transfer).unwrap());
+}
+
+#[tokio::test]
+async fn the_quote_of_an_address_has_its_sweep_in_the_gas() {
+    let world = World::new().await;
+    let (origin, destination) = (world.handle(ORIGIN), world.handle(DESTINATION));
+    let snapshot = |chain| world.context.chains[&chain].1.clone().unwrap();
+    let (here, there) = (snapshot(ORIGIN), snapshot(DESTINATION));
+    let side = |chain, currency| domain::pricing::Side { chain, currency };
+    let inputs = RouteInputs {
+        origin: side(&origin.chain, origin.chain.token(USDC).unwrap()),
+        destination: side(&destination.chain, destination.chain.token(USDC).unwrap()),
+        here: &here,
+        there: &there,
+        sponsor_available: domain::money::UsdMicros(0),
+    };
+    let fill = units(60_000_000_000_000);
+    let mut ask = quote(USDC, USDC, QUOTED, QuoteOptions::default()).ask;
+    assert_eq!(with_origin_gas(fill, &ask, inputs, false).unwrap(), fill);
+    ask.options.deposit_address = Some(AddressAsk { kind: Kind::Strict, recovery: None });
+    let more = with_origin_gas(fill, &ask, inputs, false).unwrap().checked_sub(fill).unwrap();
+    // To a millionth of a dollar, at three thousand dollars an ether on both chains.
+    let (sweep, step) = (crate::payments::gas::sweep_cost(&here, false), units(1_000_000_000));
+    assert!(more >= sweep && more <= sweep.checked_add(step).unwrap(), "{more} for a sweep of {sweep}");
 }

@@ -6,7 +6,7 @@ use evm::SeenTreasuryTransfer;
 use store::{Tx, ledger};
 
 use super::world::*;
-use crate::chain::apply_block::apply_ripe;
+use crate::chain::apply_block::{Finals, apply_ripe};
 use crate::error::SolverError;
 use crate::integrators::funding;
 
@@ -40,7 +40,7 @@ async fn dust_without_a_price_does_not_hold_up_the_funding_behind_it() {
     });
     unit.await.unwrap();
     for block in 0..2 {
-        apply_ripe(&solver, &handle, head(BLOCK + 100 + block)).await.unwrap();
+        apply_ripe(&solver, &handle, head(BLOCK + 100 + block), Finals::All).await.unwrap();
     }
     let read = |tx: &mut Tx<'_>| Ok::<_, SolverError>(ledger::account(tx, APP)?.balance.0);
     assert_eq!(world.store.read(read).await.unwrap(), 100_000_000);

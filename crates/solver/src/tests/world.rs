@@ -361,6 +361,7 @@ fn terms() -> Terms {
         deposit_addresses: domain::terms::DepositAddressTerms {
             lifetime: Duration::from_secs(15_552_000),
             grace: Duration::from_secs(3_600),
+            watch: Duration::from_secs(2_592_000),
         },
         fast_fill: FastFillTerms { margin_bps: 200, window: Duration::from_secs(1_800) },
     }
@@ -375,6 +376,8 @@ pub(crate) fn quote(from: Address, to: Address, amount: u128, options: QuoteOpti
     let (deposit, payout) = (origin.token(from).unwrap(), destination.token(to).unwrap());
     let key = |currency: &Currency| CurrencyKey { chain: currency.chain, address: currency.address.clone() };
     let price = |currency: &Currency| if currency.native { dollar(3_000) } else { dollar(1) };
+    // The gas of a fill at a gwei and, at an address, of its sweep.
+    let gas_units = if options.deposit_address.is_some() { 60_000 + 115_000 } else { 60_000 };
     let ask = Ask {
         user: USER.into(),
         recipient: RECIPIENT.into(),
@@ -401,7 +404,7 @@ pub(crate) fn quote(from: Address, to: Address, amount: u128, options: QuoteOpti
             destination: price(payout),
             destination_native: dollar(3_000),
         },
-        fill_cost: units(60_000_000_000_000),
+        fill_cost: units(gas_units * 1_000_000_000),
         payable: units(1 << 100),
         payable_native: units(1 << 100),
         deposit_need_bps: 0,

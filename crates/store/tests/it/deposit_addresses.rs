@@ -6,9 +6,9 @@ use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
-use store::arrivals::{self, Arrival, Place};
+use store::arrivals::{self, Arrival, BehindDeposit, Place};
 use store::blocks::{self, Cursor};
-use store::deposit_addresses::{self, DepositAddress};
+use store::deposit_addresses::{self, DepositAddress, Ends, Search};
 use store::sweeps::{self, Sweep};
 use store::{QuoteRow, Store, StoreError};
 
@@ -19,6 +19,8 @@ crate::on_both_engines! {
     a_transfer_is_kept_once_and_swept_once
     a_balance_is_looked_at_when_it_is_ripe_and_not_postponed
     an_address_is_searched_again_after_a_while
+    an_address_that_was_never_paid_is_forgotten_with_its_request
+    senders_are_found_behind_a_deposit
 }
 
 const CHAIN: ChainId = ChainId(1);
@@ -81,7 +83,8 @@ async fn given(database: &Database) -> anyhow::Result<Store> {
             let (quote, given) = address(n, if n % 2 == 0 { Address::ZERO } else { USDC });
             let until = Timestamp::from_millis(NOW.millis() + i64::from(n));
             // The quote is no quote: this is about the address.
-            let read = deposit_addresses::give_out(tx, &quote, &given, until);
+            let read =
+                deposit_addresses::give_out(tx, &quote, &given, Ends { watched_until: until, forgotten_at: until });
             assert!(!matches!(read, Ok(None)), "the chain is known");
         }
         Ok::<_, StoreError>(())
@@ -204,15 +207,91 @@ async fn an_address_is_searched_again_after_a_while(database: Database) -> anyho
     let store = given(&database).await?;
     let (address, later) = (Address::repeat_byte(1), Timestamp::from_millis(NOW.millis() + 60_000));
     let unit = move |tx: &mut store::Tx<'_>| {
-        assert!(deposit_addresses::reindex(tx, address, NOW, 60_000)?);
-        assert!(!deposit_addresses::reindex(tx, address, NOW, 60_000)?);
-        assert!(deposit_addresses::reindex(tx, address, later, 60_000)?);
+        let search = Search { address, chain: CHAIN, caller: B256::repeat_byte(1) };
+        assert!(deposit_addresses::reindex(tx, search, NOW, 60_000)?);
+        assert!(!deposit_addresses::reindex(tx, search, NOW, 60_000)?);
+        // Somebody else's search, or one on another chain, uses up nobody's turn.
+        for other in [Search { caller: B256::repeat_byte(2), ..search }, Search { chain: ChainId(2), ..search }] {
+            assert!(deposit_addresses::reindex(tx, other, NOW, 60_000)?);
+            assert!(!deposit_addresses::reindex(tx, other, NOW, 60_000)?);
+        }
+        assert!(deposit_addresses::reindex(tx, search, later, 60_000)?);
         deposit_addresses::supersede(tx, address, RequestId(B256::repeat_byte(9)))?;
         deposit_addresses::watch_until(tx, address, later)?;
         deposit_addresses::set_cursor(tx, CHAIN, at(8))?;
         assert_eq!(deposit_addresses::cursor(tx, CHAIN)?, Some(at(8)));
         let given = deposit_addresses::of_request(tx, RequestId(B256::repeat_byte(1)))?;
         assert_eq!(given.map(|given| given.address), Some(address));
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn an_address_that_was_never_paid_is_forgotten_with_its_request(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let unit = move |tx: &mut store::Tx<'_>| {
+        let after = |millis: i64| Timestamp::from_millis(NOW.millis() + millis);
+        // The first was paid at, somebody has asked for the third, and the fourth is not old enough.
+        arrivals::put(tx, &arrival(1, 0xa1, 5, 8))?;
+        deposit_addresses::watch_until(tx, Address::repeat_byte(3), after(9))?;
+        let old = deposit_addresses::forgettable(tx, CHAIN, after(4), 10)?;
+        assert_eq!(old.iter().map(|given| given.address[0]).collect::<Vec<_>>(), [1, 2]);
+        assert!(deposit_addresses::forgettable(tx, ChainId(2), after(4), 10)?.is_empty());
+        assert!(!deposit_addresses::forget(tx, &old[0])?, "something arrived");
+        assert!(deposit_addresses::forget(tx, &old[1])?);
+        assert!(deposit_addresses::forgettable(tx, CHAIN, after(4), 10)?.is_empty(), "each is asked about once");
+        assert!(deposit_addresses::find(tx, Address::repeat_byte(1))?.is_some());
+        assert!(deposit_addresses::find(tx, Address::repeat_byte(2))?.is_none());
+        // The body of these requests is no quote: one that is there cannot be read, and one that is gone is not found.
+        assert!(store::requests::find(tx, RequestId(B256::repeat_byte(1))).is_err());
+        assert!(matches!(store::requests::find(tx, RequestId(B256::repeat_byte(2))), Ok(None)));
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn senders_are_found_behind_a_deposit(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let unit = move |tx: &mut store::Tx<'_>| {
+        let from = |to: u8, sender: u8, block| Arrival {
+            sender: Some(Address::repeat_byte(sender)),
+            ..arrival(to, sender, 5, block)
+        };
+        let order = |n: u8| OrderId(B256::repeat_byte(n ^ 0xff));
+        let behind = |tx: &mut store::Tx<'_>, order, units: u64, block| -> Result<_, StoreError> {
+            let amount = Amount::new(U256::from(units));
+            let found = arrivals::behind(tx, &BehindDeposit { chain: CHAIN, order, currency: USDC, amount, block })?;
+            Ok(found.map(|it| (it.senders.iter().map(|who| who[0]).collect::<Vec<_>>(), it.is_explained)))
+        };
+        let place = |n: u8| Place { address: Address::repeat_byte(n), currency: USDC };
+        // A strict address that a stranger sweeps, and what came after that.
+        for (sender, block) in [(0xa1, 8), (0xa2, 9), (0xa3, 11)] {
+            arrivals::put(tx, &from(1, sender, block))?;
+        }
+        assert_eq!(behind(tx, order(1), 10, 10)?, Some((vec![0xa1, 0xa2], true)));
+        assert_eq!(behind(tx, order(1), 11, 10)?, Some((vec![0xa1, 0xa2], false)), "somebody else sent the rest");
+        arrivals::left(tx, CHAIN, place(1))?;
+        assert_eq!(behind(tx, order(1), 10, 10)?, Some((vec![0xa1, 0xa2], true)));
+        // An open one: what another order's sweep took, or has left before, is not behind this one.
+        for (sweep, sender, own) in [(0x51, 0xb1, order(2)), (0x52, 0xb2, OrderId(B256::repeat_byte(0x77)))] {
+            arrivals::put(tx, &from(2, sender, 8))?;
+            let id = B256::repeat_byte(sweep);
+            let request = RequestId(B256::repeat_byte(2));
+            let address = place(2).address;
+            let sweep = Sweep { id, chain: CHAIN, address, currency: USDC, order: own, request, reason: None };
+            assert!(sweeps::begin(tx, &sweep, NOW)?);
+            arrivals::swept(tx, CHAIN, place(2), id)?;
+            sweeps::end(tx, id, true)?;
+        }
+        arrivals::put(tx, &from(2, 0xb3, 9))?;
+        assert_eq!(behind(tx, order(2), 10, 9)?, Some((vec![0xb1, 0xb3], true)), "it joined the sweep");
+        arrivals::left(tx, CHAIN, place(2))?;
+        assert_eq!(behind(tx, OrderId(B256::repeat_byte(0x77)), 5, 9)?, Some((vec![0xb2], true)));
+        assert_eq!(behind(tx, OrderId(B256::repeat_byte(0x78)), 5, 9)?, None, "no address");
         Ok::<_, StoreError>(())
     };
     store.write(unit).await?;

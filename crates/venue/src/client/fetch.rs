@@ -31,13 +31,20 @@ pub(super) struct Fetch {
 #[derive(Clone, Debug)]
 pub(super) struct Query {
     weight: u32,
+    purpose: Purpose,
     pairs: Vec<(&'static str, String)>,
     token: Option<AuthToken>,
 }
 
 impl Query {
     pub(super) fn new(weight: u32) -> Self {
-        Self { weight, pairs: Vec::new(), token: None }
+        Self { weight, purpose: Purpose::Read, pairs: Vec::new(), token: None }
+    }
+
+    /// The answer is needed before something is sent: the question may use what is left to payments.
+    pub(super) fn before_sending(mut self) -> Self {
+        self.purpose = Purpose::Send;
+        self
     }
 
     pub(super) fn with(mut self, name: &'static str, value: impl Display) -> Self {
@@ -85,7 +92,7 @@ impl Fetch {
         }
         let mut attempt = 1;
         loop {
-            self.pay(query.weight, Purpose::Read)?;
+            self.pay(query.weight, query.purpose)?;
             let mut request = self.http.get(url.clone());
             if let Some(token) = &query.token {
                 request = request.header(header::AUTHORIZATION, token.expose());

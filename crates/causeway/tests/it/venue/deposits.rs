@@ -8,7 +8,7 @@ use serde_json::json;
 use venue::Digest;
 
 use super::Stage;
-use crate::harness::{Engine, amount, execute, request_id};
+use crate::harness::{Engine, amount, eventually, execute, request_id};
 
 #[tokio::test]
 async fn usdc_arrives_on_the_venue_to_the_unit() -> Result<()> {
@@ -181,5 +181,11 @@ async fn a_transfer_that_fails_on_the_venue_is_refunded_on_the_origin() -> Resul
     execute(base, &quote, &user).await?;
     stage.harness.wait_for(request_id(&quote), "refund").await?;
     ensure!((stage.balance(&stage.user)?, stage.balance(&stage.solver)?) == (theirs, ours));
+    // The recipient is promised nothing for a while, as on a chain.
+    eventually("the recipient is remembered", || async {
+        let (code, answer) = stage.harness.post("/quote/v2", &body).await?;
+        Ok(code == 400 && answer["message"].as_str().is_some_and(|text| text.contains("recipient")))
+    })
+    .await?;
     service.stop().await
 }

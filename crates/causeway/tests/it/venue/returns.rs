@@ -39,6 +39,47 @@ async fn transfers_that_pay_for_no_order_go_back() -> Result<()> {
     child(&stage, request_id(&quote), "DOUBLE_SPEND").await?;
     ensure!(stage.balance(&stage.solver)? == ours + 30_000_000);
     stage.user_has(had - 5 * FEE - 30_000_000).await?;
+
+    // Less than anybody would send stays: our account is free of fees, and it would go to and fro for ever.
+    let ours = stage.balance(&stage.solver)?;
+    stage.send(stage.transfer(99_999, B256::ZERO)?).await?;
+    stage.send(stage.transfer(100_000, B256::ZERO)?).await?;
+    stage.user_has(had - 7 * FEE - 30_000_000 - 99_999).await?;
+    ensure!(stage.balance(&stage.solver)? == ours + 99_999);
+    service.stop().await
+}
+
+/// The venue shows a transfer, and does not show it any more when it is to become final: it is not sent back, and a person
+/// is told.
+#[tokio::test]
+async fn a_transfer_that_the_venue_no_longer_shows_does_not_become_final() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, false, |config| {
+        if let Some(venue) = &mut config.venue {
+            venue.finality_secs = 8;
+        }
+    })
+    .await?;
+    let service = stage.harness.serve().await?;
+    let quote = stage.harness.quote(&stage.withdrawal(30_000_000, &new_account().address.to_string())).await?;
+    stage.withdraw(&quote).await?;
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    stage.withdraw(&quote).await?;
+    eventually("the second transfer is taken in", || async {
+        let status = stage.harness.status(request_id(&quote)).await?;
+        Ok(status["returns"].as_array().is_some_and(|returns| returns.len() == 1))
+    })
+    .await?;
+    let (theirs, ours) = (stage.balance(&stage.user)?, stage.balance(&stage.solver)?);
+    stage.simulator.faults.update(|fault| fault.forget = true);
+    eventually("somebody is told", || async {
+        let (_, lives) = stage.harness.get("/lives").await?;
+        let wrong = lives["report"]["wrong"].as_array().cloned().unwrap_or_default();
+        Ok(wrong.iter().any(|it| it["name"] == "deposit-doubtful"))
+    })
+    .await?;
+    stage.simulator.faults.clear();
+    stage.rounds_pass().await?;
+    ensure!((stage.balance(&stage.user)?, stage.balance(&stage.solver)?) == (theirs, ours), "it was sent back");
     service.stop().await
 }
 

@@ -66,6 +66,25 @@ async fn a_transfer_that_is_listed_twice_is_taken_in_once() -> Result<()> {
     service.stop().await
 }
 
+/// The venue lists nothing, however long one waits: the hash that the client named is enough.
+#[tokio::test]
+async fn a_transfer_that_is_not_listed_is_found_by_its_hash() -> Result<()> {
+    let stage = Stage::new(Engine::Sqlite).await?;
+    let service = stage.harness.serve().await?;
+    let optimism = stage.harness.chain("optimism");
+    let (recipient, usdc) = (new_account().address, optimism.token("USDC").address);
+    stage.simulator.faults.update(|fault| fault.unlisted = true);
+    let quote = stage.harness.quote(&stage.withdrawal(20_000_000, &recipient.to_string())).await?;
+    let digest = stage.withdraw(&quote).await?;
+    let hint = json!({"chainId": VENUE.to_string(), "txHash": digest.to_string(), "requestId": request_id(&quote)});
+    ensure!(stage.harness.post("/transactions/index", &hint).await?.0 == 200);
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    stage.simulator.faults.clear();
+    stage.rounds_pass().await?;
+    ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
+    service.stop().await
+}
+
 /// A withdrawal that cannot be filled goes back on the venue, less the venue's fee for sending it.
 #[tokio::test]
 async fn a_withdrawal_is_refunded_on_the_venue_less_the_fee() -> Result<()> {

@@ -1,0 +1,155 @@
+//! Transfers into our account that clients say they have sent, by the venue's own hash, and deposits that the venue shows
+//! otherwise than before. Both are looked at again after a while, within bounds.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use metrics::counter;
+use store::deposits::DepositId;
+use venue::Digest;
+
+/// Pending hints. One more takes the place of the one that was looked up most often.
+const MAX_HINTS: usize = 256;
+/// Hashes remembered, so that a repeated hint costs nothing. At this number all are forgotten.
+const REMEMBERED: usize = 4_096;
+/// Lookups of a transfer, each after twice the time of the one before: the last is hours after the hint.
+const TRIES: u32 = 12;
+/// Time after which a deposit in dispute is read again.
+const DISPUTE_PAUSE_SECS: u64 = 300;
+const MAX_DISPUTES: usize = 1_024;
+
+#[derive(Debug, Default)]
+pub struct VenueHints {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: Vec<VenueHint>,
+    seen: HashSet<Digest>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VenueHint {
+    pub(crate) hash: Digest,
+    tried: u32,
+    due: Instant,
+}
+
+impl VenueHints {
+    /// Queues a hint without waiting. The list of transfers usually has it before it is looked up.
+    pub(crate) fn note(&self, hash: Digest, now: Instant, pause: Duration) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.seen.len() >= REMEMBERED {
+            waiting.seen.clear();
+        }
+        if !waiting.seen.insert(hash) {
+            return;
+        }
+        if waiting.queue.len() >= MAX_HINTS {
+            counter!("causeway_hints_dropped_total").increment(1);
+            let most = waiting.queue.iter().enumerate().max_by_key(|(_, hint)| hint.tried).map(|(at, _)| at);
+            most.map(|at| waiting.queue.swap_remove(at));
+        }
+        waiting.queue.push(VenueHint { hash, tried: 0, due: now + pause * 2 });
+    }
+
+    /// The hint that has been due for the longest.
+    pub(crate) fn next(&self, now: Instant) -> Option<VenueHint> {
+        let mut waiting = lock(&self.waiting);
+        let due = waiting.queue.iter().enumerate().filter(|(_, hint)| hint.due <= now);
+        let at = due.min_by_key(|(_, hint)| hint.due).map(|(at, _)| at)?;
+        Some(waiting.queue.swap_remove(at))
+    }
+
+    /// Queues a hint again that was looked up in vain.
+    pub(crate) fn again(&self, hint: VenueHint, now: Instant, pause: Duration) {
+        let tried = hint.tried + 1;
+        let mut waiting = lock(&self.waiting);
+        if tried < TRIES && waiting.queue.len() < MAX_HINTS {
+            let due = now + pause.saturating_mul(2u32.saturating_pow(tried + 1));
+            waiting.queue.push(VenueHint { tried, due, ..hint });
+        }
+    }
+}
+
+/// Deposits in dispute, and the time at which each is read again.
+#[derive(Debug, Default)]
+pub struct Disputes(Mutex<BTreeMap<i64, u64>>);
+
+impl Disputes {
+    pub(crate) fn is_due(&self, id: DepositId, now_secs: u64) -> bool {
+        lock(&self.0).get(&id.0).is_none_or(|at| *at <= now_secs)
+    }
+
+    /// True for the first time.
+    pub(crate) fn begun(&self, id: DepositId, now_secs: u64) -> bool {
+        let mut disputes = lock(&self.0);
+        if disputes.len() >= MAX_DISPUTES {
+            disputes.clear();
+        }
+        disputes.insert(id.0, now_secs.saturating_add(DISPUTE_PAUSE_SECS)).is_none()
+    }
+
+    pub(crate) fn ended(&self, id: DepositId) {
+        lock(&self.0).remove(&id.0);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(5);
+
+    fn hash(n: usize) -> Digest {
+        format!("{n:080x}").parse().unwrap()
+    }
+
+    #[test]
+    fn a_hint_is_looked_up_again_and_again_until_it_is_given_up() {
+        let (hints, mut now, mut looked) = (VenueHints::default(), Instant::now(), 0);
+        hints.note(hash(1), now, PAUSE);
+        hints.note(hash(1), now, PAUSE);
+        assert_eq!(hints.next(now), None, "the list has its turn first");
+        for _ in 0..20_000 {
+            now += PAUSE;
+            if let Some(hint) = hints.next(now) {
+                looked += 1;
+                hints.again(hint, now, PAUSE);
+            }
+        }
+        assert_eq!(looked, TRIES);
+    }
+
+    #[test]
+    fn a_full_queue_gives_up_the_hint_that_was_tried_most() {
+        let (hints, now) = (VenueHints::default(), Instant::now());
+        for n in 0..MAX_HINTS {
+            hints.note(hash(n), now, PAUSE);
+        }
+        let later = now + PAUSE * 2;
+        let tried = hints.next(later).unwrap();
+        hints.again(tried, later, PAUSE);
+        hints.note(hash(MAX_HINTS), later, PAUSE);
+        let due = std::iter::from_fn(|| hints.next(later + PAUSE * 100));
+        let left: Vec<_> = due.map(|hint| hint.hash).collect();
+        assert_eq!(left.len(), MAX_HINTS);
+        assert!(left.contains(&hash(MAX_HINTS)) && !left.contains(&tried.hash));
+    }
+
+    #[test]
+    fn a_dispute_is_told_once_and_read_again_later() {
+        let (disputes, id) = (Disputes::default(), DepositId(7));
+        assert!(disputes.is_due(id, 100) && disputes.begun(id, 100));
+        assert!(!disputes.is_due(id, 101) && disputes.is_due(id, 100 + DISPUTE_PAUSE_SECS));
+        assert!(!disputes.begun(id, 400));
+        disputes.ended(id);
+        assert!(disputes.is_due(id, 401));
+    }
+}
