@@ -30,6 +30,7 @@ mod network;
 pub mod openapi;
 mod operator;
 pub mod order_data;
+mod pauses;
 mod prices;
 mod quote;
 mod retirement;

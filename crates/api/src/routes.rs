@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use crate::error::ApiError;
 use crate::{
     App, app_fees, attestation, capacity, chains, claims, currencies, deposit_addresses, fast_fill, health, liquidity,
-    listing, lives, losses, manual_refund, operator, prices, quote, status, swap_sources, topups, trace, transactions,
-    wallet_links, webhook_deliveries, webhook_endpoints,
+    listing, lives, losses, manual_refund, operator, pauses, prices, quote, status, swap_sources, topups, trace,
+    transactions, wallet_links, webhook_deliveries, webhook_endpoints,
 };
 
 /// Every route, described in this document.
@@ -70,6 +70,7 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(operator::receipts))
         .routes(routes!(manual_refund::refund))
         .routes(routes!(topups::top_ups))
+        .routes(routes!(pauses::pause))
         .routes(routes!(lives::lives))
 }
 

@@ -75,6 +75,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0029_deposit_addresses.sql"),
     },
     Migration { version: 30, name: "0030_dashboard", sql: include_str!("../migrations/0030_dashboard.sql") },
+    Migration { version: 32, name: "0032_operator", sql: include_str!("../migrations/0032_operator.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

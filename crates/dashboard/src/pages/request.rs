@@ -10,6 +10,7 @@ use domain::ids::{ChainId, RequestId};
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::pay_address::PayAt;
 use super::requests::{acting, chain_name};
 use super::webhooks::details;
 use crate::Dashboard;
@@ -73,6 +74,7 @@ pub(crate) async fn page(
     let body = html! {
         div data-live="request" data-status=(text(record, "/status")) {
             (head(record, loaded.trace.as_ref(), catalog))
+            @if let Some(pay_at) = PayAt::of_record(catalog, record) { (pay_at.card()) }
             div.grid {
                 @if let Some(trace) = &loaded.trace { (timeline(trace)) }
                 (amounts(record))
