@@ -109,10 +109,13 @@ fn verdict(run: &AuditRun, now: Timestamp) -> Markup {
 
 /// Chain, check and text of the findings.
 fn findings(checks: &Value) -> Vec<(&str, &str, &str)> {
-    let of = |check| list(check, "/differences").iter().map(move |it| {
-        (text(check, "/chain"), text(check, "/check"), it.as_str().unwrap_or_default())
-    });
-    list(checks, "").iter().flat_map(of).take(MAX_FINDINGS).collect()
+    let mut found = Vec::new();
+    for check in list(checks, "") {
+        let (chain, name) = (text(check, "/chain"), text(check, "/check"));
+        found.extend(list(check, "/differences").iter().filter_map(Value::as_str).map(|it| (chain, name, it)));
+    }
+    found.truncate(MAX_FINDINGS);
+    found
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ impl Summary {
         });
         let (counts, volume, sponsored): (Vec<_>, Vec<_>, Vec<_>) =
             (counts.collect(), volume.collect(), sponsored.collect());
-        let worded = |micros| dollars(i64::try_from(micros).unwrap_or(i64::MAX));
+        let worded = |micros: u64| dollars(i64::try_from(micros).unwrap_or(i64::MAX));
         html! {
             div.grid {
                 section.card {
@@ -233,9 +233,13 @@ mod tests {
         assert_eq!(summary.reasons, BTreeMap::from([("SLIPPAGE".to_owned(), 1)]));
         assert_eq!(since(now), Timestamp::from_millis(19_994 * DAY_MILLIS));
         assert_eq!(Summary::new(&[], now).success_rate(), "–");
-        let (today, before) = (Timestamp::from_millis(20_000 * DAY_MILLIS), Timestamp::from_millis(19_998 * DAY_MILLIS));
+        let (today, before) =
+            (Timestamp::from_millis(20_000 * DAY_MILLIS), Timestamp::from_millis(19_998 * DAY_MILLIS));
         let summary = summary.with_sponsored(&[(today, 4), (today, 3), (before, 2)]);
-        assert_eq!((summary.sponsored, summary.days[&20_000].sponsored, summary.days[&19_998].sponsored), (Some(9), 7, 2));
+        assert_eq!(
+            (summary.sponsored, summary.days[&20_000].sponsored, summary.days[&19_998].sponsored),
+            (Some(9), 7, 2)
+        );
         assert!(summary.charts().into_string().contains("Sponsored fees by day"));
     }
 }
