@@ -19,7 +19,7 @@ const SAMPLES: usize = 17;
 const WARM_UP: usize = 3;
 /// The largest page: what a browser gets without its assets.
 const MAX_PAGE_BYTES: usize = 100 * 1024;
-const TOKEN: &str = "the session of the benchmark";
+const TOKEN: &str = "session-of-the-benchmark";
 
 /// Opens a session for an account, and returns the header that continues it.
 pub(super) async fn sign_in(service: &Service, account: Address) -> Result<String> {
