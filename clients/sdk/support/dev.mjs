@@ -21,7 +21,9 @@ const BINARY = process.env.CAUSEWAY_BIN ?? fileURLToPath(new URL('../../../targe
 /** The facts of a running network, and a function to stop it. One with `more` options is always started. */
 export async function network(more = [], { life = LIFE_LIMIT } = {}) {
   const running = process.env.CAUSEWAY_DEV_JSON
-  if (running && more.length === 0) return { facts: JSON.parse(await readFile(running, 'utf8')), binary: BINARY, stop: async () => {} }
+  if (running && more.length === 0) {
+    return { facts: JSON.parse(await readFile(running, 'utf8')), binary: BINARY, stop: async () => {} }
+  }
   return start(more, life)
 }
 
