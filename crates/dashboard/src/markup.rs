@@ -34,6 +34,15 @@ fn copy_button(text: &str) -> Markup {
     }
 }
 
+/// A sentence whose names stand in backticks.
+pub(crate) fn coded(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
 /// A status in its colour, which its word says too.
 pub(crate) fn status(text: &str) -> Markup {
     let kind = match text {
@@ -128,6 +137,12 @@ mod tests {
         let shown = time_in("2026-09-21T14:13:21.000Z").into_string();
         assert!(shown.contains("21 Sep 2026, 14:13:21") && shown.contains("2026-09-21T14:13:21Z"), "{shown}");
         assert_eq!(time_in("<b>").into_string(), "&lt;b&gt;");
+    }
+
+    #[test]
+    fn names_in_backticks_are_code() {
+        assert_eq!(coded("run `a b`, then `c`").into_string(), "run <code>a b</code>, then <code>c</code>");
+        assert_eq!(coded("<b>").into_string(), "&lt;b&gt;");
     }
 
     #[test]

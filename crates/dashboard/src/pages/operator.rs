@@ -27,7 +27,7 @@ use crate::decimal::dollars;
 use crate::failure::Failure;
 use crate::json::{list, text, usd};
 use crate::layout::{Frame, Page, Section};
-use crate::markup::{done, short, status, time};
+use crate::markup::{coded, done, short, status, time};
 
 /// Rows of each list.
 const MAX_STUCK: u32 = 50;
@@ -61,7 +61,7 @@ pub(crate) async fn page(
     let body = html! {
         (done(query.get("done").map(String::as_str)))
         div data-live="operator" data-every="5" {
-            (alarms(&lives))
+            (alarms(&dashboard, &lives))
             (summary.figures())
             (chains(&dashboard, &lives, &risk))
             (stuck(&dashboard, &rows.stuck))
@@ -113,7 +113,7 @@ fn pauses(tx: &mut store::Tx<'_>) -> Result<Vec<Pause>, StoreError> {
     Ok(pauses)
 }
 
-fn alarms(lives: &Value) -> Markup {
+fn alarms(dashboard: &Dashboard, lives: &Value) -> Markup {
     let wrong = list(lives, "/report/wrong");
     html! {
         @if lives.is_null() {
@@ -129,10 +129,10 @@ fn alarms(lives: &Value) -> Markup {
                     @for it in wrong {
                         li.notice.bad {
                             strong { (text(it, "/name")) }
-                            @if let Some(chain) = it["chainId"].as_u64() { " on chain " (chain) }
+                            @if let Some(chain) = it["chainId"].as_u64() { " on " (dashboard.chain_name(chain)) }
                             ": " (text(it, "/message"))
                             @if let Some(advice) = advice(text(it, "/name")) {
-                                br; small { "It means that " (advice.means) ". To do: " (advice.remedy) "." }
+                                br; small { "It means that " (coded(advice.means)) ". To do: " (coded(advice.remedy)) "." }
                             }
                         }
                     }
@@ -166,7 +166,7 @@ fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
                                 }
                                 td {
                                     @match chain["paused"].as_str() {
-                                        Some(why) => { (status("paused")) " " small { (why) } }
+                                        Some(why) => { (status("paused")) " " small { (why.strip_prefix("paused ").unwrap_or(why)) } }
                                         None => (said(&chain["refusing"]))
                                     }
                                 }

@@ -66,7 +66,7 @@ struct Wish {
 }
 
 /// Ways to pay, and how the form names them.
-const WAYS: [(&str, &str); 2] = [("wallet", "with a wallet"), ("address", "from an exchange, at an address")];
+const WAYS: [(&str, &str); 2] = [("wallet", "with a wallet"), ("address", "from an exchange")];
 
 impl Wish {
     fn first(catalog: &Catalog) -> Self {
@@ -189,15 +189,23 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
         }
     };
     html! {
-        form.card.filters method="post" action="/dashboard/transfer" {
+        form.card.filters.roomy method="post" action="/dashboard/transfer" {
             (token(account))
             (field("from", "From", "", &currencies("from", &wish.from)))
             (field("to", "To", "", &currencies("to", &wish.to)))
             (field("amount", "Amount", "", &html! {
                 input #amount name="amount" required inputmode="decimal" value=(wish.amount) autocomplete="off";
             }))
+            (field("pay", "Pay", "", &html! {
+                select #pay name="pay" {
+                    @for (value, name) in WAYS { option value=(value) selected[value == wish.pay] { (name) } }
+                }
+            }))
             (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
                 input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
+            }))
+            (field("refundTo", "Refund to", "For an address; your own wallet if empty.", &html! {
+                input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off" spellcheck="false";
             }))
             (field("key", "Under the key", "Without one, you cannot watch it here.", &html! {
                 select #key name="key" {
@@ -207,14 +215,6 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
                     }
                     option value="" selected[wish.key.is_empty()] { "none" }
                 }
-            }))
-            (field("pay", "Pay", "", &html! {
-                select #pay name="pay" {
-                    @for (value, name) in WAYS { option value=(value) selected[value == wish.pay] { (name) } }
-                }
-            }))
-            (field("refundTo", "Refund to", "For an address; your own wallet if empty.", &html! {
-                input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off" spellcheck="false";
             }))
             div.row { button.primary type="submit" { "Quote" } }
         }
