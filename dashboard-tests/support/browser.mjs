@@ -1,11 +1,13 @@
 // A headless Chromium, and pages that remember every complaint of their console.
 
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import axe from 'axe-core'
 import { chromium } from 'playwright-core'
+
+import { withPalette } from './png.mjs'
 
 const INSTALLED = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
@@ -54,10 +56,18 @@ export async function findings(page) {
   return serious.map(({ id, nodes }) => `${page.url()} ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
 }
 
-/** A picture of the whole page, in the folder that SCREENSHOTS names, where it names one. */
+/** The most of a page that a picture shows. */
+const MAX_HEIGHT = 2400
+
+/** A picture of the page, in the folder that SCREENSHOTS names, where it names one. */
 export async function screenshot(page, name) {
   const folder = process.env.SCREENSHOTS
   if (!folder) return
   await mkdir(folder, { recursive: true })
-  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
+  const { width, height } = await page.evaluate(() => {
+    const { scrollWidth, scrollHeight } = document.documentElement
+    return { width: scrollWidth, height: scrollHeight }
+  })
+  const clip = { x: 0, y: 0, width, height: Math.min(height, MAX_HEIGHT) }
+  await writeFile(join(folder, `${name}.png`), withPalette(await page.screenshot({ fullPage: true, clip })))
 }

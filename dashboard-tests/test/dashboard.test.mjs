@@ -1,8 +1,11 @@
 // The dashboard as people use it, on a local network: one story after the other, in one browser.
 
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 
 import { network } from '../../clients/sdk/support/dev.mjs'
 import { findings, launch, LOOKS, open, screenshot } from '../support/browser.mjs'
@@ -16,7 +19,8 @@ let browser
 let hooks
 let main
 const at = (path) => `${net.facts.baseUrl}${path}`
-const own = { key: '', request: '', refunded: '' }
+const own = { key: '', request: '', refunded: '', awaited: '' }
+const run = promisify(execFile)
 
 before(async () => {
   net = await network([], { life: LIFE_LIMIT })
@@ -50,6 +54,29 @@ test('the first address that dev writes is the dashboard', async () => {
   await main.page.goto(at('/'))
   assert.equal(new URL(main.page.url()).pathname, '/dashboard/sign-in')
 })
+
+/** Sends transactions from the test wallet, as the page's own scripts do. */
+async function pay(page, transactions) {
+  await page.evaluate(async (all) => {
+    const { post } = await import('/dashboard/assets/wallet.js')
+    for (const { chainId, to, data, value } of all) {
+      await post('/dashboard/test-wallet', { method: 'eth_sendTransaction', chainId, to, data, value })
+    }
+  }, transactions)
+}
+
+/** The transactions of a quote from the first chain's currency to the second's, under the key of the local network. */
+async function quoted(more) {
+  const [base, optimism] = net.facts.chains
+  const zero = `0x${'0'.repeat(40)}`
+  const user = net.facts.accounts[1].address
+  const ask = { user, recipient: user, originChainId: base.id, destinationChainId: optimism.id, originCurrency: zero,
+    destinationCurrency: zero, amount: '20000000000000000', tradeType: 'EXACT_INPUT', ...more }
+  const headers = { 'content-type': 'application/json', 'x-api-key': net.facts.apiKey }
+  const quote = await (await fetch(at('/quote/v2'), { method: 'POST', headers, body: JSON.stringify(ask) })).json()
+  assert.ok(quote.steps, JSON.stringify(quote))
+  return { id: quote.steps[0].requestId, items: quote.steps.flatMap((step) => step.items.map((item) => item.data)) }
+}
 
 test('a wallet signs in', async () => {
   const { page } = main
@@ -127,7 +154,6 @@ test('a transfer is quoted, signed and watched until it arrives', async () => {
   await page.locator('#key').selectOption({ label: 'Renamed' })
   await page.getByRole('button', { name: 'Quote' }).click()
   await page.getByRole('heading', { name: 'The quote' }).waitFor()
-  await screenshot(page, 'quote')
   await page.getByRole('button', { name: 'Sign with Test wallet' }).click()
   await page.waitForURL(/\/dashboard\/requests\/0x/)
   own.request = page.url().split('/').at(-1)
@@ -136,24 +162,37 @@ test('a transfer is quoted, signed and watched until it arrives', async () => {
   await page.getByRole('heading', { name: 'Timeline' }).waitFor()
 })
 
+test('a transfer is paid at an address by its code and watched until it arrives', async () => {
+  const { page } = main
+  const [base] = net.facts.chains
+  await page.goto(at('/dashboard/transfer'))
+  await page.locator('#key').selectOption({ label: 'Renamed' })
+  await page.locator('#pay').selectOption('address')
+  await page.getByRole('button', { name: 'Quote' }).click()
+  const code = page.locator('svg.qr')
+  await code.waitFor()
+  const address = await page.locator('#pay-address code').innerText()
+  assert.match(address, /^0x[0-9a-fA-F]{40}$/)
+  assert.equal(await code.getAttribute('data-text'), address)
+  assert.ok((await code.locator('path').getAttribute('d')).length > 1000, 'the code is empty')
+  assert.equal(await page.locator('#pay-amount').innerText(), '0.01 ETH')
+  await pay(page, [{ chainId: base.id, to: address, data: '0x', value: '10000000000000000' }])
+  // The page finds the payment by itself and goes on to the request's.
+  await page.waitForURL(/\/dashboard\/requests\/0x/)
+  await page.locator('[data-live="request"] .status', { hasText: 'success' }).first().waitFor()
+  assert.equal(await code.count(), 0, 'a payment is asked for that was made')
+  // One that nobody has paid yet asks for its payment on its own page.
+  own.awaited = (await quoted({ useDepositAddress: true, refundTo: net.facts.accounts[1].address })).id
+  await until(page, `/dashboard/requests/${own.awaited}`, () => code.isVisible())
+})
+
 test('a forced refund and the transfer are found in Requests', async () => {
   const { page } = main
-  const [base, optimism] = net.facts.chains
-  const zero = `0x${'0'.repeat(40)}`
-  const user = net.facts.accounts[1].address
-  const ask = { user, recipient: user, originChainId: base.id, destinationChainId: optimism.id, originCurrency: zero,
-    destinationCurrency: zero, amount: '20000000000000000', tradeType: 'EXACT_INPUT', referrer: 'debug-force-refund' }
-  const headers = { 'content-type': 'application/json', 'x-api-key': net.facts.apiKey }
-  const quote = await (await fetch(at('/quote/v2'), { method: 'POST', headers, body: JSON.stringify(ask) })).json()
-  own.refunded = quote.steps[0].requestId
-  const items = quote.steps.flatMap((step) => step.items.map((item) => item.data))
+  const refunded = await quoted({ referrer: 'debug-force-refund' })
+  const sponsored = await quoted({ subsidizeFees: true })
+  own.refunded = refunded.id
   await page.goto(at('/dashboard/transfer'))
-  await page.evaluate(async (transactions) => {
-    const { post } = await import('/dashboard/assets/wallet.js')
-    for (const { chainId, to, data, value } of transactions) {
-      await post('/dashboard/test-wallet', { method: 'eth_sendTransaction', chainId, to, data, value })
-    }
-  }, items)
+  await pay(page, [...refunded.items, ...sponsored.items])
   for (const [id, status] of [[own.refunded, 'refund'], [own.request, 'success']]) {
     await until(page, `/dashboard/requests?status=${status}&term=${id}`, () =>
       page.locator(`tbody a[href="/dashboard/requests/${id}"]`).isVisible())
@@ -207,6 +246,50 @@ test('an operator refunds what cannot be filled', async () => {
   assert.ok(await page.getByText('there are no funds', { exact: true }).first().isVisible())
 })
 
+test('an operator pauses a chain and resumes it, with who and why', async () => {
+  const { page } = main
+  const form = page.locator('form[action="/dashboard/operator/pause"]')
+  const set = async (button, reason) => {
+    await page.goto(at('/dashboard/operator'))
+    await form.locator('#chain').selectOption({ label: 'Arbitrum' })
+    await form.locator('#pause-reason').fill(reason)
+    await form.getByRole('button', { name: button, exact: true }).click()
+  }
+  await set('Pause', 'its sequencer is being upgraded')
+  await page.getByText('The chain is paused.').waitFor()
+  const alarm = page.locator('.notice.bad', { hasText: 'chain-paused' })
+  assert.match(await alarm.innerText(), /its sequencer is being upgraded/)
+  const arbitrum = net.facts.chains.find(({ name }) => name === 'arbitrum')
+  const { chains } = await (await fetch(at('/chains'))).json()
+  assert.equal(chains.find(({ id }) => id === arbitrum.id).disabled, true)
+  await screenshot(page, 'operator-paused')
+  await page.goto(at('/dashboard/operator'))
+  await form.locator('#chain').selectOption({ label: 'Arbitrum (paused)' })
+  await form.locator('#pause-reason').fill('the upgrade is done')
+  await form.getByRole('button', { name: 'Resume', exact: true }).click()
+  await page.getByText('The chain is not paused any more.').waitFor()
+  assert.equal(await alarm.count(), 0)
+  const actions = page.locator('section', { has: page.getByRole('heading', { name: 'Actions' }) })
+  assert.ok(await actions.getByText('the upgrade is done').isVisible())
+})
+
+test('the operator sees the last audit and that the depositories are solvent', async () => {
+  const { page } = main
+  await page.goto(at('/dashboard/operator'))
+  await page.getByText('None has been run.').waitFor()
+  const config = join(dirname(net.facts.database.replace(/^sqlite:/, '')), 'dev.toml')
+  await run(net.binary, ['audit', '--config', config])
+  await page.goto(at('/dashboard/operator'))
+  await page.getByText('Nothing differs.').waitFor()
+  await until(page, '/dashboard/operator', () => page.getByText('solvent', { exact: true }).first().isVisible())
+  assert.equal(await page.getByText('short', { exact: true }).count(), 0)
+})
+
+test('sponsored fees are on the overview', async () => {
+  const { page } = main
+  await until(page, '/dashboard', () => page.getByRole('heading', { name: 'Sponsored fees by day' }).isVisible())
+})
+
 test('an operator is refused the refund of what has arrived, and that is recorded', async () => {
   const { page } = main
   await page.goto(at('/dashboard/operator'))
@@ -221,11 +304,19 @@ test('an operator is refused the refund of what has arrived, and that is recorde
   assert.ok(await page.getByText('a test', { exact: true }).first().isVisible())
 })
 
+/** What is shown is good to see and to hear, fits the screen, and is kept as a picture. */
+async function isGood(shown, look, name) {
+  assert.deepEqual(await findings(shown.page), [])
+  const wider = await shown.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+  assert.ok(wider <= 0, `${shown.page.url()} is ${wider} px wider than the screen in ${look}`)
+  await screenshot(shown.page, `${name}-${look}`)
+}
+
 test('every page is good to see and to hear, in every look', async () => {
   const pages = {
     overview: '/dashboard', transfer: '/dashboard/transfer', requests: '/dashboard/requests',
     request: `/dashboard/requests/${own.request}`, refund: `/dashboard/requests/${own.refunded}`,
-    keys: '/dashboard/keys', key: `/dashboard/keys/${own.key}`, webhooks: `/dashboard/keys/${own.key}/webhooks`,
+    awaited: `/dashboard/requests/${own.awaited}`, keys: '/dashboard/keys', key: `/dashboard/keys/${own.key}`, webhooks: `/dashboard/keys/${own.key}/webhooks`,
     balance: '/dashboard/balance', operator: '/dashboard/operator', missing: '/dashboard/nowhere',
   }
   for (const look of LOOKS) {
@@ -236,10 +327,14 @@ test('every page is good to see and to hear, in every look', async () => {
       const answer = await shown.page.goto(at(path))
       assert.equal(answer.status(), page === 'missing' ? 404 : 200, path)
       assert.ok((await answer.body()).length < 100 * 1024, `${path} is too large`)
-      assert.deepEqual(await findings(shown.page), [])
-      const wider = await shown.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
-      assert.ok(wider <= 0, `${path} is ${wider} px wider than the screen in ${name}`)
-      await screenshot(shown.page, `${page}-${name}`)
+      await isGood(shown, name, page)
+    }
+    for (const [page, way] of [['quote', 'wallet'], ['address', 'address']]) {
+      await shown.page.goto(at('/dashboard/transfer'))
+      await shown.page.locator('#pay').selectOption(way)
+      await shown.page.getByRole('button', { name: 'Quote' }).click()
+      await shown.page.getByRole('heading', { name: 'The quote' }).waitFor()
+      await isGood(shown, name, page)
     }
     assert.deepEqual(shown.complaints.filter((text) => !text.includes('404')), [])
     await shown.context.close()

@@ -16,15 +16,19 @@ const STOP_LIMIT = 20_000
 // The upper limit for everything: no process of ours outlives it, even if something hangs.
 const LIFE_LIMIT = 300_000
 
+const BINARY = process.env.CAUSEWAY_BIN ?? fileURLToPath(new URL('../../../target/release/causeway', import.meta.url))
+
 /** The facts of a running network, and a function to stop it. One with `more` options is always started. */
 export async function network(more = [], { life = LIFE_LIMIT } = {}) {
   const running = process.env.CAUSEWAY_DEV_JSON
-  if (running && more.length === 0) return { facts: JSON.parse(await readFile(running, 'utf8')), stop: async () => {} }
+  if (running && more.length === 0) {
+    return { facts: JSON.parse(await readFile(running, 'utf8')), binary: BINARY, stop: async () => {} }
+  }
   return start(more, life)
 }
 
 async function start(more, life) {
-  const binary = process.env.CAUSEWAY_BIN ?? fileURLToPath(new URL('../../../target/release/causeway', import.meta.url))
+  const binary = BINARY
   if (!existsSync(binary)) {
     throw new Error(`${binary} is not there: run \`cargo build --release\`, or set CAUSEWAY_BIN or CAUSEWAY_DEV_JSON`)
   }
@@ -76,7 +80,7 @@ async function start(more, life) {
     }
     await sleep(50)
   }
-  return { facts: JSON.parse(await readFile(path, 'utf8')), stop }
+  return { facts: JSON.parse(await readFile(path, 'utf8')), binary, stop }
 }
 
 async function freePort() {

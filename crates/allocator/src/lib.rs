@@ -7,8 +7,8 @@
 //! gas costs, are handed to it as [`Advice`].
 //!
 //! Modules import each other one way only, from the bottom of this list to its top: `error`, [`advice`], `chain`,
-//! `paying_venue`, `allocator`, [`identity`], `deposits`, `ledger`, `venue_evidence`, `evidence`, `batches`, `returns`, `refunds`, `outcome`, `signing` and
-//! `tasks`, which runs all of it.
+//! `paying_venue`, `allocator`, `solvency`, [`identity`], `deposits`, `ledger`, `venue_evidence`, `evidence`, `batches`,
+//! `returns`, `refunds`, `outcome`, `signing` and `tasks`, which runs all of it.
 
 pub mod advice;
 mod allocator;
@@ -24,6 +24,7 @@ mod paying_venue;
 mod refunds;
 mod returns;
 mod signing;
+mod solvency;
 mod tasks;
 mod venue_evidence;
 

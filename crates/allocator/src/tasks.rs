@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::chained::Chained;
 use metrics::counter;
-use store::chain_states;
+use store::{StoreError, Tx, chain_pauses, chain_states};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 use crate::allocator::Allocator;
 use crate::chain::PayoutChain;
 use crate::error::AllocatorError;
-use crate::{batches, evidence, ledger, outcome, refunds, returns, signing};
+use crate::{batches, evidence, ledger, outcome, refunds, returns, signing, solvency};
 
 impl Allocator {
     /// One task per chain, until the token ends them.
@@ -54,8 +54,17 @@ async fn round(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), 
     let Some(last) = ledger::read(allocator, payout_chain).await? else { return Ok(()) };
     outcome::conclude(allocator, payout_chain, last).await?;
     evidence::gather(allocator, payout_chain).await?;
-    // A database older than the chain may not know what was signed for, and must not promise it again.
-    if let Some(why) = allocator.store.read(move |tx| chain_states::refusing(tx, chain)).await? {
+    if let Err(error) = solvency::note(allocator, payout_chain, last).await {
+        // For operators to read: nothing is held up by it.
+        debug!(chain.id = %chain, error = %Chained(&error), "the depository's balances are not known");
+    }
+    // A database older than the chain may not know what was signed for, and must not promise it again. On a paused chain
+    // nothing new begins.
+    let refusing = move |tx: &mut Tx<'_>| {
+        let paused = chain_pauses::of(tx, chain)?.map(|pause| pause.to_string());
+        Ok::<_, StoreError>(chain_states::refusing(tx, chain)?.or(paused))
+    };
+    if let Some(why) = allocator.store.read(refusing).await? {
         debug!(chain.id = %chain, %why, "nothing is signed for on a chain that takes no payments");
         return Ok(());
     }

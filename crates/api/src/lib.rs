@@ -31,6 +31,7 @@ mod network;
 pub mod openapi;
 mod operator;
 pub mod order_data;
+mod pauses;
 mod permits;
 mod prices;
 mod quote;

@@ -73,6 +73,9 @@ pub(crate) struct ChainReport {
     /// Why no payments are made on this chain, and what to do about it.
     #[schema(required = true)]
     refusing: Option<String>,
+    /// Who has paused it, and why.
+    #[schema(required = true)]
+    paused: Option<String>,
     /// Why it is not quoted.
     #[schema(required = true)]
     market: Option<String>,
@@ -144,7 +147,8 @@ pub(crate) async fn report(app: State<App>) -> (StatusCode, Json<LivesResponse>)
             id: id.0,
             name: chain.name.clone(),
             block: cursor.ok().flatten().filter(|_| walks).map(|cursor| cursor.number),
-            refusing: handle.and_then(|handle| handle.refusing()).map(|why| why.to_string()),
+            refusing: handle.and_then(|handle| handle.health.refusing()).map(|why| why.to_string()),
+            paused: handle.and_then(|handle| handle.health.paused()).map(|why| why.to_string()),
             nodes,
             one_node: handle.filter(|handle| handle.has_one_node()).map(|_| ONE_NODE),
             market: app.market.current(id).and_then(|it| it.check_pools()).err().map(|error| error.to_string()),

@@ -38,14 +38,20 @@ impl RefundBody {
         let problem = |field, problem: String| ApiError::Parameter { field, problem };
         let id =
             self.request_id.parse().map_err(|error: domain::ids::NotAnId| problem("requestId", error.to_string()))?;
-        let text = |field, text: String, most: usize| {
-            let text = text.trim().to_owned();
-            let fits = (1..=most).contains(&text.chars().count());
-            if fits { Ok(text) } else { Err(problem(field, format!("must be 1 to {most} characters"))) }
-        };
-        let by = text("by", self.by, MAX_NAME_LEN)?;
-        Ok((id, Decision { by, reason: text("reason", self.reason, MAX_REASON_LEN)? }))
+        let (by, reason) = decided(self.by, self.reason)?;
+        Ok((id, Decision { by, reason }))
     }
+}
+
+/// Who decided, and why: both are said in a few words.
+pub(crate) fn decided(by: String, reason: String) -> Result<(String, String), ApiError> {
+    let text = |field, text: String, most: usize| {
+        let text = text.trim().to_owned();
+        let fits = (1..=most).contains(&text.chars().count());
+        let problem = || ApiError::Parameter { field, problem: format!("must be 1 to {most} characters") };
+        if fits { Ok(text) } else { Err(problem()) }
+    };
+    Ok((text("by", by, MAX_NAME_LEN)?, text("reason", reason, MAX_REASON_LEN)?))
 }
 
 /// Gives up the fill of a request that waits for it, and returns the deposit.

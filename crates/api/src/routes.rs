@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use crate::error::ApiError;
 use crate::{
     App, app_fees, attestation, capacity, chains, claims, currencies, deposit_addresses, execute, fast_fill, health,
-    liquidity, listing, lives, losses, manual_refund, operator, permits, prices, quote, status, swap_sources, topups,
-    trace, transactions, wallet_links, webhook_deliveries, webhook_endpoints,
+    liquidity, listing, lives, losses, manual_refund, operator, pauses, permits, prices, quote, status, swap_sources,
+    topups, trace, transactions, wallet_links, webhook_deliveries, webhook_endpoints,
 };
 
 /// Every route, described in this document.
@@ -71,6 +71,7 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(operator::receipts))
         .routes(routes!(manual_refund::refund))
         .routes(routes!(topups::top_ups))
+        .routes(routes!(pauses::pause))
         .routes(routes!(lives::lives))
 }
 

@@ -29,6 +29,11 @@ pub(crate) fn get_as(key: &KeyText, path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {}\r\n\r\n", key.expose()).into_bytes()
 }
 
+/// A call without a body, with a header of the caller's.
+pub(crate) fn get_with(header: &str, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{header}\r\n\r\n").into_bytes()
+}
+
 fn post_with(path: &str, header: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(

@@ -1,7 +1,9 @@
-//! Listings in databases of several sizes, side by side: the same queries by turns, so that other load on the machine
-//! falls on all of them alike. A filter with an index must take as long among millions as among thousands.
+//! Listings, and the pages of the dashboard, in databases of several sizes, side by side: the same queries by turns, so
+//! that other load on the machine falls on all of them alike. A filter with an index, and every page, must take as long
+//! among millions as among thousands.
 
 mod filters;
+mod pages;
 mod populate;
 mod report;
 mod rows;
@@ -119,13 +121,14 @@ async fn on_engine(devnet: &Devnet, engine: Engine, args: &ListArgs, progress: &
     progress.say(&format!("Listing on {}", engine.name()));
     let indexed = indexed(&sizes, args).await?;
     let others = others(&sizes, args).await?;
+    let pages = pages::measure(&sizes, args).await?;
     for size in sizes {
         size.service.stop().await?;
     }
     if let Some(postgres) = postgres {
         postgres.stop().await?;
     }
-    Ok(EngineReport { engine, rows: args.rows.clone(), filled_millis, indexed, others })
+    Ok(EngineReport { engine, rows: args.rows.clone(), filled_millis, indexed, others, pages })
 }
 
 async fn indexed(sizes: &[Size], args: &ListArgs) -> Result<Vec<Measured>> {
@@ -197,6 +200,8 @@ struct Size {
     count: u64,
     service: Service,
     key: KeyText,
+    /// The header of a browser that is signed in as the key's owner, who is an operator too.
+    session: String,
     rows: Arc<Rows>,
     // Removed after the service has stopped.
     _world: World,
@@ -206,21 +211,23 @@ impl Size {
     async fn start(devnet: &Devnet, postgres: Option<&Postgres>, parent: &Path, count: u64) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(parent)?;
         let database = database(folder.path(), postgres).await?;
+        let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
         let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
             // No allocator: nothing is deposited, so nothing is paid out.
             config.allocator = None;
+            config.dashboard.operators.push(wallet.address);
             for chain in &mut config.chains {
                 chain.start_block = None;
             }
         })?;
         world.migrate()?;
-        let wallet = devnet.chain(domain::ledger::CHAIN).fresh_user().await?;
         let key = api_key::ensure(&world.config, world.folder.path(), &wallet).await?;
         let service = Service::start(&world.config, system_env()).await?;
         eventually("the service serves every chain", || async { Ok(serves_every_chain(&service)) }).await?;
         let templates = templates(&service, devnet, &key).await?;
-        let rows = Arc::new(Rows::new(templates, id_of(&service, &key).await?));
-        Ok(Self { count, service, key, rows, _world: world })
+        let rows = Arc::new(Rows::new(templates, id_of(&service, &key).await?, count, (system_env().clock)()));
+        let session = pages::sign_in(&service, wallet.address).await?;
+        Ok(Self { count, service, key, session, rows, _world: world })
     }
 }
 

@@ -48,6 +48,11 @@ pub enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Pause a chain: nothing new is quoted or paid on it, and payments under way are finished. Works beside the running
+    /// service, whose processes know of it within seconds, and without it.
+    Pause(PauseArgs),
+    /// End the pause of a chain.
+    Resume(PauseArgs),
     /// Ask the running service to refill the fillers' native currency from the treasury; without --yes, print the
     /// shortfall.
     Topup {
@@ -106,6 +111,21 @@ pub struct ConfigArgs {
     /// The configuration file.
     #[arg(long, value_name = "FILE", default_value = "causeway.toml", env = "CAUSEWAY_CONFIG")]
     pub config: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PauseArgs {
+    /// Id or name of the chain.
+    #[arg(value_name = "CHAIN")]
+    pub chain: String,
+    /// Reason for the decision.
+    #[arg(long)]
+    pub reason: String,
+    /// Name of the person who decided; the current user by default.
+    #[arg(long, value_name = "NAME", env = "USER", default_value = "operator")]
+    pub by: String,
+    #[command(flatten)]
+    pub config: ConfigArgs,
 }
 
 #[derive(Debug, Subcommand)]

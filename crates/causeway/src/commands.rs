@@ -14,6 +14,7 @@ mod doctor;
 mod endpoints;
 mod keys;
 mod operator;
+mod pause;
 mod recover;
 mod refund;
 mod topup;
@@ -55,6 +56,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Refund { request, reason, by, config } => {
             runtime.block_on(refund::run(&Config::load(&config.config)?, &request, &by, &reason))
         }
+        Command::Pause(args) => runtime.block_on(pause::run(&args, true)),
+        Command::Resume(args) => runtime.block_on(pause::run(&args, false)),
         Command::Topup { yes, config } => runtime.block_on(topup::run(&Config::load(&config.config)?, yes)),
         Command::Audit { args, json } => {
             telemetry::start_logging(cli.log_format, "error");

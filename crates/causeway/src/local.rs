@@ -54,7 +54,7 @@ pub fn prepare(local: Local<'_>, change: impl FnOnce(&mut Config)) -> Result<(Pa
 pub fn serves_every_chain(service: &Service) -> bool {
     let solver = &service.solver;
     solver.chains.values().all(|handle| {
-        handle.refusing().is_none()
+        handle.health.refusing().is_none()
             && *handle.health.taken.borrow() > 0
             && solver.market.current(handle.id()).is_ok_and(|market| market.check_pools().is_ok())
     })

@@ -21,7 +21,7 @@ use solver::gasless::permits::Permits;
 use solver::integrators::claims::Claims;
 use solver::integrators::fast_fill::FastFills;
 use solver::leader::Leader;
-use solver::operator::Commands;
+use solver::operator::{Commands, pauses};
 use solver::{Env, Solver, standby};
 use store::leases::Kind;
 use store::{DatabaseUrl, FileLock, Instance, Lease, Store, StoreError, secrets};
@@ -85,6 +85,7 @@ impl Service {
         tasks.spawn(crate::screening::follow(solver.clone(), config.clone(), stop.clone()));
         let lease = Duration::from_millis(config.instances.lease_millis);
         let instance = Instance::join(&database, &store, about(role, role.name(), env), lease).await?;
+        follow_pauses(&solver, &stop, &tasks).await?;
         if role.pays() {
             tasks.spawn(solver::tasks::work(solver.clone(), instance.clone(), stop.clone()));
         } else {
@@ -167,6 +168,14 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Pauses are known before anything is paid: they outlive the process that was told of them.
+async fn follow_pauses(solver: &Arc<Solver>, stop: &CancellationToken, tasks: &TaskTracker) -> Result<()> {
+    pauses::look(solver).await?;
+    let (solver, stop) = (solver.clone(), stop.clone());
+    tasks.spawn(async move { stop.run_until_cancelled(pauses::keep(&solver)).await });
+    Ok(())
 }
 
 /// Keeps a snapshot of every chain, and of the venue.

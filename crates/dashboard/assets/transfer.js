@@ -22,3 +22,23 @@ if (steps) {
     if (steps.dataset.watched === 'yes') location.assign(`/dashboard/requests/${steps.dataset.request}`);
   });
 }
+
+// A payment at an address comes from elsewhere: the service is asked for it every two seconds.
+const awaited = document.getElementById('awaited');
+if (awaited) {
+  const { request, watched } = awaited.dataset;
+  const look = async () => {
+    try {
+      const { status } = await (await fetch(`/intents/status/v3?requestId=${request}`)).json();
+      if (status && status !== 'waiting') {
+        if (watched === 'yes') return location.assign(`/dashboard/requests/${request}`);
+        document.getElementById('arrived').textContent = `The payment was seen. The transfer is: ${status}.`;
+        if (['success', 'refund', 'failure'].includes(status)) return undefined;
+      }
+    } catch {
+      // The service is away; the next look tries again.
+    }
+    return setTimeout(look, 2000);
+  };
+  look();
+}

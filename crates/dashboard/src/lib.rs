@@ -19,6 +19,7 @@ mod layout;
 mod markup;
 mod ownership;
 mod pages;
+mod qr;
 mod rates;
 mod routes;
 mod seal;

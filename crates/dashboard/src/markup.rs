@@ -15,15 +15,30 @@ pub(crate) fn short(text: &str) -> String {
 
 /// A long name that is shown short and copied whole.
 pub(crate) fn copied(text: &str) -> Markup {
+    html! { span.copied { code title=(text) { (short(text)) } (copy_button(text)) } }
+}
+
+/// A long name that is shown and copied whole.
+pub(crate) fn whole(text: &str) -> Markup {
+    html! { span.copied.whole { code { (text) } (copy_button(text)) } }
+}
+
+fn copy_button(text: &str) -> Markup {
     html! {
-        span.copied {
-            code title=(text) { (short(text)) }
-            button.copy type="button" data-copy=(text) aria-label={ "Copy " (text) } title="Copy" hidden {
-                svg width="14" height="14" viewBox="0 0 16 16" aria-hidden="true" {
-                    rect x="5.5" y="5.5" width="8.5" height="8.5" rx="1.5" {}
-                    path d="M10.5 3V2.5A1 1 0 0 0 9.5 1.5h-7A1 1 0 0 0 1.5 2.5v7a1 1 0 0 0 1 1H3" {}
-                }
+        button.copy type="button" data-copy=(text) aria-label={ "Copy " (text) } title="Copy" hidden {
+            svg width="14" height="14" viewBox="0 0 16 16" aria-hidden="true" {
+                rect x="5.5" y="5.5" width="8.5" height="8.5" rx="1.5" {}
+                path d="M10.5 3V2.5A1 1 0 0 0 9.5 1.5h-7A1 1 0 0 0 1.5 2.5v7a1 1 0 0 0 1 1H3" {}
             }
+        }
+    }
+}
+
+/// A sentence whose names stand in backticks.
+pub(crate) fn coded(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
@@ -31,9 +46,9 @@ pub(crate) fn copied(text: &str) -> Markup {
 /// A status in its colour, which its word says too.
 pub(crate) fn status(text: &str) -> Markup {
     let kind = match text {
-        "success" | "delivered" | "ok" | "active" | "final" => "good",
-        "failure" | "failed" | "down" | "revoked" => "bad",
-        "refund" | "refunded" | "refunding" | "degraded" => "warn",
+        "success" | "delivered" | "ok" | "active" | "final" | "solvent" => "good",
+        "failure" | "failed" | "down" | "revoked" | "short" => "bad",
+        "refund" | "refunded" | "refunding" | "degraded" | "paused" => "warn",
         "pending" | "submitted" | "depositing" | "due" | "waiting" | "confirmed" | "sent" => "busy",
         _ => "neutral",
     };
@@ -86,6 +101,8 @@ pub(crate) fn done(name: Option<&str>) -> Markup {
         Some("tested") => "A test event is on its way; its attempt appears below.",
         Some("replayed") => "The delivery is due again.",
         Some("refunded") => "The request is being refunded.",
+        Some("paused") => "The chain is paused. Every process knows of it within seconds.",
+        Some("resumed") => "The chain is not paused any more.",
         Some("topped-up") => "The worker will fill the wallets up.",
         _ => return html! {},
     };
@@ -120,6 +137,12 @@ mod tests {
         let shown = time_in("2026-09-21T14:13:21.000Z").into_string();
         assert!(shown.contains("21 Sep 2026, 14:13:21") && shown.contains("2026-09-21T14:13:21Z"), "{shown}");
         assert_eq!(time_in("<b>").into_string(), "&lt;b&gt;");
+    }
+
+    #[test]
+    fn names_in_backticks_are_code() {
+        assert_eq!(coded("run `a b`, then `c`").into_string(), "run <code>a b</code>, then <code>c</code>");
+        assert_eq!(coded("<b>").into_string(), "&lt;b&gt;");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The pages: each loads, then renders.
 
+pub(crate) mod actions;
 pub(crate) mod balance;
 mod holdings;
 pub(crate) mod keys;
 pub(crate) mod live;
 pub(crate) mod operator;
 pub(crate) mod overview;
+mod pay_address;
 pub(crate) mod request;
 pub(crate) mod requests;
+mod solvency;
 mod summary;
 pub(crate) mod transfer;
 pub(crate) mod views;

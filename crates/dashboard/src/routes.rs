@@ -13,7 +13,7 @@ use tower_http::compression::CompressionLayer;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::guard::{guard, headers};
-use crate::pages::{balance, keys, live, operator, overview, request, requests, transfer, views, webhooks};
+use crate::pages::{actions, balance, keys, live, operator, overview, request, requests, transfer, views, webhooks};
 use crate::{Dashboard, assets, sign_in, test_wallet};
 
 /// A route as tests see it.
@@ -74,8 +74,9 @@ table! {
     get "/dashboard/transfer" Account transfer::page;
     post "/dashboard/transfer" Account transfer::quote;
     get "/dashboard/operator" Operator operator::page;
-    post "/dashboard/operator/refund" Operator operator::refund;
-    post "/dashboard/operator/topup" Operator operator::top_up;
+    post "/dashboard/operator/refund" Operator actions::refund;
+    post "/dashboard/operator/topup" Operator actions::top_up;
+    post "/dashboard/operator/pause" Operator actions::pause;
 }
 
 /// The dashboard, and behind it the service's own routes.

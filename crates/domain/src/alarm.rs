@@ -26,6 +26,8 @@ alarms! {
     NoWorker = "no-worker",
     /// No payments are made on a chain.
     ChainRefused = "chain-refused",
+    /// An operator has paused a chain.
+    ChainPaused = "chain-paused",
     /// A chain's prices and balances are not known, or its pools contradict them.
     MarketUnknown = "market-unknown",
     /// Blocks of a chain are taken in too late.

@@ -78,7 +78,7 @@ impl PayContext {
     pub fn refusing(&self, chain: ChainId, quote: Option<&Quote>) -> Option<Arc<String>> {
         let own = quote.map_or([chain; 3], |quote| [chain, quote.ask.origin.chain, quote.ask.destination.chain]);
         self.chains.iter().find_map(|(chain, (handle, _))| match own.contains(chain) {
-            true => handle.refusing(),
+            true => handle.health.refusing(),
             false if quote.is_some() => None,
             false => handle.health.refusing_elsewhere(self.now),
         })
@@ -86,7 +86,7 @@ impl PayContext {
 
     /// The reason why nothing may be paid for an order that this database does not know: any chain may have filled it.
     pub fn refusing_anywhere(&self) -> Option<Arc<String>> {
-        self.chains.values().find_map(|(handle, _)| handle.refusing())
+        self.chains.values().find_map(|(handle, _)| handle.health.refusing())
     }
 
     /// The chain where app balances live.

@@ -165,9 +165,10 @@ impl ChainHandle {
         self.health.begin(now);
     }
 
-    /// The reason why no payments are made on this chain, if there is one.
+    /// The reason why nothing begins on this chain, neither a promise nor a payment, if there is one: its payments are in
+    /// doubt, or an operator has paused it.
     pub fn refusing(&self) -> Option<Arc<String>> {
-        self.health.refusing()
+        self.health.refusing().or_else(|| self.health.paused())
     }
 
     /// The contradictions between this chain's nodes, which name them, and a walk that too few of them follow.

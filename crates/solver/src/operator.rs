@@ -1,14 +1,16 @@
-//! Commands of the operator: gas refills, manual refunds, recovery of a lost database.
+//! Commands of the operator: gas refills, manual refunds, pauses of chains, recovery of a lost database.
 
 pub mod gas_refill;
 pub mod manual_refund;
+pub mod pauses;
 pub mod recover;
 pub mod recover_venue;
 
 use std::sync::Arc;
 
-use domain::ids::RequestId;
+use domain::ids::{ChainId, RequestId};
 use domain::request::State;
+use store::chain_pauses::{Decision, Pause};
 
 use crate::error::SolverError;
 use crate::solver::Solver;
@@ -25,6 +27,16 @@ impl Commands {
         decision: manual_refund::Decision,
     ) -> Result<Result<State, manual_refund::NotRefunded>, SolverError> {
         manual_refund::refund(&self.0, id, decision).await
+    }
+
+    /// Pauses a chain, or ends its pause, and says which pause is in force then.
+    pub async fn set_paused(
+        &self,
+        chain: ChainId,
+        paused: bool,
+        decision: Decision,
+    ) -> Result<Option<Pause>, SolverError> {
+        pauses::set(&self.0, chain, paused, decision).await
     }
 
     /// Gas of every wallet that should have some.

@@ -43,6 +43,8 @@ pub enum Reason {
     UnknownChain,
     /// A chain of the order takes no payments; the text says why and what to do.
     Refusing(String),
+    /// An operator has paused the chain; the text says who and why.
+    Paused(String),
     NoMarket,
     /// The chain stands still: its snapshot is older than its age limit.
     Halted,
@@ -73,6 +75,7 @@ impl fmt::Display for Reason {
         match self {
             Self::UnknownChain => f.write_str("the chain is not configured"),
             Self::Refusing(why) => f.write_str(why),
+            Self::Paused(why) => write!(f, "the chain is {why}"),
             Self::NoMarket => f.write_str("the chain's prices and balances are not known"),
             Self::Halted => f.write_str("the chain stands still: its prices and balances are too old"),
             Self::NoContract => {

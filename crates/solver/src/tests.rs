@@ -12,6 +12,7 @@ mod fast_fill;
 mod finality;
 mod funding;
 mod late_deposits;
+mod pauses;
 mod payment_events;
 mod quorum;
 mod screening;

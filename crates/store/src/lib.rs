@@ -6,13 +6,16 @@
 pub mod alarms;
 pub mod arrivals;
 pub mod audit;
+pub mod audit_runs;
 pub mod blocks;
+pub mod chain_pauses;
 pub mod chain_states;
 pub mod claims;
 mod columns;
 mod connection;
 pub mod contracts;
 pub mod deposit_addresses;
+pub mod depository_holdings;
 pub mod depository_ledger;
 pub mod deposits;
 mod dialect;

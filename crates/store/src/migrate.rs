@@ -76,6 +76,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { version: 30, name: "0030_dashboard", sql: include_str!("../migrations/0030_dashboard.sql") },
     Migration { version: 31, name: "0031_relays", sql: include_str!("../migrations/0031_relays.sql") },
+    Migration { version: 32, name: "0032_operator", sql: include_str!("../migrations/0032_operator.sql") },
     Migration { version: 33, name: "0033_address_upkeep", sql: include_str!("../migrations/0033_address_upkeep.sql") },
 ];
 

@@ -1,5 +1,6 @@
 //! Facts of the newest requests, for charts. Bounded: a chart of a busy week reads as much as one of a quiet day.
 
+use alloy_primitives::Address;
 use domain::api_key::ApiKeyId;
 use domain::ids::{ChainId, RequestId};
 use domain::time::Timestamp;
@@ -54,6 +55,18 @@ pub fn of_all(tx: &mut Tx<'_>, since: Timestamp) -> Result<Vec<Fact>, StoreError
     )?
     .iter()
     .map(from_row)
+    .collect()
+}
+
+/// Fees that a wallet has paid for others since a time, the newest first, in millionths of a USDC.
+pub fn sponsored(tx: &mut Tx<'_>, wallet: Address, since: Timestamp) -> Result<Vec<(Timestamp, i64)>, StoreError> {
+    tx.rows(
+        "select at, amount from ledger_entry where wallet = $1 and credit = 'fees' and at >= $2
+         order by at desc limit $3",
+        &[wallet.into(), since.into(), MAX_FACTS.into()],
+    )?
+    .iter()
+    .map(|row| Ok((row.time(0)?, row.int(1)?)))
     .collect()
 }
 

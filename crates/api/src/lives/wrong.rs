@@ -34,7 +34,8 @@ pub(super) fn on_chain(app: &App, chain: &Chain) -> Vec<Wrong> {
     let market = app.market.current(chain.id).and_then(|it| it.check_pools()).err();
     let behind = handle.is_some_and(|handle| app.quoter.lags(handle));
     let known = [
-        handle.and_then(|handle| handle.refusing()).map(|why| (Alarm::ChainRefused, why.to_string())),
+        handle.and_then(|handle| handle.health.refusing()).map(|why| (Alarm::ChainRefused, why.to_string())),
+        handle.and_then(|handle| handle.health.paused()).map(|why| (Alarm::ChainPaused, why.to_string())),
         market.map(|error| (Alarm::MarketUnknown, error.to_string())),
         behind.then(|| (Alarm::ChainBehind, "blocks are taken in more than a minute late".to_owned())),
         low_on_gas(app, chain).map(|wallets| (Alarm::GasLow, wallets)),

@@ -24,6 +24,8 @@ pub(crate) struct EngineReport {
     pub filled_millis: Vec<u64>,
     pub indexed: Vec<Measured>,
     pub others: Vec<Bounded>,
+    /// The pages of the dashboard, in each of the databases.
+    pub pages: Vec<Measured>,
 }
 
 /// A filter with an index, in each of the databases.
@@ -59,7 +61,7 @@ impl Report {
     pub(crate) fn growing(&self, max_ratio: u64) -> Vec<String> {
         let of = |report: &EngineReport| {
             let name = report.engine.name();
-            let grows = report.indexed.iter().filter(|it| it.grows(max_ratio));
+            let grows = report.indexed.iter().chain(&report.pages).filter(|it| it.grows(max_ratio));
             grows.map(|it| format!("{} on {name}", it.name)).collect::<Vec<_>>()
         };
         self.engines.iter().flat_map(of).collect()
@@ -80,7 +82,7 @@ impl EngineReport {
         println!("\n{}, requests: {}", self.engine.name(), filled.collect::<Vec<_>>().join(", "));
         let sizes = self.rows.iter().map(|rows| format!("{rows:>12}")).collect::<String>();
         println!("{:<38}{sizes}{:>10}{:>10}", "p50 ms among", "last p99", "ratio");
-        for measured in &self.indexed {
+        for measured in self.indexed.iter().chain(&self.pages) {
             let p50 = measured.sizes.iter().map(|latency| format!("{:>12}", millis(latency.p50_nanos)));
             let (smallest, largest) = measured.ends();
             println!(
@@ -119,6 +121,7 @@ mod tests {
             filled_millis: vec![1, 2, 3],
             indexed: vec![measured([100, 100, 100]), measured([100, 100, 300])],
             others: Vec::new(),
+            pages: vec![measured([100, 100, 200])],
         };
         let report = Report { cores: 1, samples: 1, engines: vec![report] };
         assert_eq!(report.growing(2), ["user on SQLite"]);

@@ -13,8 +13,7 @@ use domain::time::Timestamp;
 pub(crate) const USER: Address = Address::repeat_byte(0x11);
 pub(crate) const RECIPIENT: Address = Address::repeat_byte(0x22);
 
-/// The first request's time: the start of 2024. Five million requests end in 2025.
-const BEGIN: i64 = 1_704_067_200_000;
+/// Five million requests are two years of them.
 const MILLIS_BETWEEN: i64 = 12_000;
 /// One request of a hundred is of somebody who never sleeps.
 const BUSY_USER: u64 = 0;
@@ -130,11 +129,15 @@ pub(crate) struct Rows {
     templates: Vec<Template>,
     /// The caller's own key.
     own_key: String,
+    /// The first request's time.
+    begin: i64,
 }
 
 impl Rows {
-    pub(crate) fn new(templates: Vec<Template>, own_key: ApiKeyId) -> Self {
-        Self { templates, own_key: own_key.to_string() }
+    /// So many requests, the last of them now: pages show the newest week.
+    pub(crate) fn new(templates: Vec<Template>, own_key: ApiKeyId, count: u64, now: Timestamp) -> Self {
+        let length = MILLIS_BETWEEN.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX));
+        Self { templates, own_key: own_key.to_string(), begin: now.millis().saturating_sub(length).max(0) }
     }
 
     pub(crate) fn own_key(&self) -> &str {
@@ -156,7 +159,7 @@ impl Rows {
         // Far apart: neighbouring seeds would roll each other's numbers.
         let mut rng = Rng::new(n.wrapping_mul(0xd134_2543_de82_ef95));
         let template = rng.of(&self.templates);
-        let created_at = BEGIN.saturating_add(MILLIS_BETWEEN.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX)));
+        let created_at = self.begin.saturating_add(MILLIS_BETWEEN.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX)));
         let now = Timestamp::from_millis(created_at);
         let id = RequestId::new(now, bytes(&mut rng));
         // Order ids are hashes; these begin with the time as request ids do, so that filling takes minutes, not hours.
@@ -248,7 +251,7 @@ mod tests {
              \"created_at\":{},\"terms\":{{\"user\":\"{USER:#x}\"}}}}",
             at.millis()
         );
-        let rows = || Rows::new(vec![Template::new(&body, id, at, facts(Some(key))).unwrap()], key);
+        let rows = || Rows::new(vec![Template::new(&body, id, at, facts(Some(key))).unwrap()], key, 5_000_000, at);
         for n in [0, 1, 4_999_999] {
             let (rows, again) = (rows(), rows());
             let (row, again) = (rows.row(n), again.row(n));
@@ -272,7 +275,7 @@ mod tests {
     fn requests_are_of_every_outcome() {
         let body = format!("{} {USER:#x} {RECIPIENT:#x} \"created_at\":0", RequestId(B256::ZERO));
         let template = Template::new(&body, RequestId(B256::ZERO), Timestamp::from_millis(0), facts(None)).unwrap();
-        let rows = Rows::new(vec![template], ApiKeyId::new([7; 10]));
+        let rows = Rows::new(vec![template], ApiKeyId::new([7; 10]), 10_000, Timestamp::from_secs(1_790_000_000));
         let count = |state: &str| (0..10_000).filter(|n| rows.row(*n).state == state).count();
         assert!((9_000..9_600).contains(&count("success")), "{}", count("success"));
         for state in ["refunded", "failed", "pending", "submitted", "refunding"] {

@@ -35,6 +35,7 @@ mod lying_nodes;
 mod missed_payments;
 mod operator;
 mod parameters;
+mod pauses;
 mod process;
 mod proven;
 mod reorg;

@@ -27,7 +27,7 @@ const ENTRIES: u16 = 50;
 
 impl Dashboard {
     /// The wallets whose balances an account sees: its own, and those linked to its keys.
-    async fn wallets_of(&self, account: &Account) -> Result<Vec<Address>, Failure> {
+    pub(super) async fn wallets_of(&self, account: &Account) -> Result<Vec<Address>, Failure> {
         let mut wallets = vec![account.address];
         for wallet in self.keys_of(account).await?.into_iter().filter_map(|key| key.wallet) {
             if !wallets.contains(&wallet) {

@@ -1,20 +1,23 @@
-//! The operator's page: whether all is well, and the actions that exist as commands.
+//! The operator's page: whether all is well, and the actions that exist as commands (`actions`).
 
 use std::collections::HashMap;
 
 use api::Acting;
 use axum::extract::{Query, State};
 use axum::http::Method;
-use axum::response::Redirect;
-use domain::ids::RequestId;
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use store::audit_runs::{self, AuditRun};
+use store::chain_pauses::{self, Pause};
+use store::depository_holdings::{self, Holding};
 use store::lanes::Lane;
 use store::operator_actions::{self, Action};
 use store::overview::{self, Fact, Stuck};
 use store::{StoreError, lanes};
 
+use super::actions::{gas_form, history, pause_form, refund_form};
 use super::holdings::{inventory, lane_table};
+use super::solvency::{depositories, last_audit};
 use super::summary::{self, Summary};
 use crate::Dashboard;
 use crate::account::Account;
@@ -22,15 +25,14 @@ use crate::alarms::advice;
 use crate::chart::meter;
 use crate::decimal::dollars;
 use crate::failure::Failure;
-use crate::guard::Fields;
 use crate::json::{list, text, usd};
-use crate::layout::{Frame, Page, Section, token};
-use crate::markup::{copied, done, empty, field, short, status, time};
+use crate::layout::{Frame, Page, Section};
+use crate::markup::{coded, done, short, status, time};
 
 /// Rows of each list.
 const MAX_STUCK: u32 = 50;
 const MAX_ACTIONS: u32 = 50;
-const MAX_REASON: usize = 500;
+const MAX_PAUSES: u32 = 5;
 
 /// Rows of the database that the page shows.
 struct Rows {
@@ -39,6 +41,9 @@ struct Rows {
     actions: Vec<Action>,
     /// Lanes and unmined payments by chain.
     lanes: Vec<(u64, Vec<Lane>, u64)>,
+    pauses: Vec<Pause>,
+    audit: Option<AuditRun>,
+    holdings: Vec<Holding>,
 }
 
 pub(crate) async fn page(
@@ -56,15 +61,18 @@ pub(crate) async fn page(
     let body = html! {
         (done(query.get("done").map(String::as_str)))
         div data-live="operator" data-every="5" {
-            (alarms(&lives))
+            (alarms(&dashboard, &lives))
             (summary.figures())
             (chains(&dashboard, &lives, &risk))
             (stuck(&dashboard, &rows.stuck))
             div.grid { (inventory(&dashboard)) (lane_table(&dashboard, &rows.lanes)) }
+            div.grid { (depositories(&dashboard, &rows.holdings)) (last_audit(rows.audit.as_ref(), now)) }
             (lost(&losses))
             (summary.charts())
         }
-        div.grid { (refund_form(&account)) (gas_form(&account, &gas)) }
+        div.grid.thirds {
+            (refund_form(&account)) (pause_form(&dashboard, &account, &rows.pauses)) (gas_form(&account, &gas))
+        }
         (history(&rows.actions))
     };
     Ok(Frame::new("Operator", Section::Operator, &account).page(&body))
@@ -84,6 +92,9 @@ impl Dashboard {
                 stuck: overview::stuck(tx, MAX_STUCK)?,
                 actions: operator_actions::newest(tx, MAX_ACTIONS)?,
                 lanes: of_chains,
+                pauses: pauses(tx)?,
+                audit: audit_runs::last(tx)?,
+                holdings: depository_holdings::all(tx)?,
             })
         };
         Ok(self.app.store.list(unit).await?)
@@ -93,38 +104,16 @@ impl Dashboard {
         let chain = self.app.catalog.chain(domain::ids::ChainId(id));
         chain.map_or_else(|| id.to_string(), |chain| chain.presentation.display_name.clone())
     }
-
-    /// Does an action with who and why recorded before it is done, and how it ended after.
-    async fn act(
-        &self,
-        account: &Account,
-        (action, subject): (&str, &str),
-        reason: &str,
-        call: impl Future<Output = Result<Value, Failure>>,
-    ) -> Result<(), Failure> {
-        if reason.is_empty() || reason.chars().count() > MAX_REASON {
-            return Err(Failure::bad(format!("reason: 1 to {MAX_REASON} characters")));
-        }
-        let action = Action {
-            at: self.now(),
-            account: account.address,
-            action: action.to_owned(),
-            subject: subject.to_owned(),
-            reason: reason.to_owned(),
-            outcome: None,
-        };
-        let id = self.app.store.write(move |tx| operator_actions::begin(tx, &action)).await?;
-        let done = call.await;
-        let outcome = match &done {
-            Ok(_) => "done".to_owned(),
-            Err(failure) => failure.to_string(),
-        };
-        self.app.store.write(move |tx| operator_actions::complete(tx, id, &outcome)).await?;
-        done.map(drop)
-    }
 }
 
-fn alarms(lives: &Value) -> Markup {
+/// The pauses in force, and then the newest that ended.
+fn pauses(tx: &mut store::Tx<'_>) -> Result<Vec<Pause>, StoreError> {
+    let mut pauses = chain_pauses::in_force(tx)?;
+    pauses.extend(chain_pauses::newest(tx, MAX_PAUSES)?.into_iter().filter(|pause| pause.resumed.is_some()));
+    Ok(pauses)
+}
+
+fn alarms(dashboard: &Dashboard, lives: &Value) -> Markup {
     let wrong = list(lives, "/report/wrong");
     html! {
         @if lives.is_null() {
@@ -140,10 +129,10 @@ fn alarms(lives: &Value) -> Markup {
                     @for it in wrong {
                         li.notice.bad {
                             strong { (text(it, "/name")) }
-                            @if let Some(chain) = it["chainId"].as_u64() { " on chain " (chain) }
+                            @if let Some(chain) = it["chainId"].as_u64() { " on " (dashboard.chain_name(chain)) }
                             ": " (text(it, "/message"))
                             @if let Some(advice) = advice(text(it, "/name")) {
-                                br; small { "It means that " (advice.means) ". To do: " (advice.remedy) "." }
+                                br; small { "It means that " (coded(advice.means)) ". To do: " (coded(advice.remedy)) "." }
                             }
                         }
                     }
@@ -175,7 +164,12 @@ fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
                                         Some(block) => (block), None => span.faint { "–" }
                                     }
                                 }
-                                td { (said(&chain["refusing"])) }
+                                td {
+                                    @match chain["paused"].as_str() {
+                                        Some(why) => { (status("paused")) " " small { (why.strip_prefix("paused ").unwrap_or(why)) } }
+                                        None => (said(&chain["refusing"]))
+                                    }
+                                }
                                 td { (said(&chain["market"])) }
                                 td { (said(&chain["nodes"])) }
                                 td { @if let Some(it) = of(&chain["id"]) { (budget(it)) } }
@@ -244,120 +238,4 @@ fn lost(losses: &Value) -> Markup {
             }
         }
     }
-}
-
-fn reason_field(id: &str) -> Markup {
-    field(
-        id,
-        "Reason",
-        "Recorded with your address.",
-        &html! {
-            input id=(id) name="reason" required maxlength=(MAX_REASON) autocomplete="off";
-        },
-    )
-}
-
-fn refund_form(account: &Account) -> Markup {
-    html! {
-        form.card method="post" action="/dashboard/operator/refund" {
-            h2 { "Refund a request" }
-            (token(account))
-            (field("request", "Request", "One that waits for its fill.", &html! {
-                input #request name="request" required autocomplete="off" spellcheck="false";
-            }))
-            (reason_field("refund-reason"))
-            button.danger type="submit" { "Give up the fill and refund" }
-        }
-    }
-}
-
-fn gas_form(account: &Account, gas: &Value) -> Markup {
-    let chains = list(gas, "/chains");
-    html! {
-        form.card method="post" action="/dashboard/operator/topup" {
-            h2 { "Fill up the fillers" }
-            (token(account))
-            @if chains.is_empty() {
-                p.faint { "No chain says what its wallets should have." }
-            } @else {
-                ul.plain {
-                    @for chain in chains {
-                        @for wallet in list(chain, "/wallets") {
-                            li {
-                                (text(chain, "/name")) " " (copied(text(wallet, "/wallet")))
-                                " has " (text(wallet, "/has"))
-                                @if let Some(lacks) = wallet["lacks"].as_str() { ", lacks " strong { (lacks) } }
-                            }
-                        }
-                    }
-                }
-                (reason_field("topup-reason"))
-                button type="submit" { "Send what is lacking" }
-            }
-        }
-    }
-}
-
-fn history(actions: &[Action]) -> Markup {
-    html! {
-        section.card {
-            h2 { "Actions" }
-            @if actions.is_empty() {
-                (empty("No operator has acted here yet.", &html! { "Who did what, and why, is kept." }))
-            } @else {
-                div.scroll tabindex="0" {
-                    table {
-                        thead {
-                            tr {
-                                th { "At" } th { "Who" } th { "Action" } th { "Subject" } th { "Reason" }
-                                th { "Outcome" }
-                            }
-                        }
-                        tbody {
-                            @for action in actions {
-                                tr {
-                                    td { (time(action.at)) }
-                                    td { (copied(&action.account.to_string())) }
-                                    td { (action.action) }
-                                    td {
-                                        @if action.subject.parse::<RequestId>().is_ok() {
-                                            a href={ "/dashboard/requests/" (action.subject) } {
-                                                code { (short(&action.subject)) }
-                                            }
-                                        } @else { (action.subject) }
-                                    }
-                                    td { (action.reason) }
-                                    td { (action.outcome.as_deref().unwrap_or("not known")) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-pub(crate) async fn refund(
-    State(dashboard): State<Dashboard>,
-    account: Account,
-    fields: Fields,
-) -> Result<Redirect, Failure> {
-    let id: RequestId = fields.get("request").parse().map_err(|_| Failure::bad("request: not a request's id"))?;
-    let (subject, reason) = (id.to_string(), fields.get("reason"));
-    let body = json!({ "requestId": subject, "by": account.address.to_string(), "reason": reason });
-    let call = dashboard.send(Acting::Operator, Method::POST, "/operator/refunds", &body);
-    dashboard.act(&account, ("refund", subject.as_str()), reason, call).await?;
-    Ok(Redirect::to("/dashboard/operator?done=refunded"))
-}
-
-pub(crate) async fn top_up(
-    State(dashboard): State<Dashboard>,
-    account: Account,
-    fields: Fields,
-) -> Result<Redirect, Failure> {
-    let body = json!({ "send": true });
-    let call = dashboard.send(Acting::Operator, Method::POST, "/operator/topups", &body);
-    dashboard.act(&account, ("top up", "every chain"), fields.get("reason"), call).await?;
-    Ok(Redirect::to("/dashboard/operator?done=topped-up"))
 }

@@ -42,17 +42,21 @@ pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Account) -
     let newest = dashboard.newest(&keys).await?;
     let ids: Vec<ApiKeyId> = keys.iter().map(|key| key.id).collect();
     let since = summary::since(now);
+    let wallets = dashboard.wallets_of(&account).await?;
     let unit = move |tx: &mut store::Tx<'_>| {
-        let mut facts = Vec::new();
+        let (mut facts, mut sponsored) = (Vec::new(), Vec::new());
         for id in &ids {
             facts.extend(overview::of_key(tx, *id, since)?);
         }
+        for wallet in &wallets {
+            sponsored.extend(overview::sponsored(tx, *wallet, since)?);
+        }
         facts.sort_by_key(|fact| std::cmp::Reverse(fact.at));
         facts.truncate(usize::try_from(MAX_FACTS).unwrap_or(usize::MAX));
-        Ok::<_, StoreError>(facts)
+        Ok::<_, StoreError>((facts, sponsored))
     };
-    let facts = dashboard.app.store.list(unit).await?;
-    let summary = Summary::new(&facts, now);
+    let (facts, sponsored) = dashboard.app.store.list(unit).await?;
+    let summary = Summary::new(&facts, now).with_sponsored(&sponsored);
     let body = html! {
         @if keys.is_empty() {
             (empty("This account has no API key yet.", &html! {

@@ -10,6 +10,7 @@ use domain::ids::{ChainId, RequestId};
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::pay_address::PayAt;
 use super::requests::{acting, chain_name};
 use super::webhooks::details;
 use crate::Dashboard;
@@ -73,6 +74,7 @@ pub(crate) async fn page(
     let body = html! {
         div data-live="request" data-status=(text(record, "/status")) {
             (head(record, loaded.trace.as_ref(), catalog))
+            @if let Some(pay_at) = PayAt::of_record(catalog, record) { (pay_at.card()) }
             div.grid {
                 @if let Some(trace) = &loaded.trace { (timeline(trace)) }
                 (amounts(record))
@@ -90,7 +92,7 @@ pub(crate) async fn page(
                 }
             }
         }
-        @if account.operator && !is_over(text(record, "/status")) { (refund_form(&account, id)) }
+        @if account.operator && is_paid_for(text(record, "/status")) { (refund_form(&account, id)) }
     };
     let title = format!("Request {}", short(&id.to_string()));
     Ok(Frame::new(&title, Section::Requests, &account).page(&body))
@@ -98,6 +100,11 @@ pub(crate) async fn page(
 
 fn is_over(status: &str) -> bool {
     matches!(status, "success" | "refund" | "failure")
+}
+
+/// True while there is a deposit that an operator could have returned.
+fn is_paid_for(status: &str) -> bool {
+    !is_over(status) && status != "waiting"
 }
 
 /// True once amounts and costs have turned out. The record of any other request repeats what was quoted.
@@ -123,7 +130,9 @@ fn head(record: &Value, trace: Option<&Value>, catalog: &Catalog) -> Markup {
             p {
                 (status(text(record, "/status")))
                 @if let Some(reason) = record["data"]["failReason"].as_str() { " " code { (reason) } }
-                @if let Some(trace) = trace.filter(|_| !is_over(text(record, "/status"))) {
+                @if text(record, "/status") == "waiting" {
+                    " waits for its payment"
+                } @else if let Some(trace) = trace.filter(|_| !is_over(text(record, "/status"))) {
                     " waits for " (text(trace, "/awaits"))
                 }
             }
@@ -238,18 +247,20 @@ fn transactions(record: &Value, catalog: &Catalog) -> Markup {
     html! {
         section.card {
             h2 { "Transactions" }
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { th {} th { "Chain" } th { "Transaction" } th.number { "Block" } th { "Status" } } }
-                    tbody {
-                        @for (side, txs) in sides {
-                            @for tx in txs {
-                                tr {
-                                    th scope="row" { (side) }
-                                    td { (chain_name(catalog, tx, "/chainId")) }
-                                    td { (tx_link(catalog, tx)) }
-                                    td.number { (number(tx, "/block").unwrap_or_default()) }
-                                    td { (status(text(tx, "/status"))) }
+            @if sides.iter().all(|(_, txs)| txs.is_empty()) { p.faint { "None yet." } } @else {
+                div.scroll tabindex="0" {
+                    table {
+                        thead { tr { th {} th { "Chain" } th { "Transaction" } th.number { "Block" } th { "Status" } } }
+                        tbody {
+                            @for (side, txs) in sides {
+                                @for tx in txs {
+                                    tr {
+                                        th scope="row" { (side) }
+                                        td { (chain_name(catalog, tx, "/chainId")) }
+                                        td { (tx_link(catalog, tx)) }
+                                        td.number { (number(tx, "/block").unwrap_or_default()) }
+                                        td { (status(text(tx, "/status"))) }
+                                    }
                                 }
                             }
                         }
@@ -277,6 +288,9 @@ fn decisions(trace: &Value, catalog: &Catalog) -> Markup {
     html! {
         section.card {
             h2 { "Decisions" }
+            @if ["/due", "/deposits", "/payments"].iter().all(|path| list(trace, path).is_empty()) {
+                p.faint { "Nothing had to be decided yet." }
+            }
             @for due in list(trace, "/due") {
                 div.notice.warn {
                     p {

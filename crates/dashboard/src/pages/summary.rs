@@ -28,6 +28,7 @@ pub(super) struct Day {
     failure: u64,
     open: u64,
     volume: i64,
+    sponsored: i64,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +37,8 @@ pub(super) struct Summary {
     total: u64,
     volume: i64,
     app_fees: i64,
+    /// None where no sponsor is looked at.
+    sponsored: Option<i64>,
     /// In order.
     fill_millis: Vec<i64>,
     reasons: BTreeMap<String, u64>,
@@ -56,6 +59,16 @@ impl Summary {
         }
         summary.fill_millis.sort_unstable();
         summary
+    }
+
+    /// With the fees that sponsors paid, by time.
+    pub(super) fn with_sponsored(mut self, spent: &[(Timestamp, i64)]) -> Self {
+        for (at, micros) in spent {
+            let day = self.days.entry(at.millis().div_euclid(DAY_MILLIS)).or_default();
+            day.sponsored = day.sponsored.saturating_add(*micros);
+        }
+        self.sponsored = Some(spent.iter().fold(0, |sum, (_, micros)| sum.saturating_add(*micros)));
+        self
     }
 
     fn add(&mut self, fact: &Fact) {
@@ -112,6 +125,7 @@ impl Summary {
                 (figure("Success rate", &self.success_rate(), "of those that ended"))
                 (figure("Fill time, median", &self.percentile(50), &format!("95th: {}", self.percentile(95))))
                 (figure("App fees", &dollars(self.app_fees), note))
+                @if let Some(micros) = self.sponsored { (figure("Sponsored fees", &dollars(micros), "last 7 days")) }
             }
         }
     }
@@ -135,7 +149,14 @@ impl Summary {
             title: format!("{}: {}", label(*day), dollars(it.volume)),
             parts: vec![("c-main", it.volume.unsigned_abs())],
         });
-        let (counts, volume): (Vec<_>, Vec<_>) = (counts.collect(), volume.collect());
+        let sponsored = self.days.iter().map(|(day, it)| Bar {
+            label: label(*day),
+            title: format!("{}: {}", label(*day), dollars(it.sponsored)),
+            parts: vec![("c-4", it.sponsored.unsigned_abs())],
+        });
+        let (counts, volume, sponsored): (Vec<_>, Vec<_>, Vec<_>) =
+            (counts.collect(), volume.collect(), sponsored.collect());
+        let worded = |micros: u64| dollars(i64::try_from(micros).unwrap_or(i64::MAX));
         html! {
             div.grid {
                 section.card {
@@ -150,7 +171,13 @@ impl Summary {
                 }
                 section.card {
                     h2 { "Volume by day" }
-                    (bars("Volume by day", &volume, |micros| dollars(i64::try_from(micros).unwrap_or(i64::MAX))))
+                    (bars("Volume by day", &volume, worded))
+                }
+                @if self.sponsored.is_some_and(|micros| micros > 0) {
+                    section.card {
+                        h2 { "Sponsored fees by day" }
+                        (bars("Fees paid for users, by day", &sponsored, worded))
+                    }
                 }
                 @if !self.reasons.is_empty() {
                     section.card {
@@ -206,5 +233,13 @@ mod tests {
         assert_eq!(summary.reasons, BTreeMap::from([("SLIPPAGE".to_owned(), 1)]));
         assert_eq!(since(now), Timestamp::from_millis(19_994 * DAY_MILLIS));
         assert_eq!(Summary::new(&[], now).success_rate(), "–");
+        let (today, before) =
+            (Timestamp::from_millis(20_000 * DAY_MILLIS), Timestamp::from_millis(19_998 * DAY_MILLIS));
+        let summary = summary.with_sponsored(&[(today, 4), (today, 3), (before, 2)]);
+        assert_eq!(
+            (summary.sponsored, summary.days[&20_000].sponsored, summary.days[&19_998].sponsored),
+            (Some(9), 7, 2)
+        );
+        assert!(summary.charts().into_string().contains("Sponsored fees by day"));
     }
 }

@@ -1,4 +1,5 @@
-//! A transfer: chosen, quoted with its costs as a picture, signed in a wallet, and watched on the request's page.
+//! A transfer: chosen, quoted with its costs as a picture, signed in a wallet or paid at an address, and watched on the
+//! request's page.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use domain::ids::ChainId;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::pay_address::PayAt;
 use super::requests::chain_name;
 use crate::Dashboard;
 use crate::account::Account;
@@ -58,18 +60,41 @@ struct Wish {
     amount: String,
     recipient: String,
     key: String,
+    /// `wallet`, or `address` for somebody who can only send.
+    pay: String,
+    refund_to: String,
 }
+
+/// Ways to pay, and how the form names them.
+const WAYS: [(&str, &str); 2] = [("wallet", "with a wallet"), ("address", "from an exchange")];
 
 impl Wish {
     fn first(catalog: &Catalog) -> Self {
         let natives: Vec<String> = catalog.chains().iter().map(|chain| place(&chain.native)).collect();
         let at = |index: usize| natives.get(index).cloned().unwrap_or_default();
-        Self { from: at(0), to: at(1), amount: "0.01".to_owned(), ..Self::default() }
+        Self { from: at(0), to: at(1), amount: "0.01".to_owned(), pay: "wallet".to_owned(), ..Self::default() }
     }
 
     fn of(fields: &Fields) -> Self {
         let get = |name: &str| fields.get(name).to_owned();
-        Self { from: get("from"), to: get("to"), amount: get("amount"), recipient: get("recipient"), key: get("key") }
+        Self {
+            from: get("from"),
+            to: get("to"),
+            amount: get("amount"),
+            recipient: get("recipient"),
+            key: get("key"),
+            pay: get("pay"),
+            refund_to: get("refundTo"),
+        }
+    }
+
+    fn at_address(&self) -> bool {
+        self.pay == "address"
+    }
+
+    /// The account that a refund goes to: an exchange's own address would not know whose it is.
+    fn refund_to(&self, user: Address) -> String {
+        if self.refund_to.is_empty() { user.to_string() } else { self.refund_to.clone() }
     }
 
     /// The body of the quote.
@@ -81,7 +106,7 @@ impl Wish {
         let amount = units(&self.amount, origin.decimals).filter(|units| units != "0");
         let problem = || Failure::bad(format!("amount: a number with at most {} decimals", origin.decimals));
         let recipient = if self.recipient.is_empty() { user.to_string() } else { self.recipient.clone() };
-        Ok(json!({
+        let mut ask = json!({
             "user": user.to_string(),
             "recipient": recipient,
             "originChainId": origin.chain.0,
@@ -90,7 +115,13 @@ impl Wish {
             "destinationCurrency": destination.address.to_string(),
             "amount": amount.ok_or_else(problem)?,
             "tradeType": "EXACT_INPUT",
-        }))
+        });
+        if self.at_address() {
+            // Open, not strict: exchanges take their fee off, and what arrives is priced as it is.
+            ask["useDepositAddress"] = json!(true);
+            ask["refundTo"] = json!(self.refund_to(user));
+        }
+        Ok(ask)
     }
 }
 
@@ -132,7 +163,7 @@ pub(crate) async fn quote(
     let body = html! {
         (form(&dashboard.app.catalog, &account, &keys, &wish))
         @match &quoted {
-            Ok(quote) => (offer(&dashboard.app.catalog, quote, watched)),
+            Ok(quote) => (offer(&dashboard.app.catalog, quote, &wish, account.address, watched)),
             Err(message) => div.notice.bad role="alert" { p { (message) } },
         }
     };
@@ -158,15 +189,23 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
         }
     };
     html! {
-        form.card.filters method="post" action="/dashboard/transfer" {
+        form.card.filters.roomy method="post" action="/dashboard/transfer" {
             (token(account))
             (field("from", "From", "", &currencies("from", &wish.from)))
             (field("to", "To", "", &currencies("to", &wish.to)))
             (field("amount", "Amount", "", &html! {
                 input #amount name="amount" required inputmode="decimal" value=(wish.amount) autocomplete="off";
             }))
+            (field("pay", "Pay", "", &html! {
+                select #pay name="pay" {
+                    @for (value, name) in WAYS { option value=(value) selected[value == wish.pay] { (name) } }
+                }
+            }))
             (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
                 input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
+            }))
+            (field("refundTo", "Refund to", "For an address; your own wallet if empty.", &html! {
+                input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off" spellcheck="false";
             }))
             (field("key", "Under the key", "Without one, you cannot watch it here.", &html! {
                 select #key name="key" {
@@ -189,9 +228,8 @@ const COSTS: [(&str, &str, &str); 4] = [
     ("c-5", "Gas you pay", "/fees/gas/amountUsd"),
 ];
 
-fn offer(catalog: &Catalog, quote: &Value, watched: bool) -> Markup {
-    let steps = list(quote, "/steps");
-    let request = steps.first().map(|step| text(step, "/requestId")).unwrap_or_default();
+fn offer(catalog: &Catalog, quote: &Value, wish: &Wish, user: Address, watched: bool) -> Markup {
+    let pay_at = PayAt::of_quote(catalog, quote, wish.refund_to(user));
     let costs = COSTS.map(|(class, label, path)| (class, label, usd(quote, path)));
     let seconds = quote.pointer("/details/timeEstimate").and_then(Value::as_i64).unwrap_or_default();
     let impact = usd(quote, "/details/totalImpact/usd");
@@ -212,15 +250,36 @@ fn offer(catalog: &Catalog, quote: &Value, watched: bool) -> Markup {
             }
             h3 { "Costs" }
             (split("Costs of the transfer", &costs))
-            h3 { "Steps" }
-            ol #steps data-steps=(quote["steps"].to_string()) data-chains=(wallet_chains(catalog))
-                data-request=(request) data-watched=[watched.then_some("yes")] {
-                @for step in steps { li { (text(step, "/description")) } }
+            @if pay_at.is_none() { (steps(catalog, quote, watched)) }
+        }
+        @if let Some(pay_at) = &pay_at { (pay_at.card()) (awaited(quote, watched)) }
+    }
+}
+
+/// The steps that a wallet signs.
+fn steps(catalog: &Catalog, quote: &Value, watched: bool) -> Markup {
+    html! {
+        h3 { "Steps" }
+        ol #steps data-steps=(quote["steps"].to_string()) data-chains=(wallet_chains(catalog))
+            data-request=(text(quote, "/steps/0/requestId")) data-watched=[watched.then_some("yes")] {
+            @for step in list(quote, "/steps") { li { (text(step, "/description")) } }
+        }
+        div #wallets .wallets {}
+        p #said role="status" {}
+        p.notice.bad #problem role="alert" hidden {}
+        noscript { p.notice.warn { "A wallet signs by a script." } }
+    }
+}
+
+/// The wait for a payment at an address; a script looks for it and goes on to the request's page.
+fn awaited(quote: &Value, watched: bool) -> Markup {
+    let request = text(quote, "/steps/0/requestId");
+    html! {
+        section.card #awaited data-request=(request) data-watched=[watched.then_some("yes")] {
+            div.spread {
+                p #arrived role="status" { "Waiting for the payment." }
+                @if watched { a.button href={ "/dashboard/requests/" (request) } { "Go to the request" } }
             }
-            div #wallets .wallets {}
-            p #said role="status" {}
-            p.notice.bad #problem role="alert" hidden {}
-            noscript { p.notice.warn { "A wallet signs by a script." } }
         }
     }
 }

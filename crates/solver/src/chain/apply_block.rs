@@ -34,7 +34,7 @@ const MAX_ROWS_PER_BLOCK: i64 = 1_024;
 const MAX_RETRIES_WITHOUT_ROOM: i64 = 64;
 /// Deposits considered for a return, per block.
 const MAX_RETURNS_PER_BLOCK: i64 = 64;
-/// Fills that wait for one halted chain, considered per block.
+/// Fills that wait for one halted or paused chain, considered per block.
 const MAX_SWEPT_PER_BLOCK: i64 = 256;
 /// Deposits confirmed per block: many, so that dust does not hold up the rest.
 const MAX_CONFIRMED_PER_BLOCK: i64 = 4_096;
@@ -159,9 +159,11 @@ pub(crate) async fn apply_ripe(
     let (finality, window) = (handle.settings.finality, handle.settings.window);
     let halted: Vec<ChainId> = solver
         .chains
-        .keys()
-        .copied()
-        .filter(|&other| other != chain && solver.market.current(other).is_err())
+        .iter()
+        .filter(|&(&other, there)| {
+            other != chain && (solver.market.current(other).is_err() || there.health.paused().is_some())
+        })
+        .map(|(&other, _)| other)
         .collect();
     let (returned, transferred) = (handle.health.last_return(), handle.health.last_transfer());
     let lost_before = Timestamp::from_millis(solver.now().millis().saturating_sub(handle.settings.lost_after_millis));

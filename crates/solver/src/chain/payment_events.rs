@@ -293,8 +293,8 @@ pub(crate) fn retry(
     }
 }
 
-/// Gives up a fill on a chain that stands still once its time is over by a block of the origin: no block of its own
-/// chain would tell. Until then it waits.
+/// Gives up a fill on a chain that stands still or is paused once its time is over by a block of the origin: no block of
+/// its own chain would tell. Until then it waits.
 pub(crate) fn sweep(
     tx: &mut Tx<'_>,
     head: Head,
@@ -307,7 +307,9 @@ pub(crate) fn sweep(
     if let Some(reason) = deposit::fill_too_late(&request.quote, head.timestamp()) {
         return advance(tx, &mut request, Event::CannotFill { reason }, &(), context);
     }
-    keep(tx, &due, &Reason::Halted, context)?;
+    let paused = context.on(due.chain).and_then(|(handle, _)| handle.health.paused());
+    let reason = paused.map_or(Reason::Halted, |why| Reason::Paused(why.to_string()));
+    keep(tx, &due, &reason, context)?;
     Ok(Vec::new())
 }
 

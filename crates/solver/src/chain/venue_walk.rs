@@ -63,7 +63,7 @@ async fn walk(
     stop: &CancellationToken,
     pause: &mut Duration,
 ) -> Result<(), SolverError> {
-    if handle.refusing().is_some() && !start_checks(solver, handle, venue).await? {
+    if handle.health.refusing().is_some() && !start_checks(solver, handle, venue).await? {
         stop.cancelled().await;
         return Ok(());
     }

@@ -34,6 +34,8 @@ pub struct Health {
     pub fill_time: FillTime,
     pub alarms: Alarms,
     refusing: ArcSwapOption<String>,
+    /// Who has paused the chain, and why. It outlives a lease of the worker.
+    paused: ArcSwapOption<String>,
     /// When the start-up checks began, in milliseconds since 1970, while they have not finished.
     unchecked_since: AtomicI64,
     /// The deposit that was last considered for a return: the next ones have their turn.
@@ -56,6 +58,7 @@ impl Default for Health {
             fill_time: FillTime::default(),
             alarms: Alarms::default(),
             refusing: ArcSwapOption::from_pointee(UNCHECKED.to_owned()),
+            paused: ArcSwapOption::empty(),
             unchecked_since: AtomicI64::new(i64::MAX),
             last_return: AtomicI64::new(0),
             last_transfer: AtomicI64::new(0),
@@ -73,7 +76,8 @@ impl Health {
         self.unmined.store(None);
     }
 
-    /// The reason why no payments are made on this chain, if there is one.
+    /// The reason why the payments of this chain are in doubt, so that none is made, if there is one. A pause is none: the
+    /// database knows every payment.
     pub fn refusing(&self) -> Option<Arc<String>> {
         self.refusing.load_full()
     }
@@ -89,6 +93,15 @@ impl Health {
     pub fn refuse(&self, why: Option<String>) {
         self.unchecked_since.store(CHECKED, Ordering::Release);
         self.refusing.store(why.map(Arc::new));
+    }
+
+    /// The operator's pause of this chain, if it is in force.
+    pub fn paused(&self) -> Option<Arc<String>> {
+        self.paused.load_full()
+    }
+
+    pub fn pause(&self, why: Option<String>) {
+        self.paused.store(why.map(Arc::new));
     }
 
     pub fn last_return(&self) -> DepositId {

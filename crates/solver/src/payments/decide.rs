@@ -345,6 +345,7 @@ fn is_for_the_depository(
         }
         Reason::UnknownChain
         | Reason::Refusing(_)
+        | Reason::Paused(_)
         | Reason::NoMarket
         | Reason::Halted
         | Reason::NoContract

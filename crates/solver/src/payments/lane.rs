@@ -154,9 +154,12 @@ const fn reserve(purpose: Purpose, handle: &ChainHandle) -> u64 {
     }
 }
 
-/// The fees of a first attempt, or the reason why no payment begins: the snapshot is too old, or gas costs more than the
-/// configured cap. Every payment passes here, so that none is made on a chain that stands still.
+/// The fees of a first attempt, or the reason why no payment begins: the chain is paused, the snapshot is too old, or gas
+/// costs more than the configured cap. Every payment passes here, so that none is made on a chain that stands still.
 pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Result<Fees, Reason> {
+    if let Some(why) = handle.health.paused() {
+        return Err(Reason::Paused(why.to_string()));
+    }
     if snapshot.check_age().is_err() {
         return Err(Reason::Halted);
     }

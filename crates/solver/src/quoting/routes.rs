@@ -258,7 +258,12 @@ impl Quoter {
 
 /// The cost of a fill and of bringing the money into the depository, where that is ours to do: in the destination's
 /// native currency, in which gas is counted.
-pub(crate) fn with_origin_gas(fill: Amount, ask: &Ask, inputs: RouteInputs<'_>, trades: bool) -> Result<Amount, QuoteError> {
+pub(crate) fn with_origin_gas(
+    fill: Amount,
+    ask: &Ask,
+    inputs: RouteInputs<'_>,
+    trades: bool,
+) -> Result<Amount, QuoteError> {
     let RouteInputs { origin, destination, here, there, .. } = inputs;
     let Some(cost) = gas::origin_cost(&ask.options, here, origin.currency.native, trades) else { return Ok(fill) };
     let (here_price, there_price) = (here.price(Address::ZERO)?, there.price(Address::ZERO)?);

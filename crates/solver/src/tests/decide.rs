@@ -23,7 +23,7 @@ use crate::payments::send::give_up_ending;
 use crate::payments::{Outcome, Reason, pay};
 
 /// The fill of a quote, as it is due.
-fn fill(quote: &Quote) -> Due {
+pub(super) fn fill(quote: &Quote) -> Due {
     let terms = quote.terms.as_ref().unwrap();
     Due {
         subject: Subject::Fill(quote.order().unwrap().id()),
@@ -36,7 +36,7 @@ fn fill(quote: &Quote) -> Due {
     }
 }
 
-fn refund(quote: &Quote, amount: u128) -> Due {
+pub(super) fn refund(quote: &Quote, amount: u128) -> Due {
     let terms = quote.terms.as_ref().unwrap();
     Due {
         subject: Subject::Refund(quote.order().unwrap().id()),
@@ -48,19 +48,19 @@ fn refund(quote: &Quote, amount: u128) -> Due {
     }
 }
 
-async fn decide(world: &World, due: Due, quote: &Quote) -> Outcome {
+pub(super) async fn decide(world: &World, due: Due, quote: &Quote) -> Outcome {
     let quote = quote.clone();
     world.unit(move |tx, context| pay(tx, &due, Some(&quote), context)).await.unwrap()
 }
 
-fn paid(outcome: Outcome) -> PaymentRow {
+pub(super) fn paid(outcome: Outcome) -> PaymentRow {
     match outcome {
         Outcome::Paid(row) => *row,
         other => panic!("not paid: {other:?}"),
     }
 }
 
-fn waits(outcome: &Outcome, reason: &Reason) -> bool {
+pub(super) fn waits(outcome: &Outcome, reason: &Reason) -> bool {
     matches!(outcome, Outcome::NotNow(given) if given == reason)
 }
 

@@ -19,6 +19,7 @@ mod listing;
 mod locks;
 mod losses;
 mod migrations;
+mod operator;
 mod outages;
 mod payers;
 mod payouts;
