@@ -50,6 +50,7 @@ impl Adversary {
                     (change.gain(), TOLERANCE)
                 }
                 Trick::InventedDeposit | Trick::InventedFunding | Trick::FailedFill => (change.gain(), TOLERANCE),
+                Trick::SweptFirst | Trick::DustFirst => (change.gain(), TOLERANCE),
             };
             if gain > tolerance {
                 let of = attempt.trick;
