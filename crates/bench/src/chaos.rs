@@ -1,12 +1,14 @@
-//! Chaos: many transfers under way over three chains while the service is killed again and again, nodes misbehave and
-//! chains reorganise, prices move and an adversary tries to be paid for nothing. At the end every deposit has had
+//! Chaos: many transfers under way over three chains and the venue while the service is killed again and again, nodes
+//! and the venue misbehave and chains reorganise, prices move and an adversary tries to be paid for nothing. At the end every deposit has had
 //! exactly one end, nobody is richer than they should be and every status was told by webhook, or the run has failed.
 //!
 //! The seed decides the quotes, payments and faults, and their order; the machine decides how they interleave, so a
 //! seed repeats a run only approximately.
 
+mod addresses;
 mod adversary;
 mod api;
+mod ends;
 mod faults;
 mod hooks;
 mod ledger;
@@ -18,6 +20,8 @@ mod report;
 mod richer;
 mod sends;
 mod traffic;
+mod venue;
+mod venue_verdict;
 mod verdict;
 mod worth;
 
@@ -46,6 +50,7 @@ use self::report::Report;
 use self::richer::People;
 use self::sends::Sends;
 use self::traffic::{Integrator, Traffic};
+use self::venue::Venue;
 use self::verdict::{Books, Tally};
 
 /// Blocks come fast, so that a run sees many of them.
@@ -56,6 +61,8 @@ const BETWEEN_KILLS: Duration = Duration::from_millis(2_300);
 const DEEP: u64 = 10;
 /// Time of the chain for which a fast fill waits for its deposit: short, so that it passes during the run.
 const FAST_FILL_WINDOW: Duration = Duration::from_secs(60);
+/// Time for which too little at a deposit address waits for the rest.
+const ADDRESS_GRACE: Duration = Duration::from_secs(4);
 /// The longest time without progress after the last fault.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The longest wait for a condition that must become true.
@@ -138,6 +145,7 @@ struct Chaos<'a> {
     devnet: &'a Devnet,
     /// One node of each chain; the devnet has the other.
     proxies: Vec<FaultProxy>,
+    venue: Venue,
     program: Program,
     api: Api,
     integrator: Integrator,
@@ -166,7 +174,11 @@ impl<'a> Chaos<'a> {
             }
             proxies.push(proxy);
         }
+        let venue = Venue::start(folder.path(), devnet.keys.treasury).await?;
+        let venue_config = venue.config(folder.path())?;
         let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
+            config.venue = Some(venue_config);
+            config.deposit_addresses.grace_secs = ADDRESS_GRACE.as_secs();
             config.limits.rpc_timeout_millis = 2_000;
             // Short, so that retries happen during the run.
             config.webhooks.first_retry_millis = 500;
@@ -191,7 +203,7 @@ impl<'a> Chaos<'a> {
         let place = (devnet, &world.config, world.folder.path());
         let adversary = Adversary::new(place, args, calm_after(args)? / 2, rng).await?;
         let hooks = Hooks::start().await?;
-        Ok(Self { devnet, proxies, program, api, integrator, hooks, adversary, folder: world.folder, postgres })
+        Ok(Self { devnet, proxies, venue, program, api, integrator, hooks, adversary, folder: world.folder, postgres })
     }
 
     async fn run(&self, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Report> {
@@ -199,7 +211,7 @@ impl<'a> Chaos<'a> {
         let time = calm_after(args)?;
         let transfers = plan::transfers(usize::try_from(args.transfers)?, chains.len(), time * 3 / 4, rng);
         let sends = Sends::new(self.devnet);
-        let traffic = Traffic::new(self.devnet, &self.api, &sends, &self.integrator, transfers.len());
+        let traffic = Traffic::new((self.devnet, &self.venue), &self.api, &sends, &self.integrator, transfers.len());
         progress.say("Giving the users what they pay with");
         traffic.fund(&transfers).await?;
         self.adversary.fund(self.devnet).await?;
@@ -284,7 +296,11 @@ impl<'a> Chaos<'a> {
             calm.send_replace(true);
             served
         };
-        let faults = async { tokio::join!(futures::future::join_all(faults), try_join_all(reorgs)).1 };
+        let venue = self.venue.misbehave(counts, clouds.clone(), rng.apart("venue"));
+        let faults = async {
+            let (_, reorgs, venue) = tokio::join!(futures::future::join_all(faults), try_join_all(reorgs), venue);
+            venue.and(reorgs.map(drop))
+        };
         let said = report::speak(counts, traffic, args, transfers, &clouds);
         // Users retry while the service is dead, so they may be done long after the last fault.
         let users =
@@ -303,7 +319,7 @@ impl<'a> Chaos<'a> {
             all
         };
         let ((served, faults, users, (), hostile, ()), recorded) = tokio::join!(storm, record.follow(end));
-        let (served, _, _, (), ()) = (served?, faults?, users?, hostile?, recorded?);
+        let (served, (), _, (), ()) = (served?, faults?, users?, hostile?, recorded?);
         Ok(served)
     }
 

@@ -1,5 +1,5 @@
 //! Fills: the latency from a deposit's block to its fill in the destination node's mempool, beside a baseline, and the
-//! sustained rate. With nodes next door and with nodes 30 ms away.
+//! sustained rate. With nodes next door and with nodes 30 ms away. And the latency of a deposit into the venue.
 //!
 //! The service runs in a process of its own, so that its CPU and memory are measured apart from the others'.
 
@@ -8,6 +8,7 @@ pub(crate) mod latency;
 mod lister;
 mod report;
 mod throughput;
+mod venue;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -49,9 +50,9 @@ pub(crate) struct FillArgs {
     /// Duration of the load, in seconds.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: u64,
-    /// Measure one half only: nodes next door, or far away.
+    /// Measure one part only: nodes next door, nodes far away, or deposits into the venue.
     #[arg(long)]
-    pub only: Option<Half>,
+    pub only: Option<Part>,
     /// Number of filler wallets; each has at most 48 payments under way.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub lanes: u16,
@@ -71,9 +72,10 @@ pub(crate) struct FillArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Half {
+pub(crate) enum Part {
     Near,
     Far,
+    Venue,
 }
 
 pub(crate) async fn measure(args: &FillArgs) -> Result<Report> {
@@ -83,9 +85,11 @@ pub(crate) async fn measure(args: &FillArgs) -> Result<Report> {
         lanes: args.lanes,
         rate: args.rate,
         distances: Vec::new(),
+        venue: None,
     };
-    for (half, delay) in [(Half::Near, Duration::ZERO), (Half::Far, FAR)] {
-        if args.only.is_some_and(|only| only != half) {
+    let is_left_out = |part| args.only.is_some_and(|only| only != part);
+    for (part, delay) in [(Part::Near, Duration::ZERO), (Part::Far, FAR)] {
+        if is_left_out(part) {
             continue;
         }
         progress.say(&format!("Nodes {} ms away", delay.as_millis()));
@@ -96,6 +100,10 @@ pub(crate) async fn measure(args: &FillArgs) -> Result<Report> {
         let measured = Box::pin(distance(&devnet, args, delay, &progress)).await;
         devnet.shutdown().await?;
         report.distances.push(measured?);
+    }
+    if !is_left_out(Part::Venue) {
+        progress.say("Deposits into the venue, one per block");
+        report.venue = Some(Box::pin(venue::measure(args, &progress)).await?);
     }
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -141,9 +149,21 @@ pub(crate) struct Filling<'a> {
 
 impl<'a> Filling<'a> {
     pub(crate) async fn start(devnet: &'a Devnet, args: &FillArgs, far: bool) -> Result<Self> {
+        Self::with(devnet, args, far, false).await
+    }
+
+    /// A service that also serves the local venue. It looks at it several times a second, which the other measurements do
+    /// without.
+    async fn with(devnet: &'a Devnet, args: &FillArgs, far: bool, with_venue: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(&args.folder)?;
         let database = database(folder.path(), None).await?;
+        let local = &devnet.venue;
+        let venue = match with_venue {
+            true => Some(causeway::local::venue(&local.simulator, &local.solver, folder.path())?),
+            false => None,
+        };
         let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
+            config.venue = venue;
             // No allocator: repayment is not measured, so deposits stay in the depository.
             config.allocator = None;
             for chain in &mut config.chains {
@@ -217,12 +237,16 @@ impl<'a> Filling<'a> {
 
     /// Requests quotes for `count` transfers and returns their orders.
     async fn orders(&self, count: usize) -> Result<Vec<OrderId>> {
-        let (from, to) = (self.origin(), self.destination());
+        let (from, to) = ((self.origin().id, Address::ZERO), (self.destination().id, Address::ZERO));
+        let body = |n: usize| ask(self.users[n % USERS].address, recipient(n), from, to, U256::from(VALUE));
+        self.orders_of((0..count).map(body)).await
+    }
+
+    /// Requests these quotes and returns their orders.
+    async fn orders_of(&self, bodies: impl Iterator<Item = Value>) -> Result<Vec<OrderId>> {
         let mut client = Client::connect(self.world.config.listen).await?;
-        let mut orders = Vec::with_capacity(count);
-        for n in 0..count {
-            let (from, to) = ((from.id, Address::ZERO), (to.id, Address::ZERO));
-            let body = ask(self.users[n % USERS].address, recipient(n), from, to, U256::from(VALUE));
+        let mut orders = Vec::new();
+        for body in bodies {
             let quote: Value = serde_json::from_slice(client.send(&post("/quote/v2", &body.to_string())).await?)?;
             let id = quote["protocol"]["v2"]["orderId"].as_str().context("a quote without an order")?;
             orders.push(OrderId(id.parse::<B256>()?));

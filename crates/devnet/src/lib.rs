@@ -57,7 +57,9 @@ pub use crate::rng::Rng;
 pub use crate::scratch::scratch;
 pub use crate::stage::Deterministic;
 pub use crate::tokens::Token;
-pub use crate::venue_simulator::{NewAccount, VenueAccount, VenueFault, VenueFaults, VenueOptions, VenueSimulator};
+pub use crate::venue_simulator::{
+    BookedTransfer, NewAccount, VenueAccount, VenueFault, VenueFaults, VenueOptions, VenueSimulator,
+};
 
 use crate::anvil::{Anvil, Setup};
 use crate::background::on_background_thread;

@@ -15,17 +15,18 @@ mod setup;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use url::Url;
 use venue::Network;
 
 pub use self::faults::{VenueFault, VenueFaults};
-pub use self::setup::{NewAccount, VenueAccount};
+pub use self::setup::{BookedTransfer, NewAccount, VenueAccount};
 
 use self::book::Book;
 use self::journal::Journal;
@@ -66,6 +67,8 @@ struct State {
     books: Mutex<Books>,
     faults: VenueFaults,
     step: Duration,
+    /// When the last transaction was taken.
+    taken: watch::Sender<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -89,7 +92,8 @@ impl VenueSimulator {
         let url = Url::parse(&format!("http://{}", listener.local_addr()?))?;
         let faults = VenueFaults::default();
         let books = Mutex::new(Books { book, journal: Some(journal) });
-        let state = Arc::new(State { books, faults: faults.clone(), step: options.step });
+        let taken = watch::Sender::new(None);
+        let state = Arc::new(State { books, faults: faults.clone(), step: options.step, taken });
         let app = api::router(state.clone());
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, app).await {
@@ -97,6 +101,11 @@ impl VenueSimulator {
             }
         });
         Ok(Self { url, network_id: NETWORK.0, faults, state, task })
+    }
+
+    /// Tells of every transaction that is taken, by the moment at which it was on disk.
+    pub fn taken(&self) -> watch::Receiver<Option<Instant>> {
+        self.state.taken.subscribe()
     }
 
     /// Removes the journal of an earlier run.

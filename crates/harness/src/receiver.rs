@@ -96,12 +96,21 @@ struct WrittenData {
     updated_at: i64,
     origin_chain_id: u64,
     destination_chain_id: u64,
-    deposit_address: Option<Value>,
+    deposit_address: Option<WrittenAddress>,
     request_id: String,
     referrer: Option<String>,
     details: Option<Value>,
     fail_reason: String,
     refund_fail_reason: String,
+}
+
+#[derive(Debug, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenAddress {
+    address: String,
+    deposit_address_type: String,
+    depositor: Option<String>,
+    deposit_tx_hash: Option<String>,
 }
 
 /// The answer to a post, by the number of posts of the same delivery before it.

@@ -1,6 +1,7 @@
 //! An adversary among the users. Each attempt at a trick has accounts of its own, so that its gain is the trick's.
 
 mod bytecode;
+mod deposit_address;
 mod early_claim;
 mod fee_exchange;
 mod hands;
@@ -27,6 +28,7 @@ use evm::calldata;
 use self::hands::Hands;
 pub(crate) use self::score::Score;
 use super::ChaosArgs;
+use super::addresses::Given;
 use super::api::Api;
 use super::market::Market;
 use super::sends::Sends;
@@ -57,10 +59,14 @@ pub(crate) enum Trick {
     InventedFunding,
     /// The same with a fill that has failed.
     FailedFill,
+    /// Somebody else's strict deposit address, swept before the service does.
+    SweptFirst,
+    /// Dust at somebody else's open deposit address, before and after its payment.
+    DustFirst,
 }
 
 impl Trick {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::LateDeposit,
         Self::StolenDeposit,
         Self::EarlyClaim,
@@ -71,6 +77,8 @@ impl Trick {
         Self::InventedDeposit,
         Self::InventedFunding,
         Self::FailedFill,
+        Self::SweptFirst,
+        Self::DustFirst,
     ];
 
     /// The app balance it begins with, in whole USDC.
@@ -81,6 +89,7 @@ impl Trick {
             Self::SponsoredTwice => Some(300),
             Self::StolenDeposit | Self::FeeExchange | Self::RevertingRecipient | Self::JunkLogs => None,
             Self::InventedDeposit | Self::InventedFunding | Self::FailedFill => None,
+            Self::SweptFirst | Self::DustFirst => None,
         }
     }
 }
@@ -115,6 +124,8 @@ pub(super) struct Deeds {
     deposits: Vec<Brought>,
     claims: Vec<B256>,
     debts: Vec<Debt>,
+    /// A deposit address that is another's.
+    victim: Option<Given>,
     /// Something it asked for was refused.
     refused: bool,
 }
@@ -148,7 +159,10 @@ impl Attempt {
 
     /// The accounts that are the adversary's: not those of a victim.
     pub(crate) fn party(&self) -> Party {
-        let mut accounts = vec![self.main.address, self.second.address, self.recipient.address, self.app.address];
+        let mut accounts = vec![self.main.address, self.app.address];
+        if !matches!(self.trick, Trick::SweptFirst | Trick::DustFirst) {
+            accounts.extend([self.second.address, self.recipient.address]);
+        }
         let mut wallets = vec![self.app.address];
         if self.trick == Trick::RevertingRecipient {
             accounts.push(self.contract);
@@ -231,7 +245,7 @@ impl Adversary {
                     base.set_balance(attempt.main.address, U256::from(10u64).pow(U256::from(18))).await?;
                 }
                 Trick::LateDeposit | Trick::EarlyClaim | Trick::SponsoredTwice | Trick::FeeExchange => {}
-                Trick::InventedDeposit | Trick::FailedFill => {}
+                Trick::InventedDeposit | Trick::FailedFill | Trick::SweptFirst | Trick::DustFirst => {}
             }
             if let (Some(integrator), Some(balance)) = (&attempt.integrator, attempt.trick.balance()) {
                 let (chain, wallet) = (devnet.chain(domain::ledger::CHAIN), &integrator.wallet);
@@ -275,6 +289,8 @@ impl Adversary {
                 Trick::InventedDeposit => lying_node::invented_deposit(&hands).await,
                 Trick::InventedFunding => lying_node::invented_funding(&hands).await,
                 Trick::FailedFill => lying_node::failed_fill(&hands).await,
+                Trick::SweptFirst => deposit_address::swept_first(&hands).await,
+                Trick::DustFirst => deposit_address::dust_first(&hands).await,
             };
             made.with_context(|| format!("{:?}", attempt.trick))
         });
@@ -289,6 +305,11 @@ impl Adversary {
             deeds.orders.iter().chain(&deeds.claims).copied().collect::<Vec<_>>()
         };
         self.attempts.iter().flat_map(ids).collect()
+    }
+
+    /// Deposit addresses of others that it meddled with.
+    pub(crate) fn victims(&self) -> Vec<Given> {
+        self.attempts.iter().filter_map(|attempt| attempt.deeds().victim.clone()).collect()
     }
 
     pub(crate) fn deposits(&self) -> Vec<Brought> {

@@ -44,6 +44,8 @@ pub(crate) struct Counts {
     pub removed: AtomicU64,
     pub moved: AtomicU64,
     pub faults: AtomicU64,
+    pub venue_faults: AtomicU64,
+    pub venue_restarts: AtomicU64,
 }
 
 pub(crate) fn add(count: &AtomicU64, more: u64) {
@@ -158,7 +160,7 @@ fn fault(rng: &mut Rng) -> (Fault, bool) {
     }
 }
 
-async fn wait(calm: &mut watch::Receiver<bool>, time: Duration) {
+pub(crate) async fn wait(calm: &mut watch::Receiver<bool>, time: Duration) {
     drop(tokio::time::timeout(time, calm.wait_for(|calm| *calm)).await);
 }
 

@@ -10,6 +10,8 @@ use futures::stream;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::addresses::{Sweep, sweeps};
+
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 /// Blocks read at once.
 const MAX_CONCURRENT_READS: usize = 8;
@@ -62,6 +64,8 @@ impl Payment {
 pub(crate) struct Ledger {
     pub up_to: u64,
     pub payments: Vec<Payment>,
+    /// Of deposit addresses, whoever made them.
+    pub sweeps: Vec<Sweep>,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +97,7 @@ struct Log {
 
 impl Ledger {
     pub(crate) fn new(from: u64) -> Self {
-        Self { up_to: from, payments: Vec::new() }
+        Self { up_to: from, payments: Vec::new(), sweeps: Vec::new() }
     }
 
     /// Reads on to the head. The chain must not reorganise any more.
@@ -103,6 +107,9 @@ impl Ledger {
         let blocks: Vec<_> = stream::iter(blocks).buffered(MAX_CONCURRENT_READS).collect().await;
         for block in blocks {
             self.payments.extend(block?);
+        }
+        if head > self.up_to {
+            self.sweeps.extend(sweeps(chain, self.up_to + 1, head).await?);
         }
         self.up_to = head.max(self.up_to);
         Ok(())

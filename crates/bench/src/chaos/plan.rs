@@ -27,22 +27,60 @@ pub(crate) enum Kind {
     WrongCurrency,
     /// Pays under an id that was never issued.
     Orphan,
+    /// Deposits into the venue, sometimes as a fast fill.
+    VenueIn,
+    /// Withdraws from the venue.
+    VenueOut,
+    /// Withdraws, and transfers too little on the venue, twice, or under an id that was never issued.
+    VenueOdd,
+    /// Pays at an open address, one to three times and whatever amount, sometimes behind a stranger's dust.
+    OpenAddress,
+    /// Pays at a strict address: exactly, too much, too little, or behind a stranger's dust.
+    StrictAddress,
 }
 
-/// The share of each kind: half are normal transfers.
-const MIX: [Kind; 14] = [
+impl Kind {
+    /// True if its order is paid for on the venue.
+    pub(crate) fn leaves_venue(self) -> bool {
+        matches!(self, Self::VenueOut | Self::VenueOdd)
+    }
+
+    /// True if it has an account on the venue.
+    pub(crate) fn uses_venue(self) -> bool {
+        self == Self::VenueIn || self.leaves_venue()
+    }
+
+    /// True if it is paid by plain transfers to an address.
+    pub(crate) fn has_address(self) -> bool {
+        matches!(self, Self::OpenAddress | Self::StrictAddress)
+    }
+}
+
+/// The share of each kind: one in eight deposits into the venue, one in eight withdraws from it, and one in five pays at
+/// an address.
+const MIX: [Kind; 24] = [
     Kind::Fill,
+    Kind::VenueIn,
     Kind::Double,
+    Kind::StrictAddress,
     Kind::Sponsored,
+    Kind::VenueOut,
     Kind::Short,
+    Kind::OpenAddress,
     Kind::Ahead,
+    Kind::VenueOdd,
     Kind::Dust,
-    Kind::Fill,
+    Kind::StrictAddress,
     Kind::WrongCurrency,
-    Kind::Sponsored,
+    Kind::VenueIn,
     Kind::Forced,
-    Kind::Ahead,
+    Kind::OpenAddress,
     Kind::Orphan,
+    Kind::VenueOut,
+    Kind::Sponsored,
+    Kind::StrictAddress,
+    Kind::Ahead,
+    Kind::VenueIn,
     Kind::Fill,
     Kind::Dust,
 ];
@@ -67,8 +105,9 @@ pub(crate) struct Transfer {
     pub recipient: Address,
     /// The wrong currency the user pays with.
     pub mistaken: &'static str,
-    /// A random choice that the kind leaves open.
+    /// Random choices that the kind leaves open.
     pub coin: bool,
+    pub choice: u64,
     /// The id of a deposit without an order.
     pub word: B256,
     /// The quote is requested before the first fault.
@@ -76,20 +115,47 @@ pub(crate) struct Transfer {
     pub at: Duration,
 }
 
+/// The way in which an odd withdrawal is paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Odd {
+    Short,
+    Twice,
+    /// Under an id that was never issued.
+    Stray,
+}
+
+impl Transfer {
+    /// None for a transfer that is no odd withdrawal.
+    pub(crate) fn odd(&self) -> Option<Odd> {
+        let odd = match self.choice % 3 {
+            0 => Odd::Short,
+            1 => Odd::Twice,
+            _ => Odd::Stray,
+        };
+        (self.kind == Kind::VenueOdd).then_some(odd)
+    }
+}
+
 /// Transfers over the chains, spread over a time.
 pub(crate) fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) -> Vec<Transfer> {
     let mut rng = rng.apart("transfers");
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let one = |index: usize| {
-        let origin = index % chains;
+        let (kind, origin) = (MIX[index % MIX.len()], (index + index / MIX.len()) % chains);
         let hop = usize::from(rng.once_in(2));
         let from = *rng.of(&SYMBOLS);
         let to = if rng.once_in(4) { *rng.of(&SYMBOLS) } else { from };
+        // The venue's own end is its USDC.
+        let (from, to) = match kind {
+            Kind::VenueIn => (from, "USDC"),
+            Kind::VenueOut | Kind::VenueOdd => ("USDC", to),
+            _ => (from, to),
+        };
         let others: Vec<&'static str> = SYMBOLS.into_iter().filter(|symbol| *symbol != from).collect();
         let mistaken = others[usize::try_from(rng.roll(others.len() as u64)).expect("an index")];
         Transfer {
             index,
-            kind: MIX[(index / chains) % MIX.len()],
+            kind,
             origin,
             destination: (origin + 1 + hop) % chains,
             from,
@@ -100,6 +166,7 @@ pub(crate) fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) 
             recipient: rng.account().address,
             mistaken,
             coin: rng.once_in(2),
+            choice: rng.roll(12),
             word: rng.word(),
             early: rng.once_in(2),
             at: Duration::from_millis(rng.roll(millis.max(1))),

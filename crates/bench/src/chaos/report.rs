@@ -30,6 +30,8 @@ pub(crate) struct Report {
     pub transactions_removed: u64,
     pub transactions_moved: u64,
     pub faults: u64,
+    pub venue_faults: u64,
+    pub venue_restarts: u64,
     /// Fast fills that were accepted.
     pub ahead: usize,
     #[serde(flatten)]
@@ -61,6 +63,8 @@ impl Report {
             transactions_removed: get(&counts.removed),
             transactions_moved: get(&counts.moved),
             faults: get(&counts.faults),
+            venue_faults: get(&counts.venue_faults),
+            venue_restarts: get(&counts.venue_restarts),
             ahead: 0,
             tally,
             gains: Gains::default(),
@@ -88,6 +92,7 @@ impl Report {
             self.transactions_removed,
             self.transactions_moved
         );
+        println!("{} faults of the venue, {} restarts of it", self.venue_faults, self.venue_restarts);
         println!(
             "{deposits} deposits of {} transfers: {fills} filled, {refunds} refunded, {returns} returned, {kept} not \
              worth it; {abandoned} more gone with their blocks, {losses} of them paid for",
@@ -98,6 +103,12 @@ impl Report {
             self.of(Kind::Sponsored),
             self.ahead,
             self.of(Kind::Ahead)
+        );
+        println!(
+            "{} into the venue, {} out of it, {} at deposit addresses",
+            self.of(Kind::VenueIn),
+            self.of(Kind::VenueOut) + self.of(Kind::VenueOdd),
+            self.of(Kind::OpenAddress) + self.of(Kind::StrictAddress)
         );
         let usd = |micros: i64| dollars(i128::from(micros));
         println!("the price of ether moved {} times", self.gains.price_moves);

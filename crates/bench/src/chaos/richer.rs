@@ -29,7 +29,7 @@ pub(crate) struct Gains {
     /// finality.
     pub lucky: i64,
     pub integrator: i64,
-    /// The service itself: wallets, treasury and depositories, less what it owes as app balances.
+    /// The service itself: wallets, treasury, depositories and the account on the venue, less what it owes as app balances.
     pub house: i64,
 }
 
@@ -85,7 +85,7 @@ impl People<'_> {
             tricks,
             lucky: i64::try_from(lucky)?,
             integrator: i64::try_from(integrator.gain())?,
-            house: i64::try_from(house.gain() - owed)?,
+            house: i64::try_from(house.gain() + self.traffic.venue.solver_change()? - owed)?,
         })
     }
 
@@ -96,9 +96,10 @@ impl People<'_> {
         let gone = deposits.iter().filter(|deposit| self.traffic.sends.is_abandoned(deposit.tx));
         let gone: BTreeSet<usize> = gone.map(|deposit| deposit.transfer).collect();
         let mut lucky = 0;
-        for (transfer, change) in self.transfers.iter().zip(&changes) {
+        for (transfer, mut change) in self.transfers.iter().zip(changes) {
+            change.stable += self.traffic.venue.change(transfer.index)?;
             let Some(since) = self.traffic.paying_since(transfer.index) else { continue };
-            let gain = least_gain(change, market, since - PRICE_AGE);
+            let gain = least_gain(&change, market, since - PRICE_AGE);
             if gone.contains(&transfer.index) {
                 lucky += gain.max(0);
             } else if gain > TOLERANCE {

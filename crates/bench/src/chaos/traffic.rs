@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::Result;
 use devnet::{Account, Chain, Devnet};
 use domain::api_key::KeyText;
@@ -13,10 +13,12 @@ use evm::account_tag::tag;
 use evm::calldata;
 use serde_json::{Value, json};
 
+use super::addresses::{Given, Sent, address};
 use super::api::Api;
-use super::plan::{Kind, Transfer};
+use super::plan::{Kind, Odd, Transfer};
 use super::quoted::{Call, Order, order, steps};
 use super::sends::Sends;
+use super::venue::{self, Venue};
 
 /// Enough gas for an approval and for every kind of deposit.
 const GAS_LIMIT: u64 = 300_000;
@@ -54,6 +56,8 @@ struct Done {
     quotes: BTreeMap<usize, Value>,
     orders: BTreeMap<usize, Order>,
     deposits: Vec<Deposit>,
+    /// Deposit addresses.
+    given: BTreeMap<usize, Given>,
     /// When each user began to pay.
     paying: BTreeMap<usize, Instant>,
     /// Fast fills that were accepted.
@@ -68,6 +72,7 @@ pub(crate) struct Traffic<'a> {
     pub devnet: &'a Devnet,
     pub api: &'a Api,
     pub sends: &'a Sends<'a>,
+    pub venue: &'a Venue,
     integrator: &'a Integrator,
     users: usize,
     done: Mutex<Done>,
@@ -75,13 +80,13 @@ pub(crate) struct Traffic<'a> {
 
 impl<'a> Traffic<'a> {
     pub(crate) fn new(
-        devnet: &'a Devnet,
+        (devnet, venue): (&'a Devnet, &'a Venue),
         api: &'a Api,
         sends: &'a Sends<'a>,
         integrator: &'a Integrator,
         users: usize,
     ) -> Self {
-        Self { devnet, api, sends, integrator, users, done: Mutex::default() }
+        Self { devnet, api, sends, venue, integrator, users, done: Mutex::default() }
     }
 
     fn done(&self) -> std::sync::MutexGuard<'_, Done> {
@@ -92,8 +97,18 @@ impl<'a> Traffic<'a> {
         self.done().orders.get(&transfer).cloned()
     }
 
+    /// The ids of all orders.
+    pub(crate) fn orders(&self) -> Vec<B256> {
+        self.done().orders.values().map(|order| order.id).collect()
+    }
+
     pub(crate) fn deposits(&self) -> Vec<Deposit> {
         self.done().deposits.clone()
+    }
+
+    /// The deposit address of a transfer that has one.
+    pub(crate) fn given(&self, transfer: usize) -> Option<Given> {
+        self.done().given.get(&transfer).cloned()
     }
 
     /// When this user began to pay. None for one that never did.
@@ -114,6 +129,9 @@ impl<'a> Traffic<'a> {
     /// Funds the users. It runs before any reorg, which would remove the funds.
     pub(crate) async fn fund(&self, transfers: &[Transfer]) -> Result<()> {
         for transfer in transfers {
+            if transfer.kind.uses_venue() {
+                self.venue.open(transfer.index, transfer.user)?;
+            }
             let chain = &self.devnet.chains[transfer.origin];
             for who in [transfer.user.address, transfer.stranger.address] {
                 chain.set_balance(who, U256::from(10u64).pow(U256::from(18))).await?;
@@ -196,11 +214,77 @@ impl<'a> Traffic<'a> {
                 }
                 self.pay(transfer, user, (transfer.mistaken, wrong), order.id, false).await
             }
+            Kind::VenueIn => {
+                if transfer.coin {
+                    self.fill_ahead(&order.request).await;
+                }
+                self.follow(transfer, &quote, order.id, amount).await
+            }
+            Kind::VenueOut | Kind::VenueOdd => self.withdraw(transfer, &quote).await,
+            Kind::OpenAddress | Kind::StrictAddress => self.pay_at_address(transfer, &quote, &order).await,
             Kind::Orphan => Ok(()),
         }
     }
 
+    /// Pays for a withdrawal on the venue, or nearly.
+    async fn withdraw(&self, transfer: &Transfer, quote: &Value) -> Result<()> {
+        self.done().paying.entry(transfer.index).or_insert_with(Instant::now);
+        let (account, due) = (self.venue.account(transfer.index)?, venue::Order::of(quote)?);
+        let (first, second) = match transfer.odd() {
+            None => (due, None),
+            Some(Odd::Short) => (venue::Order { amount: due.amount / 3, ..due }, None),
+            Some(Odd::Twice) => (due, Some(due)),
+            Some(Odd::Stray) => (venue::Order { memo: transfer.word, ..due }, None),
+        };
+        for order in [Some(first), second].into_iter().flatten() {
+            self.venue.send(&account, order).await?;
+        }
+        Ok(())
+    }
+
+    /// Pays by plain transfers to an address, as an exchange would.
+    async fn pay_at_address(&self, transfer: &Transfer, quote: &Value, order: &Order) -> Result<()> {
+        let (at, amount) = (address(quote)?, self.amount(transfer));
+        let given = Given {
+            label: format!("transfer {} ({:?})", transfer.index, transfer.kind),
+            order: order.id,
+            chain: transfer.origin,
+            destination: transfer.destination,
+            from: transfer.from,
+            to: transfer.to,
+            at,
+            strict: transfer.kind == Kind::StrictAddress,
+            quoted: amount,
+            minimum: order.minimum,
+            refund_to: transfer.user.address,
+            recipient: transfer.recipient,
+            sent: Vec::new(),
+        };
+        self.done().given.insert(transfer.index, given);
+        for (from, what, dust) in arrivals(transfer, amount) {
+            let call = match transfer.from {
+                "ETH" => (at, what, Bytes::new()),
+                token => {
+                    let token = self.devnet.chains[transfer.origin].token(token).address;
+                    (token, U256::ZERO, calldata::transfer(at, what))
+                }
+            };
+            // Sent again whenever a reorg drops it: the run knows what has to arrive.
+            let tx = self.sign(transfer, from, call, false)?;
+            if let Some(given) = self.done().given.get_mut(&transfer.index) {
+                given.sent.push(Sent { tx, amount: what, dust });
+            }
+            self.sends.send(tx).await;
+            tokio::time::sleep(Duration::from_millis(transfer.choice * 130)).await;
+        }
+        Ok(())
+    }
+
     fn amount(&self, transfer: &Transfer) -> U256 {
+        if transfer.kind.leaves_venue() {
+            // Its USDC has six decimals, and sizes are cents.
+            return U256::from(transfer.size * 10_000);
+        }
         units(&self.devnet.chains[transfer.origin], transfer.from, transfer.size)
     }
 
@@ -221,6 +305,20 @@ impl<'a> Traffic<'a> {
             "destinationChainId": to.id, "destinationCurrency": currency(to, transfer.to),
             "amount": amount.to_string(), "tradeType": "EXACT_INPUT",
         });
+        if let Ok(account) = self.venue.account(transfer.index) {
+            let (who, end) =
+                if transfer.kind.leaves_venue() { ("user", "origin") } else { ("recipient", "destination") };
+            body[who] = json!(account.index.to_string());
+            body[format!("{end}ChainId")] = json!(venue::CHAIN);
+            body[format!("{end}Currency")] = json!("0");
+        }
+        if transfer.kind.has_address() {
+            body["useDepositAddress"] = json!(true);
+            body["refundTo"] = json!(transfer.user.address);
+        }
+        if transfer.kind == Kind::StrictAddress {
+            body["strict"] = json!(true);
+        }
         if transfer.kind == Kind::Forced {
             body["referrer"] = json!("debug-force-refund");
         }
@@ -246,7 +344,7 @@ impl<'a> Traffic<'a> {
         let calls = steps(quote)?;
         let last = calls.len() - 1;
         for (place, call) in calls.into_iter().enumerate() {
-            let tx = self.sign(transfer, &transfer.user, call)?;
+            let tx = self.sign(transfer, &transfer.user, call, true)?;
             if place == last {
                 let what = (transfer.from, amount);
                 self.expect(transfer, &transfer.user, tx, what, id, true);
@@ -271,15 +369,15 @@ impl<'a> Traffic<'a> {
             "ETH" => (depository, what.1, calldata::deposit_native(from.address, order)),
             token => (chain.token(token).address, U256::ZERO, calldata::implicit_deposit(depository, what.1, order)),
         };
-        let tx = self.sign(transfer, from, call)?;
+        let tx = self.sign(transfer, from, call, true)?;
         self.expect(transfer, from, tx, what, id, qualifies);
         self.sends.send(tx).await;
         Ok(())
     }
 
-    fn sign(&self, transfer: &Transfer, from: &Account, call: Call) -> Result<B256> {
+    fn sign(&self, transfer: &Transfer, from: &Account, call: Call, optional: bool) -> Result<B256> {
         self.done().paying.entry(transfer.index).or_insert_with(Instant::now);
-        self.sends.sign(transfer.origin, from, call, GAS_LIMIT, true)
+        self.sends.sign(transfer.origin, from, call, GAS_LIMIT, optional)
     }
 
     fn expect(&self, transfer: &Transfer, from: &Account, tx: B256, what: (&str, U256), id: B256, qualifies: bool) {
@@ -297,6 +395,26 @@ impl<'a> Traffic<'a> {
             worthless,
         });
     }
+}
+
+/// The transfers to an address: who sends how much, and whether it is dust.
+fn arrivals(transfer: &Transfer, amount: U256) -> Vec<(&Account, U256, bool)> {
+    let (user, stranger) = (&transfer.user, &transfer.stranger);
+    let part = |tenths: u64| amount * U256::from(tenths) / U256::from(10);
+    let crumb = if transfer.from == "ETH" { U256::from(CRUMB) } else { U256::ONE };
+    let dust = (stranger, crumb, true);
+    if transfer.kind == Kind::StrictAddress {
+        return match transfer.choice % 4 {
+            0 => vec![(user, amount, false)],
+            1 => vec![(user, part(15), false)],
+            2 => vec![(user, part(6), false)],
+            _ => vec![dust, (user, amount, false)],
+        };
+    }
+    let times = usize::try_from(1 + transfer.choice % 3).unwrap_or(1);
+    let paid = [part(if transfer.coin { 10 } else { 13 }), part(8), part(10)].map(|part| (user, part, false));
+    let first = (transfer.choice >= 6).then_some(dust);
+    first.into_iter().chain(paid.into_iter().take(times)).collect()
 }
 
 /// The token address; zero for the native currency.

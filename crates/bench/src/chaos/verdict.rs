@@ -6,14 +6,18 @@ use alloy::primitives::{Address, B256, U64, U256, keccak256};
 use alloy::sol_types::SolCall;
 use anyhow::Result;
 use devnet::Chain;
+use domain::venue::AccountIndex;
 use evm::contracts::Erc20;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::addresses::Addresses;
 use super::adversary::{Adversary, Brought};
+use super::ends::Ends;
 use super::ledger::Ledger;
-use super::plan::{Kind, SYMBOLS, Transfer};
+use super::plan::{SYMBOLS, Transfer};
 use super::traffic::{Deposit, Traffic, currency};
+use super::venue::Booked;
 
 /// The number of deposits by their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -93,18 +97,61 @@ impl Books {
             }
         }
         tally.abandoned = gone.iter().sum();
+        let booked = traffic.venue.booked()?;
         for transfer in transfers {
-            let ends = Ends { books: self, traffic, transfer, present: &present[transfer.index] };
+            let ends = Ends { books: self, traffic, transfer, present: &present[transfer.index], booked: &booked };
             ends.judge(gone[transfer.index], &mut wrong, &mut tally).await?;
         }
+        self.addresses(traffic, adversary, &mut wrong, &mut tally).await?;
+        self.venue(traffic, transfers, &booked, &mut wrong)?;
         let brought = self.brought(chains, adversary, &mut wrong).await?;
         adversary.robbed(traffic.devnet, &mut wrong).await?;
         self.unknown(traffic, adversary, &mut wrong);
         let of_users = present.iter().flatten().map(|it| (it.chain, it.currency, it.amount));
-        let deposits: Vec<_> = of_users.chain(brought.iter().map(|it| (it.chain, it.currency, it.amount))).collect();
+        let of_addresses =
+            self.ledgers.iter().enumerate().flat_map(|(chain, ledger)| {
+                ledger.sweeps.iter().map(move |sweep| (chain, sweep.currency, sweep.amount))
+            });
+        let brought = brought.iter().map(|it| (it.chain, it.currency, it.amount));
+        let deposits: Vec<_> = of_users.chain(of_addresses).chain(brought).collect();
         self.inventory(chains, &deposits, &mut wrong);
         self.wallets(chains, &mut wrong).await?;
         Ok((wrong, tally))
+    }
+
+    /// Deposit addresses of the adversary's victims: they are served like all others.
+    async fn addresses(
+        &self,
+        traffic: &Traffic<'_>,
+        adversary: &Adversary,
+        wrong: &mut Vec<String>,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let addresses = Addresses { devnet: traffic.devnet, ledgers: &self.ledgers };
+        for given in adversary.victims() {
+            let (fills, _) = addresses.judge(&given, wrong, tally).await?;
+            if given.strict && !given.sent.is_empty() && fills != 1 {
+                wrong.push(format!("{}: its order has {fills} fills", given.label));
+            }
+        }
+        Ok(())
+    }
+
+    /// The venue's books agree with what the users did there.
+    fn venue(
+        &self,
+        traffic: &Traffic<'_>,
+        transfers: &[Transfer],
+        booked: &Booked,
+        wrong: &mut Vec<String>,
+    ) -> Result<()> {
+        let (mut causes, mut users) = (BTreeSet::new(), BTreeSet::new());
+        for transfer in transfers.iter().filter(|transfer| transfer.kind.uses_venue()) {
+            causes.extend(traffic.order(transfer.index).map(|order| order.id));
+            users.insert(AccountIndex::new(traffic.venue.account(transfer.index)?.index)?);
+        }
+        booked.books(&causes, &users, wrong);
+        Ok(())
     }
 
     /// The adversary's deposits on the chains. Each has an end, and no order more ends than deposits or one.
@@ -130,7 +177,7 @@ impl Books {
         Ok(present)
     }
 
-    /// Every transaction of our wallets is for an order, for a deposit, or a payout from a depository.
+    /// Every transaction of our wallets is for an order, for a deposit, a payout from a depository, or a sweep into one.
     fn unknown(&self, traffic: &Traffic<'_>, adversary: &Adversary, wrong: &mut Vec<String>) {
         let deposits = traffic.deposits();
         let chains = &traffic.devnet.chains;
@@ -138,11 +185,18 @@ impl Books {
         let returned = deposits.iter().map(|deposit| return_key(chains[deposit.chain].id, deposit.tx));
         let brought = adversary.deposits();
         let brought = brought.iter().map(|deposit| return_key(chains[deposit.chain].id, deposit.tx));
-        let known: BTreeSet<B256> = orders.chain(returned).chain(brought).chain(adversary.ids()).collect();
+        let mut known: BTreeSet<B256> = orders.chain(returned).chain(brought).chain(adversary.ids()).collect();
+        known.extend(traffic.orders());
+        for (chain, ledger) in chains.iter().zip(&self.ledgers) {
+            known.extend(ledger.sweeps.iter().flat_map(|sweep| sweep.return_ids(chain.id)));
+            known.extend(ledger.sweeps.iter().map(|sweep| sweep.order));
+        }
         for (chain, ledger) in chains.iter().zip(&self.ledgers) {
             for payment in &ledger.payments {
-                let payout = payment.to == chain.contracts.depository;
-                if !payout && !payment.id().is_some_and(|id| known.contains(&id)) {
+                // Payouts, and sweeps of deposit addresses.
+                let pays_nobody =
+                    [chain.contracts.depository, chain.contracts.deposit_address_factory].contains(&payment.to);
+                if !pays_nobody && !payment.id().is_some_and(|id| known.contains(&id)) {
                     wrong.push(format!("{} on {} is for nothing we know of", payment.hash, chain.name));
                 }
             }
@@ -197,112 +251,8 @@ impl Books {
     }
 }
 
-/// The ends of one order's deposits.
-struct Ends<'a> {
-    books: &'a Books,
-    traffic: &'a Traffic<'a>,
-    transfer: &'a Transfer,
-    present: &'a [Deposit],
-}
-
-impl Ends<'_> {
-    async fn judge(&self, gone: usize, wrong: &mut Vec<String>, tally: &mut Tally) -> Result<()> {
-        let Self { books, traffic, transfer, present } = *self;
-        let chains = &traffic.devnet.chains;
-        let (origin, destination) = (&chains[transfer.origin], &chains[transfer.destination]);
-        let mut say = |text: String| wrong.push(format!("transfer {} ({:?}): {text}", transfer.index, transfer.kind));
-        let order = traffic.order(transfer.index);
-        if order.is_none() && transfer.kind != Kind::Orphan {
-            say("never got its quote".to_owned());
-            return Ok(());
-        }
-        let id = order.as_ref().map_or(transfer.word, |order| order.id);
-        let count = |ledger: &Ledger| ledger.by_id().get(&id).map_or(0, Vec::len);
-        let (fills, refunds) = (count(&books.ledgers[transfer.destination]), count(&books.ledgers[transfer.origin]));
-        let elsewhere = books.ledgers.iter().map(count).sum::<usize>() - fills - refunds;
-        let mut returns = 0;
-        for deposit in present {
-            let key = return_key(origin.id, deposit.tx);
-            let back = books.ledgers[deposit.chain].by_id();
-            let back = back.get(&key).map_or(&[][..], Vec::as_slice);
-            returns += back.len();
-            if back.len() > 1 {
-                say(format!("deposit {} was returned {} times", deposit.tx, back.len()));
-            }
-            for payment in back {
-                self.fair(payment.paid(deposit.currency, deposit.depositor), deposit, &mut say);
-            }
-        }
-        let kept = present.iter().filter(|deposit| deposit.worthless).count();
-        let qualifying = present.iter().filter(|deposit| deposit.qualifies).count();
-        let (owed, ends) = (present.len() - kept, fills + refunds + returns);
-        if fills + refunds > 1 || elsewhere > 0 {
-            say(format!("order {id} has {fills} fills, {refunds} refunds and {elsewhere} payments elsewhere"));
-        }
-        if ends < owed || ends > owed + gone {
-            say(format!("{owed} deposits (and {gone} gone) have {fills} fills, {refunds} refunds, {returns} returns"));
-        }
-        if qualifying > 0 && fills + refunds == 0 && gone == 0 {
-            say(format!("order {id} was paid for and has no end"));
-        }
-        if fills > 0 && matches!(transfer.kind, Kind::Short | Kind::Forced) {
-            say("it was to be refunded, and is filled".to_owned());
-        }
-        // The market moves ether against the rest, and may have left a quote behind.
-        let exchanged = (transfer.from == "ETH") != (transfer.to == "ETH");
-        if refunds > 0 && !exchanged && !matches!(transfer.kind, Kind::Short | Kind::Forced) {
-            say("it was to be filled, and is refunded".to_owned());
-        }
-        // Nobody else pays this recipient: its balance is the fill.
-        let got = destination.balance(currency(destination, transfer.to), transfer.recipient).await?;
-        match (fills, &order) {
-            (0, _) if !got.is_zero() => say(format!("the recipient has {got}, and there is no fill")),
-            (1, Some(order)) if got < order.minimum || got > order.quoted * U256::from(2) - U256::ONE => {
-                say(format!("the recipient has {got}, {} was quoted and {} is the least", order.quoted, order.minimum));
-            }
-            _ => {}
-        }
-        tally.fills += fills;
-        tally.refunds += refunds;
-        tally.returns += returns;
-        tally.kept += kept;
-        tally.losses += ends.saturating_sub(owed);
-        if let Some(order) = order {
-            self.status(&order.request, (fills, refunds), &mut say).await?;
-        }
-        Ok(())
-    }
-
-    /// A return is the deposit less the cost of sending it.
-    fn fair(&self, back: U256, deposit: &Deposit, say: &mut impl FnMut(String)) {
-        if back > deposit.amount || back < deposit.amount * U256::from(9) / U256::from(10) {
-            say(format!("{back} came back of a deposit of {}", deposit.amount));
-        }
-    }
-
-    /// The service reports the same as the chains.
-    async fn status(
-        &self,
-        request: &str,
-        (fills, refunds): (usize, usize),
-        say: &mut impl FnMut(String),
-    ) -> Result<()> {
-        let (_, answer) = self.traffic.api.get(&format!("/intents/status/v3?requestId={request}")).await?;
-        let status = answer["status"].as_str().unwrap_or("missing");
-        let expected = match (fills, refunds) {
-            (0, 0) => "waiting",
-            (0, _) => "refund",
-            _ => "success",
-        };
-        if status != expected {
-            say(format!("{request} is {status}, and should be {expected}"));
-        }
-        Ok(())
-    }
-}
-
 /// The id of a deposit in the payment that returns it. Every deposit here is alone in its transaction.
-fn return_key(chain: u64, tx: B256) -> B256 {
+pub(crate) fn return_key(chain: u64, tx: B256) -> B256 {
     keccak256([chain.to_be_bytes().as_slice(), tx.as_slice(), &0u32.to_be_bytes()].concat())
 }
 

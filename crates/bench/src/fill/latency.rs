@@ -82,7 +82,7 @@ pub(crate) async fn take(filling: &Filling<'_>, samples: u64, far: bool, lister:
 }
 
 /// The announcement of the block that contains a transaction.
-async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> Result<(Instant, Value)> {
+pub(super) async fn holding(heads: &mut Subscription, chain: &devnet::Chain, tx: B256) -> Result<(Instant, Value)> {
     for _ in 0..MAX_BLOCKS {
         let (seen, head) = heads.next().await?;
         let block: Value = chain.rpc("eth_getBlockByHash", (head["hash"].clone(), false)).await?;

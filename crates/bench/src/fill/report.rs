@@ -14,6 +14,17 @@ pub(crate) struct Report {
     pub lanes: u16,
     pub rate: u64,
     pub distances: Vec<Distance>,
+    /// Deposits into the venue, where they were measured.
+    pub venue: Option<VenueLatency>,
+}
+
+/// From the announcement of a block to a transfer that the venue has taken.
+#[derive(Debug, Serialize)]
+pub(crate) struct VenueLatency {
+    /// Receive a block's announcement, sign one transfer, send it.
+    pub baseline: Latency,
+    /// From the announcement of the deposit's block to its fill.
+    pub fill: Latency,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,6 +115,17 @@ impl Report {
                 format!("{mined_in_next_block}/{}", fill.count),
                 throughput.fills_per_second,
                 throughput.service_cpu_micros_per_fill.map_or_else(|| "-".to_owned(), |micros| micros.to_string()),
+            );
+        }
+        if let Some(VenueLatency { baseline, fill }) = &self.venue {
+            println!(
+                "{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}",
+                "venue",
+                millis(baseline.p50_nanos),
+                millis(baseline.p99_nanos),
+                millis(fill.p50_nanos),
+                millis(fill.p99_nanos),
+                format!("×{:.2}", fill.p50_nanos as f64 / baseline.p50_nanos.max(1) as f64),
             );
         }
         for distance in &self.distances {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Instant;
 
 use alloy_primitives::Address;
 use anyhow::Result;
@@ -257,6 +258,7 @@ fn take(state: &State, body: &[u8]) -> Answer {
     if !fault.drop_sends {
         // Our own text of it: the transaction that was verified, and nothing beside it.
         books.write(Entry::Taken { info: signed.to_json(), at: now })?;
+        state.taken.send_replace(Some(Instant::now()));
     }
     Ok(Json(json!({
         "code": 200,

@@ -60,6 +60,10 @@ impl Book {
         Some((at, self.txs.get(at)?))
     }
 
+    pub(super) fn txs(&self) -> &[Tx] {
+        &self.txs
+    }
+
     /// Transfers of an account that were committed, newest first.
     pub(super) fn history(&self, account: AccountIndex) -> impl Iterator<Item = (usize, &Tx)> {
         self.txs.iter().enumerate().rev().filter(move |(_, tx)| {

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256};
 use anyhow::{Result, ensure};
 use domain::venue::{AccountIndex, Asset, Route, TxStatus};
 use serde::Serialize;
-use venue::{ApiKey, Digest, KeyIndex};
+use venue::{ApiKey, Digest, KeyIndex, Transfer};
 
 use super::VenueSimulator;
 use super::journal::Entry;
@@ -31,6 +31,14 @@ pub struct NewAccount {
     pub pays_fees: bool,
     /// Units of USDC in the perps balance.
     pub collateral: u64,
+}
+
+/// A transfer in the books.
+#[derive(Clone, Copy, Debug)]
+pub struct BookedTransfer {
+    pub hash: Digest,
+    pub transfer: Transfer,
+    pub status: TxStatus,
 }
 
 /// The first index that the venue leaves to users: the lower ones are its own front ends'.
@@ -87,6 +95,14 @@ impl VenueSimulator {
     pub fn balance(&self, account: AccountIndex, asset: Asset, route: Route) -> Result<u64> {
         let books = self.state.current()?;
         Ok(books.book.account(account).map_or(0, |holder| holder.balance(asset, route)))
+    }
+
+    /// Every transfer that was ever taken, in their order.
+    pub fn transfers(&self) -> Result<Vec<BookedTransfer>> {
+        let books = self.state.current()?;
+        let booked =
+            |tx: &super::book::Tx| BookedTransfer { hash: tx.hash, transfer: tx.signed.transfer, status: tx.status };
+        Ok(books.book.txs().iter().map(booked).collect())
     }
 
     pub fn status(&self, hash: Digest) -> Result<Option<TxStatus>> {

@@ -1,7 +1,7 @@
 //! A fast fill is a free option where its hold is old dollars and its deposit may come at any time: the adversary waits
 //! until its time is over, and then deposits if ether has fallen, and never if it has not.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use alloy::primitives::{U64, U256};
 use anyhow::{Context, Result};
@@ -21,11 +21,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     let (chain, wei) = (hands.origin(), U256::from(WEI));
     let Some((quote, order)) = hands.quote(&hands.ask("ETH", "USDC", wei)).await? else { return Ok(()) };
-    let (asked, asked_at) = head(chain).await?;
+    let (asked, asked_at) = now(chain).await?;
     if !hands.fast_fill(&order.request).await {
         return Ok(());
     }
-    let (accepted, accepted_at) = head(chain).await?;
+    let (accepted, accepted_at) = now(chain).await?;
     hands.owe(Debt { chain: hands.attempt.origin, wei, accepted: (asked, accepted), due: None, order: order.id });
     let earliest = over(chain, asked_at).await?;
     // The service's clock may be a part of a second ahead of the last block.
@@ -57,4 +57,11 @@ async fn head(chain: &Chain) -> Result<(u64, u64)> {
     let block: Value = chain.rpc("eth_getBlockByNumber", json!(["latest", false])).await?;
     let number = |name: &str| serde_json::from_value::<U64>(block[name].clone()).context("a block without its members");
     Ok((number("number")?.to(), number("timestamp")?.to()))
+}
+
+/// The same with the time at which a window that begins now begins: the chain's or ours, whichever is later. A chain that
+/// has stood still, for a reorg or on a busy machine, is behind by as much, and the window ends that much later.
+async fn now(chain: &Chain) -> Result<(u64, u64)> {
+    let (block, time) = head(chain).await?;
+    Ok((block, time.max(UNIX_EPOCH.elapsed()?.as_secs())))
 }

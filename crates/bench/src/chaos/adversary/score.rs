@@ -50,10 +50,13 @@ impl Adversary {
                     (change.gain(), TOLERANCE)
                 }
                 Trick::InventedDeposit | Trick::InventedFunding | Trick::FailedFill => (change.gain(), TOLERANCE),
+                Trick::SweptFirst | Trick::DustFirst => (change.gain(), TOLERANCE),
             };
             if gain > tolerance {
                 let of = attempt.trick;
-                wrong.push(format!("the adversary is {} dollars richer by {of:?} ({index})", dollars(gain)));
+                let how = attempt.debts_told(record);
+                wrong.push(format!("the adversary is {} dollars richer by {of:?} ({index}){how}", dollars(gain)));
+                wrong.push(format!("its accounts: {change:?}"));
             }
             let (score, gain) = (scores.entry(attempt.trick).or_default(), i64::try_from(gain)?);
             score.best = if score.attempts == 0 { gain } else { score.best.max(gain) };
@@ -107,6 +110,20 @@ impl Attempt {
             sum += worth(wei, low) - worth(wei, high);
         }
         Ok(sum)
+    }
+
+    /// The prices around its debts, for whoever looks into a gain.
+    fn debts_told(&self, record: &Record<'_>) -> String {
+        let one = |debt: &Debt| {
+            let at = |block: u64| dollars(record.history(debt.chain).at(block));
+            let (asked, accepted) = debt.accepted;
+            let due = debt
+                .due
+                .map(|(earliest, latest)| format!("due at {earliest} ({}) or {latest} ({})", at(earliest), at(latest)));
+            let due = due.unwrap_or_else(|| "never due".to_owned());
+            format!(": asked at {asked} ({}), accepted at {accepted} ({}), {due}", at(asked), at(accepted))
+        };
+        self.deeds().debts.iter().map(one).collect()
     }
 
     /// The highest price from the first deposit to the fill: the service may decide at any of them.
