@@ -26,7 +26,7 @@ pub use armed::{VARIABLE, at};
 pub fn at(_: &'static str) {}
 
 /// All crash points. The crash test runs through every one.
-pub const POINTS: [&str; 18] = [
+pub const POINTS: [&str; 19] = [
     "deposit.committed",
     "payment.signed",
     "payment.sent_one_node",
@@ -41,6 +41,7 @@ pub const POINTS: [&str; 18] = [
     "payout.sent",
     "hold.committed",
     "claim.committed",
+    "relay.committed",
     "lease.taken",
     "address.swept",
     "webhook.claimed",

@@ -3,6 +3,7 @@
 //!
 //! Its programs are fetched on first use (`tools`); its child processes never outlive the process (`process`).
 
+mod account_abstraction;
 mod anvil;
 mod artifacts;
 mod background;
@@ -43,6 +44,7 @@ use tokio::sync::{Mutex, OnceCell};
 use tokio::task::JoinHandle;
 use url::Url;
 
+pub use crate::account_abstraction::AccountAbstraction;
 pub use crate::chain::Chain;
 pub use crate::deploy::{Contracts, deposit_address_factory};
 pub use crate::faults::{Fault, Faults};

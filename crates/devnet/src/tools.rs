@@ -66,6 +66,13 @@ pub(crate) const PERMIT2: Package = package(
     "sha512-SnOB37v1BC5rGT60d7gUi0cEhwpUczoHdIfilKeehbmX7o3CDENgvbMpOv2jmSADh/iq+zhs+RDum+nJ+uUwTQ==",
 );
 
+/// Only for tests of smart accounts, which deploy it themselves.
+pub(crate) const ACCOUNT_ABSTRACTION: Package = package(
+    "@account-abstraction/contracts",
+    "0.8.0",
+    "sha512-8krPx/gpnoT+5xAroagVCbeA7FbUigMZWXFKKPm+oghyr29Dksssdx5sI7xGv9212i4JPaDDUGFk58dpuwVgHA==",
+);
+
 /// The packages that the contracts on our chains are made from; part of the key of a saved template.
 pub(crate) const CONTRACT_PACKAGES: [Package; 6] = [V3_CORE, V3_PERIPHERY, SWAP_ROUTER, WETH, VIEM, PERMIT2];
 

@@ -8,6 +8,7 @@ use devnet::Chain;
 use serde_json::Value;
 
 use crate::claims;
+use crate::gasless;
 use crate::harness::{
     Harness, WAIT_TIMEOUT, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away,
 };
@@ -139,6 +140,9 @@ async fn crash_at(point: &'static str) -> Result<()> {
     if point == "claim.committed" {
         return claims::crash(&harness, first, &toml).await;
     }
+    if point == "relay.committed" {
+        return gasless::crash(&harness, first, &toml).await;
+    }
     if point.starts_with("webhook.") {
         return webhooks::crash(&harness, point, first, &toml).await;
     }
@@ -250,6 +254,7 @@ dying_at! {
     "payout.sent" => dying_with_a_payout_sent_repays_once;
     "hold.committed" => dying_with_a_hold_committed_pays_once;
     "claim.committed" => dying_with_a_claim_committed_pays_once;
+    "relay.committed" => dying_with_a_relay_committed_deposits_once;
     "lease.taken" => dying_with_the_lease_taken_pays_once;
     "address.swept" => dying_with_a_deposit_address_swept_pays_once;
     "webhook.claimed" => dying_with_a_webhook_claimed_posts_it;

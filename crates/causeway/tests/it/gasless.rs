@@ -1,5 +1,9 @@
 //! Gasless deposits: the user signs, one of our relayers sends, and the balances are right to the unit.
 
+mod execute;
+
+use std::path::Path;
+
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::signers::SignerSync;
 use alloy::sol;
@@ -17,7 +21,9 @@ use serde_json::{Value, json};
 use crate::deposit_addresses::audited;
 use crate::fast_fill::{Integrator, integrator};
 use crate::funding::balance;
-use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id};
+use crate::harness::{Engine, Harness, WAIT_TIMEOUT, amount, ask, blocks_pass, eventually, new_account, request_id};
+use crate::process::serve;
+use harness::Served;
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -290,6 +296,29 @@ async fn a_gasless_swap_on_one_chain_is_paid_by_its_sponsor() -> Result<()> {
 async fn balance_of(harness: &Harness, by: &Integrator) -> Result<i64> {
     let shown = balance(harness, by.wallet.address).await?;
     Ok(shown["amount"].as_str().context("amount")?.parse()?)
+}
+
+/// The service dies when a relay is committed: the next one sends it, once, and the same signature changes nothing.
+pub async fn crash(harness: &Harness, mut first: Served, toml: &Path) -> Result<()> {
+    harness.wait_until_served().await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let usdc = base.token("USDC").address;
+    let (user, recipient) = (user_of(base, "USDC", 50 * DOLLAR).await?, new_account().address);
+    let quote = harness.quote(&body(harness, user.address, recipient, "USDC", 20)).await?;
+    let (id, last) = (request_id(&quote), step(&quote, "authorize1")?);
+    // The caller may get no answer.
+    let _ = post(harness, last, &sign(&user, last)?).await;
+    ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "it ended in order");
+    let second = serve(toml, None)?;
+    harness.wait_until_served().await?;
+    accepted(harness, last, &user).await?;
+    harness.wait_for(id, "success").await?;
+    blocks_pass(base, 6).await?;
+    ensure!(base.balance(usdc, user.address).await? == U256::from(30 * DOLLAR), "deposited twice");
+    let promised = amount(&quote["details"]["currencyOut"]["amount"]);
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await? == promised);
+    ensure!(second.terminate().await?.success());
+    Ok(())
 }
 
 /// The user takes the money away while the relay is on its way: it fails, the request too, and nobody is paid.

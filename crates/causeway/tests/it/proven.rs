@@ -19,6 +19,11 @@ use crate::crash;
 type Proof = (&'static str, &'static [&'static str]);
 
 const ORDINARY: &[&str] = &["a_native_transfer_arrives_to_the_unit_on_postgres", "the_ordinary_path"];
+const GASLESS: &[&str] = &[
+    "a_user_without_gas_bridges_by_an_authorization",
+    "a_user_without_gas_bridges_by_permit2",
+    "dying_with_a_relay_committed_deposits_once",
+];
 const REFUNDED: &[&str] = &["a_short_deposit_goes_back_on_postgres"];
 const RECOVERED: &[&str] = &["a_restored_backup_refuses_to_pay_until_it_has_recovered"];
 const FOUND_REFUNDED: &[&str] = &[
@@ -33,6 +38,8 @@ const PAYMENTS: &[&str] = &["what_is_final_or_void_stays_so", "only_a_final_reve
 
 /// The life of a request, by state and event, as `docs/transfer.md` has it.
 const REQUEST: &[Proof] = &[
+    ("waiting, Relayed", GASLESS),
+    ("waiting, RelayVoid", MACHINE),
     ("waiting, DepositAccepted", ORDINARY),
     ("waiting, FastFill", &["a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold"]),
     ("waiting, FastFillVoid", MACHINE),
@@ -45,6 +52,22 @@ const REQUEST: &[Proof] = &[
     ("waiting, Executed (success: false)", &["only_the_quoted_transaction_counts"]),
     ("waiting, Found (refund: false)", RECOVERED),
     ("waiting, Found (refund: true)", FOUND_REFUNDED),
+    ("depositing, RelayVoid", &["a_relay_that_its_user_undercuts_fails_and_pays_nobody"]),
+    ("depositing, DepositAccepted", GASLESS),
+    ("depositing, FastFill", MACHINE),
+    ("depositing, FastFillVoid", MACHINE),
+    ("depositing, DepositRefused", MACHINE),
+    ("depositing, DepositLost", MACHINE),
+    ("depositing, FillSent", MACHINE),
+    ("depositing, FillMined", MACHINE),
+    ("depositing, CannotFill", MACHINE),
+    (
+        "depositing, Executed (success: true)",
+        &["a_gasless_swap_on_one_chain_is_paid_by_its_sponsor", "a_call_of_a_smart_account_is_relayed"],
+    ),
+    ("depositing, Executed (success: false)", MACHINE),
+    ("depositing, Found (refund: false)", MACHINE),
+    ("depositing, Found (refund: true)", MACHINE),
     (
         "pending, DepositGone (payment decided: false)",
         &["a_deposit_that_vanishes_before_the_fill_returns_the_request_to_waiting"],

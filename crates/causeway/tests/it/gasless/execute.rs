@@ -1,0 +1,200 @@
+//! Raw calls of smart accounts, which a relayer sends: ERC-4337 behind the real entry point, and EIP-7702.
+
+use alloy::eips::eip7702::Authorization;
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::signers::SignerSync;
+use alloy::sol;
+use alloy::sol_types::SolCall;
+use anyhow::{Context, Result, ensure};
+use devnet::{Account, AccountAbstraction};
+use evm::calldata;
+use evm::contracts::Multicall3;
+use serde_json::{Value, json};
+
+use super::{BASE, DOLLAR, OPTIMISM, balance_of, listed, quick, user_of};
+use crate::deposit_addresses::audited;
+use crate::fast_fill::{Integrator, integrator};
+use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id, transactions};
+
+sol! {
+    struct UserOperation {
+        address sender;
+        uint256 nonce;
+        bytes initCode;
+        bytes callData;
+        bytes32 accountGasLimits;
+        uint256 preVerificationGas;
+        bytes32 gasFees;
+        bytes paymasterAndData;
+        bytes signature;
+    }
+
+    struct BatchedCall {
+        address target;
+        uint256 value;
+        bytes data;
+    }
+
+    function handleOps(UserOperation[] ops, address beneficiary) external;
+    function getUserOpHash(UserOperation op) external view returns (bytes32);
+    function createAccount(address owner, uint256 salt) external returns (address);
+    function executeBatch(BatchedCall[] calls) external;
+}
+
+/// Posts a raw call with a key.
+async fn execute(
+    harness: &Harness,
+    by: &Integrator,
+    chain: u64,
+    to: Address,
+    data: Bytes,
+    more: Value,
+) -> Result<(u16, Value)> {
+    let mut body = json!({
+        "executionKind": "rawCalls",
+        "data": { "chainId": chain, "to": to, "data": data, "value": "0" },
+        "executionOptions": { "referrer": "test", "subsidizeFees": false },
+    });
+    for (name, value) in more.as_object().into_iter().flatten() {
+        match name.as_str() {
+            "authorizationList" => body["data"][name] = value.clone(),
+            "subsidizeFees" => body["executionOptions"][name] = value.clone(),
+            _ => body[name] = value.clone(),
+        }
+    }
+    by.post(harness, "/execute", &body).await
+}
+
+/// The calls of a quote's steps, for a smart account to make in one batch.
+fn batch(quote: &Value) -> Result<Vec<BatchedCall>> {
+    let calls = transactions(quote)?.into_iter();
+    Ok(calls.map(|call| BatchedCall { target: call.to, value: call.value, data: call.data }).collect())
+}
+
+/// An account of ERC-4337 behind the real entry point: its operation deposits, and nobody of it has native currency.
+#[tokio::test]
+async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
+    let harness = Harness::with(Engine::Sqlite, quick).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 100).await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let (usdc, helper, owner) = (base.token("USDC").address, base.fresh_user().await?, new_account());
+    let contracts = AccountAbstraction::deploy(base, &helper).await?;
+    let create = createAccountCall { owner: owner.address, salt: U256::from(7) };
+    let account = base.read(contracts.account_factory, &create).await?;
+    base.call(helper.private_key, contracts.account_factory, &create).await?;
+    base.set_token_balance(usdc, account, U256::from(50 * DOLLAR)).await?;
+    let recipient = new_account().address;
+    let mut asked =
+        ask(account, recipient, (BASE, usdc), (OPTIMISM, optimism.token("USDC").address), U256::from(20 * DOLLAR));
+    asked["originGasOverhead"] = json!(300_000);
+    let quote = harness.quote(&asked).await?;
+    let id = request_id(&quote);
+    let limits = (U256::from(200_000u64) << 128) | U256::from(300_000u64);
+    let operation = |calls: Vec<BatchedCall>, nonce: u64| UserOperation {
+        sender: account,
+        nonce: U256::from(nonce),
+        initCode: Bytes::new(),
+        callData: executeBatchCall { calls }.abi_encode().into(),
+        accountGasLimits: limits.into(),
+        preVerificationGas: U256::ZERO,
+        gasFees: B256::ZERO,
+        paymasterAndData: Bytes::new(),
+        signature: Bytes::new(),
+    };
+    let signed = async |mut op: UserOperation, by: &Account| -> Result<Bytes> {
+        let hash = base.read(contracts.entry_point, &getUserOpHashCall { op: op.clone() }).await?;
+        op.signature = Bytes::copy_from_slice(&by.signer().sign_hash_sync(&hash)?.as_bytes());
+        Ok(handleOpsCall { ops: vec![op], beneficiary: helper.address }.abi_encode().into())
+    };
+    let good = signed(operation(batch(&quote)?, 0), &owner).await?;
+    let request = json!({ "requestId": id });
+    let entry = contracts.entry_point;
+    // Not signed by the owner; no deposit in it; an operation that fails inside a bundle that does not.
+    let forged = signed(operation(batch(&quote)?, 0), &new_account()).await?;
+    let (status, answer) = execute(&harness, &by, BASE, entry, forged, request.clone()).await?;
+    ensure!(status == 400 && answer["errorCode"] == "EXECUTION_REVERTED", "{answer}");
+    ensure!(answer["error"] == answer["message"] && answer["details"]["revert"].is_string(), "{answer}");
+    let other = vec![BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::ONE) }];
+    let other = signed(operation(other, 0), &owner).await?;
+    let (status, answer) = execute(&harness, &by, BASE, entry, other, request.clone()).await?;
+    ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
+    let mut failing = batch(&quote)?;
+    failing.push(BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::MAX) });
+    let failing = signed(operation(failing, 0), &owner).await?;
+    let (status, answer) = execute(&harness, &by, BASE, entry, failing, request.clone()).await?;
+    ensure!(status == 400 && answer["errorCode"] == "EXECUTION_REVERTED", "{answer}");
+    // Our own contracts, and value, are not for callers.
+    let (status, answer) = execute(&harness, &by, BASE, harness.depository, good.clone(), request.clone()).await?;
+    ensure!(status == 400 && answer["message"].as_str().is_some_and(|text| text.starts_with("data.to")), "{answer}");
+    ensure!(harness.status(id).await?["status"] == "waiting");
+    let (status, answer) = execute(&harness, &by, BASE, entry, good.clone(), request.clone()).await?;
+    ensure!(status == 200 && answer["requestId"] == id, "{answer}");
+    let done = harness.wait_for(id, "success").await?;
+    let expected = amount(&quote["details"]["currencyOut"]["amount"]);
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await? == expected, "{done}");
+    ensure!(base.balance(usdc, account).await? == U256::from(30 * DOLLAR));
+    ensure!(base.balance(Address::ZERO, account).await?.is_zero());
+    let (status, answer) = execute(&harness, &by, BASE, entry, good, request).await?;
+    ensure!(status == 409, "{answer}");
+    service.stop().await?;
+    audited(&harness)
+}
+
+/// An account with EIP-7702 code that it is given by the very transaction: with a quote it deposits, and without one its
+/// call is charged to the caller's app balance.
+#[tokio::test]
+async fn a_call_of_a_smart_account_is_relayed() -> Result<()> {
+    let harness = Harness::with(Engine::Postgres, quick).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 100).await?;
+    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
+    let (usdc, multicall3) = (base.token("USDC").address, base.contracts.multicall3);
+    let (user, recipient) = (user_of(base, "USDC", 50 * DOLLAR).await?, new_account().address);
+    let mut asked =
+        ask(user.address, recipient, (BASE, usdc), (OPTIMISM, optimism.token("USDC").address), U256::from(20 * DOLLAR));
+    asked["originGasOverhead"] = json!("80000");
+    let quote = harness.quote(&asked).await?;
+    let id = request_id(&quote);
+    // The account's code makes calls for anybody who asks: good enough for a test, and for nothing else.
+    let calls = |calls: Vec<BatchedCall>| -> Bytes {
+        let call = |it: BatchedCall| Multicall3::Call3 { target: it.target, allowFailure: false, callData: it.data };
+        Multicall3::aggregate3Call { calls: calls.into_iter().map(call).collect() }.abi_encode().into()
+    };
+    let authorization = Authorization { chain_id: U256::from(BASE), address: multicall3, nonce: 0 };
+    let signature = user.signer().sign_hash_sync(&authorization.signature_hash())?;
+    let list = json!([authorization.into_signed(signature)]);
+    let more = json!({ "requestId": id, "authorizationList": list });
+    let data = calls(batch(&quote)?);
+    // Without its authorization the account has no code, and nothing happens.
+    let (status, answer) = execute(&harness, &by, BASE, user.address, data.clone(), json!({ "requestId": id })).await?;
+    ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
+    let (status, answer) = execute(&harness, &by, BASE, user.address, data, more).await?;
+    ensure!(status == 200, "{answer}");
+    let done = harness.wait_for(id, "success").await?;
+    let expected = amount(&quote["details"]["currencyOut"]["amount"]);
+    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await? == expected, "{done}");
+    ensure!(base.balance(usdc, user.address).await? == U256::from(30 * DOLLAR));
+    // A call of its own, without a quote: somebody has to pay for the gas.
+    let friend = new_account().address;
+    let transfer = calldata::transfer(friend, U256::from(DOLLAR));
+    let data = calls(vec![BatchedCall { target: usdc, value: U256::ZERO, data: transfer }]);
+    let (status, answer) = execute(&harness, &by, BASE, user.address, data.clone(), json!({})).await?;
+    ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
+    let before = balance_of(&harness, &by).await?;
+    let (status, answer) = execute(&harness, &by, BASE, user.address, data, json!({ "subsidizeFees": true })).await?;
+    ensure!(status == 200, "{answer}");
+    let id = answer["requestId"].as_str().context("a request")?.to_owned();
+    harness.wait_for(&id, "success").await?;
+    ensure!(base.balance(usdc, friend).await? == U256::from(DOLLAR));
+    eventually("the gas is charged", || async { Ok(balance_of(&harness, &by).await? < before) }).await?;
+    eventually("it is listed", || async {
+        let found = listed(&harness, &by, &format!("features=gasless_execution&id={id}")).await?;
+        Ok(found.len() == 1)
+    })
+    .await?;
+    let (status, _) = harness.post("/execute", &json!({})).await?;
+    ensure!(status == 401, "a key is needed");
+    service.stop().await?;
+    audited(&harness)
+}
