@@ -1,64 +1,29 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
-import { APIError, createClient, isAPIError } from '@relayprotocol/relay-sdk'
-import { configureDynamicChains } from '@relayprotocol/relay-sdk/chain-utils'
-import { createPublicClient, createWalletClient, erc20Abi, http, zeroAddress } from 'viem'
+import { APIError, isAPIError } from '@relayprotocol/relay-sdk'
+import { erc20Abi, zeroAddress } from 'viem'
 import { concat, decodeFunctionData, encodeFunctionData, isAddressEqual, size, slice } from 'viem'
-import { generatePrivateKey, privateKeyToAccount, privateKeyToAddress } from 'viem/accounts'
 
 import { recordCalls } from '../support/calls.mjs'
-import { network } from '../support/dev.mjs'
+import { execute as executeBy, newcomer, walletOf, world } from '../support/world.mjs'
 
-const SOURCE = 'causeway.test'
 const DEAD = '0x000000000000000000000000000000000000dead'
-const POLLING_MS = 100
 const STORY = { timeout: 30_000 }
 
 const calls = recordCalls()
 let facts, stop, client, base, optimism, wallet
 
 before(async () => {
-  ;({ facts, stop } = await network())
-  const options = {
-    baseApiUrl: facts.baseUrl,
-    source: SOURCE,
-    pollingInterval: POLLING_MS,
-    maxPollingAttemptsBeforeTimeout: 20_000 / POLLING_MS,
-    confirmationPollingInterval: POLLING_MS,
-  }
-  createClient(options)
-  // The constructor ignores confirmationPollingInterval; a second call configures the same client with it.
-  client = createClient(options)
-  await configureDynamicChains()
-  base = place('base')
-  optimism = place('optimism')
+  ;({ facts, stop, client, base, optimism } = await world())
   // The last account: people who try things by hand on the same network use the first.
-  const account = privateKeyToAccount(facts.accounts.at(-1).privateKey)
-  const { viemChain } = client.chains.find(({ id }) => id === base.id)
-  // viem knows this id as a public network: without the URL it would go there.
-  wallet = createWalletClient({ account, chain: viemChain, transport: http(base.rpcUrl) })
+  wallet = walletOf(client, base, facts.accounts.at(-1).privateKey)
 })
 
 after(() => stop?.())
 
-/** A chain for the tests' own checks, bypassing the SDK. */
-function place(name) {
-  const { id, rpcUrl, tokens, depository } = facts.chains.find((chain) => chain.name === name)
-  const token = (symbol) => tokens.find((token) => token.symbol === symbol).address
-  const reader = createPublicClient({ transport: http(rpcUrl) })
-  const balanceOf = (currency, address) =>
-    currency === zeroAddress
-      ? reader.getBalance({ address })
-      : reader.readContract({ address: currency, abi: erc20Abi, functionName: 'balanceOf', args: [address] })
-  return { id, rpcUrl, depository, token, reader, balanceOf }
-}
-
 const eth = { currency: zeroAddress, toCurrency: zeroAddress }
 const usdc = () => ({ currency: base.token('USDC'), toCurrency: optimism.token('USDC') })
-
-/** An unused address: its balance is the amount received. */
-const newcomer = () => privateKeyToAddress(generatePrivateKey())
 
 /** A quote from base to optimism for our wallet by default. */
 function getQuote(ask) {
@@ -66,20 +31,7 @@ function getQuote(ask) {
   return client.actions.getQuote({ ...route, wallet, ...ask }, true)
 }
 
-/** Executes a quote to its end, successful or not, and returns the outcome, the last progress and the statuses. */
-async function execute(quote) {
-  const progress = []
-  const statuses = []
-  const onProgress = (state) => {
-    progress.push(state)
-    const status = state.currentStepItem?.checkStatus
-    if (status && status !== statuses.at(-1)) statuses.push(status)
-  }
-  const outcome = await client.actions
-    .execute({ quote, wallet, onProgress })
-    .then(({ data }) => ({ data }), (error) => ({ error }))
-  return { ...outcome, last: progress.at(-1), statuses }
-}
+const execute = (quote) => executeBy(client, wallet, quote)
 
 /** A pool's price may move, so an amount bought there is only bounded; any other amount is exactly the quoted one. */
 function delivered(received, { amount, minimumAmount }, bought) {
