@@ -1,5 +1,8 @@
 // The SDK, configured for a local network, and the tests' own view of its chains, which bypasses the SDK.
 
+import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { createClient } from '@relayprotocol/relay-sdk'
 import { configureDynamicChains } from '@relayprotocol/relay-sdk/chain-utils'
 import { createPublicClient, createWalletClient, erc20Abi, http, zeroAddress } from 'viem'
@@ -66,4 +69,27 @@ export async function execute(client, wallet, quote) {
     .execute({ quote, wallet, onProgress })
     .then(({ data }) => ({ data }), (error) => ({ error }))
   return { ...outcome, last: progress.at(-1), statuses }
+}
+
+/** Repeats a question until its answer is true, and returns that. The test's own time limit ends it. */
+export async function eventually(what, ask, until = Date.now() + 20_000) {
+  for (;;) {
+    const answer = await ask()
+    if (answer) return answer
+    assert.ok(Date.now() < until, what)
+    await sleep(POLLING_MS)
+  }
+}
+
+/** Checks that recorded calls went to the local network, and were answered well but for those of `refused` paths. */
+export function onlyLocal(calls, facts, chain, refused = []) {
+  // Both kinds of calls are recorded at all.
+  for (const origin of [facts.baseUrl, chain.rpcUrl]) assert.ok(calls.some(({ url }) => url.origin === origin), origin)
+  const outside = calls.filter(({ url }) => url.hostname !== '127.0.0.1')
+  assert.deepEqual(outside.map(({ url }) => url.href), [])
+  // A hint only: deposits are found without it, and the SDK ignores its answer. Refusals of quotes are tested by name.
+  const exempt = ['/transactions/index', '/quote/v2', ...refused]
+  const ours = calls.filter(({ url }) => url.origin === facts.baseUrl && !exempt.includes(url.pathname))
+  const unanswered = ours.filter(({ status }) => status !== 200)
+  assert.deepEqual(unanswered.map(({ method, url, status }) => `${method} ${url.pathname} ${status}`), [])
 }
