@@ -1,64 +1,29 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
-import { APIError, createClient, isAPIError } from '@relayprotocol/relay-sdk'
-import { configureDynamicChains } from '@relayprotocol/relay-sdk/chain-utils'
-import { createPublicClient, createWalletClient, erc20Abi, http, zeroAddress } from 'viem'
+import { APIError, isAPIError } from '@relayprotocol/relay-sdk'
+import { erc20Abi, zeroAddress } from 'viem'
 import { concat, decodeFunctionData, encodeFunctionData, isAddressEqual, size, slice } from 'viem'
-import { generatePrivateKey, privateKeyToAccount, privateKeyToAddress } from 'viem/accounts'
 
 import { recordCalls } from '../support/calls.mjs'
-import { network } from '../support/dev.mjs'
+import { eventually, execute as executeBy, newcomer, onlyLocal, walletOf, world } from '../support/world.mjs'
 
-const SOURCE = 'causeway.test'
 const DEAD = '0x000000000000000000000000000000000000dead'
-const POLLING_MS = 100
 const STORY = { timeout: 30_000 }
 
 const calls = recordCalls()
 let facts, stop, client, base, optimism, wallet
 
 before(async () => {
-  ;({ facts, stop } = await network())
-  const options = {
-    baseApiUrl: facts.baseUrl,
-    source: SOURCE,
-    pollingInterval: POLLING_MS,
-    maxPollingAttemptsBeforeTimeout: 20_000 / POLLING_MS,
-    confirmationPollingInterval: POLLING_MS,
-  }
-  createClient(options)
-  // The constructor ignores confirmationPollingInterval; a second call configures the same client with it.
-  client = createClient(options)
-  await configureDynamicChains()
-  base = place('base')
-  optimism = place('optimism')
+  ;({ facts, stop, client, base, optimism } = await world())
   // The last account: people who try things by hand on the same network use the first.
-  const account = privateKeyToAccount(facts.accounts.at(-1).privateKey)
-  const { viemChain } = client.chains.find(({ id }) => id === base.id)
-  // viem knows this id as a public network: without the URL it would go there.
-  wallet = createWalletClient({ account, chain: viemChain, transport: http(base.rpcUrl) })
+  wallet = walletOf(client, base, facts.accounts.at(-1).privateKey)
 })
 
 after(() => stop?.())
 
-/** A chain for the tests' own checks, bypassing the SDK. */
-function place(name) {
-  const { id, rpcUrl, tokens, depository } = facts.chains.find((chain) => chain.name === name)
-  const token = (symbol) => tokens.find((token) => token.symbol === symbol).address
-  const reader = createPublicClient({ transport: http(rpcUrl) })
-  const balanceOf = (currency, address) =>
-    currency === zeroAddress
-      ? reader.getBalance({ address })
-      : reader.readContract({ address: currency, abi: erc20Abi, functionName: 'balanceOf', args: [address] })
-  return { id, rpcUrl, depository, token, reader, balanceOf }
-}
-
 const eth = { currency: zeroAddress, toCurrency: zeroAddress }
 const usdc = () => ({ currency: base.token('USDC'), toCurrency: optimism.token('USDC') })
-
-/** An unused address: its balance is the amount received. */
-const newcomer = () => privateKeyToAddress(generatePrivateKey())
 
 /** A quote from base to optimism for our wallet by default. */
 function getQuote(ask) {
@@ -66,20 +31,7 @@ function getQuote(ask) {
   return client.actions.getQuote({ ...route, wallet, ...ask }, true)
 }
 
-/** Executes a quote to its end, successful or not, and returns the outcome, the last progress and the statuses. */
-async function execute(quote) {
-  const progress = []
-  const statuses = []
-  const onProgress = (state) => {
-    progress.push(state)
-    const status = state.currentStepItem?.checkStatus
-    if (status && status !== statuses.at(-1)) statuses.push(status)
-  }
-  const outcome = await client.actions
-    .execute({ quote, wallet, onProgress })
-    .then(({ data }) => ({ data }), (error) => ({ error }))
-  return { ...outcome, last: progress.at(-1), statuses }
-}
+const execute = (quote) => executeBy(client, wallet, quote)
 
 /** A pool's price may move, so an amount bought there is only bounded; any other amount is exactly the quoted one. */
 function delivered(received, { amount, minimumAmount }, bought) {
@@ -196,6 +148,45 @@ test('ETH arrives with explicitDeposit: false', STORY, async () => {
   await arrives(quote, ['deposit'])
 })
 
+test('USDC arrives by a strict deposit address, which the SDK pays at', STORY, async () => {
+  const options = { useDepositAddress: true, strict: true, refundTo: wallet.account.address }
+  const recipient = newcomer()
+  const quote = await getQuote({ ...usdc(), amount: '45000000', recipient, options })
+  assert.deepEqual(quote.steps.map((step) => step.id), ['deposit'])
+  const [{ depositAddress, items: [item] }] = quote.steps
+  // A plain transfer, which an exchange could make as well.
+  const transfer = decodeFunctionData({ abi: erc20Abi, data: item.data.data })
+  assert.deepEqual([transfer.functionName, transfer.args[1]], ['transfer', 45_000_000n])
+  assert.ok(isAddressEqual(transfer.args[0], depositAddress) && isAddressEqual(item.data.to, base.token('USDC')))
+
+  const { data, error } = await execute(quote)
+  assert.ifError(error)
+  assert.equal(data.steps[0].items[0].checkStatus, 'success')
+  assert.equal(await optimism.balanceOf(optimism.token('USDC'), recipient), BigInt(quote.details.currencyOut.amount))
+  assert.equal(await base.balanceOf(base.token('USDC'), depositAddress), 0n)
+  const { data: status } = await client.utils.request({ url: facts.baseUrl + item.check.endpoint })
+  assert.ok(isAddressEqual(status.depositAddress.depositor, wallet.account.address))
+  // The sweep behind the transfer is the deposit, and is the service's.
+  assert.notEqual(status.inTxHashes[0], status.depositAddress.depositTxHash)
+  const sent = await base.reader.getTransaction({ hash: status.depositAddress.depositTxHash })
+  assert.ok(isAddressEqual(sent.from, wallet.account.address))
+})
+
+test('ETH arrives by an open deposit address, paid without the SDK', STORY, async () => {
+  const recipient = newcomer()
+  const options = { useDepositAddress: true }
+  const amount = 40_000_000_000_000_000n
+  const quote = await getQuote({ ...eth, amount: String(amount), recipient, options })
+  const [{ depositAddress, items: [item] }] = quote.steps
+  await wallet.sendTransaction({ to: depositAddress, value: amount })
+  await eventually('it arrives', async () => {
+    const { data } = await client.utils.request({ url: facts.baseUrl + item.check.endpoint })
+    return data.status === 'success'
+  })
+  assert.equal(await optimism.balanceOf(zeroAddress, recipient), BigInt(quote.details.currencyOut.amount))
+  assert.equal(await base.balanceOf(zeroAddress, depositAddress), 0n)
+})
+
 test('a short deposit comes back, and the SDK says so', STORY, async () => {
   const { currency, toCurrency } = usdc()
   const recipient = newcomer()
@@ -274,14 +265,4 @@ test('declined and unknown quote options are ignored', STORY, async () => {
 })
 
 // The last test, because it checks the calls of all the others.
-test('every call went to the local network and was answered', () => {
-  // Both kinds of calls are recorded at all.
-  for (const origin of [facts.baseUrl, base.rpcUrl]) assert.ok(calls.some(({ url }) => url.origin === origin), origin)
-  const outside = calls.filter(({ url }) => url.hostname !== '127.0.0.1')
-  assert.deepEqual(outside.map(({ url }) => url.href), [])
-  // A hint only: deposits are found without it, and the SDK ignores its answer.
-  const hints = ['/transactions/index']
-  const ours = calls.filter(({ url }) => url.origin === facts.baseUrl && url.pathname !== '/quote/v2')
-  const unanswered = ours.filter(({ url, status }) => status !== 200 && !hints.includes(url.pathname))
-  assert.deepEqual(unanswered.map(({ method, url, status }) => `${method} ${url.pathname} ${status}`), [])
-})
+test('every call went to the local network and was answered', () => onlyLocal(calls, facts, base))
