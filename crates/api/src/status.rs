@@ -101,6 +101,13 @@ pub(crate) struct ReturnBody {
     amount: Option<String>,
 }
 
+/// The details of a request's state. Clients that wait for a signature's transaction stop at these words alone.
+fn details(request: &Request) -> Option<String> {
+    let signed = request.quote.ask.options.permit.is_some() && request.state == RequestState::Failed;
+    let details = request.details.clone();
+    if signed { details.map(|details| format!("Transaction failed: {details}")) } else { details }
+}
+
 /// The reason of a request that failed or was refunded.
 fn fail_reason(request: &Request) -> &'static str {
     let failed = matches!(request.state, RequestState::Refunded | RequestState::Failed);
@@ -159,7 +166,7 @@ impl StatusResponse {
             deposit_address: at.map(Into::into),
             returns,
             status: request.state.status(),
-            details: request.details,
+            details: details(&request),
             in_tx_hashes,
             tx_hashes,
             updated_at: request.updated_at.millis(),

@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, keccak256};
 use crate::fail::FailReason;
 use crate::ids::ChainId;
 use crate::money::{Amount, OutOfRange, Ratio, Signed};
-use crate::quote::{Bound, Quote};
+use crate::quote::{Bound, OrderTerms, Quote};
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -199,11 +199,15 @@ fn qualifies(quote: &Quote, deposit: &Facts) -> Result<bool, OutOfRange> {
     Ok(from_user && !dust && deposit.amount > quote.figures.fees.fixed()?)
 }
 
+/// The last moment at which a fill begins, by the order's deadline.
+pub fn last_fill(terms: &OrderTerms) -> Timestamp {
+    Timestamp::from_secs(i64::from(terms.deadline).saturating_sub(LAST_FILL_BEFORE_DEADLINE_SECS))
+}
+
 /// Why an order can no longer be filled at this time of the chain.
 pub fn too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
     let expired = |secs: u32| now > quote.created_at.plus(Duration::from_secs(secs.into()));
-    let deadline = quote.terms.as_ref().map(|terms| i64::from(terms.deadline));
-    if deadline.is_some_and(|deadline| now.secs() > deadline - LAST_FILL_BEFORE_DEADLINE_SECS) {
+    if quote.terms.as_ref().is_some_and(|terms| now.secs() > last_fill(terms).secs()) {
         return Some(FailReason::ProtocolDeadlineExpired);
     }
     quote.ask.ttl_secs.is_some_and(expired).then_some(FailReason::TtlExpired)

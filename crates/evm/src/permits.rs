@@ -160,10 +160,12 @@ sol! {
     }
 }
 
-/// True if the key of an account signed this digest.
-pub fn is_signed(digest: B256, account: Address, signature: &[u8]) -> bool {
-    let signature = Signature::from_raw(signature).ok();
-    signature.and_then(|signature| signature.recover_address_from_prehash(&digest).ok()) == Some(account)
+/// The signature of an account's key over this digest, in the form that contracts read. None if it is of nobody or somebody
+/// else.
+pub fn signed_by(digest: B256, account: Address, signature: &[u8]) -> Option<Bytes> {
+    let signature = Signature::from_raw(signature).ok()?;
+    let signer = signature.recover_address_from_prehash(&digest).ok()?;
+    (signer == account).then(|| Bytes::copy_from_slice(&signature.as_bytes()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use domain::ids::{ChainId, RequestId};
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{Row, StoreError, Tx};
+use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relay {
@@ -23,17 +23,19 @@ pub struct Relay {
     pub gas: u64,
     /// The key that it was asked with, if one was needed.
     pub key: Option<ApiKeyId>,
+    /// The gas is charged to an app balance; else the quote's fees pay for it.
+    pub charged: bool,
     /// The time from which the signature is of no use.
     pub deadline: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Due, or a payment on its way.
+    /// Due, or a payment on its way that no block has.
     Live,
     /// In a block.
     Done,
-    /// Proven not to have happened.
+    /// Failed in a block, or proven not to have happened.
     Void,
 }
 
@@ -72,15 +74,16 @@ fn from_row(row: &Row) -> Result<RelayRow, StoreError> {
         gas: row.uint(7)?,
         key,
         deadline: row.time(8)?,
+        charged: row.int(11)? != 0,
     };
     Ok(RelayRow { relay, state })
 }
 
-/// Begins a relay. False if the request has one already.
+/// Begins a relay. False if the request has one already, or the account has another one at our cost that no block has.
 pub fn begin(tx: &mut Tx<'_>, relay: &Relay, now: Timestamp) -> Result<bool, StoreError> {
     let begun = tx.execute(
         "insert into relay (request_id, chain_id, account, relayer, target, data, authorizations, gas, key_id, deadline,
-         state, created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'live', $11, $11)
+         state, created_at, updated_at, charged) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'live', $11, $11, $12)
          on conflict do nothing",
         &[
             relay.request.0.into(),
@@ -94,6 +97,7 @@ pub fn begin(tx: &mut Tx<'_>, relay: &Relay, now: Timestamp) -> Result<bool, Sto
             relay.key.map(|key| key.to_string()).into(),
             relay.deadline.into(),
             now.into(),
+            Value::Int(relay.charged.into()),
         ],
     )?;
     Ok(begun > 0)
@@ -101,7 +105,8 @@ pub fn begin(tx: &mut Tx<'_>, relay: &Relay, now: Timestamp) -> Result<bool, Sto
 
 pub fn find(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<RelayRow>, StoreError> {
     let row = tx.row(
-        "select request_id, chain_id, account, relayer, target, data, authorizations, gas, deadline, state, key_id
+        "select request_id, chain_id, account, relayer, target, data, authorizations, gas, deadline, state, key_id,
+         charged
          from relay where request_id = $1",
         &[request.0.into()],
     )?;

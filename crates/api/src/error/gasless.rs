@@ -16,7 +16,9 @@ pub(super) fn permit_code(error: &PermitError) -> Code {
         PermitError::NonceUsed => Code::InvalidNonce,
         PermitError::BalanceTooLow { .. } => Code::GaslessPermitBalanceTooLow,
         PermitError::AllowanceTooLow { .. } => Code::TransferAmountExceedsAllowance,
-        PermitError::Reverts { .. } | PermitError::Paused | PermitError::GasTooDear => Code::PermitFailed,
+        PermitError::Reverts { .. } | PermitError::Paused | PermitError::Busy | PermitError::GasTooDear => {
+            Code::PermitFailed
+        }
         PermitError::Blocked => Code::SanctionedWalletAddress,
         PermitError::SponsorBalance { .. } | PermitError::SponsorGone => Code::SponsorBalanceTooLow,
         PermitError::NotNow => Code::ChainDisabled,

@@ -151,7 +151,7 @@ pub(crate) fn of_execute(error: &ExecuteError) -> String {
 pub(crate) fn of_permit(error: &PermitError) -> String {
     let field = match error {
         PermitError::NotAsked => "kind",
-        PermitError::InFlight | PermitError::Paused | PermitError::GasTooDear => "requestId",
+        PermitError::InFlight | PermitError::Paused | PermitError::Busy | PermitError::GasTooDear => "requestId",
         PermitError::Expired
         | PermitError::NotSigned
         | PermitError::NonceUsed

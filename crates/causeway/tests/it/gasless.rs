@@ -10,6 +10,7 @@ use alloy::sol;
 use alloy::sol_types::Eip712Domain;
 use anyhow::{Context, Result, ensure};
 use causeway::config::Config;
+use causeway::served::Served;
 use devnet::{Account, Chain};
 use evm::calldata;
 use evm::contracts::{
@@ -23,7 +24,6 @@ use crate::fast_fill::{Integrator, integrator};
 use crate::funding::balance;
 use crate::harness::{Engine, Harness, WAIT_TIMEOUT, amount, ask, blocks_pass, eventually, new_account, request_id};
 use crate::process::serve;
-use harness::Served;
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -181,6 +181,7 @@ async fn a_user_without_gas_bridges_by_an_authorization() -> Result<()> {
     other["items"][0]["data"]["post"]["body"]["kind"] = json!("permit2");
     refused(&harness, &other, &sign(&user, step)?, "UNSUPPORTED_EXECUTION_TYPE").await?;
     ensure!(harness.status(id).await?["status"] == "waiting");
+    // A second quote for the same money waits until the first is in a block.
     let signature = sign(&user, step)?;
     let posts = futures::future::try_join_all((0..4).map(|_| post(&harness, step, &signature))).await?;
     ensure!(posts.iter().all(|(status, _)| *status == 200), "{posts:?}");
@@ -346,6 +347,8 @@ async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
     base.resume_mining().await;
     let failed = harness.wait_for(id, "failure").await?;
     ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "{failed}");
+    let details = failed["details"].as_str();
+    ensure!(details.is_none_or(|details| details.starts_with("Transaction failed")), "{failed}");
     ensure!(base.balance(usdc, harness.depository).await?.is_zero());
     // It cost us gas: this account waits a while.
     base.set_token_balance(usdc, user.address, had).await?;

@@ -81,7 +81,10 @@ pub(crate) fn mined(
         && let Some(request) = &request
     {
         let record = match stored.payment.purpose() {
-            Purpose::Relay => relay::record(handle, head, sent, request, paid),
+            Purpose::Relay => {
+                relay::in_block(tx, request, paid, context)?;
+                relay::record(handle, head, sent, request, paid)
+            }
             _ => sent_record(handle, head, sent, request.id, paid),
         };
         records::put(tx, &record)?;

@@ -120,7 +120,7 @@ impl Executions {
         let gas = simulate(handle, &wish, relayer, quoted.as_ref()).await?;
         let now = solver.now();
         let id = quoted.as_ref().map_or_else(|| RequestId::new(now, random), |request| request.id);
-        let relay = relay_of(&wish, id, relayer, gas, quoted.as_ref(), now)?;
+        let relay = Relay { charged: payer.is_some(), ..relay_of(&wish, id, relayer, gas, quoted.as_ref(), now)? };
         let opened = match quoted {
             Some(_) => None,
             None => Some(unquoted(&wish, id, gas, handle, solver)?),
@@ -175,14 +175,14 @@ async fn simulate(
         Some(overhead) => gas::relay_limit(request.quote.origin_swap.is_some()).saturating_add(overhead).min(MAX_GAS),
         None => MAX_GAS,
     });
-    let simulation = Simulation {
+    let with = |gas: u64| Simulation {
         from: relayer,
         to: wish.to,
         data: wish.data.clone(),
-        gas: MAX_GAS,
+        gas,
         authorizations: wish.authorizations.clone(),
     };
-    let (used, logs) = match handle.nodes.simulated(&simulation).await? {
+    let (used, logs) = match handle.nodes.simulated(&with(most)).await? {
         Simulated::Succeeds { gas_used, logs } => (gas_used, logs),
         Simulated::Reverts { revert, data } => return Err(ExecuteError::Reverts { revert, data }),
     };
@@ -201,7 +201,12 @@ async fn simulate(
     if needed > most {
         return Err(ExecuteError::TooMuchGas { needed, most });
     }
-    Ok(needed)
+    // An entry point wants as much as its operations may take, however much they do.
+    let enough = match handle.nodes.simulated(&with(needed)).await? {
+        Simulated::Succeeds { logs, .. } => !has_failed_operation(&logs),
+        Simulated::Reverts { .. } => false,
+    };
+    Ok(if enough { needed } else { most })
 }
 
 fn relay_of(
@@ -228,6 +233,7 @@ fn relay_of(
         authorizations: authorizations.into(),
         gas,
         key: Some(wish.key),
+        charged: false,
         deadline: now.plus(VALIDITY),
     })
 }

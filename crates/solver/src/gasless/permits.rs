@@ -16,7 +16,7 @@ use domain::request::State;
 use domain::revert::{Deed, Revert};
 use domain::time::Timestamp;
 use evm::contracts::Erc20;
-use evm::permits::{PERMIT2, Permit, is_signed};
+use evm::permits::{PERMIT2, Permit, signed_by};
 use evm::{At, Attempt, ChainError, Refusal};
 use store::payments::PaymentRow;
 use store::relays::Relay;
@@ -87,6 +87,8 @@ pub enum PermitError {
     Reverts { reason: FailReason, details: String },
     #[error("one of the wallets that it names is not served")]
     Blocked,
+    #[error("another transaction of this account is on its way; try again when it is in a block")]
+    Busy,
     #[error("a transaction of this account failed a short while ago; try again later")]
     Paused,
     #[error("the key that sponsors it is revoked, or no longer its sponsor's")]
@@ -119,6 +121,7 @@ impl From<NotBegun> for PermitError {
     fn from(why: NotBegun) -> Self {
         match why {
             NotBegun::Already => Self::InFlight,
+            NotBegun::Busy => Self::Busy,
             NotBegun::TooLow { needed } => Self::SponsorBalance { needed: dollars(needed) },
             NotBegun::Unpriced => Self::NotNow,
             NotBegun::Failed(error) => Self::Solver(error),
@@ -144,9 +147,7 @@ impl Permits {
         let permit = permit::of(&request.quote, order, &handle.chain, handle.treasury);
         let permit = permit.filter(|permit| Kind::of(permit) == kind).ok_or(PermitError::NotAsked)?;
         let user = request.quote.ask.user.packed().ok_or(PermitError::NotAsked)?;
-        if !self.is_signed(handle, &permit, user, &signature).await? {
-            return Err(PermitError::NotSigned);
-        }
+        let signature = self.checked(handle, &permit, user, signature).await?;
         if relayed.is_some() {
             return Ok(());
         }
@@ -166,6 +167,7 @@ impl Permits {
             authorizations: Bytes::new(),
             gas,
             key: request.quote.ask.key,
+            charged: request.quote.terms.is_none(),
             deadline: permit::deadline(&request.quote, ask),
         };
         let paid = solver.decide(move |tx, context| begin(tx, &relay, context)).await;
@@ -185,24 +187,26 @@ impl Permits {
         Ok(())
     }
 
-    /// True if the user signed, by a key or, where the token asks Permit2, by a contract.
-    async fn is_signed(
+    /// The signature, if the user signed: by a key, and then in the one form that contracts read, or, where Permit2 asks,
+    /// by a contract.
+    async fn checked(
         &self,
         handle: &ChainHandle,
         permit: &Permit,
         user: Address,
-        signature: &Bytes,
-    ) -> Result<bool, PermitError> {
+        signature: Bytes,
+    ) -> Result<Bytes, PermitError> {
         let digest = permit.digest();
-        if is_signed(digest, user, signature) {
-            return Ok(true);
+        if let Some(signature) = signed_by(digest, user, &signature) {
+            return Ok(signature);
         }
-        match permit {
-            Permit::Authorization { .. } => Ok(false),
+        let by_contract = match permit {
+            Permit::Authorization { .. } => false,
             Permit::Permit2 { .. } => {
-                Ok(evm::signed_by_contract_over(&handle.nodes, user, digest, signature.clone()).await?)
+                evm::signed_by_contract_over(&handle.nodes, user, digest, signature.clone()).await?
             }
-        }
+        };
+        if by_contract { Ok(signature) } else { Err(PermitError::NotSigned) }
     }
 
     /// The gas limit of the transaction, as it was just tried. One that fails, or takes more than was charged for, is not
@@ -297,7 +301,14 @@ fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<
             None
         }
         (None, Some(_)) if !sponsorship::is_still_theirs(tx, quote)? => return Err(PermitError::SponsorGone),
-        (None, Some(sponsor)) => Some((sponsor.wallet, cost)),
+        (None, Some(sponsor)) => {
+            let (native, decimals) = context.price_now(relay.chain, Address::ZERO).ok_or(PermitError::NotNow)?;
+            let needed = native.usd_ceil(cost, decimals).map_err(SolverError::from)?;
+            if sponsor.cap.is_some_and(|cap| needed > cap) {
+                return Err(PermitError::SponsorBalance { needed });
+            }
+            Some((sponsor.wallet, cost))
+        }
         (None, None) => return Err(PermitError::NotAsked),
     };
     Ok(relay::begin(tx, &mut request, relay, payer, context)?)

@@ -35,6 +35,8 @@ const HOLD_TIMES: u64 = 2;
 pub(crate) enum NotBegun {
     /// The request has a relay.
     Already,
+    /// The account has another relay under way.
+    Busy,
     /// The wallet that is to pay for it does not cover it.
     TooLow {
         needed: UsdcMicros,
@@ -59,7 +61,10 @@ pub(crate) fn begin(
     context: &PayContext,
 ) -> Result<Option<PaymentRow>, NotBegun> {
     if !relays::begin(tx, relay, context.now)? {
-        return Err(NotBegun::Already);
+        return Err(match relays::find(tx, relay.request)? {
+            Some(_) => NotBegun::Already,
+            None => NotBegun::Busy,
+        });
     }
     if let Some((wallet, cost)) = payer {
         hold(tx, request, relay, (wallet, cost), context)?;
@@ -155,6 +160,17 @@ pub(crate) fn mined(
     }
     let figures = json!({ "chain": handle.id().0, "tx": sent.hash, "block": head.number });
     advance(tx, request, Event::Executed { success: true }, &figures, context)
+}
+
+/// Notes that a block has a relay: another one of the account may begin, or waits a while because this one failed.
+pub(crate) fn in_block(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    succeeded: bool,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    let state = if succeeded { State::Done } else { State::Void };
+    Ok(relays::set_state(tx, request.id, state, context.now)?)
 }
 
 /// A relayed transaction as listings show it: the user's own, on the origin.

@@ -144,7 +144,8 @@ fn is_swept(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
         | Subject::Claim(_)
         | Subject::Refill(_)
         | Subject::Payout { .. }
-        | Subject::Sweep(_) => None,
+        | Subject::Sweep(_)
+        | Subject::Relay(_) => None,
     };
     let Some(deposit) = stored.map(|stored| stored.deposit) else { return Ok(false) };
     match deposit.order_id {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::Eip712Domain;
 use domain::catalog::Chain;
+use domain::deposit;
 use domain::ids::OrderId;
 use domain::quote::{PermitAsk, Quote};
 use domain::time::Timestamp;
@@ -19,9 +20,11 @@ use crate::handle::entry;
 use crate::payments::call::trade;
 use crate::quoting::steps::same_chain_calls;
 
-/// The moment from which the signature is of no use.
+/// The moment from which the signature is of no use: the caller's, and no later than the last at which the order is filled.
 pub fn deadline(quote: &Quote, ask: PermitAsk) -> Timestamp {
-    quote.created_at.plus(Duration::from_secs(ask.valid_secs.into()))
+    let after = |secs: u32| quote.created_at.plus(Duration::from_secs(secs.into()));
+    let ends = [quote.ask.ttl_secs.map(after), quote.terms.as_ref().map(deposit::last_fill)];
+    ends.into_iter().flatten().fold(after(ask.valid_secs), Timestamp::min)
 }
 
 /// The permit of a quote. None where the quote asks for none, has no relayer, or pays in native currency.

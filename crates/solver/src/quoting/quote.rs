@@ -15,6 +15,7 @@ use domain::money::{Amount, Price, UsdMicros};
 use domain::order::Order;
 use domain::pricing::{Fresh, Refusal, Side};
 use domain::quote::{Ask, CurrencyKey, End, Party, Quote, RefundTarget};
+use domain::sponsorship::{Component, SponsorAsk};
 use domain::time::Timestamp;
 use evm::{ChainError, LocalSigner};
 use market::MarketError;
@@ -342,7 +343,8 @@ fn name_relayer(
     id: RequestId,
 ) -> Result<(), QuoteError> {
     let Some(permit) = &mut ask.options.permit else { return Ok(()) };
-    if stays && ask.options.sponsor.is_none() {
+    let pays_gas = |sponsor: &SponsorAsk| sponsor.selected().contains(&Component::Execution);
+    if stays && !ask.options.sponsor.as_ref().is_some_and(pays_gas) {
         return Err(QuoteError::GaslessUnsponsored);
     }
     let relayers = handle.lanes.relayers();

@@ -62,6 +62,8 @@ fn bps(fee: Amount, deposit: Amount) -> Result<u64, OutOfRange> {
     if deposit.is_zero() {
         return Ok(0);
     }
-    let bps = Amount::new(alloy_primitives::U256::from(10_000)).mul_floor(Ratio::new(fee.units(), deposit.units())?)?;
+    // A relayed call deposits nothing.
+    let of = Ratio::new(fee.units(), deposit.units().max(alloy_primitives::U256::ONE))?;
+    let bps = Amount::new(alloy_primitives::U256::from(10_000)).mul_floor(of)?;
     u64::try_from(bps.units()).map_err(|_| OutOfRange)
 }

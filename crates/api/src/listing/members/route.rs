@@ -129,6 +129,10 @@ pub(crate) fn actual<'a>(
 }
 
 pub(crate) fn rate(input: Amount, output: Amount, figures: &Figures<'_>) -> Result<String, OutOfRange> {
+    // A relayed call exchanges nothing.
+    if input.is_zero() {
+        return Ok("0".to_owned());
+    }
     crate::quote::rate(input, output, &figures.origin.currency, &figures.destination.currency)
 }
 

@@ -38,6 +38,7 @@ sol! {
     function handleOps(UserOperation[] ops, address beneficiary) external;
     function getUserOpHash(UserOperation op) external view returns (bytes32);
     function createAccount(address owner, uint256 salt) external returns (address);
+    function getAddress(address owner, uint256 salt) external view returns (address);
     function executeBatch(BatchedCall[] calls) external;
 }
 
@@ -81,20 +82,22 @@ async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
     let (usdc, helper, owner) = (base.token("USDC").address, base.fresh_user().await?, new_account());
     let contracts = AccountAbstraction::deploy(base, &helper).await?;
     let create = createAccountCall { owner: owner.address, salt: U256::from(7) };
-    let account = base.read(contracts.account_factory, &create).await?;
-    base.call(helper.private_key, contracts.account_factory, &create).await?;
+    let (owner_address, salt) = (owner.address, U256::from(7));
+    let account = base.read(contracts.account_factory, &getAddressCall { owner: owner_address, salt }).await?;
+    // The first operation brings the account into being.
+    let creation: Bytes = [contracts.account_factory.as_slice(), &create.abi_encode()].concat().into();
     base.set_token_balance(usdc, account, U256::from(50 * DOLLAR)).await?;
     let recipient = new_account().address;
     let mut asked =
         ask(account, recipient, (BASE, usdc), (OPTIMISM, optimism.token("USDC").address), U256::from(20 * DOLLAR));
-    asked["originGasOverhead"] = json!(300_000);
+    asked["originGasOverhead"] = json!(900_000);
     let quote = harness.quote(&asked).await?;
     let id = request_id(&quote);
-    let limits = (U256::from(200_000u64) << 128) | U256::from(300_000u64);
-    let operation = |calls: Vec<BatchedCall>, nonce: u64| UserOperation {
+    let limits: U256 = (U256::from(600_000u64) << 128usize) | U256::from(300_000u64);
+    let operation = |calls: Vec<BatchedCall>| UserOperation {
         sender: account,
-        nonce: U256::from(nonce),
-        initCode: Bytes::new(),
+        nonce: U256::ZERO,
+        initCode: creation.clone(),
         callData: executeBatchCall { calls }.abi_encode().into(),
         accountGasLimits: limits.into(),
         preVerificationGas: U256::ZERO,
@@ -107,21 +110,21 @@ async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
         op.signature = Bytes::copy_from_slice(&by.signer().sign_hash_sync(&hash)?.as_bytes());
         Ok(handleOpsCall { ops: vec![op], beneficiary: helper.address }.abi_encode().into())
     };
-    let good = signed(operation(batch(&quote)?, 0), &owner).await?;
+    let good = signed(operation(batch(&quote)?), &owner).await?;
     let request = json!({ "requestId": id });
     let entry = contracts.entry_point;
     // Not signed by the owner; no deposit in it; an operation that fails inside a bundle that does not.
-    let forged = signed(operation(batch(&quote)?, 0), &new_account()).await?;
+    let forged = signed(operation(batch(&quote)?), &new_account()).await?;
     let (status, answer) = execute(&harness, &by, BASE, entry, forged, request.clone()).await?;
     ensure!(status == 400 && answer["errorCode"] == "EXECUTION_REVERTED", "{answer}");
     ensure!(answer["error"] == answer["message"] && answer["details"]["revert"].is_string(), "{answer}");
     let other = vec![BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::ONE) }];
-    let other = signed(operation(other, 0), &owner).await?;
+    let other = signed(operation(other), &owner).await?;
     let (status, answer) = execute(&harness, &by, BASE, entry, other, request.clone()).await?;
     ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
     let mut failing = batch(&quote)?;
     failing.push(BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::MAX) });
-    let failing = signed(operation(failing, 0), &owner).await?;
+    let failing = signed(operation(failing), &owner).await?;
     let (status, answer) = execute(&harness, &by, BASE, entry, failing, request.clone()).await?;
     ensure!(status == 400 && answer["errorCode"] == "EXECUTION_REVERTED", "{answer}");
     // Our own contracts, and value, are not for callers.
@@ -188,11 +191,10 @@ async fn a_call_of_a_smart_account_is_relayed() -> Result<()> {
     harness.wait_for(&id, "success").await?;
     ensure!(base.balance(usdc, friend).await? == U256::from(DOLLAR));
     eventually("the gas is charged", || async { Ok(balance_of(&harness, &by).await? < before) }).await?;
-    eventually("it is listed", || async {
-        let found = listed(&harness, &by, &format!("features=gasless_execution&id={id}")).await?;
-        Ok(found.len() == 1)
-    })
-    .await?;
+    for query in [format!("id={id}"), format!("features=gasless_execution&id={id}")] {
+        eventually(&format!("{query} is listed"), || async { Ok(listed(&harness, &by, &query).await?.len() == 1) })
+            .await?;
+    }
     let (status, _) = harness.post("/execute", &json!({})).await?;
     ensure!(status == 401, "a key is needed");
     service.stop().await?;
