@@ -99,7 +99,12 @@ impl ReceiveWithAuthorization {
 #[derive(Clone, Debug)]
 pub enum Permit {
     /// The token takes authorizations itself, under its own domain.
-    Authorization { domain: Eip712Domain, signed: ReceiveWithAuthorization, token: Address, witness: RelayerWitness },
+    Authorization {
+        domain: Box<Eip712Domain>,
+        signed: Box<ReceiveWithAuthorization>,
+        token: Address,
+        witness: RelayerWitness,
+    },
     /// The token's owner has approved Permit2.
     Permit2 { chain_id: u64, signed: PermitBatchWitnessTransferFrom },
 }

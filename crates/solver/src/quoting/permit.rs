@@ -48,7 +48,7 @@ pub fn of(quote: &Quote, order: Option<OrderId>, chain: &Chain, treasury: Addres
             None,
         );
         let signed = ReceiveWithAuthorization::to_proxy(user, proxy, amount, until, &witness);
-        return Some(Permit::Authorization { domain, signed, token, witness });
+        return Some(Permit::Authorization { domain: Box::new(domain), signed: Box::new(signed), token, witness });
     }
     // Permit2 takes nonces in any order: one for each quote.
     let nonce = keccak256([b"permit2".as_slice(), quote.id.as_slice()].concat());

@@ -62,8 +62,6 @@ fn bps(fee: Amount, deposit: Amount) -> Result<u64, OutOfRange> {
     if deposit.is_zero() {
         return Ok(0);
     }
-    // A relayed call deposits nothing.
-    let of = Ratio::new(fee.units(), deposit.units().max(alloy_primitives::U256::ONE))?;
-    let bps = Amount::new(alloy_primitives::U256::from(10_000)).mul_floor(of)?;
+    let bps = Amount::new(alloy_primitives::U256::from(10_000)).mul_floor(Ratio::new(fee.units(), deposit.units())?)?;
     u64::try_from(bps.units()).map_err(|_| OutOfRange)
 }
