@@ -30,6 +30,8 @@ pub enum Event {
     RelayVoid {
         reason: FailReason,
     },
+    /// The same, where something else stands for the deposit: a fast fill, or another deposit.
+    RelayGone,
     /// The order's deposit reached the confirmations we ask for.
     DepositAccepted {
         output: Amount,
@@ -180,6 +182,7 @@ fn from_waiting(event: Event) -> Option<Step> {
         Relayed => Step::to(State::Depositing).then(),
         // A reorg took the deposit away before.
         RelayVoid { reason } => Step::to(State::Failed).because(reason).then(),
+        RelayGone => DONE,
         FastFill { output } => Step::to(State::Waiting).due(Due::Fill { output }).then(),
         FastFillVoid | CannotFill { .. } => unfilled(State::Waiting),
         DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
@@ -203,6 +206,7 @@ fn from_depositing(event: Event) -> Option<Step> {
     match event {
         Relayed | DepositGone { .. } | FillVoid { .. } | RefundVoid => DONE,
         RelayVoid { reason } => Step::to(State::Failed).because(reason).then(),
+        RelayGone => Step::to(State::Waiting).then(),
         FastFill { output } => Step::to(State::Depositing).due(Due::Fill { output }).then(),
         FastFillVoid | CannotFill { .. } => unfilled(State::Depositing),
         DepositAccepted { output } => Step::to(State::Pending).due(Due::Fill { output }).then(),
@@ -221,7 +225,7 @@ fn from_depositing(event: Event) -> Option<Step> {
 fn from_pending(event: Event) -> Option<Step> {
     use Event::*;
     match event {
-        Relayed | RelayVoid { .. } => DONE,
+        Relayed | RelayVoid { .. } | RelayGone => DONE,
         DepositAccepted { .. } | DepositRefused { .. } => DONE,
         // With a payment on its way, only that payment decides; the missing deposit is our loss to chase.
         DepositGone { fill_decided: true } => DONE,
@@ -240,7 +244,7 @@ fn from_pending(event: Event) -> Option<Step> {
 fn from_submitted(event: Event) -> Option<Step> {
     use Event::*;
     match event {
-        Relayed | RelayVoid { .. } => DONE,
+        Relayed | RelayVoid { .. } | RelayGone => DONE,
         FastFillVoid => unfilled(State::Waiting),
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         FillSent => DONE,
@@ -256,7 +260,7 @@ fn from_submitted(event: Event) -> Option<Step> {
 fn from_success(event: Event) -> Option<Step> {
     use Event::*;
     match event {
-        Relayed | RelayVoid { .. } => DONE,
+        Relayed | RelayVoid { .. } | RelayGone => DONE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         FillSent | FillMined | Found { .. } => DONE,
         // Sent twice, or in another block.
@@ -273,7 +277,7 @@ fn from_success(event: Event) -> Option<Step> {
 fn from_refunding(event: Event) -> Option<Step> {
     use Event::*;
     match event {
-        Relayed | RelayVoid { .. } => DONE,
+        Relayed | RelayVoid { .. } | RelayGone => DONE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositLost => DONE,
         // A deposit that left the chain by itself is not ours to return.
         DepositGone { fill_decided: false } => Next { withdraw_due: true, ..Step::to(State::Waiting) }.then(),
@@ -292,7 +296,7 @@ fn from_refunding(event: Event) -> Option<Step> {
 fn from_refunded(event: Event) -> Option<Step> {
     use Event::*;
     match event {
-        Relayed | RelayVoid { .. } => DONE,
+        Relayed | RelayVoid { .. } | RelayGone => DONE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         RefundMined | FillVoid { .. } | CannotFill { .. } | Found { .. } | RefundImpossible { .. } => DONE,
         RefundVoid => Step::to(State::Refunded).due(Due::Refund).then(),
@@ -303,7 +307,7 @@ fn from_refunded(event: Event) -> Option<Step> {
 fn from_failed(event: Event) -> Option<Step> {
     use Event::*;
     match event {
-        RelayVoid { .. } => DONE,
+        RelayVoid { .. } | RelayGone => DONE,
         Relayed => IMPOSSIBLE,
         DepositAccepted { .. } | DepositRefused { .. } | DepositGone { .. } | DepositLost => DONE,
         RefundImpossible { .. } | RefundVoid | FillVoid { .. } | CannotFill { .. } => DONE,

@@ -62,11 +62,12 @@ pub struct EndpointHealth {
 
 pub(crate) const TRACE: &str = "debug_traceTransaction";
 pub(crate) const BLOCK_RECEIPTS: &str = "eth_getBlockReceipts";
+pub(crate) const SIMULATE: &str = "eth_simulateV1";
 
 /// Optional methods: not every node offers these, and nothing is held against one that does not, because there is
-/// another way to ask.
+/// another way to ask, or because what needs it is not offered then.
 fn is_extra(method: &str) -> bool {
-    method == TRACE || method == BLOCK_RECEIPTS
+    method == TRACE || method == BLOCK_RECEIPTS || method == SIMULATE
 }
 
 impl Node {

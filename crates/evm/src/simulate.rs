@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::errors::ChainError;
+use crate::node::SIMULATE;
 use crate::nodes::Nodes;
 use crate::revert::decode;
 use crate::signer::SignedAuthorization;
@@ -18,6 +19,9 @@ pub struct Simulation {
     pub to: Address,
     pub data: Bytes,
     pub gas: u64,
+    /// Wei per unit of gas: a price is set, because code that behaves only when gas is free must not pass.
+    pub base_fee: u128,
+    pub max_fee: u128,
     pub authorizations: Vec<SignedAuthorization>,
 }
 
@@ -67,16 +71,21 @@ struct CallError {
 const USER_OPERATION: B256 = b256!("49628fd1471006c1482da88028e9ce4dbb080b815c9b0344d39e5a8e6ec1419f");
 
 impl Nodes {
-    /// Simulates a transaction on the newest block. Gas is free in it: who sends it is not asked for a balance.
+    /// Simulates a transaction on the newest block, at a gas price of its own.
     pub async fn simulated(&self, simulation: &Simulation) -> Result<Simulated, ChainError> {
-        let Simulation { from, to, data, gas, authorizations } = simulation;
-        let mut call = json!({ "from": from, "to": to, "input": data, "gas": U256::from(*gas) });
+        let Simulation { from, to, data, gas, base_fee, max_fee, authorizations } = simulation;
+        let mut call = json!({
+            "from": from, "to": to, "input": data, "gas": U256::from(*gas), "maxFeePerGas": U256::from(*max_fee),
+        });
         if !authorizations.is_empty() {
             call["authorizationList"] = json!(authorizations);
         }
-        let wish = &json!({ "blockStateCalls": [{ "calls": [call] }], "validation": false, "traceTransfers": false });
-        let blocks: Vec<Block> =
-            self.first(|node| async move { node.ask("eth_simulateV1", (wish, "latest")).await }).await?;
+        // Whether the sender can pay for it is not the question here.
+        let rich = json!({ from.to_string(): { "balance": U256::from(u128::MAX) } });
+        let block = json!({ "baseFeePerGas": U256::from(*base_fee) });
+        let state = json!({ "blockOverrides": block, "stateOverrides": rich, "calls": [call] });
+        let wish = &json!({ "blockStateCalls": [state], "validation": false, "traceTransfers": false });
+        let blocks: Vec<Block> = self.first(|node| async move { node.ask(SIMULATE, (wish, "latest")).await }).await?;
         let call = blocks.into_iter().next().and_then(|block| block.calls.into_iter().next());
         let call = call.ok_or(ChainError::Undecodable("eth_simulateV1"))?;
         if call.status.is_zero() {

@@ -80,6 +80,7 @@ const fn rule(event: Event) -> &'static str {
     match event {
         Event::Relayed => "relayed",
         Event::RelayVoid { .. } => "relay-void",
+        Event::RelayGone => "relay-gone",
         Event::DepositAccepted { .. } => "deposit-accepted",
         Event::DepositRefused { .. } => "deposit-refused",
         Event::FastFill { .. } => "fast-fill",

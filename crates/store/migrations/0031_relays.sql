@@ -14,7 +14,7 @@ create table relay (
     gas bigint not null,
     -- The key that it was asked with, if one was needed.
     key_id text,
-    -- 1 if the gas is charged to an app balance; else the quote's fees pay for it.
+    -- 1 for a raw call whose gas is charged to the caller's own app balance.
     charged bigint not null check (charged in (0, 1)),
     -- The signature is of no use from then on, in milliseconds since the Unix epoch.
     deadline bigint not null,
@@ -23,7 +23,7 @@ create table relay (
     created_at bigint not null,
     updated_at bigint not null
 );
--- One at a time at our cost: the same balance must not stand behind many that then fail.
+-- One at a time: the same balance must not stand behind many that then fail.
 create unique index relay_live on relay (account, chain_id) where state = 'live' and charged = 0;
 create index relay_void on relay (account, updated_at) where state = 'void';
 create index relay_void_on_chain on relay (chain_id, updated_at) where state = 'void';

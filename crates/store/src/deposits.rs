@@ -305,8 +305,11 @@ pub fn above(tx: &mut Tx<'_>, chain: ChainId, block: u64, most: i64) -> Result<V
     tx.rows(sql, &[chain.0.try_into()?, block.try_into()?, Value::Int(most)])?.iter().map(from_row).collect()
 }
 
-/// True if a deposit that stands names an order, whether it pays for it or not.
-pub fn is_named(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
-    let row = tx.row("select 1 from deposit where order_id = $1 and state <> 'gone' limit 1", &[order.0.into()])?;
+/// True if a deposit that stands names an order, and was not refused as its payment.
+pub fn is_paid_for(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from deposit where order_id = $1 and state <> 'gone' and refused is null limit 1",
+        &[order.0.into()],
+    )?;
     Ok(row.is_some())
 }

@@ -23,7 +23,7 @@ pub struct Relay {
     pub gas: u64,
     /// The key that it was asked with, if one was needed.
     pub key: Option<ApiKeyId>,
-    /// The gas is charged to an app balance; else the quote's fees pay for it.
+    /// A raw call whose gas is charged to the caller's own app balance.
     pub charged: bool,
     /// The time from which the signature is of no use.
     pub deadline: Timestamp,
@@ -124,7 +124,7 @@ pub fn set_state(tx: &mut Tx<'_>, request: RequestId, state: State, now: Timesta
 /// The number of an account's relays that turned out void since a time: each has cost us gas.
 pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Result<u64, StoreError> {
     let row = tx.row(
-        "select count(*) from relay where account = $1 and state = 'void' and updated_at > $2",
+        "select count(*) from relay where account = $1 and state = 'void' and charged = 0 and updated_at > $2",
         &[account.into(), since.into()],
     )?;
     row.map_or(Ok(0), |row| row.uint(0))
@@ -133,7 +133,7 @@ pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Resul
 /// The number of a chain's relays that turned out void since a time.
 pub fn voids_on_since(tx: &mut Tx<'_>, chain: ChainId, since: Timestamp) -> Result<u64, StoreError> {
     let row = tx.row(
-        "select count(*) from relay where chain_id = $1 and state = 'void' and updated_at > $2",
+        "select count(*) from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2",
         &[chain.0.try_into()?, since.into()],
     )?;
     row.map_or(Ok(0), |row| row.uint(0))

@@ -309,6 +309,9 @@ impl QuoteBody {
         if gas > MAX_RELAYED_GAS {
             return Err(bad("originGasOverhead", format!("must be at most {MAX_RELAYED_GAS}")));
         }
+        if gas > 0 && (self.use_permit == Some(true) || self.use_deposit_address == Some(true)) {
+            return Err(bad("originGasOverhead", "not with usePermit or useDepositAddress"));
+        }
         Ok(Some(gas).filter(|gas| *gas > 0))
     }
 

@@ -96,7 +96,9 @@ impl Harness {
         let prepared = devnet.chains.iter().map(async |chain| {
             let code: Bytes = chain.rpc("eth_getCode", (chain.contracts.depository, "latest")).await?;
             chain.set_code(depository, code).await?;
-            chain.set_balance(orders.relayer().address, U256::from(10u64).pow(U256::from(18))).await?;
+            chain
+                .set_balance(orders.relayer().address, U256::from(50u64) * U256::from(10u64).pow(U256::from(18)))
+                .await?;
             fund(chain, &treasury, &fillers, &factory).await
         });
         futures::future::try_join_all(prepared).await?;

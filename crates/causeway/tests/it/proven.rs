@@ -53,6 +53,7 @@ const REQUEST: &[Proof] = &[
     ("waiting, Found (refund: false)", RECOVERED),
     ("waiting, Found (refund: true)", FOUND_REFUNDED),
     ("depositing, RelayVoid", &["a_relay_that_its_user_undercuts_fails_and_pays_nobody"]),
+    ("depositing, RelayGone", MACHINE),
     ("depositing, DepositAccepted", GASLESS),
     ("depositing, FastFill", MACHINE),
     ("depositing, FastFillVoid", MACHINE),

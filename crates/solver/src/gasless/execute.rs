@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, Bytes, keccak256};
 use domain::account::Account;
 use domain::api_key::ApiKeyId;
 use domain::fees::Fees;
@@ -18,6 +18,7 @@ use domain::revert::Revert;
 use domain::time::Timestamp;
 use evm::simulate::{has_deposit, has_failed_operation};
 use evm::{ChainError, SignedAuthorization, Simulated, Simulation};
+use market::Market;
 use store::payments::PaymentRow;
 use store::relays::Relay;
 use store::requests::Request;
@@ -117,7 +118,7 @@ impl Executions {
         let relayers = handle.lanes.relayers();
         let relayer = relayers.get(usize::from(random[0]) % relayers.len().max(1));
         let relayer = *relayer.ok_or(ExecuteError::UnsupportedChain(wish.chain))?;
-        let gas = simulate(handle, &wish, relayer, quoted.as_ref()).await?;
+        let gas = simulate(handle, &wish, relayer, quoted.as_ref(), &solver.market).await?;
         let now = solver.now();
         let id = quoted.as_ref().map_or_else(|| RequestId::new(now, random), |request| request.id);
         let relay = Relay { charged: payer.is_some(), ..relay_of(&wish, id, relayer, gas, quoted.as_ref(), now)? };
@@ -141,12 +142,16 @@ impl Executions {
     /// The request of a quote that waits for its deposit.
     async fn quoted(&self, id: RequestId, wish: &Wish) -> Result<Request, ExecuteError> {
         let found = self.0.store.read(move |tx| requests::find(tx, id)).await?;
-        let request = found.filter(|request| request.parent.is_none()).ok_or(PermitError::NotFound)?;
+        // A request of another key is not this caller's to act on.
+        let theirs = |request: &Request| request.quote.ask.key.is_none_or(|key| key == wish.key);
+        let found = found.filter(|request| request.parent.is_none() && theirs(request));
+        let request = found.ok_or(PermitError::NotFound)?;
         let origin = request.quote.ask.origin.chain;
         if origin != wish.chain {
             return Err(ExecuteError::OtherChain(origin));
         }
         match request.state {
+            State::Waiting if request.quote.ask.options.deposit_address.is_some() => Err(ExecuteError::NoDeposit),
             State::Waiting if request.quote.terms.is_some() => Ok(request),
             State::Waiting => Err(ExecuteError::NoDeposit),
             _ => Err(PermitError::InFlight.into()),
@@ -170,13 +175,17 @@ async fn simulate(
     wish: &Wish,
     relayer: Address,
     quoted: Option<&Request>,
+    market: &Market,
 ) -> Result<u64, ExecuteError> {
     let most = quoted.map_or(MAX_GAS, |request| match request.quote.ask.options.relayed_gas {
         Some(overhead) => gas::relay_limit(request.quote.origin_swap.is_some()).saturating_add(overhead).min(MAX_GAS),
         None => MAX_GAS,
     });
+    let price = market.latest(handle.id()).ok_or(PermitError::NotNow)?;
     let with = |gas: u64| Simulation {
         from: relayer,
+        base_fee: price.base_fee,
+        max_fee: price.max_fee(),
         to: wish.to,
         data: wish.data.clone(),
         gas,
@@ -225,8 +234,7 @@ fn relay_of(
     Ok(Relay {
         request: id,
         chain: wish.chain,
-        // Entry points are everybody's: whose call failed is known by the quote.
-        account: quoted.and_then(|request| request.quote.ask.user.packed()).unwrap_or(wish.to),
+        account: account(wish, quoted),
         relayer,
         target: wish.to,
         data: wish.data.clone(),
@@ -236,6 +244,13 @@ fn relay_of(
         charged: false,
         deadline: now.plus(VALIDITY),
     })
+}
+
+/// The account behind a call, as this caller names it: entry points are everybody's, and a caller that names somebody else
+/// must not stand in that one's way.
+fn account(wish: &Wish, quoted: Option<&Request>) -> Address {
+    let user = quoted.and_then(|request| request.quote.ask.user.packed()).unwrap_or(wish.to);
+    Address::from_word(keccak256([wish.key.to_string().as_bytes(), user.as_slice()].concat()))
 }
 
 /// The quote of a call that nobody was quoted: it moves nothing, and its gas is charged beside it.
@@ -317,7 +332,9 @@ fn begin(
     let payer = match payer {
         Some(wallet) => Some((wallet, cost)),
         None => {
-            permits::is_welcome(tx, relay, &request.quote, cost, context)?;
+            permits::is_welcome(tx, relay, context)?;
+            let terms = request.quote.terms.as_ref().ok_or(PermitError::NotAsked)?;
+            permits::is_affordable(&request.quote, terms, relay.chain, cost, context)?;
             None
         }
     };

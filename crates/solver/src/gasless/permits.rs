@@ -40,7 +40,7 @@ const PAUSE_AFTER_VOID: Duration = Duration::from_secs(600);
 /// for it than we do.
 const MAX_VOIDS: u64 = 20;
 /// Time that a signature must still be good for: the transaction has to be mined.
-const LEAST_VALIDITY_SECS: i64 = 15;
+const LEAST_VALIDITY_SECS: i64 = 30;
 
 /// The two forms in which a user signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +152,9 @@ impl Permits {
             return Ok(());
         }
         is_open(&request)?;
-        is_good(&request.quote, ask, solver.context().chain_time(handle.id()))?;
+        let blocks = i64::try_from(handle.block_time().as_secs().saturating_mul(3)).unwrap_or(i64::MAX);
+        let time = solver.context().chain_time(handle.id());
+        is_good(&request.quote, ask, time, LEAST_VALIDITY_SECS.max(blocks))?;
         let relayer = ask.relayer.filter(|relayer| handle.is_relayer(*relayer)).ok_or(PermitError::NotAsked)?;
         check_funds(handle, &permit, user).await?;
         let data = permit.submission(user, &signature).ok_or(PermitError::NotSigned)?;
@@ -167,7 +169,7 @@ impl Permits {
             authorizations: Bytes::new(),
             gas,
             key: request.quote.ask.key,
-            charged: request.quote.terms.is_none(),
+            charged: false,
             deadline: permit::deadline(&request.quote, ask),
         };
         let paid = solver.decide(move |tx, context| begin(tx, &relay, context)).await;
@@ -224,7 +226,8 @@ impl Permits {
             to: handle.chain.approval_proxy,
             value: U256::ZERO,
             data: data.clone(),
-            max_fee: None,
+            // A gas price is set: code that behaves only when gas is free must not pass.
+            max_fee: self.0.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
             gas: Some(most),
         };
         match handle.nodes.estimate_gas(attempt).await {
@@ -252,9 +255,9 @@ fn is_open(request: &Request) -> Result<(), PermitError> {
     }
 }
 
-fn is_good(quote: &Quote, ask: PermitAsk, time: Timestamp) -> Result<(), PermitError> {
+fn is_good(quote: &Quote, ask: PermitAsk, time: Timestamp, least_secs: i64) -> Result<(), PermitError> {
     let left = permit::deadline(quote, ask).secs().saturating_sub(time.secs());
-    if left < LEAST_VALIDITY_SECS { Err(PermitError::Expired) } else { Ok(()) }
+    if left < least_secs { Err(PermitError::Expired) } else { Ok(()) }
 }
 
 /// Reads what the permit needs: the nonce unused, the balance, and the allowance of Permit2.
@@ -294,10 +297,11 @@ fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<
         return Err(PermitError::Blocked);
     }
     let cost = cost(relay, context)?;
+    is_welcome(tx, relay, context)?;
     let payer = match (&quote.terms, &quote.ask.options.sponsor) {
         // The quote's own fees pay for it.
-        (Some(_), _) => {
-            is_welcome(tx, relay, quote, cost, context)?;
+        (Some(terms), _) => {
+            is_affordable(quote, terms, relay.chain, cost, context)?;
             None
         }
         (None, Some(_)) if !sponsorship::is_still_theirs(tx, quote)? => return Err(PermitError::SponsorGone),
@@ -314,14 +318,8 @@ fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<
     Ok(relay::begin(tx, &mut request, relay, payer, context)?)
 }
 
-/// Refuses a relay that the quote's fees would not pay for: of an account whose last one failed, or with gas too dear.
-pub(crate) fn is_welcome(
-    tx: &mut Tx<'_>,
-    relay: &Relay,
-    quote: &Quote,
-    cost: Amount,
-    context: &PayContext,
-) -> Result<(), PermitError> {
+/// Refuses a relay of an account whose last one failed, and any where too many have.
+pub(crate) fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
     let since = since(context.now);
     if relays::voids_since(tx, relay.account, since)? > 0 {
         return Err(PermitError::Paused);
@@ -330,8 +328,7 @@ pub(crate) fn is_welcome(
         warn!(chain.id = %relay.chain, "too many relays have failed: no more are sent at our cost for a while");
         return Err(PermitError::NotNow);
     }
-    let terms = quote.terms.as_ref().ok_or(PermitError::NotAsked)?;
-    is_affordable(quote, terms, relay.chain, cost, context)
+    Ok(())
 }
 
 fn since(now: Timestamp) -> Timestamp {
@@ -340,7 +337,7 @@ fn since(now: Timestamp) -> Timestamp {
 }
 
 /// Refuses where gas alone costs more than twice what the quote charges for gas: a quote is no option on it.
-fn is_affordable(
+pub(crate) fn is_affordable(
     quote: &Quote,
     terms: &OrderTerms,
     chain: ChainId,

@@ -6,7 +6,7 @@ use domain::ids::OrderId;
 use domain::ledger::{Cause, Entry, Hold, HoldId, HoldKind, UsdcMicros};
 use domain::money::Amount;
 use domain::payment::State as PaymentState;
-use domain::request::Event;
+use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
 use evm::{Head, SentTx};
 use serde_json::json;
@@ -16,7 +16,7 @@ use store::payments::{PaymentRow, Subject};
 use store::records::{Direction, Record};
 use store::relays::{Relay, State};
 use store::requests::Request;
-use store::{Tx, deposits, dues, payments, records, relays, same_chain};
+use store::{Tx, deposits, dues, fast_fills, payments, records, relays, same_chain};
 use tracing::{info, warn};
 
 use crate::context::PayContext;
@@ -137,9 +137,28 @@ pub(crate) fn give_up(
     };
     warn!(request.id = %request.id, chain.id = %stored.relay.chain, "a relay could not be sent while its signature was good");
     dues::remove(tx, &Subject::Relay(request.id))?;
-    relays::set_state(tx, request.id, State::Void, context.now)?;
+    // It cost us nothing.
+    relays::set_state(tx, request.id, State::Done, context.now)?;
     settle(tx, request, None, context)?;
-    advance(tx, request, Event::RelayVoid { reason: FailReason::SignatureExpired }, &(), context).map(Some)
+    void(tx, request, FailReason::SignatureExpired, context).map(Some)
+}
+
+/// Ends a request whose relay is void, unless something else stands for its deposit: a fast fill, or another deposit.
+fn void(
+    tx: &mut Tx<'_>,
+    request: &mut Request,
+    reason: FailReason,
+    context: &PayContext,
+) -> Result<Vec<PaymentRow>, SolverError> {
+    let alone = request.quote.terms.is_none();
+    if alone && request.state == RequestState::Success && !records::has_succeeded(tx, request.id, Direction::In)? {
+        // A reorg took the success away, and the same bytes failed where they landed again.
+        return advance(tx, request, Event::Executed { success: false }, &(), context);
+    }
+    let stands = !alone
+        && (fast_fills::of_order(tx, request.order_id)?.is_some() || deposits::is_paid_for(tx, request.order_id)?);
+    let event = if stands { Event::RelayGone } else { Event::RelayVoid { reason } };
+    advance(tx, request, event, &(), context)
 }
 
 /// A relayed transaction is in a block. A deposit counts by itself; what a user does on one chain ends here.
@@ -169,7 +188,9 @@ pub(crate) fn in_block(
     succeeded: bool,
     context: &PayContext,
 ) -> Result<(), SolverError> {
-    let state = if succeeded { State::Done } else { State::Void };
+    // A call that brought no deposit has cost us its gas, whatever else it did.
+    let paid = request.quote.terms.is_none() || deposits::is_paid_for(tx, request.order_id)?;
+    let state = if succeeded && paid { State::Done } else { State::Void };
     Ok(relays::set_state(tx, request.id, state, context.now)?)
 }
 
@@ -190,15 +211,17 @@ pub(crate) fn ended(
     let burnt = payments::fee_of(tx, stored.id)?;
     settle(tx, request, burnt.map(|fee| (stored, fee)), context)?;
     if state != PaymentState::Void {
-        relays::set_state(tx, request.id, State::Done, context.now)?;
+        in_block(tx, request, true, context)?;
         // The call succeeded and brought no deposit: nothing more will come of it.
-        let unpaid = request.quote.terms.is_some() && !deposits::is_named(tx, request.order_id)?;
+        let unpaid = request.quote.terms.is_some() && !deposits::is_paid_for(tx, request.order_id)?;
         return match unpaid {
-            true => advance(tx, request, Event::RelayVoid { reason: FailReason::TransactionReverted }, &(), context),
+            true => void(tx, request, FailReason::TransactionReverted, context),
             false => Ok(Vec::new()),
         };
     }
-    relays::set_state(tx, request.id, State::Void, context.now)?;
+    // One that we gave up ourselves is nobody's fault.
+    let state = if stored.cancelled { State::Done } else { State::Void };
+    relays::set_state(tx, request.id, state, context.now)?;
     let failure = records::last_failure(tx, request.id, stored.payment.chain, Direction::In)?;
     let reason = match (&failure, stored.cancelled) {
         (_, true) => FailReason::TransactionNotIncluded,
@@ -208,7 +231,7 @@ pub(crate) fn ended(
     if let Some(failure) = failure.filter(|_| !stored.cancelled) {
         store::requests::set_details(tx, request.id, &failure.details)?;
     }
-    advance(tx, request, Event::RelayVoid { reason }, &(), context)
+    void(tx, request, reason, context)
 }
 
 /// Ends the hold for the gas, if there is one: the burnt part is spent and the rest is free.

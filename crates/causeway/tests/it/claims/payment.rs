@@ -88,7 +88,8 @@ async fn only_the_wallets_signature_over_this_id_counts(
         ensure!(status == 400 && codes.contains(&answer["errorCode"]), "{signature}: {answer}");
     }
     for (changed, code) in [
-        (json!({ "kind": "permit2", "requestId": id }), "UNSUPPORTED_EXECUTION_TYPE"),
+        (json!({ "kind": "erc2612", "requestId": id }), "UNSUPPORTED_EXECUTION_TYPE"),
+        (json!({ "kind": "permit2", "requestId": id }), "REQUEST_NOT_FOUND"),
         (json!({ "requestId": id }), "INVALID_PARAMETERS"),
         (json!({ "kind": "claim" }), "INVALID_PARAMETERS"),
         (json!({ "kind": "claim", "requestId": "0x12" }), "INVALID_PARAMETERS"),

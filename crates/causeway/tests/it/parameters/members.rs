@@ -222,14 +222,19 @@ async fn a_member_without_effect_is_ignored_with_any_value() -> Result<()> {
     }
     // Known, checked, and without effect where nobody but the user submits.
     for changes in [
-        json!({ "originGasOverhead": 300_000 }),
-        json!({ "originGasOverhead": "80000" }),
+        json!({ "originGasOverhead": 0 }),
         json!({ "forceSolverExecution": true }),
         json!({ "overridePriceImpact": true, "disableOriginSwaps": true, "enableTrueExactOutput": true }),
         json!({ "ttl": 1, "referrerAddress": desk.user }),
     ] {
         let quote = desk.figures(&with(&desk.plain(), changes.clone())).await?;
         ensure!(quote["details"] == plain["details"], "{changes}: {quote}");
+    }
+    // Gas that a relayer of ours is to pay is in the fees.
+    for overhead in [json!(300_000), json!("80000")] {
+        let quote = desk.figures(&with(&desk.plain(), json!({ "originGasOverhead": overhead }))).await?;
+        let gas = |quote: &Value| amount(&quote["fees"]["relayerGas"]["amount"]);
+        ensure!(gas(&quote) > gas(&plain), "{quote}");
     }
     desk.close().await
 }
@@ -240,11 +245,9 @@ async fn a_member_that_is_not_offered_is_refused() -> Result<()> {
     let desk = Desk::open().await?;
     let authorization =
         json!([{ "chainId": BASE, "address": desk.user, "nonce": 0, "yParity": 0, "r": "0x1", "s": "0x1" }]);
-    for (member, asked, declined) in [
-        ("usePermit", json!(true), json!(false)),
-        ("permitExpiry", json!(600), Value::Null),
-        ("authorizationList", authorization, json!([])),
-    ] {
+    for (member, asked, declined) in
+        [("usePermit", json!(true), json!(false)), ("authorizationList", authorization, json!([]))]
+    {
         let body = |value: &Value| with(&desk.plain(), json!({ member: value }));
         desk.refused(&body(&asked), 400, "UNSUPPORTED_EXECUTION_TYPE", member).await?;
         desk.quote(&body(&declined)).await?;
@@ -252,6 +255,8 @@ async fn a_member_that_is_not_offered_is_refused() -> Result<()> {
         null[member] = Value::Null;
         desk.quote(&null).await?;
     }
+    desk.refused(&with(&desk.plain(), json!({ "permitExpiry": 600 })), 400, "INVALID_PARAMETERS", "permitExpiry")
+        .await?;
     let forced = with(&desk.ask_here("ETH", "USDC", &units(1, 17)), json!({ "forceSolverExecution": true }));
     desk.refused(&forced, 400, "UNSUPPORTED_EXECUTION_TYPE", "forceSolverExecution").await?;
     desk.quote(&with(&forced, json!({ "forceSolverExecution": false }))).await?;

@@ -77,9 +77,9 @@ async fn a_transfer_that_the_venue_no_longer_shows_does_not_become_final() -> Re
         Ok(wrong.iter().any(|it| it["name"] == "deposit-doubtful"))
     })
     .await?;
-    stage.simulator.faults.clear();
     stage.rounds_pass().await?;
     ensure!((stage.balance(&stage.user)?, stage.balance(&stage.solver)?) == (theirs, ours), "it was sent back");
+    stage.simulator.faults.clear();
     service.stop().await
 }
 
