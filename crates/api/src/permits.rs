@@ -45,7 +45,7 @@ pub(crate) struct PermitResponse {
     steps: Option<[(); 0]>,
 }
 
-/// What was signed.
+/// The subject of a signature.
 enum Signed {
     Claim,
     Permit(Kind),

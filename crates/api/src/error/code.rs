@@ -77,10 +77,14 @@ codes! {
         "the fill was tried and fails: calls that revert, too much gas, a recipient that refuses; see `errorData`";
     RouterNotFound = "ERC20_ROUTER_ADDRESS_NOT_FOUND", INTERNAL_SERVER_ERROR, No,
         "the chain has no contract through which tokens could be routed";
+    ExecutionReverted = "EXECUTION_REVERTED", BAD_REQUEST, No,
+        "the call fails, or an operation in it, or takes more gas than is relayed; `details` says how";
     ExtraTxsNotSupported = "EXTRA_TXS_NOT_SUPPORTED", BAD_REQUEST, No,
         "`txs` does not go with this trade type, with the venue, or not on one chain";
     Forbidden = "FORBIDDEN", FORBIDDEN, No,
         "the key may not do this: it has no linked wallet, or the wallet's balance is too low";
+    GaslessPermitBalanceTooLow = "GASLESS_PERMIT_BALANCE_TOO_LOW", BAD_REQUEST, Later,
+        "the user has less than the permit moves";
     Gone = "GONE", GONE, No,
         "the route has been retired: use `successor`";
     HeadersTooLarge = "HEADERS_TOO_LARGE", REQUEST_HEADER_FIELDS_TOO_LARGE, No,
@@ -97,10 +101,6 @@ codes! {
         "the values of `txs` exceed the output";
     InvalidFixedRate = "INVALID_FIXED_RATE", BAD_REQUEST, No,
         "not of the form `input:output`, without `subsidizeFees`, or too far away from the market";
-    ExecutionReverted = "EXECUTION_REVERTED", BAD_REQUEST, No,
-        "the call fails, or an operation in it, or takes more gas than is relayed; `details` says how";
-    GaslessPermitBalanceTooLow = "GASLESS_PERMIT_BALANCE_TOO_LOW", BAD_REQUEST, Later,
-        "the user has less than the permit moves";
     InvalidInputCurrency = "INVALID_INPUT_CURRENCY", BAD_REQUEST, No,
         "`originCurrency` is not a currency of its chain";
     InvalidNonce = "INVALID_NONCE", BAD_REQUEST, No,

@@ -76,18 +76,8 @@ pub(crate) fn mined(
     let state = payment::step(stored.state, event)?;
     payments::set_state(tx, stored.id, state, context.now)?;
     payments::set_mined(tx, stored.id, Some(mined_in(head, sent, ours)))?;
-    if ours
-        && !cancelled
-        && let Some(request) = &request
-    {
-        let record = match stored.payment.purpose() {
-            Purpose::Relay => {
-                relay::in_block(tx, request, paid, context)?;
-                relay::record(handle, head, sent, request, paid)
-            }
-            _ => sent_record(handle, head, sent, request.id, paid),
-        };
-        records::put(tx, &record)?;
+    if let Some(request) = request.as_ref().filter(|_| ours && !cancelled) {
+        keep_record(tx, handle, head, (&stored, sent), request, paid, context)?;
     }
     if state != PaymentState::Mined {
         warn!(chain.id = %chain, tx = %sent.hash, "a payment failed; it is void once its block is final");
@@ -119,6 +109,23 @@ pub(crate) fn mined(
         fast_fill::touch(tx, request.order_id, Moment::Filled, context)?;
     }
     Ok(paid)
+}
+
+/// Keeps a transaction of ours as listings show it. A relay is the user's own.
+fn keep_record(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    head: Head,
+    (stored, sent): (&PaymentRow, &SentTx),
+    request: &Request,
+    paid: bool,
+    context: &PayContext,
+) -> Result<(), SolverError> {
+    if stored.payment.purpose() != Purpose::Relay {
+        return Ok(records::put(tx, &sent_record(handle, head, sent, request.id, paid))?);
+    }
+    relay::in_block(tx, request, paid, context)?;
+    Ok(records::put(tx, &relay::record(handle, head, sent, request, paid))?)
 }
 
 /// The request that a payment is about. A relay is the user's own transaction, and no payment of the request.
