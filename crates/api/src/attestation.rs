@@ -50,6 +50,7 @@ pub(crate) struct AttestationV2Response {
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = AttestedRequestV2)]
 pub(crate) struct RequestDataV2 {
     origin_chain_id: u64,
     origin_user: String,

@@ -238,10 +238,14 @@ impl ExecuteRefusal {
         (status = 429, description = "Too many requests", body = ErrorBody),
     )
 )]
-pub(crate) async fn execute(app: State<App>, Keyed(key): Keyed, ApiJson(body): ApiJson<ExecuteBody>) -> Response {
-    let named = body.request_id.clone();
+pub(crate) async fn execute(
+    app: State<App>,
+    Keyed(key): Keyed,
+    body: Result<ApiJson<ExecuteBody>, ApiError>,
+) -> Response {
+    let named = body.as_ref().ok().and_then(|ApiJson(body)| body.request_id.clone());
     let executions = app.executions.clone();
-    let sent = match body.wish(&key) {
+    let sent = match body.and_then(|ApiJson(body)| body.wish(&key)) {
         // What is committed goes on whether or not the caller waits for the answer.
         Ok(wish) => match tokio::spawn(executions.execute(wish)).await {
             Ok(sent) => sent.map_err(ApiError::from),
