@@ -1,8 +1,9 @@
 //! Addresses at which nothing ever arrived. They are forgotten like quotes that nobody paid, once the end of their order
 //! has passed on their chain.
 //!
-//! Whoever forgets an address loses the way to what is sent to it later. So the balances are read once more before that,
-//! in every currency that could be swept: a node may have hidden a transfer, or the service may have been down for long.
+//! An address that is forgotten is out of reach for what is sent to it later. So its balances are read once more before
+//! that, in every currency that could be swept: a node may have hidden a transfer, or the service may have been down for
+//! long.
 
 use std::sync::Arc;
 use std::time::Duration;
