@@ -23,10 +23,9 @@ use store::payments::PaymentRow;
 use store::relays::Relay;
 use store::requests::Request;
 use store::{StoreError, Tx, requests};
-use tracing::warn;
 
 use crate::context::PayContext;
-use crate::error::{Chained, SolverError};
+use crate::error::SolverError;
 use crate::gasless::permits::{self, PermitError};
 use crate::gasless::relay::{self, order_of};
 use crate::handle::ChainHandle;
@@ -128,14 +127,7 @@ impl Executions {
         };
         let unit = move |tx: &mut Tx<'_>, context: &PayContext| begin(tx, &relay, opened.as_ref(), payer, context);
         let paid = solver.decide(unit).await?;
-        solver.crash("relay.committed");
-        if paid.is_none()
-            // If the wake-up is lost, the worker finds the relay at the next block.
-            && let Err(error) = solver.store.wake().await
-        {
-            warn!(error = %Chained(&error), "the worker was not woken for a relay");
-        }
-        solver.hand_over(paid.into_iter().collect());
+        relay::hand_over(solver, paid).await;
         Ok(id)
     }
 

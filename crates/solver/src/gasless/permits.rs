@@ -25,7 +25,7 @@ use store::{StoreError, Tx, relays, requests};
 use tracing::warn;
 
 use crate::context::PayContext;
-use crate::error::{Chained, SolverError};
+use crate::error::SolverError;
 use crate::gasless::relay::{self, NotBegun, order_of};
 use crate::handle::ChainHandle;
 use crate::holds::fast_fill::dollars;
@@ -178,14 +178,7 @@ impl Permits {
             Err(PermitError::InFlight) => return Ok(()),
             other => other?,
         };
-        solver.crash("relay.committed");
-        if paid.is_none()
-            // If the wake-up is lost, the worker finds the relay at the next block.
-            && let Err(error) = solver.store.wake().await
-        {
-            warn!(error = %Chained(&error), "the worker was not woken for a relay");
-        }
-        solver.hand_over(paid.into_iter().collect());
+        relay::hand_over(solver, paid).await;
         Ok(())
     }
 

@@ -20,12 +20,13 @@ use store::{Tx, deposits, dues, fast_fills, payments, records, relays, same_chai
 use tracing::{info, warn};
 
 use crate::context::PayContext;
-use crate::error::SolverError;
+use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::holds::worth;
 use crate::orders::advance::advance;
 use crate::payments::mined::sent_record;
 use crate::payments::{Outcome, pay};
+use crate::solver::Solver;
 
 /// Hold for the gas of a relay, as a multiple of what it costs at today's fees: a bump offers more.
 const HOLD_TIMES: u64 = 2;
@@ -123,6 +124,18 @@ fn send(
             Err(SolverError::InvariantViolated("a relay was sent before it was signed for"))
         }
     }
+}
+
+/// Hands a committed relay to its lane or, where its payment waits, wakes the worker.
+pub(crate) async fn hand_over(solver: &Solver, paid: Option<PaymentRow>) {
+    solver.crash("relay.committed");
+    if paid.is_none()
+        // If the wake-up is lost, the worker finds the relay at the next block.
+        && let Err(error) = solver.store.wake().await
+    {
+        warn!(error = %Chained(&error), "the worker was not woken for a relay");
+    }
+    solver.hand_over(paid.into_iter().collect());
 }
 
 /// Gives up a relay that waited until its signature was of no use. None while it may still be sent.
