@@ -40,7 +40,7 @@ pub(crate) struct DeliveryArgs {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=8))]
     pub seconds: u64,
     /// Events queued for ten endpoints each; more than are delivered during the run.
-    #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(4..=100_000))]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(4..=100_000))]
     pub events: u64,
     /// Events per second while the delay is measured.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=1_000))]

@@ -20,8 +20,9 @@ use tracing::{error, info, warn};
 use crate::address::Policy;
 use crate::client::{Client, Reply};
 use crate::env::{Env, Settings};
+use crate::pace::Pace;
 use crate::payload;
-use crate::recorder::{self, Ended, ROWS_PER_UNIT};
+use crate::recorder::{self, Ended};
 use crate::signature::{
     DELIVERY_HEADER, OTHER_SIGNATURE_HEADER, SEQUENCE_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER, sign,
 };
@@ -51,6 +52,7 @@ pub struct Deliverer {
 /// Posts under way, and where their results go.
 struct Work {
     slots: Slots,
+    pace: Pace,
     tasks: TaskTracker,
     results: mpsc::Sender<Ended>,
 }
@@ -59,10 +61,11 @@ impl Deliverer {
     /// Delivers until the token ends; attempts that are under way then are finished.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (results, recorder) = recorder::start(self.store.clone(), self.env.clock);
-        let work = Work { slots: Slots::default(), tasks: TaskTracker::new(), results };
+        let pace = Pace::new(self.settings.max_per_second);
+        let mut work = Work { slots: Slots::default(), pace, tasks: TaskTracker::new(), results };
         let (mut after, mut trouble) = (EndpointId(0), false);
         while !stop.is_cancelled() {
-            match self.round(after, &work).await {
+            match self.round(after, &mut work).await {
                 Ok(next) => (after, trouble) = (next, false),
                 Err(failure) => {
                     if !trouble {
@@ -86,7 +89,7 @@ impl Deliverer {
     }
 
     /// Begins as many posts as there are slots for, from an endpoint on. Returns the endpoint to go on after.
-    async fn round(self: &Arc<Self>, mut after: EndpointId, work: &Work) -> Result<EndpointId, StoreError> {
+    async fn round(self: &Arc<Self>, mut after: EndpointId, work: &mut Work) -> Result<EndpointId, StoreError> {
         for _ in 0..MAX_READS_PER_ROUND {
             let (rooms, hold, now) = (work.slots.rooms(), self.settings.order_hold, (self.env.clock)());
             let read = move |tx: &mut Tx<'_>| {
@@ -106,12 +109,14 @@ impl Deliverer {
     }
 
     /// Claims what there are slots for, a few in one unit, and starts a task for each.
-    async fn begin(self: &Arc<Self>, candidates: Vec<Candidate>, work: &Work) -> Result<(), StoreError> {
+    async fn begin(self: &Arc<Self>, candidates: Vec<Candidate>, work: &mut Work) -> Result<(), StoreError> {
+        let slots = work.slots.clone();
         let with_slot =
-            |candidate: Candidate| work.slots.take(candidate.endpoint, candidate.failed).map(|slot| (candidate, slot));
+            |candidate: Candidate| slots.take(candidate.endpoint, candidate.failed).map(|slot| (candidate, slot));
         let mut taken = candidates.into_iter().filter_map(with_slot).peekable();
         while taken.peek().is_some() {
-            let chunk: Vec<_> = taken.by_ref().take(ROWS_PER_UNIT).collect();
+            let chunk: Vec<_> = taken.by_ref().take(work.pace.group()).collect();
+            tokio::time::sleep(work.pace.turn(chunk.len(), Instant::now())).await;
             let claims: Vec<_> = chunk.iter().map(|(it, _)| Claim { id: it.id, seen: it.claim }).collect();
             let (instance, now) = (self.instance.clone(), (self.env.clock)());
             let ttl = self.settings.attempt_timeout + CLAIM_MARGIN;

@@ -32,6 +32,8 @@ pub struct Settings {
     /// Loopback addresses and plain HTTP are allowed, for receivers on the same machine.
     pub allow_local: bool,
     pub retries: Retries,
+    /// Deliveries that this process begins in a second, at most.
+    pub max_per_second: u32,
     /// One attempt, from the name lookup to the last byte that is read.
     pub attempt_timeout: Duration,
     pub connect_timeout: Duration,
@@ -48,6 +50,7 @@ impl Default for Settings {
         Self {
             allow_local: false,
             retries: Retries { most: 10, first_delay: Duration::from_secs(5) },
+            max_per_second: 1_500,
             attempt_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(3),
             order_hold: Duration::from_secs(60),

@@ -4,7 +4,7 @@
 //! about money, and nothing waits for a receiver but the task that posts to it.
 //!
 //! Modules import each other one way only, from the bottom of this list to its top: `env`, [`address`], [`target`],
-//! [`resolver`], [`client`], [`signature`], [`payload`], [`endpoints`], `slots`, `recorder`, [`delivery`], `upkeep`, and
+//! [`resolver`], [`client`], [`signature`], [`payload`], [`endpoints`], `slots`, `recorder`, `pace`, [`delivery`], `upkeep`, and
 //! `tasks`, which runs all of it.
 
 pub mod address;
@@ -12,6 +12,7 @@ pub mod client;
 pub mod delivery;
 pub mod endpoints;
 mod env;
+mod pace;
 pub mod payload;
 mod recorder;
 pub mod resolver;

@@ -1,0 +1,59 @@
+//! Pace: the most deliveries that a process begins in a second. Receivers and payments share its cores, and a queue of a
+//! hundred thousand events must not delay a fill.
+
+use std::time::{Duration, Instant};
+
+use crate::recorder::ROWS_PER_UNIT;
+
+/// Deliveries begin in groups, at most so many groups a second: one write each.
+const GROUPS_PER_SECOND: u32 = 50;
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    per_second: u32,
+    /// The moment at which the next group may begin.
+    next: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new(per_second: u32) -> Self {
+        Self { per_second: per_second.max(1), next: Instant::now() }
+    }
+
+    /// Deliveries that begin together.
+    pub(crate) fn group(&self) -> usize {
+        usize::try_from(self.per_second / GROUPS_PER_SECOND)
+            .map_or(ROWS_PER_UNIT, |group| group.clamp(1, ROWS_PER_UNIT))
+    }
+
+    /// The time until so many deliveries may begin, which takes their turn. After a pause they begin at once.
+    pub(crate) fn turn(&mut self, deliveries: usize, now: Instant) -> Duration {
+        let begin = self.next.max(now);
+        let share = Duration::from_secs(1) / self.per_second;
+        self.next = begin + share.saturating_mul(u32::try_from(deliveries).unwrap_or(u32::MAX));
+        begin.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_paced_and_a_single_event_is_not() {
+        let (mut pace, now) = (Pace::new(1_500), Instant::now());
+        // Rest is not saved up: a minute of it does not make the queue quicker.
+        let now = now + Duration::from_secs(60);
+        let begins: Vec<Duration> = (0..51).map(|_| pace.turn(30, now)).collect();
+        assert_eq!(begins[0], Duration::ZERO);
+        assert!(begins.windows(2).all(|pair| (pair[1] - pair[0]).as_millis() == 19), "{begins:?}");
+        assert_eq!(begins[50].as_millis(), 999);
+        assert_eq!(pace.turn(1, now + Duration::from_secs(2)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_group_is_a_delivery_at_least_and_a_unit_at_most() {
+        assert_eq!(Pace::new(10).group(), 1);
+        assert_eq!(Pace::new(100_000).group(), ROWS_PER_UNIT);
+    }
+}
