@@ -50,7 +50,7 @@ impl Default for Settings {
         Self {
             allow_local: false,
             retries: Retries { most: 10, first_delay: Duration::from_secs(5) },
-            max_per_second: 1_500,
+            max_per_second: 1_200,
             attempt_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(3),
             order_hold: Duration::from_secs(60),
