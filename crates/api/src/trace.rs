@@ -6,7 +6,7 @@ use domain::api_key::ApiKeyId;
 use domain::catalog::Catalog;
 use domain::ids::{ChainId, RequestId};
 use domain::ledger;
-use domain::money::{Amount, OutOfRange};
+use domain::money::OutOfRange;
 use domain::request::State as RequestState;
 use serde::Serialize;
 use serde_json::Value;
@@ -198,9 +198,13 @@ fn awaits(trace: &Trace, catalog: &Catalog) -> String {
                 format!("block {} on {}: a deposit is in block {}", seen.ripe_at, name(catalog, seen.chain), seen.block)
             }
             (Some(terms), None) => {
-                let (chain, currency) = (terms.deposit.chain, terms.deposit.address.text());
-                let amount: Amount = quote.figures.deposit;
-                format!("a deposit of {amount} of {currency} on {}", name(catalog, chain))
+                let (amount, key) = (quote.figures.deposit, &terms.deposit);
+                let known = catalog.chain(key.chain).and_then(|chain| chain.currency(&key.address));
+                let shown = known.map_or_else(
+                    || format!("{amount} of {}", key.address.text()),
+                    |currency| format!("{} {}", amount.formatted(currency.decimals), currency.symbol),
+                );
+                format!("a deposit of {shown} on {}", name(catalog, key.chain))
             }
         },
         RequestState::Depositing => {

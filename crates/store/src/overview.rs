@@ -101,12 +101,3 @@ pub fn stuck(tx: &mut Tx<'_>, limit: u32) -> Result<Vec<Stuck>, StoreError> {
     })
     .collect()
 }
-
-/// The number of payments that are under way on a chain.
-pub fn in_flight(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
-    let row = tx.row(
-        "select count(*) from payment where chain_id = $1 and state in ('decided', 'sent')",
-        &[chain.0.try_into()?],
-    )?;
-    row.map_or(Ok(0), |row| row.uint(0))
-}

@@ -1,7 +1,8 @@
 //! Holdings of the service: currencies against their targets, and the wallets that pay.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use domain::catalog::Chain;
+use domain::ids::ChainId;
 use domain::money::{Amount, Ratio};
 use maud::{Markup, html};
 use store::lanes::Lane;
@@ -67,8 +68,16 @@ fn held(dashboard: &Dashboard, chain: &Chain, symbol: &str) -> Markup {
     }
 }
 
-/// Lanes with the nonces that they take next.
-pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>, u64)]) -> Markup {
+/// The native currency of a wallet that pays or relays, as the newest snapshot of its chain shows it.
+fn gas(dashboard: &Dashboard, chain: u64, wallet: Address) -> Option<String> {
+    let snapshot = dashboard.app.market.latest(ChainId(chain))?;
+    let native = dashboard.app.catalog.chain(ChainId(chain))?.held().find(|it| it.evm_address().is_zero())?;
+    let held = snapshot.native.get(&wallet).or_else(|| snapshot.relayers.get(&wallet))?;
+    Some(format!("{} {}", brief(&held.formatted(native.decimals)), native.symbol))
+}
+
+/// Lanes with the nonces that they take next and the gas that they can pay.
+pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>)]) -> Markup {
     html! {
         section.card {
             h2 { "Lanes" }
@@ -76,18 +85,19 @@ pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>, u64)]
                 table {
                     thead {
                         tr {
-                            th { "Chain" } th { "Wallet" } th.number { "Next nonce" } th.number { "Under way" }
-                            th { "State" }
+                            th { "Chain" } th { "Wallet" } th.number { "Gas" } th.number { "Next nonce" }
+                            th.number { "Under way" } th { "State" }
                         }
                     }
                     tbody {
-                        @for (chain, lanes, in_flight) in chains {
+                        @for (chain, lanes) in chains {
                             @for lane in lanes {
                                 tr {
                                     td { (dashboard.chain_name(*chain)) }
                                     td { (copied(&lane.wallet.to_string())) }
+                                    td.number { (gas(dashboard, *chain, lane.wallet).unwrap_or_else(|| "–".to_owned())) }
                                     td.number { (lane.next_nonce) }
-                                    td.number { (in_flight) }
+                                    td.number { (lane.unmined) }
                                     td {
                                         @match &lane.quarantined {
                                             Some(why) => span class="status bad" { (why) }, None => (status("ok"))
@@ -99,7 +109,6 @@ pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>, u64)]
                     }
                 }
             }
-            p.faint { "Payments under way are those of the whole chain." }
         }
     }
 }

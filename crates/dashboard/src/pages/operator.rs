@@ -39,8 +39,8 @@ struct Rows {
     facts: Vec<Fact>,
     stuck: Vec<Stuck>,
     actions: Vec<Action>,
-    /// Lanes and unmined payments by chain.
-    lanes: Vec<(u64, Vec<Lane>, u64)>,
+    /// Lanes by chain.
+    lanes: Vec<(u64, Vec<Lane>)>,
     pauses: Vec<Pause>,
     audit: Option<AuditRun>,
     holdings: Vec<Holding>,
@@ -85,7 +85,7 @@ impl Dashboard {
         let unit = move |tx: &mut store::Tx<'_>| {
             let mut of_chains = Vec::with_capacity(chains.len());
             for chain in &chains {
-                of_chains.push((chain.0, lanes::all(tx, *chain)?, overview::in_flight(tx, *chain)?));
+                of_chains.push((chain.0, lanes::all(tx, *chain)?));
             }
             Ok::<_, StoreError>(Rows {
                 facts: overview::of_all(tx, since)?,
