@@ -28,6 +28,8 @@ pub(crate) struct Record<'a> {
     changes: Vec<Change>,
     /// App balances at the beginning.
     app: BTreeMap<Address, i64>,
+    /// App balances as they were read last, with the head of each chain when they were seen to have changed.
+    seen: BTreeMap<Address, (i64, Vec<u64>)>,
     tapes: Vec<Tape>,
 }
 
@@ -68,19 +70,39 @@ impl<'a> Record<'a> {
             });
         }
         let changes = vec![Change::default(); followed.len()];
-        Ok(Self { chains, api, market, users, followed, changes, app, tapes })
+        let seen = app.iter().map(|(wallet, balance)| (*wallet, (*balance, Vec::new()))).collect();
+        Ok(Self { chains, api, market, users, followed, changes, app, seen, tapes })
     }
 
     /// Reads on every now and then until the given moment.
     pub(crate) async fn follow(&mut self, mut done: watch::Receiver<bool>) -> Result<()> {
         while !*done.borrow() {
+            let mut heads = Vec::new();
             for index in 0..self.chains.len() {
                 let head = self.chains[index].block_number().await?;
                 self.read_to(index, head.saturating_sub(DEEPEST + 1)).await?;
+                heads.push(head);
             }
+            self.look_at_balances(&heads).await;
             drop(tokio::time::timeout(READ_INTERVAL, done.wait_for(|done| *done)).await);
         }
         Ok(())
+    }
+
+    /// Notes which app balances have changed. A service that is dead is asked again the next time.
+    async fn look_at_balances(&mut self, heads: &[u64]) {
+        for (wallet, seen) in &mut self.seen {
+            if let Ok(now) = self.api.available(*wallet).await
+                && now != seen.0
+            {
+                *seen = (now, heads.to_vec());
+            }
+        }
+    }
+
+    /// The block of a chain by which the last change of an app balance had happened.
+    pub(crate) fn booked_by(&self, wallet: Address, chain: usize) -> Option<u64> {
+        self.seen.get(&wallet)?.1.get(chain).copied()
     }
 
     /// Reads a chain up to a block, which stays.

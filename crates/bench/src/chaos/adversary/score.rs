@@ -126,7 +126,8 @@ impl Attempt {
         self.deeds().debts.iter().map(one).collect()
     }
 
-    /// The highest price from the first deposit to the fill: the service may decide at any of them.
+    /// The highest price from the first deposit to the fill, or to the credit where that waited for prices: the service may
+    /// decide at any of them.
     async fn dearest(&self, devnet: &Devnet, record: &Record<'_>, ledgers: &[Ledger]) -> Result<Price> {
         let deeds = self.deeds().clone();
         let history = record.history(self.origin);
@@ -138,6 +139,7 @@ impl Attempt {
                 to = to.max(record.same_moment(chain, payment.block, self.origin));
             }
         }
+        let to = to.max(record.booked_by(self.app.address, self.origin).unwrap_or_default());
         Ok((from..=to).map(|block| history.at(block)).max().unwrap_or_default())
     }
 
