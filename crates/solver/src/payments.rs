@@ -14,14 +14,16 @@ mod reprice;
 pub mod send;
 pub mod send_venue;
 pub mod trial;
+mod tries;
 pub mod venue_tx;
 
 use std::fmt;
 
 use domain::fail::{FailReason, RefundFailReason};
-use store::payments::{PaymentRow, Purpose};
+use store::payments::PaymentRow;
 
 pub use self::decide::{keep, pay};
+pub use self::tries::max_voids;
 
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -66,6 +68,8 @@ pub enum Reason {
     CauseUnknown,
     /// The payment is being tried on a node, because code runs in it that is not ours.
     Untried,
+    /// The venue rejected it a moment ago.
+    Rejected,
     /// The payment failed on the chain too often to be tried again before a person looks at it.
     NeedsPerson,
 }
@@ -90,15 +94,8 @@ impl fmt::Display for Reason {
             Self::Blocked => f.write_str("a wallet that is not served is party to it; a person has to decide"),
             Self::CauseUnknown => f.write_str("the cause of its failed fill is being looked for"),
             Self::Untried => f.write_str("it is being tried on a node first"),
-            Self::NeedsPerson => f.write_str("it failed on the chain twice; a person has to look at it"),
+            Self::Rejected => f.write_str("the venue rejected it; it is tried again after a pause"),
+            Self::NeedsPerson => f.write_str("it failed on the chain too often; a person has to look at it"),
         }
-    }
-}
-
-/// Void payments after which no other is tried: a recipient that refuses money must not cost us gas for ever.
-pub const fn max_voids(purpose: Purpose) -> u64 {
-    match purpose {
-        Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim | Purpose::Sweep => 2,
-        Purpose::Return | Purpose::Refill | Purpose::Payout | Purpose::Relay => 1,
     }
 }

@@ -403,6 +403,16 @@ pub fn voids(tx: &mut Tx<'_>, subject: &Subject) -> Result<u64, StoreError> {
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
+/// The time at which the newest of a subject's void payments became so.
+pub fn last_void(tx: &mut Tx<'_>, subject: &Subject) -> Result<Option<Timestamp>, StoreError> {
+    let row = tx.row(
+        "select updated_at from payment where purpose = $1 and subject = $2 and state = 'void'
+         order by payment_id desc limit 1",
+        &by(subject),
+    )?;
+    row.map(|row| row.time(0)).transpose()
+}
+
 /// The block that a payment is in.
 pub fn block_of(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<Cursor>, StoreError> {
     let sql = "select block_number, block_hash from payment where payment_id = $1 and block_hash is not null";

@@ -69,7 +69,9 @@ pub(crate) fn mined(
     let bare = handle.venue.is_none() && stored.payment.target == stored.payment.currency;
     let cancelled = is_cancel(&stored, sent);
     let paid = ours && !cancelled && sent.success && (!bare || !arrived.is_zero());
-    if paid && handle.venue.is_none() && arrived < owed.units() {
+    // Calls of the user's spend what was paid before it reaches the recipient.
+    let spent = request.as_ref().is_some_and(|request| !request.quote.ask.options.calls.is_empty());
+    if paid && !spent && handle.venue.is_none() && arrived < owed.units() {
         error!(chain.id = %chain, tx = %sent.hash, %arrived, %owed, "a payment arrived short: does the token take a fee?");
     }
     let event = if paid { payment::Event::Mined } else { payment::Event::Reverted };

@@ -25,7 +25,8 @@ use crate::payments::call::PaymentCall;
 use crate::payments::gas::{self, Shape};
 use crate::payments::lane::{self, Unassigned};
 use crate::payments::reprice::{self, Repriced, at_market, reprice};
-use crate::payments::{Outcome, Reason, amount, max_voids, parties, trial};
+use crate::payments::tries::{self, NextTry};
+use crate::payments::{Outcome, Reason, amount, parties, trial};
 
 /// Turns a due into a payment, or gives the reason why not. Runs inside the caller's unit; the settlement row taken
 /// with the payment excludes every other outcome of the order.
@@ -99,8 +100,12 @@ fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext
             Stop::not_now(Reason::Blocked)
         });
     }
-    if voids >= max_voids(due.purpose()) {
-        return Err(Stop::not_now(Reason::NeedsPerson));
+    let last = if voids == 0 { None } else { payments::last_void(tx, &due.subject)? };
+    let on_venue = context.on(due.chain).is_some_and(|(handle, _)| handle.venue.is_some());
+    match tries::next(due.purpose(), on_venue, voids, last, context.now) {
+        NextTry::Now => {}
+        NextTry::Later => return Err(Stop::not_now(Reason::Rejected)),
+        NextTry::Never => return Err(Stop::not_now(Reason::NeedsPerson)),
     }
     // A voided fast fill decided nothing for the fill after it. The reservation of a failed fill may have been released
     // meanwhile: then the fill is decided again.
@@ -353,6 +358,7 @@ fn is_for_the_depository(
         | Reason::LanesFull
         | Reason::CauseUnknown
         | Reason::Untried
+        | Reason::Rejected
         | Reason::Elsewhere
         | Reason::Blocked => false,
     })

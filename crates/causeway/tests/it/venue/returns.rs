@@ -83,6 +83,31 @@ async fn a_transfer_that_the_venue_no_longer_shows_does_not_become_final() -> Re
     service.stop().await
 }
 
+/// The venue rejects a return again and again: it is made once the venue takes it, and only once.
+#[tokio::test]
+async fn a_return_that_the_venue_rejects_is_tried_again() -> Result<()> {
+    let stage = Stage::new(Engine::Sqlite).await?;
+    let had = stage.balance(&stage.user)?;
+    // The first start finds the place in the list from which transfers are read.
+    let service = stage.harness.serve().await?;
+    eventually("the venue is walked", || async { Ok(stage.rounds_pass().await.is_ok()) }).await?;
+    service.stop().await?;
+    stage.send(stage.transfer(5_000_000, B256::ZERO)?).await?;
+    stage.user_has(had - FEE - 5_000_000).await?;
+    stage.simulator.faults.update(|fault| fault.fail_sends = true);
+    let service = stage.harness.serve().await?;
+    let ours = AccountIndex::new(stage.solver.index)?;
+    eventually("the venue has rejected two returns", || async {
+        Ok(stage.simulator.transfers()?.iter().filter(|it| it.transfer.from == ours).count() >= 2)
+    })
+    .await?;
+    stage.simulator.faults.clear();
+    stage.user_has(had - FEE).await?;
+    stage.rounds_pass().await?;
+    ensure!(stage.balance(&stage.user)? == had - FEE, "it went back twice");
+    service.stop().await
+}
+
 #[tokio::test]
 async fn a_transfer_short_of_the_amount_goes_back() -> Result<()> {
     let stage = Stage::new(Engine::Sqlite).await?;
