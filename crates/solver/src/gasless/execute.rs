@@ -17,7 +17,7 @@ use domain::request::State;
 use domain::revert::Revert;
 use domain::time::Timestamp;
 use evm::simulate::{has_deposit, has_failed_operation};
-use evm::{ChainError, SignedAuthorization, Simulated, Simulation};
+use evm::{ChainError, Refusal, SignedAuthorization, Simulated, Simulation};
 use market::Market;
 use store::payments::PaymentRow;
 use store::relays::Relay;
@@ -35,7 +35,7 @@ use crate::solver::Solver;
 
 /// The most gas of one call.
 const MAX_GAS: u64 = 3_000_000;
-/// Time within which a call has to be sent.
+/// Time within which a call has to be mined.
 const VALIDITY: Duration = Duration::from_secs(300);
 
 /// A call as it is asked for.
@@ -71,6 +71,10 @@ pub enum ExecuteError {
     OperationFails,
     #[error("the call takes {needed} gas, and at most {most} are relayed")]
     TooMuchGas { needed: u64, most: u64 },
+    #[error("its bytes and authorizations alone take more gas than the {most} that are relayed")]
+    TooLong { most: u64 },
+    #[error("the chain does not take them")]
+    Authorizations,
     #[error("{0}")]
     Permit(#[from] PermitError),
 }
@@ -173,6 +177,10 @@ async fn simulate(
         Some(overhead) => gas::relay_limit(request.quote.origin_swap.is_some()).saturating_add(overhead).min(MAX_GAS),
         None => MAX_GAS,
     });
+    let least = least_gas(&wish.data, wish.authorizations.len());
+    if least > most {
+        return Err(ExecuteError::TooLong { most });
+    }
     let price = market.latest(handle.id()).ok_or(PermitError::NotNow)?;
     let with = |gas: u64| Simulation {
         from: relayer,
@@ -183,9 +191,10 @@ async fn simulate(
         gas,
         authorizations: wish.authorizations.clone(),
     };
-    let (used, logs) = match handle.nodes.simulated(&with(most)).await? {
-        Simulated::Succeeds { gas_used, logs } => (gas_used, logs),
-        Simulated::Reverts { revert, data } => return Err(ExecuteError::Reverts { revert, data }),
+    let (used, logs) = match handle.nodes.simulated(&with(most)).await {
+        Ok(Simulated::Succeeds { gas_used, logs }) => (gas_used, logs),
+        Ok(Simulated::Reverts { revert, data }) => return Err(ExecuteError::Reverts { revert, data }),
+        Err(error) => return Err(refused(error, most)),
     };
     if has_failed_operation(&logs) {
         return Err(ExecuteError::OperationFails);
@@ -198,7 +207,7 @@ async fn simulate(
         }
     }
     // Calls keep a part of the gas back from those that they make, and storage may change until it is mined.
-    let needed = used.saturating_add(used / 2).saturating_add(30_000);
+    let needed = used.saturating_add(used / 2).saturating_add(30_000).max(least);
     if needed > most {
         return Err(ExecuteError::TooMuchGas { needed, most });
     }
@@ -208,6 +217,24 @@ async fn simulate(
         Simulated::Reverts { .. } => false,
     };
     Ok(if enough { needed } else { most })
+}
+
+/// The refusal of a node to simulate a call. Some chains ask more gas for bytes than others.
+fn refused(error: ChainError, most: u64) -> ExecuteError {
+    match error.refusal() {
+        Some(Refusal::GasTooLow) => ExecuteError::TooLong { most },
+        Some(Refusal::Authorizations) => ExecuteError::Authorizations,
+        _ => error.into(),
+    }
+}
+
+/// The gas below which no node takes a call with these bytes: before its first instruction, and at least for the bytes
+/// (EIP-7623).
+fn least_gas(data: &[u8], authorizations: usize) -> u64 {
+    let zeros = data.iter().filter(|byte| **byte == 0).count() as u64;
+    let tokens = (data.len() as u64).saturating_sub(zeros).saturating_mul(4).saturating_add(zeros);
+    let intrinsic = tokens.saturating_mul(4).saturating_add((authorizations as u64).saturating_mul(25_000));
+    intrinsic.max(tokens.saturating_mul(10)).saturating_add(21_000)
 }
 
 fn relay_of(
@@ -331,4 +358,20 @@ fn begin(
         }
     };
     Ok(relay::begin(tx, &mut request, relay, payer, context).map_err(PermitError::from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_gas_of_a_call_is_that_of_its_bytes() {
+        // A transfer: 21,000, and its floor of ten for every token.
+        assert_eq!(least_gas(&[], 0), 21_000);
+        assert_eq!(least_gas(&[1; 100], 0), 21_000 + 100 * 40);
+        assert_eq!(least_gas(&[0; 100], 0), 21_000 + 100 * 10);
+        assert_eq!(least_gas(&[0; 100], 1), 21_000 + 100 * 4 + 25_000);
+        assert!(least_gas(&[1; 32 * 1024], 4) < MAX_GAS, "the longest call fits without a quote");
+        assert!(least_gas(&[1; 32 * 1024], 0) > gas::relay_limit(false), "and not in the gas of a deposit");
+    }
 }
