@@ -235,7 +235,10 @@ impl Quoter {
             market: &here,
             deposit_address,
         };
-        let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
+        let plan = planner.plan(&quote, order_id).ok_or_else(|| match quote.ask.options.permit {
+            Some(_) => QuoteError::NoPermits { chain: origin.chain.id },
+            None => Refusal::NoRoute.into(),
+        })?;
         let price = plan.steps.iter().find_map(|step| Some(step.action?.usdc_fee)).map_or(here.gas_price(), u128::from);
         let gas = U256::from(plan.gas).checked_mul(U256::from(price));
         quote.figures.origin_gas = gas.map(Amount::new).ok_or(Refusal::OutOfRange)?;
