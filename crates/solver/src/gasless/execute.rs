@@ -22,7 +22,7 @@ use market::Market;
 use store::payments::PaymentRow;
 use store::relays::Relay;
 use store::requests::Request;
-use store::{StoreError, Tx, requests};
+use store::{StoreError, Tx, relays, requests};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -37,6 +37,10 @@ use crate::solver::Solver;
 const MAX_GAS: u64 = 3_000_000;
 /// Time within which a call has to be mined.
 const VALIDITY: Duration = Duration::from_secs(300);
+/// Calls of one key that may fail at our cost within the time for which a failure counts.
+const MAX_VOIDS_OF_KEY: u64 = 5;
+/// Calls of one key at our cost that no block has: the same balance may stand behind all of them.
+const MAX_LIVE_OF_KEY: u64 = 8;
 
 /// A call as it is asked for.
 #[derive(Clone, Debug)]
@@ -118,7 +122,7 @@ impl Executions {
         let payer = payer(quoted.as_ref(), &wish)?;
         let mut random = [0u8; 26];
         (solver.env.random)(&mut random);
-        let relayers = handle.lanes.relayers();
+        let relayers = handle.lanes.call_relayers();
         let relayer = relayers.get(usize::from(random[0]) % relayers.len().max(1));
         let relayer = *relayer.ok_or(ExecuteError::UnsupportedChain(wish.chain))?;
         let gas = simulate(handle, &wish, relayer, quoted.as_ref(), &solver.market).await?;
@@ -351,13 +355,25 @@ fn begin(
     let payer = match payer {
         Some(wallet) => Some((wallet, cost)),
         None => {
-            permits::is_welcome(tx, relay, context)?;
+            permits::is_rested(tx, relay, context)?;
+            is_welcome(tx, relay, context)?;
             let terms = request.quote.terms.as_ref().ok_or(PermitError::NotAsked)?;
             permits::is_affordable(&request.quote, terms, relay.chain, cost, context)?;
             None
         }
     };
     Ok(relay::begin(tx, &mut request, relay, payer, context).map_err(PermitError::from)?)
+}
+
+/// Refuses a call at our cost of a key that has too many under way, or of which too many have failed.
+fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
+    let (Some(key), Some((handle, _))) = (relay.key, context.on(relay.chain)) else { return Err(PermitError::NotNow) };
+    let since = permits::since(context.now);
+    let (voids, live) = relays::calls_of_key(tx, relay.chain, handle.chain.approval_proxy, key, since)?;
+    if voids >= MAX_VOIDS_OF_KEY {
+        return Err(PermitError::Paused);
+    }
+    if live >= MAX_LIVE_OF_KEY { Err(PermitError::Busy) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -350,7 +350,7 @@ fn name_relayer(
     if stays && !ask.options.sponsor.as_ref().is_some_and(pays_gas) {
         return Err(QuoteError::GaslessUnsponsored);
     }
-    let relayers = handle.lanes.relayers();
+    let relayers = handle.lanes.permit_relayers();
     // Any byte of the id: quotes spread over the relayers.
     let chosen = relayers.get(usize::from(id.0[31]) % relayers.len().max(1));
     match chosen.filter(|_| !origin.currency.native && origin.chain.vm == Vm::Evm) {
