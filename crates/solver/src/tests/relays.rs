@@ -252,3 +252,24 @@ async fn the_calls_of_a_key_count_for_that_key_alone() {
     assert_eq!(read(key, NOW).await, ((0, 1), 0), "that was long ago");
     assert_eq!(read(ApiKeyId::new([8; 10]), before).await, ((0, 0), 1));
 }
+
+#[tokio::test]
+async fn a_deposit_by_the_users_own_relay_is_the_users() {
+    // In its relay, in another transaction of the relayer, and in the same call by somebody else.
+    for (name, same_data, sender, state, children) in [
+        ("its relay", true, RELAYER, State::Refunding, 0),
+        ("another relay", false, RELAYER, State::Depositing, 1),
+        ("somebody else", true, STRANGER, State::Depositing, 1),
+    ] {
+        let world = World::new().await;
+        let (quote, order, relay, _) = begun(&world, RELAYER, proxy(&world)).await;
+        let input = if same_data { relay.data.clone() } else { Bytes::from(vec![1, 2, 3, 4]) };
+        let half = deposit(order, USDC, QUOTED / 2);
+        let seen = SeenDeposit { payer: STRANGER, sender, to: Some(relay.target), input, ..half };
+        world.deposit(seen).await.unwrap();
+        assert_eq!(world.state(quote.id).await, state, "{name}");
+        let id = quote.id;
+        let found = world.store.read(move |tx| requests::children(tx, id)).await.unwrap().len();
+        assert_eq!(found, children, "{name}");
+    }
+}
