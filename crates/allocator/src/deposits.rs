@@ -6,9 +6,11 @@ use alloy::primitives::Address;
 use domain::deposit::Facts;
 use domain::ids::OrderId;
 use domain::money::Amount;
+use domain::quote::Quote;
 use evm::{Block, Head, SeenDeposit};
 use store::arrivals::{self, BehindDeposit};
 use store::depository_ledger::Deposit;
+use store::relays;
 
 use crate::allocator::Allocator;
 use crate::chain::PayoutChain;
@@ -60,8 +62,18 @@ pub(crate) async fn senders(allocator: &Allocator, deposit: &Deposit) -> Result<
     Ok(behind.unwrap_or_default().senders)
 }
 
+/// Whether the relay of an order's request brought a deposit: its user has signed for it.
+pub(crate) async fn is_relayed(
+    allocator: &Allocator,
+    deposit: &Deposit,
+    quote: &Quote,
+) -> Result<bool, AllocatorError> {
+    let (request, chain, hash) = (quote.id, deposit.chain, deposit.tx);
+    Ok(allocator.store.read(move |tx| relays::brought(tx, request, chain, hash)).await?)
+}
+
 /// The facts of a deposit that the rules judge, as the ledger has them.
-pub(crate) fn facts(allocator: &Allocator, deposit: &Deposit) -> Facts {
+pub(crate) fn facts(allocator: &Allocator, deposit: &Deposit, relayed: bool) -> Facts {
     let payout_chain = allocator.payout_chain(deposit.chain);
     Facts {
         chain: deposit.chain,
@@ -70,6 +82,7 @@ pub(crate) fn facts(allocator: &Allocator, deposit: &Deposit) -> Facts {
         payer: deposit.payer,
         sender: deposit.sender,
         swept: payout_chain.is_some_and(|chain| chain.wallets.contains(&deposit.sender)),
+        relayed,
         block_time: deposit.block_time,
     }
 }

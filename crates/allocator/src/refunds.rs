@@ -22,7 +22,7 @@ use tracing::{error, info};
 
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
 use crate::chain::PayoutChain;
-use crate::deposits::{facts, is_there, senders};
+use crate::deposits::{facts, is_relayed, is_there, senders};
 use crate::error::AllocatorError;
 use crate::returns::{cost, payout};
 use crate::{evidence, identity};
@@ -131,7 +131,8 @@ pub(crate) async fn recipient(
         Err(why) => return Ok(Err(why)),
     };
     let Some(quote) = &quote else { return Ok(Err("the order is not known")) };
-    if matches!(rules::judge(quote, &facts(allocator, deposit))?, Verdict::Unrecognized { .. }) {
+    let relayed = is_relayed(allocator, deposit, quote).await?;
+    if matches!(rules::judge(quote, &facts(allocator, deposit, relayed))?, Verdict::Unrecognized { .. }) {
         return Ok(Err("the deposit does not pay for the order"));
     }
     let recipient = match named(order, deposit, &payout_chain.chain.name) {

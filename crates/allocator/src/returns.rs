@@ -13,7 +13,7 @@ use tracing::{error, info};
 
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
 use crate::chain::PayoutChain;
-use crate::deposits::{facts, is_there, senders};
+use crate::deposits::{facts, is_relayed, is_there, senders};
 use crate::error::AllocatorError;
 use crate::identity;
 
@@ -104,8 +104,9 @@ pub(crate) async fn cost(allocator: &Allocator, deposit: &Deposit) -> Result<Opt
 
 /// The facts of a deposit as if somebody else had sent it: a stranger's calls run in fills of ours, and may sweep too
 /// little of a strict address. That pays for nothing, and must not wait for the end of the order.
-fn unswept(allocator: &Allocator, deposit: &Deposit) -> Facts {
-    Facts { swept: false, ..facts(allocator, deposit) }
+async fn unswept(allocator: &Allocator, deposit: &Deposit, quote: &Quote) -> Result<Facts, AllocatorError> {
+    let relayed = is_relayed(allocator, deposit, quote).await?;
+    Ok(Facts { swept: false, ..facts(allocator, deposit, relayed) })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,8 @@ async fn whose(allocator: &Allocator, deposit: &Deposit) -> Result<Whose, Alloca
     let Some(quote) = quote.filter(|quote| quote.order().is_some_and(|known| known.id() == order)) else {
         return Ok(Whose::Nobodys);
     };
-    Ok(match (rules::judge(&quote, &unswept(allocator, deposit))?, settlement) {
+    let facts = unswept(allocator, deposit, &quote).await?;
+    Ok(match (rules::judge(&quote, &facts)?, settlement) {
         (Verdict::Unrecognized { .. }, _) => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(other)) if other.deposit != deposit.key => Whose::Nobodys,
         (Verdict::Fill { .. } | Verdict::Refund { .. }, Some(_)) => Whose::TheOrders,
@@ -157,8 +159,11 @@ async fn came_second(
 ) -> Result<bool, AllocatorError> {
     for other in allocator.store.read(move |tx| depository_ledger::under(tx, order, MAX_ROWS_PER_ROUND)).await? {
         let earlier = other.deposit.block_number < deposit.block_number;
-        if earlier && !matches!(rules::judge(quote, &unswept(allocator, &other.deposit))?, Verdict::Unrecognized { .. })
-        {
+        if !earlier {
+            continue;
+        }
+        let facts = unswept(allocator, &other.deposit, quote).await?;
+        if !matches!(rules::judge(quote, &facts)?, Verdict::Unrecognized { .. }) {
             return Ok(true);
         }
     }

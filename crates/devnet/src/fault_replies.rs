@@ -22,6 +22,9 @@ pub(crate) fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
         "eth_sendRawTransaction" | "eth_sendRawTransactionSync" | "eth_sendTransaction" if fault.reject_sends => {
             return Plan::Error(-32000, "transaction rejected");
         }
+        "eth_sendRawTransaction" if fault.reject_set_code && is_set_code(&call["params"][0]) => {
+            return Plan::Error(-32000, "authority already reserved");
+        }
         "eth_sendRawTransaction" if fault.drop_sends => {
             let raw = serde_json::from_value::<Bytes>(call["params"][0].clone());
             return raw.map_or(Plan::Error(-32602, "invalid params"), |raw| Plan::Result(json!(keccak256(raw))));
@@ -47,6 +50,11 @@ pub(crate) fn plan(mut call: Value, fault: &Fault, head: Option<u64>) -> Plan {
         Some(head) => hide_head(call, &method, head),
         None => Plan::Forward(call),
     }
+}
+
+/// True for a signed transaction of type 4.
+fn is_set_code(raw: &Value) -> bool {
+    raw.as_str().is_some_and(|raw| raw.starts_with("0x04"))
 }
 
 /// Rewrites the node's answer to a call of `method`.

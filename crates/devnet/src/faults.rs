@@ -23,6 +23,9 @@ pub struct Fault {
     pub wrong_block_hash: bool,
     /// Transactions are refused.
     pub reject_sends: bool,
+    /// Transactions with EIP-7702 authorizations are refused, as if an authority had another one in the pool.
+    #[serde(default)]
+    pub reject_set_code: bool,
     /// Transactions are accepted, with the right hash, and forgotten.
     pub drop_sends: bool,
     /// Log queries find nothing and log subscriptions stay silent.

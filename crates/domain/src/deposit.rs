@@ -91,6 +91,8 @@ pub struct Facts {
     pub sender: Address,
     /// One of our own wallets sent it: the sweep of a deposit address. Anybody may sweep a strict one.
     pub swept: bool,
+    /// A relayer of ours sent it by the very transaction that the user signed for.
+    pub relayed: bool,
     pub block_time: Timestamp,
 }
 
@@ -183,7 +185,7 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
 }
 
 /// True if the amount makes it the order's deposit. Nine tenths of the quoted amount do, from anyone. Less does from the
-/// quoted wallet, unless it is dust: otherwise a wei could end an order.
+/// quoted wallet, or by its signature, unless it is dust: otherwise a wei could end an order.
 fn qualifies(quote: &Quote, deposit: &Facts) -> Result<bool, OutOfRange> {
     let quoted = quote.figures.deposit;
     if quote.ask.options.is_strict() {
@@ -194,7 +196,7 @@ fn qualifies(quote: &Quote, deposit: &Facts) -> Result<bool, OutOfRange> {
     if deposit.amount >= quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))? {
         return Ok(true);
     }
-    let from_user = [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.packed());
+    let from_user = deposit.relayed || [deposit.payer, deposit.sender].map(Some).contains(&quote.ask.user.packed());
     let dust = deposit.amount < quoted.mul_ceil(Ratio::bps(DUST_BPS))?;
     Ok(from_user && !dust && deposit.amount > quote.figures.fees.fixed()?)
 }

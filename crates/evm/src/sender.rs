@@ -72,6 +72,21 @@ impl Sent {
         })
     }
 
+    /// True when every node refuses these very bytes: no fee and no waiting mends it.
+    pub fn is_refused_for_good(&self) -> bool {
+        let finally = |it: &SendOutcome| matches!(it, SendOutcome::Refused(refusal) if refusal.is_final());
+        !self.outcomes.is_empty() && self.outcomes.iter().all(finally)
+    }
+
+    /// True when no node holds the transaction, and one refuses it as it is or for a reason that is not understood.
+    pub fn is_refused(&self) -> bool {
+        let own = |it: &SendOutcome| match it {
+            SendOutcome::Refused(refusal) => refusal.is_final() || matches!(refusal, Refusal::Other(_)),
+            _ => false,
+        };
+        !self.is_held() && !self.nonce_is_used() && self.outcomes.iter().any(own)
+    }
+
     /// True when the nodes that answered say that the account is past this nonce, all of them: sending again is idle.
     pub fn is_spent(&self) -> bool {
         let idle = |it: &SendOutcome| {
@@ -145,5 +160,27 @@ mod tests {
         assert!(!sent(vec![used(), SendOutcome::Accepted]).is_spent());
         assert!(!sent(vec![used(), SendOutcome::Refused(Refusal::InsufficientFunds)]).is_spent());
         assert!(!sent(vec![SendOutcome::Unanswered]).is_spent());
+    }
+
+    #[test]
+    fn only_the_transactions_own_fault_is_a_refusal_of_it() {
+        let refused = SendOutcome::Refused;
+        let (low, other) = (|| refused(Refusal::GasTooLow), || refused(Refusal::Other("no".to_owned())));
+        let (poor, used) = (|| refused(Refusal::InsufficientFunds), || refused(Refusal::NonceTooLow));
+        // Refused, and refused for good.
+        for (outcomes, is_refused, for_good) in [
+            (vec![low(), low()], true, true),
+            (vec![low(), other()], true, false),
+            (vec![other()], true, false),
+            (vec![low(), SendOutcome::Unanswered], true, false),
+            (vec![low(), SendOutcome::Accepted], false, false),
+            (vec![low(), used()], false, false),
+            (vec![poor(), refused(Refusal::FeeTooLow), refused(Refusal::NonceTooHigh)], false, false),
+            (vec![SendOutcome::Unanswered], false, false),
+            (vec![], false, false),
+        ] {
+            let sent = Sent { hash: B256::ZERO, outcomes };
+            assert_eq!((sent.is_refused(), sent.is_refused_for_good()), (is_refused, for_good), "{sent:?}");
+        }
     }
 }

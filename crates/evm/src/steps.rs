@@ -111,6 +111,19 @@ impl Entry {
         if trade.path.is_wrapping() && fee.is_none() && recipient == user {
             return Entering::Message(self.wrap_or_unwrap(trade, request));
         }
+        self.routed_swap(trade, fee, user, recipient, request)
+    }
+
+    /// The same through the router in every case: a relayer cannot unwrap for anybody but itself.
+    pub fn routed_swap(
+        &self,
+        trade: &Trade<'_>,
+        fee: Option<Fee>,
+        user: Address,
+        recipient: Address,
+        request: RequestId,
+    ) -> Entering {
+        let fee = fee.filter(|fee| !fee.amount.is_zero());
         let mut calls = Calls::of(self.router);
         if let Some(Fee { amount, recipient }) = fee {
             match trade.token_in() {

@@ -11,6 +11,7 @@ mod fast_fills;
 mod ledger;
 mod losses;
 mod payments;
+mod relays;
 mod venue;
 
 use std::future::Future;
@@ -106,6 +107,7 @@ pub fn run(
         audit.claims()?;
         audit.fast_fills()?;
         audit.losses()?;
+        audit.relays()?;
         Ok(audit.checks)
     })
 }

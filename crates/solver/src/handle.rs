@@ -148,6 +148,11 @@ impl ChainHandle {
         self.lanes.relayers().contains(&who)
     }
 
+    /// True for the target of a raw call. Permits go to the approval proxy, which no raw call may call.
+    pub fn is_raw_call(&self, target: Address) -> bool {
+        target != self.chain.approval_proxy
+    }
+
     /// True for the treasury lane. People use the treasury by hand as well, so a transaction of it that is not ours is
     /// no fault.
     pub fn is_treasury_lane(&self, who: Address) -> bool {

@@ -7,6 +7,7 @@ pub mod amount;
 pub mod call;
 mod decide;
 pub mod gas;
+pub(crate) mod give_up;
 pub mod lane;
 pub mod mined;
 pub mod parties;

@@ -15,6 +15,7 @@ mod late_deposits;
 mod pauses;
 mod payment_events;
 mod quorum;
+mod relays;
 mod screening;
 mod scripted;
 pub(crate) mod world;

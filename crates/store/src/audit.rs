@@ -1,7 +1,8 @@
 //! Reads for the audit: pages of rows, in order, from one snapshot.
 
 use alloy_primitives::{Address, B256};
-use domain::ids::{ChainId, OrderId};
+use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ledger::UsdcMicros;
 use domain::money::Amount;
 
 use crate::depository_ledger::amount;
@@ -244,5 +245,77 @@ pub fn entries_of_fills(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
 /// The number of ledger entries caused by a same-chain transaction.
 pub fn entries_of_same_chain(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "select count(*) from ledger_entry where amount > 0 and entry_id like 'alone-fee:%'";
+    tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// A relay, with the payment that sent it and what was set aside and charged for its gas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    pub request: RequestId,
+    pub chain: ChainId,
+    /// No block has it, as far as its row says.
+    pub live: bool,
+    pub due: bool,
+    pub payment: Option<RelayPayment>,
+    pub hold: Option<RelayHold>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayPayment {
+    pub ended: bool,
+    /// The gas it burnt, if a block has it.
+    pub fee: Option<Amount>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayHold {
+    pub id: String,
+    pub state: String,
+    pub amount: UsdcMicros,
+    pub charged: Option<UsdcMicros>,
+}
+
+/// Relays after a request, in the order of their requests.
+pub fn relays(tx: &mut Tx<'_>, after: RequestId, most: i64) -> Result<Vec<Relay>, StoreError> {
+    let sql = "select r.request_id, r.chain_id, r.state,
+         (select count(*) from due d where d.purpose = 'relay' and d.subject = r.request_id),
+         p.state, p.fee, h.hold_id, h.state, h.amount, e.amount
+         from relay r
+         left join payment p on p.payment_id = (select max(m.payment_id) from payment m
+             where m.purpose = 'relay' and m.subject = r.request_id)
+         left join ledger_hold h on h.kind = 'relay' and h.subject = r.request_id
+         left join ledger_entry e on e.entry_id = 'relayed:' || h.hold_id
+         where r.request_id > $1 order by r.request_id limit $2";
+    tx.rows(sql, &[after.0.into(), Value::Int(most)])?.iter().map(relay).collect()
+}
+
+fn relay(row: &Row) -> Result<Relay, StoreError> {
+    let fee = match row.opt_text(5)? {
+        Some(_) => Some(row.amount(5)?),
+        None => None,
+    };
+    let payment = row.opt_text(4)?.map(|state| RelayPayment { ended: matches!(state, "final" | "void"), fee });
+    let hold = match row.opt_text(6)? {
+        Some(id) => Some(RelayHold {
+            id: id.to_owned(),
+            state: row.text(7)?.to_owned(),
+            amount: UsdcMicros(row.int(8)?),
+            charged: row.opt_int(9)?.map(UsdcMicros),
+        }),
+        None => None,
+    };
+    Ok(Relay {
+        request: row.request_id(0)?,
+        chain: ChainId(row.uint(1)?),
+        live: row.text(2)? == "live",
+        due: row.uint(3)? > 0,
+        payment,
+        hold,
+    })
+}
+
+/// The number of ledger entries for the gas of relays.
+pub fn entries_of_relays(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    let sql = "select count(*) from ledger_entry where amount > 0 and entry_id like 'relayed:%'";
     tx.row(sql, &[])?.map_or(Ok(0), |row| row.uint(0))
 }

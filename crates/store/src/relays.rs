@@ -1,6 +1,6 @@
 //! Relays: transactions that users have signed for and one of our relayers sends.
 
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use domain::api_key::ApiKeyId;
 use domain::ids::{ChainId, RequestId};
 use domain::time::Timestamp;
@@ -121,6 +121,27 @@ pub fn set_state(tx: &mut Tx<'_>, request: RequestId, state: State, now: Timesta
     Ok(())
 }
 
+/// True if a transaction is the relay of a request, byte for byte and by its relayer.
+pub fn brought(tx: &mut Tx<'_>, request: RequestId, chain: ChainId, hash: B256) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from relay r join transaction_record t on t.request_id = r.request_id and t.chain_id = r.chain_id
+         and t.direction = 'in' and t.sender = r.relayer and t.target = r.target and t.data = r.data
+         where r.request_id = $1 and r.chain_id = $2 and t.tx_hash = $3 limit 1",
+        &[request.0.into(), chain.0.try_into()?, hash.into()],
+    )?;
+    Ok(row.is_some())
+}
+
+/// The last time at which a node held the unmined transaction of a relay, or a block: its payment's beginning, if none did.
+/// None where no payment of it is on its way.
+pub fn held_until(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<Timestamp>, StoreError> {
+    let row = tx.row(
+        "select updated_at from payment where purpose = 'relay' and subject = $1 and state in ('decided', 'sent')",
+        &[request.0.into()],
+    )?;
+    row.map(|row| row.time(0)).transpose()
+}
+
 /// The number of an account's relays that turned out void since a time: each has cost us gas.
 pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Result<u64, StoreError> {
     let row = tx.row(
@@ -130,11 +151,36 @@ pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Resul
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// The number of a chain's relays that turned out void since a time.
-pub fn voids_on_since(tx: &mut Tx<'_>, chain: ChainId, since: Timestamp) -> Result<u64, StoreError> {
+/// The number of a chain's permits that turned out void since a time. Permits go to the approval proxy, and nothing else
+/// does: the calls of one caller must not keep others from their deposits.
+pub fn void_permits_since(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    proxy: Address,
+    since: Timestamp,
+) -> Result<u64, StoreError> {
     let row = tx.row(
-        "select count(*) from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2",
-        &[chain.0.try_into()?, since.into()],
+        "select count(*) from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2
+         and target = $3",
+        &[chain.0.try_into()?, since.into(), proxy.into()],
     )?;
     row.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// The raw calls of one key at our cost: those that turned out void since a time, and those that no block has.
+pub fn calls_of_key(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    proxy: Address,
+    key: ApiKeyId,
+    since: Timestamp,
+) -> Result<(u64, u64), StoreError> {
+    let row = tx.row(
+        "select cast(coalesce(sum(case when state = 'void' then 1 else 0 end), 0) as bigint),
+         cast(coalesce(sum(case when state = 'live' then 1 else 0 end), 0) as bigint)
+         from relay where chain_id = $1 and charged = 0 and target <> $3 and key_id = $4
+         and (state = 'live' or (state = 'void' and updated_at > $2))",
+        &[chain.0.try_into()?, since.into(), proxy.into(), key.to_string().into()],
+    )?;
+    row.map_or(Ok((0, 0)), |row| Ok((row.uint(0)?, row.uint(1)?)))
 }

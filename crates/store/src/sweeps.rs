@@ -5,10 +5,11 @@ use std::str::FromStr;
 use alloy_primitives::{Address, B256};
 use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
+use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{StoreError, Tx};
+use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
@@ -98,6 +99,47 @@ pub fn brought(tx: &mut Tx<'_>, chain: ChainId, order: OrderId, sender: Address)
         &[order.into(), chain.0.try_into()?, sender.into()],
     )?;
     Ok(row.is_some())
+}
+
+/// True if a sweep that succeeded has brought nothing: its money was not there yet when a reorg had moved both, or somebody
+/// else had swept it.
+pub fn brought_nothing(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from payment p join deposit d on d.chain_id = p.chain_id and d.tx_hash = p.tx_hash
+         where p.purpose = 'sweep' and p.subject = $1 and d.state <> 'gone' limit 1",
+        &[id.into()],
+    )?;
+    Ok(row.is_none())
+}
+
+/// An order that an earlier sweep of a balance was for, that was paid out, and whose deposit is missing since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub order: OrderId,
+    pub request: RequestId,
+    pub amount: Amount,
+}
+
+/// Orders looked at for one balance.
+const MAX_MISSING: i64 = 16;
+
+/// The orders of a balance whose deposits are missing, the largest first.
+pub fn missing(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    address: Address,
+    currency: Address,
+) -> Result<Vec<Missing>, StoreError> {
+    let rows = tx.rows(
+        "select order_id, request_id, amount from loss where state <> 'recovered' and order_id in (
+         select order_id from deposit_sweep where chain_id = $1 and address = $2 and currency = $3 and reason is null)
+         order by since limit $4",
+        &[chain.0.try_into()?, address.into(), currency.into(), Value::Int(MAX_MISSING)],
+    )?;
+    let read = |row: &Row| Ok(Missing { order: row.order_id(0)?, request: row.request_id(1)?, amount: row.amount(2)? });
+    let mut missing = rows.iter().map(read).collect::<Result<Vec<_>, StoreError>>()?;
+    missing.sort_by_key(|it| std::cmp::Reverse(it.amount));
+    Ok(missing)
 }
 
 /// The request under which a deposit goes back that was swept for nothing else, and the reason.

@@ -31,9 +31,12 @@ pub(super) fn permit_code(error: &PermitError) -> Code {
 pub(super) fn execute_code(error: &ExecuteError) -> Code {
     match error {
         ExecuteError::UnsupportedChain(_) => Code::UnsupportedChain,
-        ExecuteError::Target | ExecuteError::OtherChain(_) | ExecuteError::NoDeposit | ExecuteError::Unpaid => {
-            Code::InvalidParameters
-        }
+        ExecuteError::Target
+        | ExecuteError::OtherChain(_)
+        | ExecuteError::NoDeposit
+        | ExecuteError::Unpaid
+        | ExecuteError::TooLong { .. }
+        | ExecuteError::Authorizations => Code::InvalidParameters,
         ExecuteError::Reverts { .. } | ExecuteError::OperationFails | ExecuteError::TooMuchGas { .. } => {
             Code::ExecutionReverted
         }

@@ -141,7 +141,9 @@ pub(crate) fn of_execute(error: &ExecuteError) -> String {
         ExecuteError::NoDeposit
         | ExecuteError::Reverts { .. }
         | ExecuteError::OperationFails
+        | ExecuteError::TooLong { .. }
         | ExecuteError::TooMuchGas { .. } => "data.data",
+        ExecuteError::Authorizations => "data.authorizationList",
         ExecuteError::Permit(PermitError::NotFound | PermitError::InFlight) => "requestId",
         ExecuteError::Permit(error) => return error.to_string(),
     };
@@ -211,6 +213,11 @@ mod tests {
             "solverInputCurrencyAmount: less than was quoted, for a request that another key asked for"
         );
         assert_eq!(of_claim(&ClaimError::Used), "requestId: this claim was signed for already");
+        assert_eq!(
+            of_execute(&ExecuteError::TooLong { most: 5 }),
+            "data.data: its bytes and authorizations alone take more gas than the 5 that are relayed"
+        );
+        assert_eq!(of_execute(&ExecuteError::Authorizations), "data.authorizationList: the chain does not take them");
         assert_eq!(of_claim(&ClaimError::NothingAvailable), "amount: nothing is available");
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::signers::SignerSync;
 use alloy::sol;
-use alloy::sol_types::Eip712Domain;
+use alloy::sol_types::{Eip712Domain, SolCall};
 use anyhow::{Context, Result, ensure};
 use causeway::config::Config;
 use causeway::served::Served;
@@ -30,6 +30,7 @@ const OPTIMISM: u64 = 10;
 const DOLLAR: u64 = 1_000_000;
 
 sol! {
+    function deposit() external payable;
     function invalidateUnorderedNonces(uint256 wordPos, uint256 mask) external;
 }
 
@@ -290,8 +291,29 @@ async fn a_gasless_swap_on_one_chain_is_paid_by_its_sponsor() -> Result<()> {
     let paid = before - balance_of(&harness, &by).await?;
     // Cents at the local chain's gas price, and not the whole hold.
     ensure!(paid > 0 && paid < 500_000, "{paid}");
+    unwrapped(&harness, &by).await?;
     service.stop().await?;
     audited(&harness)
+}
+
+/// The wrapped token unwraps for its caller alone: by a signature it goes through the router, to the user as well.
+async fn unwrapped(harness: &Harness, by: &Integrator) -> Result<()> {
+    let base = harness.chain("base");
+    let (weth, user) = (base.token("WETH").address, base.fresh_user().await?);
+    let amount = U256::from(10_000_000_000_000_000u64);
+    base.send(user.private_key, weth, amount, depositCall {}.abi_encode().into()).await?;
+    let mut asked = ask(user.address, user.address, (BASE, weth), (BASE, Address::ZERO), amount);
+    (asked["usePermit"], asked["subsidizeFees"]) = (json!(true), json!(true));
+    let (status, quote) = by.post(harness, "/quote/v2", &asked).await?;
+    ensure!(status == 200, "{quote}");
+    base.send(user.private_key, weth, U256::ZERO, calldata::approve(PERMIT2, U256::MAX)).await?;
+    let (tokens, before) = (base.balance(weth, user.address).await?, base.balance(Address::ZERO, user.address).await?);
+    accepted(harness, step(&quote, "authorize2")?, &user).await?;
+    harness.wait_for(request_id(&quote), "success").await?;
+    ensure!(base.balance(weth, user.address).await? == tokens.saturating_sub(amount));
+    // To the unit: the user has sent nothing since.
+    ensure!(base.balance(Address::ZERO, user.address).await? == before.saturating_add(amount));
+    Ok(())
 }
 
 async fn balance_of(harness: &Harness, by: &Integrator) -> Result<i64> {

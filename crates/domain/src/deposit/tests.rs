@@ -10,6 +10,7 @@ fn facts(quote: &Quote) -> Facts {
         payer: quote.ask.user.evm().unwrap(),
         sender: quote.ask.user.evm().unwrap(),
         swept: false,
+        relayed: false,
         block_time: quote.created_at,
     }
 }
@@ -31,7 +32,7 @@ fn every_other_deposit_has_its_verdict() {
     let stranger = Address::repeat_byte(0x99);
     let late =
         Timestamp::from_secs(i64::from(quote.terms.as_ref().unwrap().deadline) - LAST_FILL_BEFORE_DEADLINE_SECS + 1);
-    let cases: [(&str, Facts, Verdict); 6] = [
+    let cases: [(&str, Facts, Verdict); 8] = [
         (
             "another chain",
             Facts { chain: ChainId(1), ..right.clone() },
@@ -45,6 +46,28 @@ fn every_other_deposit_has_its_verdict() {
         (
             "dust from a stranger",
             Facts { amount: part(right.amount, 8_999), payer: stranger, sender: stranger, ..right.clone() },
+            Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill },
+        ),
+        (
+            "too little by the user's signature",
+            Facts {
+                amount: part(right.amount, 5_000),
+                payer: stranger,
+                sender: stranger,
+                relayed: true,
+                ..right.clone()
+            },
+            Verdict::Refund { reason: FailReason::DepositedAmountTooLowToFill },
+        ),
+        (
+            "dust by the user's signature",
+            Facts {
+                amount: part(right.amount, 999),
+                payer: stranger,
+                sender: stranger,
+                relayed: true,
+                ..right.clone()
+            },
             Verdict::Unrecognized { reason: FailReason::DepositedAmountTooLowToFill },
         ),
         (

@@ -34,6 +34,10 @@ pub enum Refusal {
     PoolFull,
     #[error("signed for another chain or by nobody")]
     BadSignature,
+    /// Transactions of this type are not taken, or these authorizations are not: an authority may have another one in the
+    /// pool.
+    #[error("transaction type or authorizations not taken")]
+    Authorizations,
     #[error("unknown block")]
     UnknownBlock,
     #[error("execution reverted ({} bytes)", .0.len())]
@@ -50,6 +54,33 @@ pub enum Refusal {
     /// An unknown error; the text is shortened and free of addresses of the node.
     #[error("{0}")]
     Other(String),
+}
+
+impl Refusal {
+    /// True if the transaction itself is refused, whatever its fees and its turn: waiting does not mend it.
+    pub const fn is_final(&self) -> bool {
+        match self {
+            Self::GasTooLow
+            | Self::GasTooHigh
+            | Self::BadSignature
+            | Self::Authorizations
+            | Self::Reverted(_)
+            | Self::OutOfGas => true,
+            Self::AlreadyKnown
+            | Self::NonceTooLow
+            | Self::NonceTooHigh
+            | Self::ReplacementUnderpriced
+            | Self::FeeTooLow
+            | Self::FeeTooHigh
+            | Self::InsufficientFunds
+            | Self::PoolFull
+            | Self::UnknownBlock
+            | Self::RateLimited
+            | Self::TooMuch
+            | Self::NotSupported
+            | Self::Other(_) => false,
+        }
+    }
 }
 
 /// Classifies a JSON-RPC error, across the implementations we meet. Everyone else matches on the enum.

@@ -188,12 +188,19 @@ pub(crate) fn finalise(
                 excess::give_back(tx, stored.payment.order(), context)
             }
             Purpose::Claim => claims::ended(tx, stored, state, context),
+            Purpose::Sweep => {
+                // A reorg may have put it before the transfer that it was to take: that one waits again.
+                let id = stored.payment.subject.key();
+                if sweeps::brought_nothing(tx, id)? {
+                    arrivals::unswept(tx, id)?;
+                }
+                Ok(Vec::new())
+            }
             Purpose::Refund
             | Purpose::Return
             | Purpose::Excess
             | Purpose::Refill
             | Purpose::Payout
-            | Purpose::Sweep
             | Purpose::Relay => Ok(Vec::new()),
         };
     }

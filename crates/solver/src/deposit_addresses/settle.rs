@@ -9,6 +9,7 @@ use domain::arrival::{Arrived, Plan, plan, unquotable};
 use domain::deposit::too_late;
 use domain::fail::FailReason;
 use domain::ids::OrderId;
+use domain::loss;
 use domain::money::{Amount, Ratio};
 use domain::quote::{Ask, CurrencyKey, Quote, RefundTarget, Trade};
 use domain::request::State;
@@ -19,6 +20,7 @@ use store::arrivals::{self, Arrival, Place};
 use store::blocks::Cursor;
 use store::deposit_addresses::{self, DepositAddress};
 use store::requests::Request;
+use store::sweeps::Missing;
 use store::{Tx, deposits, losses, requests, settlements, sweeps};
 use tracing::{debug, error, warn};
 
@@ -78,6 +80,7 @@ struct PlaceFacts {
     request: Request,
     order_paid: bool,
     awaited: Option<Amount>,
+    missing: Vec<Missing>,
     waiting: Vec<Arrival>,
     voids: u64,
 }
@@ -100,7 +103,8 @@ async fn facts(solver: &Solver, handle: &ChainHandle, place: Place) -> Result<Op
         };
         let waiting = arrivals::waiting_at(tx, chain, place.address, place.currency)?;
         let voids = sweeps::voids(tx, chain, place.address, place.currency)?;
-        Ok::<_, SolverError>(Some(PlaceFacts { given, request, order_paid, awaited, waiting, voids }))
+        let missing = sweeps::missing(tx, chain, place.address, place.currency)?;
+        Ok::<_, SolverError>(Some(PlaceFacts { given, request, order_paid, awaited, missing, waiting, voids }))
     };
     solver.store.read(read).await
 }
@@ -144,7 +148,10 @@ async fn settle_one(
     let purpose = match plan(&arrived, grace)? {
         Plan::Wait => None,
         Plan::Sweep => Some(Purpose::Order),
-        Plan::Requote => requote(quoter, handle, place, &facts, &arrived, grace).await,
+        Plan::Requote => match again(&facts.missing, arrived.balance)? {
+            Some(purpose) => Some(purpose),
+            None => requote(quoter, handle, place, &facts, &arrived, grace).await,
+        },
     };
     let Some(purpose) = purpose else {
         // The longer it has been there, the less often it is looked at: anybody can leave dust at many addresses.
@@ -167,6 +174,17 @@ async fn settle_one(
         }
         None => postpone(solver, handle, place, Duration::from_secs(1)).await,
     }
+}
+
+/// The largest order that was paid out for this balance before a reorg took its deposit away: pricing the money anew would
+/// pay for it twice. What is beyond the order goes back, whoever sent it along.
+fn again(missing: &[Missing], balance: Amount) -> Result<Option<Purpose>, SolverError> {
+    for &Missing { order, request, amount } in missing {
+        if loss::takes_place(amount, balance)? {
+            return Ok(Some(Purpose::Again { order, request }));
+        }
+    }
+    Ok(None)
 }
 
 async fn balance_at(handle: &ChainHandle, place: Place, at: At) -> Result<Option<U256>, SolverError> {
@@ -287,7 +305,7 @@ fn sender(waiting: &[Arrival], balance: U256) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use alloy::primitives::B256;
-    use domain::ids::ChainId;
+    use domain::ids::{ChainId, RequestId};
 
     use super::*;
 
@@ -306,6 +324,27 @@ mod tests {
             ripe_at: 1,
             created_at: Timestamp::from_millis(0),
         }
+    }
+
+    #[test]
+    fn money_that_an_order_was_paid_out_for_is_not_priced_again() {
+        let (order, request) = (OrderId(B256::repeat_byte(1)), RequestId(B256::repeat_byte(2)));
+        let units = |units: u64| Amount::new(U256::from(units));
+        let small = OrderId(B256::repeat_byte(3));
+        let missing =
+            [Missing { order, request, amount: units(1_000) }, Missing { order: small, request, amount: units(10) }];
+        // More than is missing must not have it priced anew: a little on top would do for anybody.
+        for (balance, is_for) in
+            [(1_000, Some(order)), (900, Some(order)), (5_000, Some(order)), (899, Some(small)), (8, None)]
+        {
+            let purpose = again(&missing, units(balance)).unwrap();
+            let named = purpose.map(|purpose| match purpose {
+                Purpose::Again { order, .. } => order,
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(named, is_for, "{balance}");
+        }
+        assert!(again(&[], units(1_000)).unwrap().is_none());
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) enum Purpose {
     Order,
     /// It is to pay for an order of its own, whose request begins with it.
     Requoted { quote: QuoteRow, order: OrderId, supersedes: bool },
+    /// It is to pay for an order that an earlier sweep was for, and that was paid out before a reorg took its deposit away.
+    Again { order: OrderId, request: RequestId },
     /// It goes back to the depositor, as a child of the request that the address was given out for.
     Back(FailReason),
 }
@@ -56,6 +58,7 @@ pub(crate) fn sweep(
     let (order, request, reason) = match purpose {
         Purpose::Order => (given.order, given.request, None),
         Purpose::Requoted { quote, order, .. } => (*order, RequestId(quote.request_id), None),
+        Purpose::Again { order, request } => (*order, *request, None),
         Purpose::Back(reason) => (back_under(id), given.request, Some(*reason)),
     };
     let payment = Unassigned {

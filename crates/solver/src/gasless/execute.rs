@@ -17,12 +17,12 @@ use domain::request::State;
 use domain::revert::Revert;
 use domain::time::Timestamp;
 use evm::simulate::{has_deposit, has_failed_operation};
-use evm::{ChainError, SignedAuthorization, Simulated, Simulation};
+use evm::{ChainError, Refusal, SignedAuthorization, Simulated, Simulation};
 use market::Market;
 use store::payments::PaymentRow;
 use store::relays::Relay;
 use store::requests::Request;
-use store::{StoreError, Tx, requests};
+use store::{StoreError, Tx, relays, requests};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -35,8 +35,12 @@ use crate::solver::Solver;
 
 /// The most gas of one call.
 const MAX_GAS: u64 = 3_000_000;
-/// Time within which a call has to be sent.
+/// Time within which a call has to be mined.
 const VALIDITY: Duration = Duration::from_secs(300);
+/// Calls of one key that may fail at our cost within the time for which a failure counts.
+const MAX_VOIDS_OF_KEY: u64 = 5;
+/// Calls of one key at our cost that no block has: the same balance may stand behind all of them.
+const MAX_LIVE_OF_KEY: u64 = 8;
 
 /// A call as it is asked for.
 #[derive(Clone, Debug)]
@@ -71,6 +75,10 @@ pub enum ExecuteError {
     OperationFails,
     #[error("the call takes {needed} gas, and at most {most} are relayed")]
     TooMuchGas { needed: u64, most: u64 },
+    #[error("its bytes and authorizations alone take more gas than the {most} that are relayed")]
+    TooLong { most: u64 },
+    #[error("the chain does not take them")]
+    Authorizations,
     #[error("{0}")]
     Permit(#[from] PermitError),
 }
@@ -114,7 +122,7 @@ impl Executions {
         let payer = payer(quoted.as_ref(), &wish)?;
         let mut random = [0u8; 26];
         (solver.env.random)(&mut random);
-        let relayers = handle.lanes.relayers();
+        let relayers = handle.lanes.call_relayers();
         let relayer = relayers.get(usize::from(random[0]) % relayers.len().max(1));
         let relayer = *relayer.ok_or(ExecuteError::UnsupportedChain(wish.chain))?;
         let gas = simulate(handle, &wish, relayer, quoted.as_ref(), &solver.market).await?;
@@ -173,6 +181,10 @@ async fn simulate(
         Some(overhead) => gas::relay_limit(request.quote.origin_swap.is_some()).saturating_add(overhead).min(MAX_GAS),
         None => MAX_GAS,
     });
+    let least = least_gas(&wish.data, wish.authorizations.len());
+    if least > most {
+        return Err(ExecuteError::TooLong { most });
+    }
     let price = market.latest(handle.id()).ok_or(PermitError::NotNow)?;
     let with = |gas: u64| Simulation {
         from: relayer,
@@ -183,9 +195,10 @@ async fn simulate(
         gas,
         authorizations: wish.authorizations.clone(),
     };
-    let (used, logs) = match handle.nodes.simulated(&with(most)).await? {
-        Simulated::Succeeds { gas_used, logs } => (gas_used, logs),
-        Simulated::Reverts { revert, data } => return Err(ExecuteError::Reverts { revert, data }),
+    let (used, logs) = match handle.nodes.simulated(&with(most)).await {
+        Ok(Simulated::Succeeds { gas_used, logs }) => (gas_used, logs),
+        Ok(Simulated::Reverts { revert, data }) => return Err(ExecuteError::Reverts { revert, data }),
+        Err(error) => return Err(refused(error, most)),
     };
     if has_failed_operation(&logs) {
         return Err(ExecuteError::OperationFails);
@@ -198,7 +211,7 @@ async fn simulate(
         }
     }
     // Calls keep a part of the gas back from those that they make, and storage may change until it is mined.
-    let needed = used.saturating_add(used / 2).saturating_add(30_000);
+    let needed = used.saturating_add(used / 2).saturating_add(30_000).max(least);
     if needed > most {
         return Err(ExecuteError::TooMuchGas { needed, most });
     }
@@ -208,6 +221,24 @@ async fn simulate(
         Simulated::Reverts { .. } => false,
     };
     Ok(if enough { needed } else { most })
+}
+
+/// The refusal of a node to simulate a call. Some chains ask more gas for bytes than others.
+fn refused(error: ChainError, most: u64) -> ExecuteError {
+    match error.refusal() {
+        Some(Refusal::GasTooLow) => ExecuteError::TooLong { most },
+        Some(Refusal::Authorizations) => ExecuteError::Authorizations,
+        _ => error.into(),
+    }
+}
+
+/// The gas below which no node takes a call with these bytes: before its first instruction, and at least for the bytes
+/// (EIP-7623).
+fn least_gas(data: &[u8], authorizations: usize) -> u64 {
+    let zeros = data.iter().filter(|byte| **byte == 0).count() as u64;
+    let tokens = (data.len() as u64).saturating_sub(zeros).saturating_mul(4).saturating_add(zeros);
+    let intrinsic = tokens.saturating_mul(4).saturating_add((authorizations as u64).saturating_mul(25_000));
+    intrinsic.max(tokens.saturating_mul(10)).saturating_add(21_000)
 }
 
 fn relay_of(
@@ -324,11 +355,39 @@ fn begin(
     let payer = match payer {
         Some(wallet) => Some((wallet, cost)),
         None => {
-            permits::is_welcome(tx, relay, context)?;
+            permits::is_rested(tx, relay, context)?;
+            is_welcome(tx, relay, context)?;
             let terms = request.quote.terms.as_ref().ok_or(PermitError::NotAsked)?;
             permits::is_affordable(&request.quote, terms, relay.chain, cost, context)?;
             None
         }
     };
     Ok(relay::begin(tx, &mut request, relay, payer, context).map_err(PermitError::from)?)
+}
+
+/// Refuses a call at our cost of a key that has too many under way, or of which too many have failed.
+fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
+    let (Some(key), Some((handle, _))) = (relay.key, context.on(relay.chain)) else { return Err(PermitError::NotNow) };
+    let since = permits::since(context.now);
+    let (voids, live) = relays::calls_of_key(tx, relay.chain, handle.chain.approval_proxy, key, since)?;
+    if voids >= MAX_VOIDS_OF_KEY {
+        return Err(PermitError::Paused);
+    }
+    if live >= MAX_LIVE_OF_KEY { Err(PermitError::Busy) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_gas_of_a_call_is_that_of_its_bytes() {
+        // A transfer: 21,000, and its floor of ten for every token.
+        assert_eq!(least_gas(&[], 0), 21_000);
+        assert_eq!(least_gas(&[1; 100], 0), 21_000 + 100 * 40);
+        assert_eq!(least_gas(&[0; 100], 0), 21_000 + 100 * 10);
+        assert_eq!(least_gas(&[0; 100], 1), 21_000 + 100 * 4 + 25_000);
+        assert!(least_gas(&[1; 32 * 1024], 4) < MAX_GAS, "the longest call fits without a quote");
+        assert!(least_gas(&[1; 32 * 1024], 0) > gas::relay_limit(false), "and not in the gas of a deposit");
+    }
 }

@@ -311,20 +311,26 @@ fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<
     Ok(relay::begin(tx, &mut request, relay, payer, context)?)
 }
 
-/// Refuses a relay of an account whose last one failed, and any where too many have.
-pub(crate) fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
-    let since = since(context.now);
-    if relays::voids_since(tx, relay.account, since)? > 0 {
-        return Err(PermitError::Paused);
+/// Refuses a relay of an account whose last one failed.
+pub(crate) fn is_rested(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
+    match relays::voids_since(tx, relay.account, since(context.now))? {
+        0 => Ok(()),
+        _ => Err(PermitError::Paused),
     }
-    if relays::voids_on_since(tx, relay.chain, since)? >= MAX_VOIDS {
+}
+
+/// Refuses a permit of an account whose last one failed, and any where too many have.
+fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
+    is_rested(tx, relay, context)?;
+    if relays::void_permits_since(tx, relay.chain, relay.target, since(context.now))? >= MAX_VOIDS {
         warn!(chain.id = %relay.chain, "too many relays have failed: no more are sent at our cost for a while");
         return Err(PermitError::NotNow);
     }
     Ok(())
 }
 
-fn since(now: Timestamp) -> Timestamp {
+/// Failures since then count.
+pub(crate) fn since(now: Timestamp) -> Timestamp {
     let pause = i64::try_from(PAUSE_AFTER_VOID.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.millis().saturating_sub(pause))
 }

@@ -1,5 +1,7 @@
 //! The life of a relay: one commit says that it is ours to send and decides its payment; the chain says the rest.
 
+use std::time::Duration;
+
 use alloy::primitives::Address;
 use domain::fail::FailReason;
 use domain::ids::OrderId;
@@ -24,6 +26,7 @@ use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::holds::worth;
 use crate::orders::advance::advance;
+use crate::payments::give_up::is_too_late;
 use crate::payments::mined::sent_record;
 use crate::payments::{Outcome, pay};
 use crate::solver::Solver;
@@ -138,16 +141,17 @@ pub(crate) async fn hand_over(solver: &Solver, paid: Option<PaymentRow>) {
     solver.hand_over(paid.into_iter().collect());
 }
 
-/// Gives up a relay that waited until its signature was of no use. None while it may still be sent.
+/// Gives up a relay that waited until its signature was of no use: it ends before a block could have it. None while it may
+/// still be sent.
 pub(crate) fn give_up(
     tx: &mut Tx<'_>,
     request: &mut Request,
     time: Timestamp,
     context: &PayContext,
 ) -> Result<Option<Vec<PaymentRow>>, SolverError> {
-    let Some(stored) = relays::find(tx, request.id)?.filter(|stored| stored.relay.deadline <= time) else {
-        return Ok(None);
-    };
+    let block_time = |relay: &Relay| context.on(relay.chain).map_or(Duration::ZERO, |(handle, _)| handle.block_time());
+    let late = |relay: &Relay| is_too_late(relay.deadline, time, block_time(relay));
+    let Some(stored) = relays::find(tx, request.id)?.filter(|stored| late(&stored.relay)) else { return Ok(None) };
     warn!(request.id = %request.id, chain.id = %stored.relay.chain, "a relay could not be sent while its signature was good");
     dues::remove(tx, &Subject::Relay(request.id))?;
     // It cost us nothing.
@@ -232,9 +236,14 @@ pub(crate) fn ended(
             false => Ok(Vec::new()),
         };
     }
-    // One that we gave up ourselves is nobody's fault.
-    let state = if stored.cancelled { State::Done } else { State::Void };
-    relays::set_state(tx, request.id, state, context.now)?;
+    let refused = relays::find(tx, request.id)?.is_some_and(|relay| relay.state == State::Void);
+    match (stored.cancelled, refused) {
+        // No node took it: its account waits since then.
+        (true, true) => {}
+        // One that we gave up ourselves is nobody's fault.
+        (true, false) => relays::set_state(tx, request.id, State::Done, context.now)?,
+        (false, _) => relays::set_state(tx, request.id, State::Void, context.now)?,
+    }
     let failure = records::last_failure(tx, request.id, stored.payment.chain, Direction::In)?;
     let reason = match (&failure, stored.cancelled) {
         (_, true) => FailReason::TransactionNotIncluded,

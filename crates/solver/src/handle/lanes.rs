@@ -71,6 +71,26 @@ impl Lanes {
         self.relayers.iter().map(|wallet| wallet.address).collect()
     }
 
+    /// The relayers that permits name. Of several, half have no raw calls before them: nobody's deposit waits behind what a
+    /// stranger wants called.
+    pub fn permit_relayers(&self) -> Vec<Address> {
+        let mut relayers = self.relayers();
+        relayers.truncate(relayers.len() - relayers.len() / 2);
+        relayers
+    }
+
+    /// The relayers that send raw calls: the others, or the only one.
+    pub fn call_relayers(&self) -> Vec<Address> {
+        let relayers = self.relayers();
+        let first = relayers.len() - (relayers.len() / 2).max(usize::from(!relayers.is_empty()));
+        relayers[first..].to_vec()
+    }
+
+    /// True for a relayer that sends both.
+    pub fn is_shared(&self, relayer: Address) -> bool {
+        self.permit_relayers().contains(&relayer) && self.call_relayers().contains(&relayer)
+    }
+
     pub fn fillers(&self) -> Vec<Address> {
         self.wallets.iter().map(|wallet| wallet.address).collect()
     }
@@ -111,6 +131,30 @@ impl Lanes {
         let wallet = self.all().find(|wallet| wallet.address == payment.payment.wallet);
         if let Some(inbox) = wallet.and_then(|wallet| wallet.inbox.load_full()) {
             let _ = inbox.try_send(payment);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_calls_have_relayers_of_their_own_where_there_are_several() {
+        for (count, permits, calls) in [
+            (0u8, vec![], vec![]),
+            (1, vec![1], vec![1]),
+            (2, vec![1], vec![2]),
+            (3, vec![1, 2], vec![3]),
+            (4, vec![1, 2], vec![3, 4]),
+        ] {
+            let payer = |n: u8| Payer { address: Address::repeat_byte(n), key: None };
+            let relayers: Vec<Payer> = (1..=count).map(payer).collect();
+            let lanes =
+                Lanes::new(PayingWallets { fillers: &[], relayers: &relayers, treasury_lane: None }, Address::ZERO);
+            let named = |list: Vec<u8>| list.into_iter().map(Address::repeat_byte).collect::<Vec<_>>();
+            assert_eq!((lanes.permit_relayers(), lanes.call_relayers()), (named(permits), named(calls)), "{count}");
+            assert_eq!(lanes.is_shared(Address::repeat_byte(1)), count == 1);
         }
     }
 }

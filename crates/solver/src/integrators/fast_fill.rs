@@ -254,6 +254,7 @@ fn plan(tx: &mut Tx<'_>, wish: &Wish, request: &Request, context: &PayContext) -
         payer: user,
         sender: user,
         swept: false,
+        relayed: false,
         block_time: time,
     };
     match deposit::judge(quote, &facts)? {

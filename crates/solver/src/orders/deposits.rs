@@ -13,7 +13,7 @@ use store::deposits::{Deposit, DepositId, DepositRow};
 use store::payments::PaymentRow;
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, records, requests, settlements, sweeps};
+use store::{Tx, deposits, records, relays, requests, settlements, sweeps};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -152,6 +152,7 @@ pub fn confirm(
         payer: deposit.payer,
         sender: deposit.sender,
         swept: is_our_sweep(tx, request, deposit, context)?,
+        relayed: is_relayed(tx, request, deposit, context)?,
         block_time: deposit.block_time,
     };
     let ahead = fast_fill::is_ahead(tx, request)?;
@@ -212,6 +213,22 @@ fn is_our_sweep(
             && record.target == Some(factory)
     };
     Ok(records::of_request(tx, request.id)?.iter().any(is_sweep))
+}
+
+/// True if a relayer of ours sent the deposit by this request's own relay. A stranger's calls run in relays too, and may
+/// deposit under any order: the transaction has to be the one that was signed for.
+fn is_relayed(
+    tx: &mut Tx<'_>,
+    request: &Request,
+    deposit: &Deposit,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    match context.on(deposit.chain) {
+        Some((handle, _)) if handle.is_relayer(deposit.sender) => {
+            Ok(relays::brought(tx, request.id, deposit.chain, deposit.tx)?)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// The request under which a deposit goes back that was swept from an open address for no order, and why.

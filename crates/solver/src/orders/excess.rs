@@ -12,7 +12,7 @@ use store::deposits::Deposit;
 use store::dues::Due;
 use store::payments::{PaymentRow, Purpose, Subject};
 use store::requests::Request;
-use store::{Tx, deposits, fast_fills, requests, settlements};
+use store::{Tx, deposits, fast_fills, losses, payments, requests, settlements};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -27,6 +27,18 @@ pub fn is_too_much(quote: &Quote, deposit: &Deposit, context: &PayContext) -> Re
     Ok(!amount.is_zero() && quote.deposit_worth(&handle.chain, deposit.currency, amount) > handle.settings.most_refund)
 }
 
+/// The excess of an order's deposit. One that was paid out for a deposit that a reorg took away grows no more, whatever is
+/// deposited in its place.
+fn of(tx: &mut Tx<'_>, request: &Request, deposit: &Deposit) -> Result<Amount, SolverError> {
+    let beyond = deposit::excess(&request.quote, deposit.amount)?;
+    let Some(known) = losses::find(tx, request.order_id)? else { return Ok(beyond) };
+    // A fill after one that failed may have been decided for the deposit that is there.
+    if payments::voids(tx, &Subject::Fill(request.order_id))? > 0 {
+        return Ok(beyond);
+    }
+    Ok(beyond.max(deposit.amount.saturating_sub(known.loss.amount)))
+}
+
 /// Pays back the excess of an order's deposit, if there is one and its time has come. Asking again is harmless.
 pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
@@ -36,7 +48,7 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
         return Ok(Vec::new());
     }
     let deposit = &tied.deposit;
-    let amount = deposit::excess(&request.quote, deposit.amount)?;
+    let amount = of(tx, &request, deposit)?;
     let filled = settlements::outcome(tx, order)? == Some(Purpose::Fill) && settlements::is_final(tx, order)?;
     if amount.is_zero() || !filled || tied.state != State::Final {
         return Ok(Vec::new());

@@ -42,13 +42,13 @@ pub fn choose(
     snapshot: &Snapshot,
     payment: &Unassigned,
 ) -> Result<Result<Chosen, Reason>, SolverError> {
-    let (purpose, window) = (payment.subject.purpose(), handle.settings.window);
+    let (purpose, room) = (payment.subject.purpose(), room(payment, handle));
     let payers = payers::lock(tx, handle.id(), snapshot.block)?;
     let wallets = &handle.lanes.wallets;
     let mut free: Vec<&Lane> = payers
         .lanes
         .iter()
-        .filter(|lane| lane.quarantined.is_none() && lane.unmined < room(purpose, window))
+        .filter(|lane| lane.quarantined.is_none() && lane.unmined < room)
         .filter(|lane| match payment.call.relayer {
             Some(relayer) => lane.wallet == relayer && handle.is_relayer(relayer),
             None => wallets.iter().any(|wallet| wallet.address == lane.wallet),
@@ -130,9 +130,12 @@ pub fn assign(
 }
 
 /// Returns, claims, refills, payouts and sweeps leave half of every lane to fills and refunds, which were promised. Relays
-/// have lanes of their own.
-const fn room(purpose: Purpose, window: u64) -> u64 {
-    match purpose {
+/// have lanes of their own, in which raw calls leave as much to permits.
+fn room(payment: &Unassigned, handle: &ChainHandle) -> u64 {
+    let (window, call) = (handle.settings.window, &payment.call);
+    let shares = |relayer: Address| handle.is_raw_call(call.target) && handle.lanes.is_shared(relayer);
+    match payment.subject.purpose() {
+        Purpose::Relay if call.relayer.is_some_and(shares) => window.div_ceil(2),
         Purpose::Fill | Purpose::Refund | Purpose::Relay => window,
         Purpose::Return | Purpose::Excess | Purpose::Claim | Purpose::Refill | Purpose::Payout | Purpose::Sweep => {
             window.div_ceil(2)

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use alloy::primitives::{B256, Bytes, U256};
 use domain::money::Amount;
 use domain::payment::{self, State};
-use domain::request::{Event, State as RequestState};
-use domain::time::Timestamp;
-use evm::{SignedTx, TxFields};
+use domain::request::Event;
+use evm::{Sent, SignedTx, TxFields};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use metrics::counter;
@@ -24,6 +23,7 @@ use crate::context::PayContext;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::lifecycle::transition;
+use crate::payments::give_up::{self, Refused};
 use crate::solver::Solver;
 
 /// Payments of a lane that one pass looks at. The window is smaller.
@@ -35,10 +35,6 @@ const MAX_ATTEMPTS: u32 = 24;
 
 /// The longest time between two passes that send in vain.
 const MAX_IDLE_INTERVAL: Duration = Duration::from_secs(5);
-/// Time after which a payment that no node takes is given up.
-const UNTAKEN_TIMEOUT: Duration = Duration::from_secs(300);
-/// Time before its order ends at which an unmined fill is given up.
-const LAST_MINUTES_SECS: i64 = 300;
 
 /// Sends payments from the inbox at once, and looks after unmined ones at every block. Neither waits for the other: a
 /// slow node must not hold up the next payment.
@@ -103,7 +99,7 @@ async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, p
 }
 
 /// Signs and sends one payment to every node at once, then notes that it is out. True if its nonce is used already.
-async fn send(
+pub(crate) async fn send(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     lane: usize,
@@ -124,6 +120,9 @@ async fn send(
             request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce,
             outcomes = ?sent.outcomes, "no node holds the payment yet"
         );
+        if sent.is_refused() && stored.payment.purpose() == Purpose::Relay && !stored.cancelled {
+            give_up_refused(solver, handle, lane, stored, &sent).await?;
+        }
         return Ok(false);
     }
     if stored.payment.purpose() == Purpose::Fill && stored.state == State::Decided {
@@ -138,6 +137,33 @@ async fn send(
         })
         .await?;
     Ok(false)
+}
+
+/// Gives up a relay that the nodes refuse as it is, if its time has come: permits of others wait behind it.
+async fn give_up_refused(
+    solver: &Arc<Solver>,
+    handle: &Arc<ChainHandle>,
+    lane: usize,
+    stored: &PaymentRow,
+    sent: &Sent,
+) -> Result<(), SolverError> {
+    let refused = Refused {
+        for_good: sent.is_refused_for_good(),
+        raw_call: give_up::is_raw_call(handle, &stored.payment),
+        block_time: handle.block_time(),
+        now: solver.now(),
+    };
+    let row = stored.clone();
+    let unit = move |tx: &mut Tx<'_>| Ok::<_, SolverError>(give_up::give_up_refused(tx, &row, refused)?);
+    if stored.attempts >= 2 * MAX_ATTEMPTS || !solver.store.write(unit).await? {
+        return Ok(());
+    }
+    if let Some(cancelled) = bump(solver, handle, stored, true).await? {
+        // The next pass sends it again, and notes whether a node holds it.
+        let signed = sign(handle, lane, &cancelled)?;
+        handle.nodes.send_raw(&signed.bytes, |_| ()).await;
+    }
+    Ok(())
 }
 
 pub(super) fn note_sent(
@@ -234,7 +260,7 @@ async fn look_after(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize
         return send_again(solver, handle, lane, &queue).await;
     }
     let bump_after = millis(handle.settings.bump_after);
-    let cancels = head.cancelled || is_untaken(solver, head);
+    let cancels = head.cancelled || give_up::is_untaken(handle, head, solver.now());
     let due = waited(head) >= bump_after || (cancels && !head.cancelled);
     // A cancellation has attempts of its own: the payment that is given up has used up its own.
     let most = if cancels { 2 * MAX_ATTEMPTS } else { MAX_ATTEMPTS };
@@ -267,26 +293,20 @@ async fn send_again(
         .await
 }
 
-/// True if no node has taken a payment for so long that it blocks its lane.
-fn is_untaken(solver: &Solver, head: &PaymentRow) -> bool {
-    let age = solver.now().millis().saturating_sub(head.created_at.millis());
-    head.state == State::Decided && age > i64::try_from(UNTAKEN_TIMEOUT.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Gives up the fills of a lane whose orders are about to end, wherever they stand in it: one behind others may not
-/// have its turn in time. The transaction that is mined in the end decides.
+/// Gives up the fills of a lane whose orders are about to end, and relays whose signatures are, wherever they stand in it:
+/// one behind others may not have its turn in time.
 pub(crate) async fn give_up_ending(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     queue: &mut [PaymentRow],
 ) -> Result<Vec<PaymentId>, SolverError> {
-    let fills: Vec<PaymentRow> =
-        queue.iter().filter(|it| it.payment.purpose() == Purpose::Fill && !it.cancelled).cloned().collect();
-    if fills.is_empty() {
+    let timed = |it: &PaymentRow| matches!(it.payment.purpose(), Purpose::Fill | Purpose::Relay) && !it.cancelled;
+    let timed: Vec<PaymentRow> = queue.iter().filter(|it| timed(it)).cloned().collect();
+    if timed.is_empty() {
         return Ok(Vec::new());
     }
-    let time = solver.context().chain_time(handle.id());
-    let ending = solver.store.read(move |tx| ending(tx, &fills, time)).await?;
+    let (time, block_time) = (solver.context().chain_time(handle.id()), handle.block_time());
+    let ending = solver.store.read(move |tx| give_up::ending(tx, &timed, time, block_time)).await?;
     let mut given_up = Vec::new();
     for stored in queue.iter_mut().filter(|stored| ending.contains(&stored.id) && stored.attempts < 2 * MAX_ATTEMPTS) {
         if let Some(cancelled) = bump(solver, handle, stored, true).await? {
@@ -295,20 +315,6 @@ pub(crate) async fn give_up_ending(
         }
     }
     Ok(given_up)
-}
-
-/// The fills whose orders end within minutes.
-fn ending(tx: &mut Tx<'_>, fills: &[PaymentRow], time: Timestamp) -> Result<Vec<PaymentId>, SolverError> {
-    let mut ending = Vec::new();
-    for stored in fills {
-        let Some(request) = requests::find(tx, stored.payment.request)? else { continue };
-        let deadline = request.quote.terms.as_ref().map_or(i64::MAX, |terms| i64::from(terms.deadline));
-        let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);
-        if open && time.secs() > deadline.saturating_sub(LAST_MINUTES_SECS) {
-            ending.push(stored.id);
-        }
-    }
-    Ok(ending)
 }
 
 /// The hash of one attempt of a payment. Signatures are deterministic: it is the hash under which the attempt was sent.

@@ -235,7 +235,10 @@ impl Quoter {
             market: &here,
             deposit_address,
         };
-        let plan = planner.plan(&quote, order_id).ok_or(Refusal::NoRoute)?;
+        let plan = planner.plan(&quote, order_id).ok_or_else(|| match quote.ask.options.permit {
+            Some(_) => QuoteError::NoPermits { chain: origin.chain.id },
+            None => Refusal::NoRoute.into(),
+        })?;
         let price = plan.steps.iter().find_map(|step| Some(step.action?.usdc_fee)).map_or(here.gas_price(), u128::from);
         let gas = U256::from(plan.gas).checked_mul(U256::from(price));
         quote.figures.origin_gas = gas.map(Amount::new).ok_or(Refusal::OutOfRange)?;
@@ -347,7 +350,7 @@ fn name_relayer(
     if stays && !ask.options.sponsor.as_ref().is_some_and(pays_gas) {
         return Err(QuoteError::GaslessUnsponsored);
     }
-    let relayers = handle.lanes.relayers();
+    let relayers = handle.lanes.permit_relayers();
     // Any byte of the id: quotes spread over the relayers.
     let chosen = relayers.get(usize::from(id.0[31]) % relayers.len().max(1));
     match chosen.filter(|_| !origin.currency.native && origin.chain.vm == Vm::Evm) {

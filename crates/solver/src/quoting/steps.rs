@@ -270,8 +270,7 @@ fn own_trade<'a>(quote: &'a Quote, chain: &Chain) -> Option<Cow<'a, Swap>> {
     Some(Cow::Owned(Swap { path, input, output, bound: Bound::LeastOutput(output) }))
 }
 
-/// The calls of a same-chain quote that a relayer is to send. None where no tokens come in, or the wrapped token unwraps
-/// by itself.
+/// The calls of a same-chain quote that a relayer is to send. None where no tokens come in.
 pub(super) fn same_chain_calls(quote: &Quote, chain: &Chain, treasury: Address) -> Option<TokenCalls> {
     let figures = &quote.figures;
     let (user, recipient) = (quote.ask.user.packed()?, quote.ask.recipient.packed()?);
@@ -286,7 +285,7 @@ pub(super) fn same_chain_calls(quote: &Quote, chain: &Chain, treasury: Address) 
     let swap = own_trade(quote, chain)?;
     let fee = Fee { amount: figures.input.saturating_sub(figures.exchanged).units(), recipient: treasury };
     let trade = trade(chain, &swap, swap.funds(), token.is_zero(), wanted.is_zero())?;
-    entry(chain).same_chain_swap(&trade, Some(fee), user, recipient, quote.id).tokens()
+    entry(chain).routed_swap(&trade, Some(fee), user, recipient, quote.id).tokens()
 }
 
 /// The form of a trade through the router.

@@ -8,7 +8,7 @@ use alloy::sol_types::SolCall;
 use domain::deposit_address::{AddressAsk, Derivation, Factory, Kind};
 use domain::fail::FailReason;
 use domain::ids::OrderId;
-use domain::money::Amount;
+use domain::money::{Amount, UsdMicros};
 use domain::payment::State as PaymentState;
 use domain::quote::{Quote, QuoteOptions};
 use domain::request::State;
@@ -16,9 +16,11 @@ use evm::SeenDeposit;
 use store::arrivals::{self, Arrival, Place};
 use store::blocks::{self, Cursor};
 use store::deposit_addresses::{self, DepositAddress, Ends};
+use store::losses::Loss;
 use store::payments::{PaymentRow, Subject};
 use store::requests::Request;
-use store::{Tx, deposits, payments, requests, settlements};
+use store::sweeps::Missing;
+use store::{Tx, deposits, losses, payments, requests, settlements, sweeps};
 
 use super::world::*;
 use crate::chain::payment_events::{finalise, mined};
@@ -160,6 +162,49 @@ async fn a_sweep_that_failed_for_good_leaves_the_money_to_the_next() {
     world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 2), &done, context)).await.unwrap();
     arrives(&world, &given, 5, 2).await;
     assert!(swept(&world, &given, Purpose::Order, REFUND_TO).await.is_some());
+}
+
+/// A reorg may put a sweep before the transfer that it was to take: it succeeds, and the money is still there.
+#[tokio::test]
+async fn a_sweep_that_brought_nothing_leaves_the_money_to_the_next() {
+    for brings in [false, true] {
+        let world = World::new().await;
+        let (_, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+        arrives(&world, &given, QUOTED, 1).await;
+        let payment = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+        let (handle, done) = (world.handle(ORIGIN), sent(&payment, true));
+        if brings {
+            let seen = deposited(&given, given.order, QUOTED, REFUND_TO);
+            world.deposit(SeenDeposit { tx: done.hash, ..seen }).await.unwrap();
+        }
+        world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 1), &done, context)).await.unwrap();
+        assert_eq!(waiting(&world, &given).await, 0, "not before it is final");
+        let id = payment.id;
+        let is_final = move |tx: &mut Tx<'_>, context: &PayContext| {
+            let stored = payments::find(tx, id)?.unwrap();
+            finalise(tx, &stored, context)
+        };
+        world.unit(is_final).await.unwrap();
+        assert_eq!(waiting(&world, &given).await, usize::from(!brings));
+    }
+}
+
+/// An order that was priced anew and paid out, and whose deposit a reorg took away, is the one that the same money pays for
+/// when it is swept again.
+#[tokio::test]
+async fn an_order_whose_deposit_is_missing_is_swept_for_again() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+    arrives(&world, &given, QUOTED, 1).await;
+    let (order, request) = (OrderId(B256::repeat_byte(0x77)), quote.id);
+    swept(&world, &given, Purpose::Again { order, request }, REFUND_TO).await.unwrap();
+    let at = place(&given);
+    let missing = move |tx: &mut Tx<'_>| sweeps::missing(tx, ORIGIN, at.address, at.currency);
+    assert_eq!(world.store.read(missing).await.unwrap(), []);
+    let amount = units(QUOTED);
+    let loss = Loss { order, request, chain: ORIGIN, currency: USDC, amount, usd: UsdMicros(1), deadline: NOW };
+    world.unit(move |tx, context| Ok(losses::open(tx, &loss, context.now)?)).await.unwrap();
+    assert_eq!(world.store.read(missing).await.unwrap(), [Missing { order, request, amount }]);
 }
 
 #[tokio::test]

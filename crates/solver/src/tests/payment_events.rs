@@ -1,19 +1,23 @@
 //! Cases of our own payments: mined, reverted, final, void, and dues that are tried again.
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
+use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::payment::State as PaymentState;
 use domain::quote::Quote;
 use domain::request::State;
-use store::payments::{PaymentRow, Subject};
+use evm::SeenDeposit;
+use store::payments::{PaymentRow, Purpose, Subject};
 use store::records::Failure;
-use store::{Tx, dues, lanes, payments, records, requests, settlements};
+use store::{Tx, deposits, dues, lanes, payments, records, requests, settlements};
 
 use super::world::*;
 use crate::chain::payment_events::{finalise, mined, retry, sweep};
+use crate::context::PayContext;
 use crate::error::SolverError;
+use crate::orders;
 
 /// A filled transfer: its fill is decided and not yet in a block.
 async fn filled(world: &World) -> (Quote, OrderId, PaymentRow) {
@@ -44,7 +48,7 @@ async fn payment_state(world: &World, row: &PaymentRow) -> PaymentState {
     world.store.read(read).await.unwrap()
 }
 
-async fn outcome(world: &World, order: OrderId) -> Option<store::payments::Purpose> {
+async fn outcome(world: &World, order: OrderId) -> Option<Purpose> {
     let read = move |tx: &mut Tx<'_>| Ok::<_, SolverError>(settlements::outcome(tx, order)?);
     world.store.read(read).await.unwrap()
 }
@@ -57,7 +61,7 @@ async fn a_fill_that_is_mined_ends_its_request_and_stays_settled() {
     assert_eq!(world.state(quote.id).await, State::Success);
     assert!(make_final(&world, &fill).await.is_empty());
     assert_eq!(payment_state(&world, &fill).await, PaymentState::Final);
-    assert_eq!(outcome(&world, order).await, Some(store::payments::Purpose::Fill));
+    assert_eq!(outcome(&world, order).await, Some(Purpose::Fill));
 }
 
 #[tokio::test]
@@ -74,7 +78,7 @@ async fn a_fill_that_reverts_is_refunded_only_once_that_is_final() {
     assert_eq!((refunds[0].payment.subject, refunds[0].payment.chain), (Subject::Refund(order), ORIGIN));
     assert_eq!(refunds[0].payment.recipient, USER);
     assert_eq!(world.state(quote.id).await, State::Refunding);
-    assert_eq!(outcome(&world, order).await, Some(store::payments::Purpose::Refund));
+    assert_eq!(outcome(&world, order).await, Some(Purpose::Refund));
     mine(&world, &refunds[0], true).await;
     assert_eq!(world.state(quote.id).await, State::Refunded);
 }
@@ -107,6 +111,35 @@ async fn a_foreign_transaction_under_our_nonce_quarantines_the_lane() {
     let read = |tx: &mut Tx<'_>| Ok::<_, SolverError>(lanes::all(tx, DESTINATION)?);
     let lanes = world.store.read(read).await.unwrap();
     assert!(lanes.iter().any(|lane| lane.wallet == FILLER && lane.quarantined.is_some()), "{lanes:?}");
+}
+
+/// A reorg took the deposit of a filled order away, and another takes its place: the order was paid out, and grows no more.
+#[tokio::test]
+async fn the_part_beyond_a_missing_deposit_goes_back() {
+    let tenth = ONE_ETHER / 10;
+    for (deposited, excess) in [(ONE_ETHER, None), (13 * tenth, Some(units(3 * tenth)))] {
+        let world = World::new().await;
+        let (_, order, fill) = filled(&world).await;
+        let vanish = move |tx: &mut Tx<'_>, context: &PayContext| {
+            let gone = deposits::of_order(tx, order)?.unwrap();
+            orders::deposits::vanish(tx, &gone, context)
+        };
+        world.unit(vanish).await.unwrap();
+        let again = SeenDeposit { tx: B256::repeat_byte(0xd9), ..deposit(order, ETH, deposited) };
+        assert!(world.deposit(again).await.unwrap().is_empty(), "it is not filled twice");
+        mine(&world, &fill, true).await;
+        let is_final = move |tx: &mut Tx<'_>, _: &PayContext| {
+            let tied = deposits::of_order(tx, order)?.unwrap();
+            Ok(deposits::set_state(tx, tied.id, DepositState::Final)?)
+        };
+        world.unit(is_final).await.unwrap();
+        let paid = make_final(&world, &fill).await;
+        let back: Vec<_> = paid.iter().map(|row| (row.payment.purpose(), row.payment.recipient)).collect();
+        assert_eq!(back, excess.map(|_| (Purpose::Excess, USER)).into_iter().collect::<Vec<_>>());
+        // Less the gas of sending it.
+        let least = excess.map(|excess| excess.mul_floor(domain::money::Ratio::bps(9_900)).unwrap());
+        assert!(paid.iter().all(|row| Some(row.payment.amount) <= excess && Some(row.payment.amount) > least));
+    }
 }
 
 /// A transfer whose fill waits for funds.

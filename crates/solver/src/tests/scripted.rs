@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The answer to a method and its parameters. None is an error of the node.
+/// The answer to a method and its parameters. None is an error of the node; one in its own words has the member `error`.
 type Script = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 
 pub(crate) async fn start(script: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static) -> Endpoint {
@@ -41,6 +41,9 @@ async fn answer(stream: TcpStream, script: &Script) -> std::io::Result<()> {
     stream.read_exact(&mut body).await?;
     let question: Value = serde_json::from_slice(&body).unwrap();
     let said = match script(question["method"].as_str().unwrap(), &question["params"]) {
+        Some(refusal) if refusal.get("error").is_some() => {
+            json!({ "jsonrpc": "2.0", "id": question["id"], "error": refusal["error"] })
+        }
         Some(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
         None => json!({ "jsonrpc": "2.0", "id": question["id"], "error": { "code": -32000, "message": "not now" } }),
     };

@@ -6,12 +6,12 @@ use alloy::signers::SignerSync;
 use alloy::sol;
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
-use devnet::{Account, AccountAbstraction};
+use devnet::{Account, AccountAbstraction, Fault};
 use evm::calldata;
 use evm::contracts::Multicall3;
 use serde_json::{Value, json};
 
-use super::{BASE, DOLLAR, OPTIMISM, balance_of, listed, quick, user_of};
+use super::{BASE, DOLLAR, OPTIMISM, accepted, balance_of, body, listed, quick, step, user_of};
 use crate::deposit_addresses::audited;
 use crate::fast_fill::{Integrator, integrator};
 use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id, transactions};
@@ -144,6 +144,57 @@ async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
     audited(&harness)
 }
 
+/// Calls of an account whose code makes them for anybody who asks: good enough for a test, and for nothing else.
+fn calls(calls: Vec<BatchedCall>) -> Bytes {
+    let call = |it: BatchedCall| Multicall3::Call3 { target: it.target, allowFailure: false, callData: it.data };
+    Multicall3::aggregate3Call { calls: calls.into_iter().map(call).collect() }.abi_encode().into()
+}
+
+/// A list with the authorization of such code.
+fn authorized(user: &Account, code: Address) -> Result<Value> {
+    let authorization = Authorization { chain_id: U256::from(BASE), address: code, nonce: 0 };
+    let signature = user.signer().sign_hash_sync(&authorization.signature_hash())?;
+    Ok(json!([authorization.into_signed(signature)]))
+}
+
+/// No node takes a call, whoever's doing that is: it ends at once and at its caller's cost, and the permit behind it in the
+/// same lane is mined.
+#[tokio::test]
+async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
+    let harness = Harness::isolated(quick).await?;
+    let service = harness.serve().await?;
+    let by = integrator(&harness, 100).await?;
+    let base = harness.chain("base");
+    let usdc = base.token("USDC").address;
+    let (user, other) = (user_of(base, "USDC", 50 * DOLLAR).await?, user_of(base, "USDC", 50 * DOLLAR).await?);
+    let (friend, recipient) = (new_account().address, new_account().address);
+    let quote = harness.quote(&body(&harness, other.address, recipient, "USDC", 20)).await?;
+    let transfer = calldata::transfer(friend, U256::from(DOLLAR));
+    let data = calls(vec![BatchedCall { target: usdc, value: U256::ZERO, data: transfer }]);
+    let list = authorized(&user, base.contracts.multicall3)?;
+    let before = balance_of(&harness, &by).await?;
+    base.faults.set(Fault { reject_set_code: true, ..Fault::default() });
+    let more = json!({ "subsidizeFees": true, "authorizationList": list });
+    let (status, answer) = execute(&harness, &by, BASE, user.address, data, more).await?;
+    ensure!(status == 200, "{answer}");
+    accepted(&harness, step(&quote, "authorize1")?, &other).await?;
+    harness.wait_for(request_id(&quote), "success").await?;
+    let id = answer["requestId"].as_str().context("a request")?;
+    harness.wait_for(id, "failure").await?;
+    ensure!(base.balance(usdc, friend).await?.is_zero());
+    eventually("the nonce is charged", || async { Ok(balance_of(&harness, &by).await? < before) }).await?;
+    // The bytes alone take more gas than a quote's relay may.
+    let mut long = body(&harness, user.address, recipient, "USDC", 20);
+    (long["usePermit"], long["originGasOverhead"]) = (json!(false), json!(80_000));
+    let quote = harness.quote(&long).await?;
+    let more = json!({ "requestId": request_id(&quote) });
+    let (status, answer) = execute(&harness, &by, BASE, user.address, vec![1; 30_000].into(), more).await?;
+    ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
+    ensure!(answer["message"].as_str().is_some_and(|text| text.starts_with("data.data")), "{answer}");
+    service.stop().await?;
+    audited(&harness)
+}
+
 /// An account with EIP-7702 code that it is given by the very transaction: with a quote it deposits, and without one its
 /// call is charged to the caller's app balance.
 #[tokio::test]
@@ -159,14 +210,7 @@ async fn a_call_of_a_smart_account_is_relayed() -> Result<()> {
     asked["originGasOverhead"] = json!("80000");
     let quote = harness.quote(&asked).await?;
     let id = request_id(&quote);
-    // The account's code makes calls for anybody who asks: good enough for a test, and for nothing else.
-    let calls = |calls: Vec<BatchedCall>| -> Bytes {
-        let call = |it: BatchedCall| Multicall3::Call3 { target: it.target, allowFailure: false, callData: it.data };
-        Multicall3::aggregate3Call { calls: calls.into_iter().map(call).collect() }.abi_encode().into()
-    };
-    let authorization = Authorization { chain_id: U256::from(BASE), address: multicall3, nonce: 0 };
-    let signature = user.signer().sign_hash_sync(&authorization.signature_hash())?;
-    let list = json!([authorization.into_signed(signature)]);
+    let list = authorized(&user, multicall3)?;
     let more = json!({ "requestId": id, "authorizationList": list });
     let data = calls(batch(&quote)?);
     // Without its authorization the account has no code, and nothing happens.

@@ -1,7 +1,7 @@
 use super::Refusal::*;
 use super::*;
 
-static WORDED: [(i64, &str, Refusal); 61] = [
+static WORDED: [(i64, &str, Refusal); 65] = [
     // geth and its derivatives
     (-32000, "already known", AlreadyKnown),
     (-32000, "nonce too low: next nonce 5, tx nonce 3", NonceTooLow),
@@ -18,6 +18,10 @@ static WORDED: [(i64, &str, Refusal); 61] = [
     (-32000, "transaction gas limit too high (cap: 16777216, tx: 30000000)", GasTooHigh),
     (-32000, "txpool is full", PoolFull),
     (-32000, "in-flight transaction limit reached for delegated accounts", PoolFull),
+    (-32000, "authority already reserved", Authorizations),
+    (-32000, "set code tx must have at least one authorization tuple", Authorizations),
+    (-32000, "transaction type not supported: type 4 rejected, pool not yet in Prague", Authorizations),
+    (-32003, "EIP-7702 authorization lists are not supported before the Prague hardfork", Authorizations),
     (-32000, "invalid chain id for signer: have 1 want 2", BadSignature),
     (-32000, "header not found", UnknownBlock),
     (-32000, "unknown block", UnknownBlock),

@@ -13,7 +13,7 @@ pub(super) struct Wording {
 pub(super) const REVERTS: [&str; 4] = ["execution reverted", "vm execution error", "reverted", "revert:"];
 
 /// Order matters where one phrase contains another: a refused replacement also speaks of a price that is too low.
-pub(super) static WORDINGS: [Wording; 16] = [
+pub(super) static WORDINGS: [Wording; 17] = [
     Wording { meaning: Refusal::OutOfGas, code: None, phrases: &["out of gas", "outofgas", "gas required exceeds"] },
     Wording {
         meaning: Refusal::AlreadyKnown,
@@ -126,6 +126,21 @@ pub(super) static WORDINGS: [Wording; 16] = [
             "too many transactions in the queue",
             "account limit exceeded",
             "limit reached for delegated",
+        ],
+    },
+    // Before "not supported", which is said of methods: a caller's transaction must not count as the fault of a node.
+    Wording {
+        meaning: Refusal::Authorizations,
+        code: None,
+        phrases: &[
+            "authority already reserved",
+            "authorization list",
+            "authorization tuple",
+            "eip-7702",
+            "eip7702",
+            "set code tx",
+            "transaction type not supported",
+            "invalid transaction type",
         ],
     },
     Wording {

@@ -1,0 +1,275 @@
+//! Cases of relays: those that no node takes, those whose time ends, and the deposits that they bring.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes};
+use domain::api_key::ApiKeyId;
+use domain::ids::OrderId;
+use domain::payment::State as PaymentState;
+use domain::quote::Quote;
+use domain::request::State;
+use evm::{Endpoint, LocalSigner, Nodes, SeenDeposit};
+use serde_json::json;
+use store::payments::PaymentRow;
+use store::relays::{self, Relay, State as RelayState};
+use store::{Tx, lanes, payments, requests};
+use tokio::sync::mpsc;
+
+use super::scripted;
+use super::world::*;
+use crate::chain::payment_events::retry;
+use crate::error::SolverError;
+use crate::gasless::relay::{NotBegun, begin};
+use crate::handle::{ChainHandle, Payer, PayingWallets};
+use crate::payments::send::{give_up_ending, send};
+
+const QUOTED: u128 = 100 * ONE_USDC;
+const ACCOUNT: Address = Address::repeat_byte(0x77);
+const KEY: &str = "0xdef0fa5c9eb1eb6bb94b19758abb23cafeed8f767ec08975bde8656f7e2be0ef";
+/// The lane of the relayer: the filler's comes first.
+const LANE: usize = 1;
+
+/// A relay whose permit is good for ten minutes, or a raw call.
+fn relay(quote: &Quote, relayer: Address, target: Address) -> Relay {
+    Relay {
+        request: quote.id,
+        chain: ORIGIN,
+        account: Address::from_slice(&quote.id.0[12..]),
+        relayer,
+        target,
+        data: Bytes::copy_from_slice(quote.id.0.as_slice()),
+        authorizations: Bytes::new(),
+        gas: 200_000,
+        key: Some(ApiKeyId::new([7; 10])),
+        charged: false,
+        deadline: NOW.plus(Duration::from_secs(600)),
+    }
+}
+
+async fn begun(world: &World, relayer: Address, target: Address) -> (Quote, OrderId, Relay, Option<PaymentRow>) {
+    let (quote, order) = world.quote(USDC, USDC, QUOTED).await;
+    let relay = relay(&quote, relayer, target);
+    let (id, stored) = (quote.id, relay.clone());
+    let unit = move |tx: &mut Tx<'_>, context: &crate::context::PayContext| {
+        let mut request = requests::lock(tx, id)?.unwrap();
+        begin(tx, &mut request, &stored, None, context).map_err(|why| match why {
+            NotBegun::Failed(error) => error,
+            _ => SolverError::InvariantViolated("it does not begin"),
+        })
+    };
+    let paid = world.unit(unit).await.unwrap();
+    (quote, order, relay, paid)
+}
+
+fn proxy(world: &World) -> Address {
+    world.handle(ORIGIN).chain.approval_proxy
+}
+
+/// A chain whose node answers every transaction with these words, and a relayer that can sign for it.
+struct Refusing {
+    world: World,
+    handle: Arc<ChainHandle>,
+    sent: Arc<AtomicUsize>,
+    _inboxes: Vec<mpsc::Receiver<PaymentRow>>,
+}
+
+async fn refusing(words: &'static str) -> Refusing {
+    let mut world = World::new().await;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    let endpoint: Endpoint = scripted::start(move |_, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Some(json!({ "error": { "code": -32000, "message": words } }))
+    })
+    .await;
+    let known = world.handle(ORIGIN);
+    let key = LocalSigner::from_hex(KEY).unwrap();
+    let wallet = key.address();
+    let wallets = PayingWallets {
+        fillers: &[Payer { address: FILLER, key: None }],
+        relayers: &[Payer { address: wallet, key: Some(key) }],
+        treasury_lane: None,
+    };
+    let nodes = Nodes::new(ORIGIN, vec![endpoint], Duration::from_secs(20)).unwrap();
+    let handle = ChainHandle::new(known.chain.clone(), nodes, known.settings.clone(), TREASURY, &[], wallets);
+    let inboxes = handle.lanes.open_inboxes();
+    handle.health.refuse(None);
+    world.unit(move |tx, _| Ok(lanes::register(tx, ORIGIN, wallet)?)).await.unwrap();
+    world.snapshot(ORIGIN, |snapshot| {
+        snapshot.relayers.insert(wallet, units(ONE_ETHER));
+    });
+    let handle = Arc::new(handle);
+    world.context.chains.get_mut(&ORIGIN).unwrap().0 = handle.clone();
+    Refusing { world, handle, sent, _inboxes: inboxes }
+}
+
+impl Refusing {
+    fn relayer(&self) -> Address {
+        self.handle.lanes.relayers()[0]
+    }
+
+    async fn row(&self, row: &PaymentRow) -> PaymentRow {
+        let id = row.id;
+        self.world.store.read(move |tx| payments::find(tx, id)).await.unwrap().unwrap()
+    }
+
+    async fn state(&self, relay: &Relay) -> RelayState {
+        let id = relay.request;
+        self.world.store.read(move |tx| relays::find(tx, id)).await.unwrap().unwrap().state
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_every_node_refuses_for_good_frees_its_nonce_at_once() {
+    // The words, and whether it is given up when it was just sent and when a while has passed.
+    for (words, raw_call, at_once, later) in [
+        ("intrinsic gas too low", true, true, true),
+        ("intrinsic gas too low", false, true, true),
+        ("authority already reserved", true, true, true),
+        ("we do not like it", true, false, true),
+        ("we do not like it", false, false, false),
+        ("insufficient funds for gas * price + value", true, false, false),
+        ("nonce too high", true, false, false),
+        ("nonce too low", true, false, false),
+    ] {
+        let refusing = refusing(words).await;
+        let target = if raw_call { ACCOUNT } else { proxy(&refusing.world) };
+        let (_, _, relay, paid) = begun(&refusing.world, refusing.relayer(), target).await;
+        let paid = paid.unwrap();
+        send(&refusing.world.solver(|| NOW), &refusing.handle, LANE, &paid).await.unwrap();
+        assert_eq!(refusing.row(&paid).await.cancelled, at_once, "{words}");
+        // The cancellation goes out in the same breath.
+        assert_eq!(refusing.sent.load(Ordering::SeqCst), if at_once { 2 } else { 1 }, "{words}");
+        assert_eq!(refusing.state(&relay).await, if at_once { RelayState::Void } else { RelayState::Live }, "{words}");
+        let after = refusing.world.solver(|| NOW.plus(Duration::from_secs(11)));
+        if !at_once {
+            send(&after, &refusing.handle, LANE, &paid).await.unwrap();
+        }
+        let row = refusing.row(&paid).await;
+        assert_eq!((row.cancelled, row.attempts), (later, if later { 2 } else { 1 }), "{words}");
+    }
+}
+
+/// Its deposit was there and the order is filled: a reorg took the deposit back, and it had better land again.
+#[tokio::test]
+async fn a_relay_that_was_paid_out_for_is_tried_for_longer() {
+    let refusing = refusing("intrinsic gas too low").await;
+    let world = &refusing.world;
+    let (quote, order, _, paid) = begun(world, refusing.relayer(), ACCOUNT).await;
+    let paid = paid.unwrap();
+    assert_eq!(world.deposit(deposit(order, USDC, QUOTED)).await.unwrap().len(), 1);
+    assert_eq!(world.state(quote.id).await, State::Pending);
+    let id = paid.id;
+    world.unit(move |tx, context| Ok(payments::set_state(tx, id, PaymentState::Sent, context.now)?)).await.unwrap();
+    for (solver, given_up) in [
+        (world.solver(|| NOW.plus(Duration::from_secs(299))), false),
+        (world.solver(|| NOW.plus(Duration::from_secs(300))), true),
+    ] {
+        send(&solver, &refusing.handle, LANE, &paid).await.unwrap();
+        assert_eq!(refusing.row(&paid).await.cancelled, given_up);
+    }
+    // By the clock alone it is not given up at all.
+    let (_, other, _, relayed) = begun(world, refusing.relayer(), proxy(world)).await;
+    let seen = SeenDeposit { tx: B256::repeat_byte(0xd2), ..deposit(other, USDC, QUOTED) };
+    assert_eq!(world.deposit(seen).await.unwrap().len(), 1);
+    let late = world.solver(|| NOW.plus(Duration::from_secs(599)));
+    assert_eq!(give_up_ending(&late, &refusing.handle, &mut [relayed.unwrap()]).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_relay_near_the_end_of_its_permit_is_given_up() {
+    let world = World::new().await;
+    let handle = world.handle(ORIGIN);
+    let (_, _, _, paid) = begun(&world, RELAYER, proxy(&world)).await;
+    let mut queue = [paid.unwrap()];
+    // A block comes every two seconds.
+    let early = world.solver(|| NOW.plus(Duration::from_secs(596)));
+    assert_eq!(give_up_ending(&early, &handle, &mut queue).await.unwrap(), []);
+    let late = world.solver(|| NOW.plus(Duration::from_secs(597)));
+    assert_eq!(give_up_ending(&late, &handle, &mut queue).await.unwrap(), [queue[0].id]);
+    assert!(queue[0].cancelled);
+    assert_eq!(give_up_ending(&late, &handle, &mut queue).await.unwrap(), [], "once");
+}
+
+#[tokio::test]
+async fn a_relay_that_waits_until_its_permit_is_about_to_end_is_not_sent() {
+    for (left_secs, state) in [(4, State::Depositing), (3, State::Failed)] {
+        let mut world = World::new().await;
+        world.snapshot(ORIGIN, |snapshot| snapshot.relayers.clear());
+        let (quote, _, _, paid) = begun(&world, RELAYER, proxy(&world)).await;
+        assert!(paid.is_none(), "nobody has gas for it");
+        let id = quote.id;
+        let due = move |tx: &mut Tx<'_>| store::dues::find(tx, &store::payments::Subject::Relay(id));
+        let due = world.store.read(due).await.unwrap().unwrap();
+        let time = u64::try_from(NOW.secs()).unwrap() + 600 - left_secs;
+        let block = evm::Head { time, ..head(BLOCK + 1) };
+        world.unit(move |tx, context| retry(tx, block, &due, context)).await.unwrap();
+        assert_eq!(world.state(quote.id).await, state, "{left_secs} seconds before");
+    }
+}
+
+#[tokio::test]
+async fn raw_calls_leave_half_of_a_shared_lane_to_permits() {
+    // The window is four.
+    let world = World::new().await;
+    for n in 0..4 {
+        let (_, _, _, paid) = begun(&world, RELAYER, ACCOUNT).await;
+        assert_eq!(paid.is_some(), n < 2, "call {n}");
+    }
+    for n in 0..3 {
+        let (_, _, _, paid) = begun(&world, RELAYER, proxy(&world)).await;
+        assert_eq!(paid.is_some(), n < 2, "permit {n}");
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_key_count_for_that_key_alone() {
+    let world = World::new().await;
+    let key = ApiKeyId::new([7; 10]);
+    for n in 0..3 {
+        let (_, _, relay, _) = begun(&world, RELAYER, ACCOUNT).await;
+        let (_, _, permit, _) = begun(&world, RELAYER, proxy(&world)).await;
+        let void = move |tx: &mut Tx<'_>, _: &crate::context::PayContext| {
+            if n == 0 {
+                return Ok(relays::set_state(tx, permit.request, RelayState::Void, NOW)?);
+            }
+            Ok(relays::set_state(tx, relay.request, RelayState::Void, NOW)?)
+        };
+        world.unit(void).await.unwrap();
+    }
+    let (before, proxy) = (domain::time::Timestamp::from_millis(0), proxy(&world));
+    let counted = move |key, since| {
+        move |tx: &mut Tx<'_>| {
+            let calls = relays::calls_of_key(tx, ORIGIN, proxy, key, since)?;
+            Ok::<_, SolverError>((calls, relays::void_permits_since(tx, ORIGIN, proxy, since)?))
+        }
+    };
+    let read = async |key, since| world.store.read(counted(key, since)).await.unwrap();
+    // Void and live calls, and void permits.
+    assert_eq!(read(key, before).await, ((2, 1), 1));
+    assert_eq!(read(key, NOW).await, ((0, 1), 0), "that was long ago");
+    assert_eq!(read(ApiKeyId::new([8; 10]), before).await, ((0, 0), 1));
+}
+
+#[tokio::test]
+async fn a_deposit_by_the_users_own_relay_is_the_users() {
+    // In its relay, in another transaction of the relayer, and in the same call by somebody else.
+    for (name, same_data, sender, state, children) in [
+        ("its relay", true, RELAYER, State::Refunding, 0),
+        ("another relay", false, RELAYER, State::Depositing, 1),
+        ("somebody else", true, STRANGER, State::Depositing, 1),
+    ] {
+        let world = World::new().await;
+        let (quote, order, relay, _) = begun(&world, RELAYER, proxy(&world)).await;
+        let input = if same_data { relay.data.clone() } else { Bytes::from(vec![1, 2, 3, 4]) };
+        let half = deposit(order, USDC, QUOTED / 2);
+        let seen = SeenDeposit { payer: STRANGER, sender, to: Some(relay.target), input, ..half };
+        world.deposit(seen).await.unwrap();
+        assert_eq!(world.state(quote.id).await, state, "{name}");
+        let id = quote.id;
+        let found = world.store.read(move |tx| requests::children(tx, id)).await.unwrap().len();
+        assert_eq!(found, children, "{name}");
+    }
+}
