@@ -33,7 +33,14 @@ pub enum Command {
     /// Check configuration, database, nodes, contracts, balances and clock, and print a fix for each problem.
     Doctor(RoleArgs),
     /// Import transactions our wallets sent after the backup was taken. Run it after restoring a backup.
-    Recover(RoleArgs),
+    Recover {
+        #[command(flatten)]
+        args: RoleArgs,
+        /// Go on where the venue has used nonces of ours and lists no transfer for them. Only if its operator says that
+        /// those transfers paid nobody: one that did would be paid again.
+        #[arg(long)]
+        unlisted_have_failed: bool,
+    },
     /// Ask the running service to refund a request that waits for its fill. The request records who asked and why.
     Refund {
         /// Id of the request.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use domain::account::Vm;
+use solver::operator::recover_venue::Unlisted;
 use store::Store;
 
 mod audit;
@@ -49,9 +50,10 @@ pub fn run(cli: Cli) -> Result<()> {
             telemetry::start_logging(cli.log_format, "error");
             runtime.block_on(doctor::run(&args.config.config, args.role))
         }
-        Command::Recover(args) => {
+        Command::Recover { args, unlisted_have_failed } => {
             telemetry::start_logging(cli.log_format, "warn");
-            runtime.block_on(recover::run(&Config::load(&args.config.config)?, args.role))
+            let unlisted = if unlisted_have_failed { Unlisted::Failed } else { Unlisted::Refused };
+            runtime.block_on(recover::run(&Config::load(&args.config.config)?, args.role, unlisted))
         }
         Command::Refund { request, reason, by, config } => {
             runtime.block_on(refund::run(&Config::load(&config.config)?, &request, &by, &reason))

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use url::Url;
-use venue::Network;
+use venue::{Network, SignedTransfer};
 
 pub use self::faults::{VenueFault, VenueFaults};
 pub use self::setup::{BookedTransfer, NewAccount, VenueAccount};
@@ -33,6 +33,9 @@ use self::journal::Journal;
 
 /// Nothing signed for the simulator counts on the real venue.
 pub(crate) const NETWORK: Network = Network::TESTNET;
+
+/// Transactions that a fault keeps back.
+const MAX_HELD: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct VenueOptions {
@@ -76,6 +79,8 @@ struct Books {
     book: Book,
     /// None once the simulator has ended: its file may be another's by then.
     journal: Option<Journal>,
+    /// Transactions that a fault keeps back. They are in nobody's books yet, and a restart forgets them.
+    held: Vec<SignedTransfer>,
 }
 
 impl VenueSimulator {
@@ -91,7 +96,7 @@ impl VenueSimulator {
             .with_context(|| format!("cannot listen on port {}; choose another", options.port))?;
         let url = Url::parse(&format!("http://{}", listener.local_addr()?))?;
         let faults = VenueFaults::default();
-        let books = Mutex::new(Books { book, journal: Some(journal) });
+        let books = Mutex::new(Books { book, journal: Some(journal), held: Vec::new() });
         let taken = watch::Sender::new(None);
         let state = Arc::new(State { books, faults: faults.clone(), step: options.step, taken });
         let app = api::router(state.clone());
@@ -145,6 +150,9 @@ impl State {
     fn current(&self) -> Result<MutexGuard<'_, Books>> {
         let fault = self.faults.get();
         let mut books = self.books();
+        if !fault.hold_sends {
+            books.release(self.now_millis(), fault.reorder)?;
+        }
         let due = books.book.due(self.now_millis(), self.step, &fault);
         for entry in due {
             books.write(entry)?;
@@ -162,6 +170,33 @@ impl State {
 }
 
 impl Books {
+    /// Keeps a transaction back, once.
+    fn hold(&mut self, signed: SignedTransfer) -> Result<()> {
+        if self.held.iter().all(|held| held.hash(NETWORK) != signed.hash(NETWORK)) {
+            ensure!(self.held.len() < MAX_HELD, "more than {MAX_HELD} transactions are kept back");
+            self.held.push(signed);
+        }
+        Ok(())
+    }
+
+    /// Takes the transactions that were kept back. One that the venue would refuse by now is rejected.
+    fn release(&mut self, now: u64, last_first: bool) -> Result<()> {
+        let mut held = std::mem::take(&mut self.held);
+        if last_first {
+            held.reverse();
+        }
+        for signed in held {
+            let info = signed.to_json();
+            let entry = match self.book.judge(&signed, now) {
+                Ok(()) => journal::Entry::Taken { info, at: now },
+                Err(_) if self.book.tx(signed.hash(NETWORK)).is_some() => continue,
+                Err(_) => journal::Entry::Rejected { info, at: now },
+            };
+            self.write(entry)?;
+        }
+        Ok(())
+    }
+
     /// On disk first, then in the books.
     fn write(&mut self, entry: journal::Entry) -> Result<()> {
         self.journal.as_mut().context("the venue simulator has ended")?.append(&entry)?;

@@ -287,6 +287,34 @@ async fn a_send_that_ends_in_an_error_may_have_paid_and_its_hash_says_so() {
     assert_eq!(world.client.transaction(hash).await.unwrap(), None, "unknown, and paid");
 }
 
+/// The venue executes one transaction of a nonce, and shows the other one as rejected: whoever sent both has paid once.
+#[tokio::test]
+async fn of_two_transactions_with_one_nonce_one_is_executed_and_one_rejected() {
+    for last_first in [false, true] {
+        let world = World::new().await;
+        let (client, network) = (world.client.clone(), world.client.network());
+        world.simulator.faults.update(|fault| (fault.hold_sends, fault.reorder) = (true, last_first));
+        let first = world.transfer(&world.user, SOLVER, 1_000_000).await;
+        let expires_at = Expiry::new(first.expires_at.get() + 1_000).unwrap();
+        let both = [first, Transfer { expires_at, ..first }].map(|transfer| world.sign(&world.user, transfer));
+        for signed in [&both[0], &both[1], &both[0]] {
+            assert!(matches!(client.send(signed).await, Sent::Unknown(_)));
+        }
+        assert_eq!(world.simulator.held(), 2, "the same one is kept back once");
+        assert_eq!(client.next_nonce(index(USER), first.key_index).await.unwrap(), first.nonce, "nothing is used");
+        world.simulator.faults.update(|fault| fault.hold_sends = false);
+        let order = if last_first { [1, 0] } else { [0, 1] };
+        let [executed, rejected] = order.map(|at| both[at].hash(network));
+        world.until(executed, TxStatus::Executed).await;
+        let shown = client.transaction(rejected).await.unwrap().unwrap();
+        assert_eq!(shown.status, TxStatus::Rejected);
+        assert_eq!(world.collateral(USER), MILLION - 1_000_000 - FEE, "paid once");
+        let world = world.restart().await;
+        assert_eq!(world.simulator.status(rejected).unwrap(), Some(TxStatus::Rejected));
+        assert_eq!(world.collateral(SOLVER), MILLION + 1_000_000);
+    }
+}
+
 #[tokio::test]
 async fn a_history_of_pages_in_disorder_is_read_whole_and_once() {
     let world = World::new().await;

@@ -48,6 +48,11 @@ pub enum SolverError {
          databases have paid from one wallet, and this one must not pay; restore the other, or a backup from before both"
     )]
     TwoDatabases { chain: ChainId, tx: B256 },
+    #[error(
+        "the venue has used nonces {nonces:?} of ours and lists no transfer for them: ask its operator what became of them; \
+         if they paid nobody, `causeway recover --unlisted-have-failed` goes on"
+    )]
+    Unlisted { nonces: Vec<u64> },
     #[error("{0}")]
     InvariantViolated(&'static str),
 }
@@ -70,6 +75,7 @@ impl SolverError {
             | Self::OutOfRange(_)
             | Self::DeepFork { .. }
             | Self::TwoDatabases { .. }
+            | Self::Unlisted { .. }
             | Self::InvariantViolated(_) => false,
         }
     }

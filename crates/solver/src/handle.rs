@@ -8,6 +8,7 @@ pub mod trials;
 pub mod tx_hints;
 pub mod venue;
 mod venue_hints;
+pub(crate) mod venue_patience;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

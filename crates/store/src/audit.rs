@@ -100,6 +100,12 @@ fn payment(row: &Row) -> Result<Payment, StoreError> {
     })
 }
 
+/// True if a transaction is that of a payment.
+pub fn is_payment(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<bool, StoreError> {
+    let sql = "select 1 from payment where chain_id = $1 and tx_hash = $2";
+    Ok(tx.row(sql, &[chain.0.try_into()?, hash.into()])?.is_some())
+}
+
 /// Orders with more than one fill or refund that is not void, and claims with more than one payment.
 pub fn settled_twice(tx: &mut Tx<'_>, most: i64) -> Result<Vec<(OrderId, u64)>, StoreError> {
     let sql = "select order_id, count(*) from payment where purpose in ('fill', 'refund', 'return', 'claim')

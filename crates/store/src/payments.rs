@@ -413,6 +413,12 @@ pub fn last_void(tx: &mut Tx<'_>, subject: &Subject) -> Result<Option<Timestamp>
     row.map(|row| row.time(0)).transpose()
 }
 
+/// The transaction of a payment: the one in its block, or the last that was sent.
+pub fn tx_of(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<B256>, StoreError> {
+    let row = tx.row("select tx_hash from payment where payment_id = $1", &[id.0.into()])?;
+    row.map_or(Ok(None), |row| row.opt_b256(0))
+}
+
 /// The block that a payment is in.
 pub fn block_of(tx: &mut Tx<'_>, id: PaymentId) -> Result<Option<Cursor>, StoreError> {
     let sql = "select block_number, block_hash from payment where payment_id = $1 and block_hash is not null";

@@ -83,7 +83,7 @@ pub(crate) async fn run(path: &Path, role: Role) -> Result<()> {
         }
         if let Some(handle) = parts.solver.chains.get(&domain::venue::CHAIN) {
             println!("chain {} ({})", handle.chain.name, handle.id());
-            venue::check(&mut findings, handle).await;
+            venue::check(&mut findings, &parts.solver, handle).await;
         }
     }
     match findings.failures {

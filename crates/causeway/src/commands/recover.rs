@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use solver::operator::recover_venue::Unlisted;
 use store::instances::About;
 use store::leases::Kind;
 use store::{Instance, Lease, Store};
@@ -13,7 +14,7 @@ use crate::config::Config;
 use crate::env::{about, system_env};
 use crate::role::Role;
 
-pub(crate) async fn run(config: &Config, role: Role) -> Result<()> {
+pub(crate) async fn run(config: &Config, role: Role, unlisted: Unlisted) -> Result<()> {
     let database = assemble::database(config)?;
     let _lock = store::lock(&database)?;
     let store = Store::open(&database)?;
@@ -34,7 +35,7 @@ pub(crate) async fn run(config: &Config, role: Role) -> Result<()> {
             bar.set_position(at);
         };
         let report = match &handle.venue {
-            Some(venue) => solver::operator::recover_venue::recover(&solver, handle, venue, progress).await?,
+            Some(venue) => solver::operator::recover_venue::recover(&solver, handle, venue, unlisted, progress).await?,
             None => solver::operator::recover::recover(&solver, handle, progress).await?,
         };
         bar.finish_and_clear();

@@ -20,11 +20,11 @@ const ARBITRUM: u64 = 42161;
 const ONE_ETHER: u64 = 1_000_000_000_000_000_000;
 
 /// A second endpoint of a chain, for one test alone: others do not hear its lies.
-async fn endpoint(chain: &Chain) -> Result<FaultProxy> {
+pub async fn endpoint(chain: &Chain) -> Result<FaultProxy> {
     FaultProxy::start(chain.rpc_url.clone(), chain.ws_url.clone()).await
 }
 
-fn configured(proxy: &FaultProxy) -> EndpointConfig {
+pub fn configured(proxy: &FaultProxy) -> EndpointConfig {
     EndpointConfig { http: Text::Plain(proxy.rpc_url.to_string()), ws: Some(Text::Plain(proxy.ws_url.to_string())) }
 }
 

@@ -261,7 +261,8 @@ pub fn restore(harness: &Harness, backup: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn is_refused(harness: &Harness, id: u64) -> Result<()> {
+/// Waits until the service refuses to pay on a chain, and says what helps.
+pub async fn is_refused(harness: &Harness, id: u64) -> Result<()> {
     eventually("the chain is refused with a remedy", || async {
         let Ok((_, lives)) = harness.get("/lives").await else { return Ok(false) };
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();

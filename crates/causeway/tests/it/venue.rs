@@ -1,8 +1,11 @@
 //! The venue end to end: deposits into it, withdrawals out of it, and the money that goes back, against a simulator of the
 //! test's own.
 
+mod attempts;
 mod crashes;
 mod deposits;
+mod integrators;
+mod operator;
 mod quotes;
 mod returns;
 mod withdrawals;

@@ -26,7 +26,7 @@ async fn call(harness: &Harness, method: &str, path: &str, key: &str, body: Opti
 }
 
 /// Sets the endpoint of a key.
-async fn listen(harness: &Harness, key: &str, url: &str) -> Result<()> {
+pub async fn listen(harness: &Harness, key: &str, url: &str) -> Result<()> {
     let (code, answer) = call(harness, "PUT", "/webhooks/endpoint", key, Some(&json!({ "url": url }))).await?;
     ensure!(code == 200 && answer["url"] == url && answer["enabled"] == true, "{answer}");
     Ok(())

@@ -31,9 +31,11 @@ const PAGE: usize = 50;
 
 type Params = Query<HashMap<String, String>>;
 
-/// A refusal of the venue, or a failure of the simulator.
+/// A refusal of the venue, a fault of it, or a failure of the simulator.
 enum Failure {
     Refused(Refusal),
+    /// The transaction is kept back: whoever sent it cannot know what becomes of it.
+    Held,
     Broken(anyhow::Error),
 }
 
@@ -53,6 +55,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
             Self::Refused(refusal) => refusal.into_response(),
+            Self::Held => internal_error().into_response(),
             Self::Broken(error) => {
                 tracing::error!("the venue simulator failed: {error:#}");
                 internal_error().into_response()
@@ -254,6 +257,10 @@ fn take(state: &State, body: &[u8]) -> Answer {
     books.book.judge(&signed, now)?;
     if fault.reject_sends {
         return Err(Refusal::new(REJECTED, "transaction is rejected").into());
+    }
+    if fault.hold_sends {
+        books.hold(signed)?;
+        return Err(Failure::Held);
     }
     if !fault.drop_sends {
         // Our own text of it: the transaction that was verified, and nothing beside it.

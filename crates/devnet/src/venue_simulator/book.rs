@@ -151,6 +151,7 @@ impl Book {
                 holder.credit(Asset::new(*asset)?, Route::new(*route)?, *units)
             }
             Entry::Taken { info, at } => self.take(info, *at),
+            Entry::Rejected { info, at } => self.reject(info, *at),
             Entry::Moved { hash, status, at } => self.move_on(hash.parse()?, TxStatus::new(*status)?, *at),
         }
     }
@@ -173,6 +174,16 @@ impl Book {
         self.by_hash.insert(hash, place);
         self.open.push(place);
         let (info, status) = (info.to_owned(), TxStatus::Queued);
+        self.txs.push(Tx { hash, signed, info, status, queued_at: at, moved_at: at });
+        Ok(())
+    }
+
+    fn reject(&mut self, info: &str, at: u64) -> Result<()> {
+        let signed = SignedTransfer::from_json(info)?;
+        let hash = signed.hash(NETWORK);
+        ensure!(!self.by_hash.contains_key(&hash), "transaction {hash} is taken and rejected");
+        self.by_hash.insert(hash, self.txs.len());
+        let (info, status) = (info.to_owned(), TxStatus::Rejected);
         self.txs.push(Tx { hash, signed, info, status, queued_at: at, moved_at: at });
         Ok(())
     }

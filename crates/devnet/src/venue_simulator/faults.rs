@@ -24,6 +24,9 @@ pub struct VenueFault {
     pub reject_sends: bool,
     /// Transactions are taken, and answered with 500.
     pub error_after_send: bool,
+    /// Transactions are kept back and answered with 500. When this ends they are taken in their order, and one whose nonce
+    /// is used by then is shown as rejected.
+    pub hold_sends: bool,
     /// Transactions are answered as taken, and lost.
     pub drop_sends: bool,
     /// Transactions that are taken fail instead of being committed.
@@ -36,7 +39,7 @@ pub struct VenueFault {
     pub unlisted: bool,
     /// Lists have every line twice.
     pub duplicate: bool,
-    /// Lists run in another order within a page.
+    /// Lists run in another order within a page, and transactions that were kept back are taken last first.
     pub reorder: bool,
     /// Milliseconds that the venue's clock is ahead.
     pub clock_offset_millis: i64,

@@ -17,6 +17,8 @@ pub(super) enum Entry {
     Funded { account: u64, asset: u64, route: u64, units: u64 },
     /// A transaction that was verified and taken: the sender pays now.
     Taken { info: String, at: u64 },
+    /// A transaction that was verified and came too late: it is known by its hash, and nobody pays.
+    Rejected { info: String, at: u64 },
     /// A transaction in its next state: the recipient is paid at the commit, the sender gets back what failed.
     Moved { hash: String, status: u64, at: u64 },
 }

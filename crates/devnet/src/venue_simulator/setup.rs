@@ -105,6 +105,11 @@ impl VenueSimulator {
         Ok(books.book.txs().iter().map(booked).collect())
     }
 
+    /// The number of transactions that a fault keeps back.
+    pub fn held(&self) -> usize {
+        self.state.books().held.len()
+    }
+
     pub fn status(&self, hash: Digest) -> Result<Option<TxStatus>> {
         Ok(self.state.current()?.book.tx(hash).map(|(_, tx)| tx.status))
     }

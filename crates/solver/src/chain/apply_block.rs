@@ -10,11 +10,13 @@ use domain::alarm::Alarm;
 use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::ChainId;
+use domain::payment::State as PaymentState;
 use domain::time::Timestamp;
 use evm::{AgreedBlock, AgreedTx, Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
 use metrics::{counter, gauge};
 use store::deposits::DepositId;
 use store::dues::Due;
+use store::payments::PaymentRow;
 use store::{Tx, blocks, deposits, dues, fast_fills, lanes, losses, payments, treasury_transfers};
 use tracing::error;
 
@@ -131,19 +133,29 @@ async fn apply_events(
     Ok(open || agreed.open)
 }
 
-/// The deposits that become final when their block is deep enough.
+/// The rows that become final when their block is deep enough.
 #[derive(Clone, Debug)]
 pub(crate) enum Finals {
     All,
-    /// Those that were read once more.
-    Only(BTreeSet<i64>),
+    /// Deposits, and payments that failed, if they were read once more.
+    Only {
+        deposits: BTreeSet<i64>,
+        voids: BTreeSet<i64>,
+    },
 }
 
 impl Finals {
     fn admits(&self, id: DepositId) -> bool {
         match self {
             Self::All => true,
-            Self::Only(these) => these.contains(&id.0),
+            Self::Only { deposits, .. } => deposits.contains(&id.0),
+        }
+    }
+
+    fn admits_payment(&self, stored: &PaymentRow) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only { voids, .. } => stored.state != PaymentState::Reverted || voids.contains(&stored.id.0),
         }
     }
 }
@@ -178,7 +190,8 @@ pub(crate) async fn apply_ripe(
                 let deep = confirmed.into_iter().filter(|stored| finals.admits(stored.id));
                 ripe.extend(deep.map(|stored| BlockEvent::DepositFinal(stored.id)));
                 let mined = payments::ripe(tx, chain, last, MAX_ROWS_PER_BLOCK)?;
-                ripe.extend(mined.into_iter().map(|stored| BlockEvent::PaymentFinal(stored.id)));
+                let mined = mined.into_iter().filter(|stored| finals.admits_payment(stored));
+                ripe.extend(mined.map(|stored| BlockEvent::PaymentFinal(stored.id)));
                 if let Some(time) = blocks::time_of(tx, chain, last)? {
                     ripe.extend(losses::ripe(tx, chain, time, MAX_ROWS_PER_BLOCK)?.into_iter().map(BlockEvent::Loss));
                 }

@@ -46,7 +46,7 @@ pub(super) async fn verified(
         Ok::<_, SolverError>(named)
     };
     let ripe = solver.store.read(read).await?;
-    let due = ripe.into_iter().filter(|(stored, _)| venue.disputes.is_due(stored.id, head.time));
+    let due = ripe.into_iter().filter(|(stored, _)| venue.disputes.is_due(stored.id.0, head.time));
     for (stored, name) in due.take(MAX_READS_PER_ROUND) {
         let shown = match shown(solver, venue, name).await {
             Ok(shown) => shown,
@@ -59,7 +59,7 @@ pub(super) async fn verified(
             Err(error) => return Err(error),
         };
         if shown.is_some_and(|(seen, time)| is_same(&stored.deposit, &seen, time)) {
-            venue.disputes.ended(stored.id);
+            venue.disputes.ended(stored.id.0);
             same.insert(stored.id.0);
         } else {
             dispute(handle, venue, &stored, head);
@@ -91,7 +91,7 @@ fn is_same(stored: &Deposit, seen: &SeenDeposit, time: Timestamp) -> bool {
 
 fn dispute(handle: &ChainHandle, venue: &VenueChain, stored: &DepositRow, head: Head) {
     let DepositId(id) = stored.id;
-    if venue.disputes.begun(stored.id, head.time) {
+    if venue.disputes.begun(stored.id.0, head.time) {
         counter!("causeway_deposits_doubtful_total", "chain" => handle.id().to_string()).increment(1);
     }
     let what = format!(

@@ -10,6 +10,7 @@ use venue::{Digest, VenueTx};
 
 use crate::chain::apply_block::apply_sent;
 use crate::chain::payment_events::quarantine;
+use crate::chain::venue_unrecorded::unrecorded;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::handle::venue::{VenueChain, key_of};
@@ -29,6 +30,12 @@ pub(super) async fn apply_payments(
     head: Head,
 ) -> Result<bool, SolverError> {
     let (chain, wallet) = (handle.id(), venue.account.packed());
+    if solver.store.read(move |tx| payments::unmined(tx, chain, wallet, 1)).await?.is_empty() {
+        return Ok(false);
+    }
+    // The nonce first, the attempts after it: an attempt is committed before it is sent, so the one that has used a nonce
+    // below this is among those that are read now.
+    let next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
     let read = move |tx: &mut Tx<'_>| {
         let mut open = Vec::new();
         for stored in payments::unmined(tx, chain, wallet, MAX_PAYMENTS_PER_ROUND)? {
@@ -38,17 +45,20 @@ pub(super) async fn apply_payments(
         Ok::<_, SolverError>(open)
     };
     let open = solver.store.read(read).await?;
-    if open.is_empty() {
-        return Ok(false);
-    }
-    let next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
+    let stopped = is_stopped(solver, handle, venue).await?;
     for (stored, attempts) in open.iter().filter(|(stored, _)| stored.payment.nonce < next) {
-        match find(venue, stored, attempts, head).await? {
-            Found::Ended { tx, cancels } => {
+        let found = match stopped {
+            true => find(venue, stored, attempts, head).await?,
+            false => judge(venue, stored, attempts, head).await?,
+        };
+        match found {
+            // A person looks first.
+            Found::Rejected { .. } | Found::Nothing if stopped => {}
+            Found::Ended { tx, cancels } | Found::Rejected { tx, cancels } => {
                 name(solver, &[tx.hash]).await?;
                 if let Some(mut sent) = sent_tx(venue, &tx) {
-                    // The hash says that it is ours, and whom it paid how much. The memo is outside of the hash: one that
-                    // the venue shows otherwise is no reason to pay again.
+                    // Its contents say that it is ours, and whom it paid how much. The memo is outside of the hash: one
+                    // that the venue shows otherwise is no reason to pay again.
                     if !cancels {
                         sent.input = stored.payment.data.clone();
                     }
@@ -56,23 +66,52 @@ pub(super) async fn apply_payments(
                 }
             }
             Found::Open => {}
-            Found::Nothing => lost(solver, handle, stored, attempts, head).await?,
+            Found::Nothing => lost(solver, handle, stored).await?,
         }
     }
     Ok(true)
 }
 
+/// A payment by all of its attempts, those included that only the account's history has.
+pub(super) async fn judge(
+    venue: &VenueChain,
+    stored: &PaymentRow,
+    attempts: &[Attempt],
+    head: Head,
+) -> Result<Found, SolverError> {
+    let found = find(venue, stored, attempts, head).await?;
+    match found.is_certain() {
+        true => Ok(found),
+        false => Ok(unrecorded(venue, stored, head).await?.unwrap_or(found)),
+    }
+}
+
 /// A payment as the venue shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
-    /// One of its attempts is executed, or none of them can have been.
+pub(super) enum Found {
+    /// One of its attempts was taken, and has used the nonce: it is executed, or it failed.
     Ended {
+        tx: Box<VenueTx>,
+        cancels: bool,
+    },
+    /// All of its attempts came second. What came first is not among them.
+    Rejected {
         tx: Box<VenueTx>,
         cancels: bool,
     },
     Open,
     /// No attempt is known there that could have used the nonce.
     Nothing,
+}
+
+impl Found {
+    /// True unless something else has used the nonce, which may be an attempt that a restored database does not know.
+    fn is_certain(&self) -> bool {
+        match self {
+            Self::Ended { .. } | Self::Open => true,
+            Self::Rejected { .. } | Self::Nothing => false,
+        }
+    }
 }
 
 /// An attempt as the venue shows it.
@@ -129,7 +168,8 @@ fn found(shown: Vec<(Shown, bool)>) -> Found {
     }
     match void {
         _ if open => Found::Open,
-        Some((tx, cancels)) if !unknown || is_failed(&tx) => Found::Ended { tx, cancels },
+        Some((tx, cancels)) if is_failed(&tx) => Found::Ended { tx, cancels },
+        Some((tx, cancels)) if !unknown => Found::Rejected { tx, cancels },
         Some(_) | None => Found::Nothing,
     }
 }
@@ -148,26 +188,18 @@ pub(super) async fn settled(venue: &VenueChain, tx: VenueTx) -> Result<Option<Ve
     Ok(again.filter(|again| *again == tx))
 }
 
+/// True if the account's lane waits for a person.
+async fn is_stopped(solver: &Solver, handle: &ChainHandle, venue: &VenueChain) -> Result<bool, SolverError> {
+    let (chain, wallet) = (handle.id(), venue.account.packed());
+    let lanes = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
+    Ok(lanes.into_iter().any(|lane| lane.wallet == wallet && lane.quarantined.is_some()))
+}
+
 /// A payment whose nonce is used while no attempt is known that used it: the venue has forgotten it, or somebody else has
 /// the key. It is neither paid again nor void; its lane stops, and a person looks.
-async fn lost(
-    solver: &Arc<Solver>,
-    handle: &Arc<ChainHandle>,
-    stored: &PaymentRow,
-    attempts: &[Attempt],
-    head: Head,
-) -> Result<(), SolverError> {
-    let ends = attempts.iter().map(|attempt| attempt.fees.max_tip).max().unwrap_or_default();
-    if head.time.saturating_mul(1_000) < ends.saturating_add(LOST_TIMEOUT_MILLIS) {
-        return Ok(());
-    }
+async fn lost(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, stored: &PaymentRow) -> Result<(), SolverError> {
     let (nonce, wallet, handle) = (stored.payment.nonce, stored.payment.wallet, handle.clone());
-    let chain = handle.id();
     let unit = move |tx: &mut Tx<'_>| {
-        let lane = lanes::all(tx, chain)?.into_iter().find(|lane| lane.wallet == wallet);
-        if lane.is_none_or(|lane| lane.quarantined.is_some()) {
-            return Ok(());
-        }
         let why = format!(
             "nonce {nonce} is used on the venue and none of its payment's transactions is known there to have used it: \
              either the venue has forgotten it or somebody else has the key"
@@ -203,6 +235,11 @@ mod tests {
         Found::Ended { tx, cancels }
     }
 
+    fn rejected(name: u8) -> Found {
+        let Shown::Ended(tx) = ended(name, TxStatus::Rejected) else { unreachable!("it has ended") };
+        Found::Rejected { tx, cancels: false }
+    }
+
     #[test]
     fn a_rejected_attempt_beside_an_executed_one_voids_nothing() {
         use TxStatus::{Executed, Failed, Rejected};
@@ -221,7 +258,8 @@ mod tests {
                 vec![ended(1, Failed), gone.clone(), ended(3, Rejected)],
                 end(1, Failed, false),
             ),
-            ("both rejected", vec![ended(1, Rejected), ended(2, Rejected)], end(2, Rejected, false)),
+            ("both rejected", vec![ended(1, Rejected), ended(2, Rejected)], rejected(2)),
+            ("one, and it was rejected", vec![ended(1, Rejected)], rejected(1)),
             ("one, and it failed", vec![ended(1, Failed)], end(1, Failed, false)),
             ("one, and it is not known", vec![lives], Found::Open),
             ("one, and it is forgotten", vec![gone], Found::Nothing),
@@ -232,5 +270,18 @@ mod tests {
         // A cancellation that was executed is the end of the payment, and pays nobody.
         let cancelled = found(vec![(ended(1, Rejected), false), (ended(2, Executed), true)]);
         assert_eq!(cancelled, end(2, Executed, true));
+    }
+
+    #[test]
+    fn only_an_attempt_that_was_taken_says_what_used_the_nonce() {
+        for (found, certain) in [
+            (end(1, TxStatus::Executed, false), true),
+            (end(1, TxStatus::Failed, false), true),
+            (Found::Open, true),
+            (rejected(1), false),
+            (Found::Nothing, false),
+        ] {
+            assert_eq!(found.is_certain(), certain, "{found:?}");
+        }
     }
 }

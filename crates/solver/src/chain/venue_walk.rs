@@ -17,8 +17,8 @@ use tracing::{debug, error, info, warn};
 use venue::{Listed, Mark, VenueError, VenueTx};
 
 use crate::chain::apply_block::{Finals, apply_late, apply_ripe, publish_committed};
-use crate::chain::venue_finality;
 use crate::chain::venue_payments::{apply_payments, name, settled};
+use crate::chain::{venue_finality, venue_voids};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::handle::venue::{VenueChain, VenueKeys, is_in_time, key_of};
@@ -191,7 +191,9 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     let (done_until, mut took) = take_in(solver, handle, venue, (at.number, began), head).await?;
     took |= take_hinted(solver, handle, venue, began, head).await?;
     handle.health.walked(head.number, true);
-    let finals = Finals::Only(venue_finality::verified(solver, handle, venue, head).await?);
+    let deposits = venue_finality::verified(solver, handle, venue, head).await?;
+    let voids = venue_voids::verified(solver, handle, venue, head).await?;
+    let finals = Finals::Only { deposits, voids };
     apply_ripe(solver, handle, head, finals).await?;
     publish_committed(solver, handle, head.number).await?;
     if took {

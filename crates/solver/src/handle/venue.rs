@@ -47,6 +47,8 @@ pub struct VenueChain {
     /// Transfers into the account that clients say they have sent.
     pub hints: VenueHints,
     pub disputes: Disputes,
+    /// Payments that failed and that the venue no longer shows as failed.
+    pub doubtful_voids: Disputes,
 }
 
 /// The venue's fees, in units of USDC, as the operator states them.
@@ -70,9 +72,19 @@ impl VenueChain {
     ) -> Self {
         // Until the venue has said what our transfers cost, they cost what everybody's do, or what the operator allows.
         let own_fee = AtomicU64::new(fees.user.min(fees.most));
-        let (hints, disputes) = (VenueHints::default(), Disputes::default());
-        let user_fee = fees.user;
-        Self { client, account, key_index, keys, sources, poll_interval, user_fee, own_fee, hints, disputes }
+        Self {
+            client,
+            account,
+            key_index,
+            keys,
+            sources,
+            poll_interval,
+            user_fee: fees.user,
+            own_fee,
+            hints: VenueHints::default(),
+            disputes: Disputes::default(),
+            doubtful_voids: Disputes::default(),
+        }
     }
 
     /// Takes note of a transfer by the venue's own hash, as a client writes it. Anything else is no hint.
@@ -213,7 +225,7 @@ pub(crate) mod tests {
         VenueChain::new(client.unwrap(), account, key, Some(keys), BTreeSet::new(), poll, fees)
     }
 
-    fn row(currency: Address, units: u64) -> PaymentRow {
+    pub(crate) fn row(currency: Address, units: u64) -> PaymentRow {
         let (order, now) = (OrderId(B256::repeat_byte(7)), Timestamp::from_secs(1));
         PaymentRow {
             id: PaymentId(1),

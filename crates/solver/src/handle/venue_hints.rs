@@ -1,4 +1,4 @@
-//! Transfers into our account that clients say they have sent, by the venue's own hash, and deposits that the venue shows
+//! Transfers into our account that clients say they have sent, by the venue's own hash, and rows that the venue shows
 //! otherwise than before. Both are looked at again after a while, within bounds.
 
 use std::collections::{BTreeMap, HashSet};
@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics::counter;
-use store::deposits::DepositId;
 use venue::Digest;
 
 /// Pending hints. One more takes the place of the one that was looked up most often.
@@ -15,8 +14,10 @@ const MAX_HINTS: usize = 256;
 const REMEMBERED: usize = 4_096;
 /// Lookups of a transfer, each after twice the time of the one before: the last is hours after the hint.
 const TRIES: u32 = 12;
-/// Time after which a deposit in dispute is read again.
-const DISPUTE_PAUSE_SECS: u64 = 300;
+/// Time after which a row in dispute is read again for the first time; twice as long after each, up to the longest. The
+/// venue may have forgotten it for a moment only.
+const FIRST_DISPUTE_PAUSE_SECS: u64 = 10;
+const MAX_DISPUTE_PAUSE_SECS: u64 = 300;
 const MAX_DISPUTES: usize = 1_024;
 
 #[derive(Debug, Default)]
@@ -74,26 +75,37 @@ impl VenueHints {
     }
 }
 
-/// Deposits in dispute, and the time at which each is read again.
+/// Rows in dispute, and the time at which each is read again.
 #[derive(Debug, Default)]
-pub struct Disputes(Mutex<BTreeMap<i64, u64>>);
+pub struct Disputes(Mutex<BTreeMap<i64, Dispute>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Dispute {
+    due_secs: u64,
+    pause_secs: u64,
+}
 
 impl Disputes {
-    pub(crate) fn is_due(&self, id: DepositId, now_secs: u64) -> bool {
-        lock(&self.0).get(&id.0).is_none_or(|at| *at <= now_secs)
+    pub(crate) fn is_due(&self, id: i64, now_secs: u64) -> bool {
+        lock(&self.0).get(&id).is_none_or(|dispute| dispute.due_secs <= now_secs)
     }
 
     /// True for the first time.
-    pub(crate) fn begun(&self, id: DepositId, now_secs: u64) -> bool {
+    pub(crate) fn begun(&self, id: i64, now_secs: u64) -> bool {
         let mut disputes = lock(&self.0);
         if disputes.len() >= MAX_DISPUTES {
             disputes.clear();
         }
-        disputes.insert(id.0, now_secs.saturating_add(DISPUTE_PAUSE_SECS)).is_none()
+        let pause_secs = match disputes.get(&id) {
+            Some(known) => known.pause_secs.saturating_mul(2).min(MAX_DISPUTE_PAUSE_SECS),
+            None => FIRST_DISPUTE_PAUSE_SECS,
+        };
+        let dispute = Dispute { due_secs: now_secs.saturating_add(pause_secs), pause_secs };
+        disputes.insert(id, dispute).is_none()
     }
 
-    pub(crate) fn ended(&self, id: DepositId) {
-        lock(&self.0).remove(&id.0);
+    pub(crate) fn ended(&self, id: i64) {
+        lock(&self.0).remove(&id);
     }
 }
 
@@ -145,11 +157,17 @@ mod tests {
 
     #[test]
     fn a_dispute_is_told_once_and_read_again_later() {
-        let (disputes, id) = (Disputes::default(), DepositId(7));
+        let (disputes, id) = (Disputes::default(), 7);
         assert!(disputes.is_due(id, 100) && disputes.begun(id, 100));
-        assert!(!disputes.is_due(id, 101) && disputes.is_due(id, 100 + DISPUTE_PAUSE_SECS));
-        assert!(!disputes.begun(id, 400));
+        assert!(!disputes.is_due(id, 109) && disputes.is_due(id, 110));
+        assert!(!disputes.begun(id, 110));
+        assert!(!disputes.is_due(id, 129) && disputes.is_due(id, 130));
+        for _ in 0..20 {
+            assert!(!disputes.begun(id, 1_000));
+        }
+        let last = 1_000 + MAX_DISPUTE_PAUSE_SECS;
+        assert!(!disputes.is_due(id, last - 1) && disputes.is_due(id, last));
         disputes.ended(id);
-        assert!(disputes.is_due(id, 401));
+        assert!(disputes.is_due(id, 1_001));
     }
 }

@@ -84,7 +84,10 @@ pub async fn recover(
             let unit = move |tx: &mut Tx<'_>| match (payout, claimed(&handle, &sent)) {
                 (Some(payout), _) => import_payout(tx, chain, head, &sent, (payout, paid), &context),
                 (None, Some(shown)) => import_claim(tx, &handle, head, &sent, &shown, &context),
-                (None, None) => import(tx, chain, handle.chain.router, head, &sent, &context),
+                (None, None) => {
+                    let shown = sent.to.map(|target| self::paid(target, handle.chain.router, &sent));
+                    import(tx, chain, shown, head, &sent, &context)
+                }
             };
             let import = solver.store.write(unit).await?;
             match import {
@@ -148,10 +151,11 @@ pub(super) enum Import {
     Unknown,
 }
 
+/// Imports a payment of ours. `paid` is the currency, recipient and amount that its transaction shows.
 pub(super) fn import(
     tx: &mut Tx<'_>,
     chain: ChainId,
-    router: Address,
+    paid: Option<(Address, Address, Amount)>,
     head: Head,
     sent: &SentTx,
     context: &PayContext,
@@ -159,13 +163,15 @@ pub(super) fn import(
     if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
         return beside(&stored, sent);
     }
-    let (Some(id), Some(target)) = (calldata::trailing_id(&sent.input), sent.to) else { return Ok(Import::Unknown) };
+    let (Some(id), Some(target), Some(paid)) = (calldata::trailing_id(&sent.input), sent.to, paid) else {
+        return Ok(Import::Unknown);
+    };
     let order = OrderId(id);
     let mut request = requests::lock_order(tx, order)?;
     let refund = request.as_ref().is_some_and(|request| request.quote.ask.origin.chain == chain);
     let subject = if refund { Subject::Refund(order) } else { Subject::Fill(order) };
     let quote = request.as_ref().filter(|_| !refund).map(|request| &request.quote);
-    let (currency, recipient, amount) = quote.and_then(quoted).unwrap_or_else(|| paid(target, router, sent));
+    let (currency, recipient, amount) = quote.and_then(quoted).unwrap_or(paid);
     let payment = Payment {
         subject,
         // An order whose quote the backup does not hold is settled all the same.

@@ -2,10 +2,12 @@
 
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
+use devnet::Devnet;
 use serde_json::json;
 
-use super::{FEE, Stage, VENUE};
-use crate::harness::{Engine, amount, new_account, request_id};
+use super::{FEE, OPTIMISM, Stage, VENUE};
+use crate::harness::{Engine, amount, eventually, new_account, request_id};
+use crate::lying_nodes::{configured, endpoint};
 
 #[tokio::test]
 async fn a_withdrawal_arrives_to_the_unit() -> Result<()> {
@@ -101,6 +103,44 @@ async fn a_withdrawal_is_refunded_on_the_venue_less_the_fee() -> Result<()> {
     service.stop().await
 }
 
+/// No node of the destination answers, and that stays so until the quote's time is over.
+#[tokio::test]
+async fn a_withdrawal_goes_back_on_the_venue_when_its_destination_stays_down() -> Result<()> {
+    let optimism = Devnet::shared().await.chain("optimism");
+    let nodes = [endpoint(optimism).await?, endpoint(optimism).await?];
+    let stage = Stage::with(Engine::Sqlite, false, |config| {
+        config.limits.market_max_age_secs = 5;
+        for chain in config.chains.iter_mut().filter(|chain| chain.id == OPTIMISM) {
+            chain.endpoints = nodes.iter().map(configured).collect();
+        }
+    })
+    .await?;
+    let service = stage.harness.serve().await?;
+    let (recipient, usdc) = (new_account().address, optimism.token("USDC").address);
+    let (theirs, ours) = (stage.balance(&stage.user)?, stage.balance(&stage.solver)?);
+    let mut body = stage.withdrawal(20_000_000, &recipient.to_string());
+    body["ttl"] = json!(10);
+    let quote = stage.harness.quote(&body).await?;
+    for node in &nodes {
+        node.faults.update(|fault| fault.stall = true);
+    }
+    eventually("the destination is not quoted any more", || async {
+        Ok(stage.harness.post("/quote/v2", &body).await?.0 != 200)
+    })
+    .await?;
+    stage.withdraw(&quote).await?;
+    let status = stage.harness.wait_for(request_id(&quote), "refund").await?;
+    ensure!(status["failReason"] == "TTL_EXPIRED", "{status}");
+    stage.user_has(theirs - FEE).await?;
+    ensure!(stage.balance(&stage.solver)? == ours);
+    for node in &nodes {
+        node.faults.clear();
+    }
+    stage.harness.walked(optimism).await?;
+    ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled as well");
+    service.stop().await
+}
+
 #[tokio::test]
 async fn a_refund_smaller_than_the_fee_is_none() -> Result<()> {
     let stage = Stage::with(Engine::Sqlite, true, |_| ()).await?;
@@ -114,6 +154,33 @@ async fn a_refund_smaller_than_the_fee_is_none() -> Result<()> {
     ensure!(status["refundFailReason"] == "AMOUNT_TOO_LOW_TO_REFUND", "{status}");
     ensure!(stage.balance(&stage.user)? == theirs - 2_500_000 - FEE);
     ensure!(stage.balance(&stage.solver)? == ours + 2_500_000);
+    service.stop().await
+}
+
+/// The venue's word costs no more than its cap until a transfer is final: the withdrawal beyond it waits, and says why.
+#[tokio::test]
+async fn the_word_of_the_venue_has_a_cap() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, false, |config| {
+        if let Some(venue) = &mut config.venue {
+            (venue.finality_secs, venue.risk.open_usd) = (3_600, "30".to_owned());
+        }
+    })
+    .await?;
+    let service = stage.harness.serve().await?;
+    let optimism = stage.harness.chain("optimism");
+    let (recipient, usdc) = (new_account().address, optimism.token("USDC").address);
+    let body = stage.withdrawal(20_000_000, &recipient.to_string());
+    let [first, second] = [stage.harness.quote(&body).await?, stage.harness.quote(&body).await?];
+    stage.withdraw(&first).await?;
+    stage.harness.wait_for(request_id(&first), "success").await?;
+    stage.withdraw(&second).await?;
+    eventually("the second waits for the cap", || async {
+        let trace = stage.harness.trace(request_id(&second)).await?;
+        Ok(trace["due"][0]["reason"].as_str().is_some_and(|reason| reason.contains("not final")))
+    })
+    .await?;
+    stage.rounds_pass().await?;
+    ensure!(optimism.balance(usdc, recipient).await? == amount(&first["details"]["currencyOut"]["amount"]));
     service.stop().await
 }
 
