@@ -9,6 +9,9 @@ use crate::recorder::ROWS_PER_UNIT;
 /// the cores from a payment for longer.
 const GROUPS_PER_SECOND: u32 = 200;
 
+/// The time that a queue may catch up on after a slow write. Longer rest is not saved up.
+const CATCH_UP: Duration = Duration::from_millis(50);
+
 #[derive(Debug)]
 pub(crate) struct Pace {
     per_second: u32,
@@ -29,7 +32,7 @@ impl Pace {
 
     /// The time until so many deliveries may begin, which takes their turn. After a pause they begin at once.
     pub(crate) fn turn(&mut self, deliveries: usize, now: Instant) -> Duration {
-        let begin = self.next.max(now);
+        let begin = now.checked_sub(CATCH_UP).map_or(self.next, |earliest| self.next.max(earliest));
         let share = Duration::from_secs(1) / self.per_second;
         self.next = begin + share.saturating_mul(u32::try_from(deliveries).unwrap_or(u32::MAX));
         begin.saturating_duration_since(now)
@@ -44,10 +47,10 @@ mod tests {
     fn a_queue_is_paced_and_a_single_event_is_not() {
         let mut pace = Pace::new(1_000);
         assert_eq!(pace.group(), 5);
-        // Rest is not saved up: a minute of it does not make the queue quicker.
+        // A minute of rest makes the queue quicker by the time to catch up, and no more.
         let now = Instant::now() + Duration::from_secs(60);
-        let begins: Vec<u128> = (0..200).map(|_| pace.turn(5, now).as_millis()).collect();
-        assert_eq!((begins[0], begins[1], begins[199]), (0, 5, 995));
+        let begins: Vec<u128> = (0..211).map(|_| pace.turn(5, now).as_millis()).collect();
+        assert_eq!((begins[0], begins[10], begins[11], begins[210]), (0, 0, 5, 1_000));
         assert_eq!(pace.turn(1, now + Duration::from_secs(2)), Duration::ZERO);
     }
 
