@@ -216,7 +216,7 @@ impl<'a> Chaos<'a> {
         let traffic = Traffic::new((self.devnet, &self.venue), &self.api, &sends, &self.integrator, transfers.len());
         progress.say("Giving the users what they pay with");
         traffic.fund(&transfers).await?;
-        self.adversary.fund(self.devnet).await?;
+        self.adversary.fund(self.devnet, &sends).await?;
         let market = Market::new(self.devnet).await?;
         for chain in chains {
             let deep = chain.block_number().await? + DEEP;

@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use super::quoted::Call;
 
+/// Ten times what the service offers, in wei: mined first in a block of both.
+const TIP_AHEAD: u128 = 100_000_000;
+
 /// A signed transaction.
 #[derive(Clone, Debug)]
 struct Signed {
@@ -50,6 +53,12 @@ impl<'a> Sends<'a> {
     pub(crate) fn sign(&self, chain: usize, from: &Account, call: Call, gas: u64, optional: bool) -> Result<B256> {
         let on = &self.devnet.chains[chain];
         self.keep(chain, from, optional, |nonce| on.sign(from, nonce, call, gas))
+    }
+
+    /// The same with a tip that is higher than the service's. It is sent again whenever a reorg drops it.
+    pub(crate) fn sign_ahead(&self, chain: usize, from: &Account, call: Call, gas: u64) -> Result<B256> {
+        let on = &self.devnet.chains[chain];
+        self.keep(chain, from, false, |nonce| on.sign_tipping(from, nonce, call, gas, TIP_AHEAD))
     }
 
     fn keep(

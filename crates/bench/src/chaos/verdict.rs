@@ -128,6 +128,9 @@ impl Books {
             ends.judge(gone[transfer.index], &mut wrong, &mut tally).await?;
         }
         self.addresses(traffic, adversary, &mut wrong, &mut tally).await?;
+        for permit in adversary.permits() {
+            permits.judge(&permit, &mut wrong, &mut tally).await?;
+        }
         self.venue(traffic, transfers, &booked, &mut wrong)?;
         let brought = self.brought(chains, adversary, &mut wrong).await?;
         adversary.robbed(traffic.devnet, &mut wrong).await?;
@@ -237,7 +240,7 @@ impl Books {
                 }
             }
         }
-        let signed = traffic.permits().into_iter();
+        let signed = traffic.permits().into_iter().chain(adversary.permits());
         let signed: BTreeSet<B256> = signed.map(|permit| permit.request()).collect::<Result<_>>()?;
         for relay in &permits.relayed {
             let chain = &chains[relay.chain];
