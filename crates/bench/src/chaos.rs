@@ -13,6 +13,8 @@ mod faults;
 mod hooks;
 mod ledger;
 mod market;
+mod permit_verdict;
+mod permits;
 mod plan;
 mod quoted;
 mod record;
@@ -214,7 +216,7 @@ impl<'a> Chaos<'a> {
         let traffic = Traffic::new((self.devnet, &self.venue), &self.api, &sends, &self.integrator, transfers.len());
         progress.say("Giving the users what they pay with");
         traffic.fund(&transfers).await?;
-        self.adversary.fund(self.devnet).await?;
+        self.adversary.fund(self.devnet, &sends).await?;
         let market = Market::new(self.devnet).await?;
         for chain in chains {
             let deep = chain.block_number().await? + DEEP;
@@ -222,8 +224,10 @@ impl<'a> Chaos<'a> {
                 tokio::time::sleep(BLOCK_TIME).await;
             }
         }
-        let fillers = self.devnet.keys.fillers.iter().map(|filler| filler.address).collect();
-        let mut books = Books::open(chains, fillers, self.devnet.keys.treasury.address).await?;
+        let keys = &self.devnet.keys;
+        let fillers = keys.fillers.iter().map(|filler| filler.address).collect();
+        let relayers = vec![keys.orders.relayer().address];
+        let mut books = Books::open(chains, (fillers, relayers), keys.treasury.address).await?;
         let mut record = self.ask_early(&traffic, &transfers, (&books, &market), progress).await?;
         let counts = Counts::default();
         let served = self.storm((args, time, rng), &traffic, &transfers, &counts, (&market, &mut record)).await?;
@@ -233,8 +237,9 @@ impl<'a> Chaos<'a> {
         let gains = people.judge(&market, &record, &mut wrong).await?;
         progress.say("Comparing the webhooks with what happened");
         let hooks = self.hooks.settle(&traffic, &transfers, &self.integrator.key, &mut wrong).await?;
-        let mut report =
-            Report { ahead: traffic.ahead(), gains, hooks, ..Report::new(&counts, &transfers, tally, wrong) };
+        let mut report = Report::new(&counts, &transfers, tally, wrong);
+        let permits = traffic.permits().iter().filter(|permit| permit.taken).count();
+        report = Report { ahead: traffic.ahead(), permits, gains, hooks, ..report };
         let ended = served.terminate().await?;
         if !ended.success() {
             report.wrong.push(format!("the service did not end in order: {ended}"));

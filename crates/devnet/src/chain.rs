@@ -24,6 +24,8 @@ use crate::tokens::{Erc20, Token, ether, units};
 
 /// Longer than any pause of a test; a transaction not mined by then never will be.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// In wei.
+const TIP: u128 = 1_000_000;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Chain {
@@ -206,7 +208,7 @@ impl Chain {
             nonce: nonce.to(),
             gas_limit,
             max_fee_per_gas: price.to::<u128>() * 3,
-            max_priority_fee_per_gas: 1_000_000,
+            max_priority_fee_per_gas: TIP,
             to: TxKind::Call(to),
             value,
             access_list: Default::default(),
@@ -217,13 +219,25 @@ impl Chain {
 
     /// Signs with a nonce of the caller's choice and sends nothing. The transaction offers enough for any block.
     pub fn sign(&self, from: &Account, nonce: u64, call: (Address, U256, Bytes), gas_limit: u64) -> Result<Bytes> {
+        self.sign_tipping(from, nonce, call, gas_limit, TIP)
+    }
+
+    /// The same with a tip of the caller's choice, at most a gwei: blocks have the highest first.
+    pub fn sign_tipping(
+        &self,
+        from: &Account,
+        nonce: u64,
+        call: (Address, U256, Bytes),
+        gas_limit: u64,
+        tip: u128,
+    ) -> Result<Bytes> {
         let (to, value, input) = call;
         let tx = TxEip1559 {
             chain_id: self.id,
             nonce,
             gas_limit,
             max_fee_per_gas: u128::from(crate::mining::BASE_FEE) * 100,
-            max_priority_fee_per_gas: 1_000_000,
+            max_priority_fee_per_gas: tip,
             to: TxKind::Call(to),
             value,
             access_list: Default::default(),

@@ -4,6 +4,7 @@
 //! configuration itself is written by `causeway::local`, below this crate, because `causeway dev` needs it too.
 
 mod events;
+mod permit;
 mod program;
 mod quote;
 mod receiver;
@@ -11,6 +12,7 @@ mod wait;
 mod world;
 
 pub use crate::events::publish;
+pub use crate::permit::{permit_domain, sign_permit};
 pub use crate::program::Program;
 pub use crate::quote::ask;
 pub use crate::receiver::{Judged, Post, Receiver, judge};

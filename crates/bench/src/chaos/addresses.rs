@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use alloy::sol_types::SolEvent;
 use anyhow::{Context, Result};
-use devnet::{Chain, Devnet};
+use devnet::{Account, Chain, Devnet};
 use evm::contracts::DepositAddressFactory::Swept;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ledger::{Ledger, Payment};
-use super::traffic::currency;
+use super::plan::{Kind, Transfer};
+use super::traffic::{CRUMB, currency};
 use super::verdict::{Tally, return_key};
 use super::worth::TOLERANCE;
 
@@ -273,4 +274,24 @@ fn strictly(
 /// Less than sending it back costs.
 fn is_worthless(symbol: &str, amount: U256) -> bool {
     amount <= if symbol == "ETH" { U256::from(1_000) } else { U256::ONE }
+}
+
+/// The transfers to an address: who sends how much, and whether it is dust.
+pub(crate) fn arrivals(transfer: &Transfer, amount: U256) -> Vec<(&Account, U256, bool)> {
+    let (user, stranger) = (&transfer.user, &transfer.stranger);
+    let part = |tenths: u64| amount * U256::from(tenths) / U256::from(10);
+    let crumb = if transfer.from == "ETH" { U256::from(CRUMB) } else { U256::ONE };
+    let dust = (stranger, crumb, true);
+    if transfer.kind == Kind::StrictAddress {
+        return match transfer.choice % 4 {
+            0 => vec![(user, amount, false)],
+            1 => vec![(user, part(15), false)],
+            2 => vec![(user, part(6), false)],
+            _ => vec![dust, (user, amount, false)],
+        };
+    }
+    let times = usize::try_from(1 + transfer.choice % 3).unwrap_or(1);
+    let paid = [part(if transfer.coin { 10 } else { 13 }), part(8), part(10)].map(|part| (user, part, false));
+    let first = (transfer.choice >= 6).then_some(dust);
+    first.into_iter().chain(paid.into_iter().take(times)).collect()
 }

@@ -8,6 +8,7 @@ mod hands;
 mod junk_logs;
 mod late_deposit;
 mod lying_node;
+mod permits;
 mod reverting_recipient;
 mod score;
 mod sponsored_twice;
@@ -31,6 +32,7 @@ use super::ChaosArgs;
 use super::addresses::Given;
 use super::api::Api;
 use super::market::Market;
+use super::permits::Permitted;
 use super::sends::Sends;
 use super::traffic::Integrator;
 use super::worth::Party;
@@ -63,10 +65,18 @@ pub(crate) enum Trick {
     SweptFirst,
     /// Dust at somebody else's open deposit address, before and after its payment.
     DustFirst,
+    /// A permit whose nonce its user spends elsewhere before the relay is mined.
+    SpentNonce,
+    /// A permit whose user moves the tokens away, or takes Permit2's allowance back, before the relay is mined.
+    MovedAway,
+    /// One permit, posted several times at once, and again once it is filled.
+    PostedTwice,
+    /// Somebody else's permit, copied from the relay on its way and brought first.
+    CopiedRelay,
 }
 
 impl Trick {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::LateDeposit,
         Self::StolenDeposit,
         Self::EarlyClaim,
@@ -79,6 +89,10 @@ impl Trick {
         Self::FailedFill,
         Self::SweptFirst,
         Self::DustFirst,
+        Self::SpentNonce,
+        Self::MovedAway,
+        Self::PostedTwice,
+        Self::CopiedRelay,
     ];
 
     /// The app balance it begins with, in whole USDC.
@@ -90,6 +104,7 @@ impl Trick {
             Self::StolenDeposit | Self::FeeExchange | Self::RevertingRecipient | Self::JunkLogs => None,
             Self::InventedDeposit | Self::InventedFunding | Self::FailedFill => None,
             Self::SweptFirst | Self::DustFirst => None,
+            Self::SpentNonce | Self::MovedAway | Self::PostedTwice | Self::CopiedRelay => None,
         }
     }
 }
@@ -112,7 +127,9 @@ pub(crate) struct Attempt {
     app: Account,
     /// A contract that the trick needs: a victim's wallet, a recipient, a source of logs.
     contract: Address,
+    /// Random choices that the trick leaves open.
     coin: bool,
+    choice: u64,
     integrator: Option<Integrator>,
     deeds: Mutex<Deeds>,
 }
@@ -126,6 +143,8 @@ pub(super) struct Deeds {
     debts: Vec<Debt>,
     /// A deposit address that is another's.
     victim: Option<Given>,
+    /// A permit: the adversary's, or another's that it attacks.
+    permit: Option<Permitted>,
     /// Something it asked for was refused.
     refused: bool,
 }
@@ -160,7 +179,7 @@ impl Attempt {
     /// The accounts that are the adversary's: not those of a victim.
     pub(crate) fn party(&self) -> Party {
         let mut accounts = vec![self.main.address, self.app.address];
-        if !matches!(self.trick, Trick::SweptFirst | Trick::DustFirst) {
+        if !matches!(self.trick, Trick::SweptFirst | Trick::DustFirst | Trick::CopiedRelay) {
             accounts.extend([self.second.address, self.recipient.address]);
         }
         let mut wallets = vec![self.app.address];
@@ -218,6 +237,7 @@ impl Adversary {
                 app: rng.account(),
                 contract: rng.account().address,
                 coin: rng.once_in(2),
+                choice: rng.roll(12),
                 integrator,
                 deeds: Mutex::default(),
             });
@@ -226,7 +246,7 @@ impl Adversary {
     }
 
     /// Gives the adversary what it pays with. It runs before any reorg, which would remove the funds.
-    pub(crate) async fn fund(&self, devnet: &Devnet) -> Result<()> {
+    pub(crate) async fn fund(&self, devnet: &Devnet, sends: &Sends<'_>) -> Result<()> {
         for attempt in &self.attempts {
             let chain = &devnet.chains[attempt.origin];
             for who in [attempt.main.address, attempt.second.address] {
@@ -246,6 +266,9 @@ impl Adversary {
                 }
                 Trick::LateDeposit | Trick::EarlyClaim | Trick::SponsoredTwice | Trick::FeeExchange => {}
                 Trick::InventedDeposit | Trick::FailedFill | Trick::SweptFirst | Trick::DustFirst => {}
+                Trick::SpentNonce | Trick::MovedAway | Trick::PostedTwice | Trick::CopiedRelay => {
+                    permits::prepare(attempt, chain, sends).await?;
+                }
             }
             if let (Some(integrator), Some(balance)) = (&attempt.integrator, attempt.trick.balance()) {
                 let (chain, wallet) = (devnet.chain(domain::ledger::CHAIN), &integrator.wallet);
@@ -291,6 +314,10 @@ impl Adversary {
                 Trick::FailedFill => lying_node::failed_fill(&hands).await,
                 Trick::SweptFirst => deposit_address::swept_first(&hands).await,
                 Trick::DustFirst => deposit_address::dust_first(&hands).await,
+                Trick::SpentNonce => permits::spent_nonce(&hands).await,
+                Trick::MovedAway => permits::moved_away(&hands).await,
+                Trick::PostedTwice => permits::posted_twice(&hands).await,
+                Trick::CopiedRelay => permits::copied_relay(&hands).await,
             };
             made.with_context(|| format!("{:?}", attempt.trick))
         });
@@ -310,6 +337,11 @@ impl Adversary {
     /// Deposit addresses of others that it meddled with.
     pub(crate) fn victims(&self) -> Vec<Given> {
         self.attempts.iter().filter_map(|attempt| attempt.deeds().victim.clone()).collect()
+    }
+
+    /// Permits of the adversary's and of its victims.
+    pub(crate) fn permits(&self) -> Vec<Permitted> {
+        self.attempts.iter().filter_map(|attempt| attempt.deeds().permit.clone()).collect()
     }
 
     pub(crate) fn deposits(&self) -> Vec<Brought> {

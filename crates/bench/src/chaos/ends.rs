@@ -6,6 +6,7 @@ use domain::venue::AccountIndex;
 
 use super::addresses::Addresses;
 use super::ledger::Ledger;
+use super::permit_verdict::Permits;
 use super::plan::{Kind, Transfer};
 use super::quoted::Order;
 use super::traffic::{Deposit, Traffic, currency};
@@ -19,6 +20,7 @@ pub(crate) struct Ends<'a> {
     pub transfer: &'a Transfer,
     pub present: &'a [Deposit],
     pub booked: &'a Booked,
+    pub permits: &'a Permits<'a>,
 }
 
 impl Ends<'_> {
@@ -29,8 +31,11 @@ impl Ends<'_> {
         if let Some(order) = order.as_ref().filter(|_| transfer.kind.has_address()) {
             return self.at_address(order, wrong, tally).await;
         }
+        if let Some(permit) = traffic.permit(transfer.index) {
+            return self.permits.judge(&permit, wrong, tally).await;
+        }
         let mut say = |text: String| wrong.push(format!("transfer {} ({:?}): {text}", transfer.index, transfer.kind));
-        if order.is_none() && transfer.kind != Kind::Orphan {
+        if transfer.kind.is_gasless() || (order.is_none() && transfer.kind != Kind::Orphan) {
             say("never got its quote".to_owned());
             return Ok(());
         }

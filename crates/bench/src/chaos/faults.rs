@@ -12,9 +12,10 @@ use causeway::served::Served;
 use devnet::{Chain, Fault, Faults, Rng};
 use harness::Program;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::permits::request_of;
 use super::traffic::Traffic;
 
 /// The deepest reorg: below the finality depth.
@@ -186,9 +187,11 @@ pub(crate) async fn reorganise(
             tokio::time::sleep(on.block_time).await;
         }
         on.pause_mining().await;
-        let dropped = reorg(on, counts, &mut rng).await.with_context(|| format!("a reorg of {}", on.name));
+        let reorged = reorg(on, counts, &mut rng).await.with_context(|| format!("a reorg of {}", on.name));
         on.resume_mining().await;
-        traffic.sends.dropped(&dropped?, &mut rng).await;
+        let Reorged { dropped, relays } = reorged?;
+        traffic.sends.note_reorged(relays);
+        traffic.sends.dropped(&dropped, &mut rng).await;
     }
 }
 
@@ -209,10 +212,19 @@ struct Tx {
     hash: B256,
     from: Address,
     nonce: U64,
+    input: Bytes,
 }
 
-/// Replaces the last blocks and returns the transactions that are in none of the new ones.
-async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256>> {
+/// A reorg's consequences.
+struct Reorged {
+    /// The transactions that are in none of the new blocks.
+    dropped: Vec<B256>,
+    /// Requests whose relay had succeeded in one of the old blocks, wherever it is now.
+    relays: Vec<B256>,
+}
+
+/// Replaces the last blocks.
+async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Reorged> {
     #[derive(Deserialize)]
     struct Block {
         transactions: Vec<Tx>,
@@ -223,6 +235,7 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256
         let block: Block = chain.rpc("eth_getBlockByNumber", json!([U64::from(number), true])).await?;
         removed.extend(block.transactions.into_iter().map(|tx| (place as u64, tx)));
     }
+    let relays = relays(chain, &removed).await?;
     // The first few transactions of each sender stay, so that no nonce gap arises.
     let mut fates: BTreeMap<Address, (u64, u64)> = BTreeMap::new();
     let (mut kept, mut dropped) = (Vec::new(), Vec::new());
@@ -243,7 +256,19 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Vec<B256
     add(&counts.reorgs, 1);
     add(&counts.removed, removed.len() as u64);
     add(&counts.moved, kept.len() as u64);
-    Ok(dropped)
+    Ok(Reorged { dropped, relays })
+}
+
+/// The requests whose relay is among the transactions of some blocks, and has succeeded.
+async fn relays(chain: &Chain, among: &[(u64, Tx)]) -> Result<Vec<B256>> {
+    let mut requests = Vec::new();
+    for (tx, request) in among.iter().filter_map(|(_, tx)| Some((tx, request_of(&tx.input)?))) {
+        let receipt: Value = chain.rpc("eth_getTransactionReceipt", [tx.hash]).await?;
+        if receipt["status"] == "0x1" {
+            requests.push(request);
+        }
+    }
+    Ok(requests)
 }
 
 /// True if the service serves every chain.

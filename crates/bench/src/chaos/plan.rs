@@ -37,6 +37,10 @@ pub(crate) enum Kind {
     OpenAddress,
     /// Pays at a strict address: exactly, too much, too little, or behind a stranger's dust.
     StrictAddress,
+    /// Signs an EIP-3009 authorization of its USDC: it has no native currency to send anything with.
+    Authorization,
+    /// Signs a permit of Permit2 for its USDT, which it approved when it still had native currency.
+    Permit2,
 }
 
 impl Kind {
@@ -54,15 +58,22 @@ impl Kind {
     pub(crate) fn has_address(self) -> bool {
         matches!(self, Self::OpenAddress | Self::StrictAddress)
     }
+
+    /// True if it only signs, and one of our relayers brings its deposit.
+    pub(crate) fn is_gasless(self) -> bool {
+        matches!(self, Self::Authorization | Self::Permit2)
+    }
 }
 
-/// The share of each kind: one in eight deposits into the venue, one in eight withdraws from it, and one in five pays at
-/// an address.
-const MIX: [Kind; 24] = [
+/// The share of each kind: one in nine deposits into the venue, one in nine withdraws from it, one in six pays at an
+/// address, and one in seven signs for a gasless deposit.
+const MIX: [Kind; 28] = [
     Kind::Fill,
     Kind::VenueIn,
+    Kind::Authorization,
     Kind::Double,
     Kind::StrictAddress,
+    Kind::Permit2,
     Kind::Sponsored,
     Kind::VenueOut,
     Kind::Short,
@@ -73,10 +84,12 @@ const MIX: [Kind; 24] = [
     Kind::StrictAddress,
     Kind::WrongCurrency,
     Kind::VenueIn,
+    Kind::Authorization,
     Kind::Forced,
     Kind::OpenAddress,
     Kind::Orphan,
     Kind::VenueOut,
+    Kind::Permit2,
     Kind::Sponsored,
     Kind::StrictAddress,
     Kind::Ahead,
@@ -145,8 +158,10 @@ pub(crate) fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) 
         let hop = usize::from(rng.once_in(2));
         let from = *rng.of(&SYMBOLS);
         let to = if rng.once_in(4) { *rng.of(&SYMBOLS) } else { from };
-        // The venue's own end is its USDC.
+        // The venue's own end is its USDC, and a permit's kind depends on its token.
         let (from, to) = match kind {
+            Kind::Authorization => ("USDC", to),
+            Kind::Permit2 => ("USDT", to),
             Kind::VenueIn => (from, "USDC"),
             Kind::VenueOut | Kind::VenueOdd => ("USDC", to),
             _ => (from, to),

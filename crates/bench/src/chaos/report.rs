@@ -34,6 +34,8 @@ pub(crate) struct Report {
     pub venue_restarts: u64,
     /// Fast fills that were accepted.
     pub ahead: usize,
+    /// Permits of users that were taken.
+    pub permits: usize,
     #[serde(flatten)]
     pub tally: Tally,
     pub gains: Gains,
@@ -66,6 +68,7 @@ impl Report {
             venue_faults: get(&counts.venue_faults),
             venue_restarts: get(&counts.venue_restarts),
             ahead: 0,
+            permits: 0,
             tally,
             gains: Gains::default(),
             hooks: HookTally::default(),
@@ -105,10 +108,12 @@ impl Report {
             self.of(Kind::Ahead)
         );
         println!(
-            "{} into the venue, {} out of it, {} at deposit addresses",
+            "{} into the venue, {} out of it, {} at deposit addresses; {} of {} permits taken",
             self.of(Kind::VenueIn),
             self.of(Kind::VenueOut) + self.of(Kind::VenueOdd),
-            self.of(Kind::OpenAddress) + self.of(Kind::StrictAddress)
+            self.of(Kind::OpenAddress) + self.of(Kind::StrictAddress),
+            self.permits,
+            self.of(Kind::Authorization) + self.of(Kind::Permit2)
         );
         let usd = |micros: i64| dollars(i128::from(micros));
         println!("the price of ether moved {} times", self.gains.price_moves);

@@ -71,14 +71,13 @@ impl People<'_> {
         record: &Record<'_>,
         wrong: &mut Vec<String>,
     ) -> Result<Gains> {
-        let ledgers = &self.books.ledgers;
         let lucky = self.users(market, record, wrong).await?;
         let changes = record.followed().await?;
         let [attempts @ .., integrator, house] = &changes[..] else { bail!("somebody is missing") };
         if integrator.gain() > TOLERANCE {
             wrong.push(format!("the integrator is {} dollars richer", dollars(integrator.gain())));
         }
-        let tricks = self.adversary.score(self.traffic.devnet, (record, attempts), ledgers, wrong).await?;
+        let tricks = self.adversary.score(&self.books.permits(self.traffic), (record, attempts), wrong).await?;
         let owed: i128 = attempts.iter().chain([integrator]).map(|change| change.app).sum();
         Ok(Gains {
             price_moves: market.count(),

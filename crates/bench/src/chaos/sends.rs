@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use super::quoted::Call;
 
+/// Ten times what the service offers, in wei: mined first in a block of both.
+const TIP_AHEAD: u128 = 100_000_000;
+
 /// A signed transaction.
 #[derive(Clone, Debug)]
 struct Signed {
@@ -26,6 +29,8 @@ struct Done {
     signed: BTreeMap<B256, Signed>,
     /// Transactions that a reorg dropped and their senders did not resend.
     abandoned: BTreeSet<B256>,
+    /// Requests whose relay had succeeded in a block that a reorg replaced.
+    relays_reorged: BTreeSet<B256>,
 }
 
 /// Transactions of everybody but the service. Each sender is new, so that its nonces begin at zero.
@@ -46,12 +51,38 @@ impl<'a> Sends<'a> {
 
     /// Signs with the sender's next nonce.
     pub(crate) fn sign(&self, chain: usize, from: &Account, call: Call, gas: u64, optional: bool) -> Result<B256> {
+        let on = &self.devnet.chains[chain];
+        self.keep(chain, from, optional, |nonce| on.sign(from, nonce, call, gas))
+    }
+
+    /// The same with a tip that is higher than the service's. It is sent again whenever a reorg drops it.
+    pub(crate) fn sign_ahead(&self, chain: usize, from: &Account, call: Call, gas: u64) -> Result<B256> {
+        let on = &self.devnet.chains[chain];
+        self.keep(chain, from, false, |nonce| on.sign_tipping(from, nonce, call, gas, TIP_AHEAD))
+    }
+
+    fn keep(
+        &self,
+        chain: usize,
+        from: &Account,
+        optional: bool,
+        sign: impl FnOnce(u64) -> Result<Bytes>,
+    ) -> Result<B256> {
         let mut done = self.done();
         let nonce = done.signed.values().filter(|it| it.chain == chain && it.from == from.address).count() as u64;
-        let raw = self.devnet.chains[chain].sign(from, nonce, call, gas)?;
+        let raw = sign(nonce)?;
         let hash = keccak256(&raw);
         done.signed.insert(hash, Signed { chain, from: from.address, nonce, raw, optional });
         Ok(hash)
+    }
+
+    /// Notes relays that a reorg took out of their blocks.
+    pub(crate) fn note_reorged(&self, relays: Vec<B256>) {
+        self.done().relays_reorged.extend(relays);
+    }
+
+    pub(crate) fn relays_reorged(&self) -> BTreeSet<B256> {
+        self.done().relays_reorged.clone()
     }
 
     pub(crate) fn is_abandoned(&self, tx: B256) -> bool {

@@ -13,8 +13,9 @@ use evm::account_tag::tag;
 use evm::calldata;
 use serde_json::{Value, json};
 
-use super::addresses::{Given, Sent, address};
+use super::addresses::{Given, Sent, address, arrivals};
 use super::api::Api;
+use super::permits::{self, Permitted, Signed};
 use super::plan::{Kind, Odd, Transfer};
 use super::quoted::{Call, Order, order, steps};
 use super::sends::Sends;
@@ -23,7 +24,7 @@ use super::venue::{self, Venue};
 /// Enough gas for an approval and for every kind of deposit.
 const GAS_LIMIT: u64 = 300_000;
 /// Wei that nobody would send back.
-const CRUMB: u64 = 1_000;
+pub(crate) const CRUMB: u64 = 1_000;
 /// In USDC: more than the total of sponsored fees and fast fills.
 const BALANCE: u64 = 1_000_000;
 
@@ -58,6 +59,8 @@ struct Done {
     deposits: Vec<Deposit>,
     /// Deposit addresses.
     given: BTreeMap<usize, Given>,
+    /// Permits that were signed.
+    permits: BTreeMap<usize, Permitted>,
     /// When each user began to pay.
     paying: BTreeMap<usize, Instant>,
     /// Fast fills that were accepted.
@@ -111,6 +114,16 @@ impl<'a> Traffic<'a> {
         self.done().given.get(&transfer).cloned()
     }
 
+    /// The permit of a transfer that has one.
+    pub(crate) fn permit(&self, transfer: usize) -> Option<Permitted> {
+        self.done().permits.get(&transfer).cloned()
+    }
+
+    /// The permits of all transfers that have one.
+    pub(crate) fn permits(&self) -> Vec<Permitted> {
+        self.done().permits.values().cloned().collect()
+    }
+
     /// When this user began to pay. None for one that never did.
     pub(crate) fn paying_since(&self, transfer: usize) -> Option<Instant> {
         self.done().paying.get(&transfer).copied()
@@ -128,7 +141,8 @@ impl<'a> Traffic<'a> {
 
     /// Funds the users. It runs before any reorg, which would remove the funds.
     pub(crate) async fn fund(&self, transfers: &[Transfer]) -> Result<()> {
-        for transfer in transfers {
+        permits::fund(self.devnet, self.sends, transfers).await?;
+        for transfer in transfers.iter().filter(|transfer| !transfer.kind.is_gasless()) {
             if transfer.kind.uses_venue() {
                 self.venue.open(transfer.index, transfer.user)?;
             }
@@ -222,8 +236,26 @@ impl<'a> Traffic<'a> {
             }
             Kind::VenueOut | Kind::VenueOdd => self.withdraw(transfer, &quote).await,
             Kind::OpenAddress | Kind::StrictAddress => self.pay_at_address(transfer, &quote, &order).await,
+            Kind::Authorization | Kind::Permit2 => self.sign_permit(transfer, &quote, order).await,
             Kind::Orphan => Ok(()),
         }
+    }
+
+    /// Signs, and posts the signature until it is taken. Half of the users post it once more, a while later.
+    async fn sign_permit(&self, transfer: &Transfer, quote: &Value, order: Order) -> Result<()> {
+        self.done().paying.entry(transfer.index).or_insert_with(Instant::now);
+        let signed = Signed::new(quote, &transfer.user)?;
+        let permit = Permitted::of(transfer, order, &signed, &self.devnet.chains[transfer.origin]);
+        self.done().permits.insert(transfer.index, permit);
+        let mut answers = vec![signed.post_until_taken(self.api).await];
+        if transfer.coin {
+            tokio::time::sleep(Duration::from_millis(transfer.choice * 130)).await;
+            answers.push(signed.post_until_taken(self.api).await);
+        }
+        if let Some(permit) = self.done().permits.get_mut(&transfer.index) {
+            answers.into_iter().for_each(|answer| permit.note(answer));
+        }
+        Ok(())
     }
 
     /// Pays for a withdrawal on the venue, or nearly.
@@ -319,6 +351,10 @@ impl<'a> Traffic<'a> {
         if transfer.kind == Kind::StrictAddress {
             body["strict"] = json!(true);
         }
+        if transfer.kind.is_gasless() {
+            body["usePermit"] = json!(true);
+            body["permitExpiry"] = json!(permits::EXPIRY_SECS);
+        }
         if transfer.kind == Kind::Forced {
             body["referrer"] = json!("debug-force-refund");
         }
@@ -395,26 +431,6 @@ impl<'a> Traffic<'a> {
             worthless,
         });
     }
-}
-
-/// The transfers to an address: who sends how much, and whether it is dust.
-fn arrivals(transfer: &Transfer, amount: U256) -> Vec<(&Account, U256, bool)> {
-    let (user, stranger) = (&transfer.user, &transfer.stranger);
-    let part = |tenths: u64| amount * U256::from(tenths) / U256::from(10);
-    let crumb = if transfer.from == "ETH" { U256::from(CRUMB) } else { U256::ONE };
-    let dust = (stranger, crumb, true);
-    if transfer.kind == Kind::StrictAddress {
-        return match transfer.choice % 4 {
-            0 => vec![(user, amount, false)],
-            1 => vec![(user, part(15), false)],
-            2 => vec![(user, part(6), false)],
-            _ => vec![dust, (user, amount, false)],
-        };
-    }
-    let times = usize::try_from(1 + transfer.choice % 3).unwrap_or(1);
-    let paid = [part(if transfer.coin { 10 } else { 13 }), part(8), part(10)].map(|part| (user, part, false));
-    let first = (transfer.choice >= 6).then_some(dust);
-    first.into_iter().chain(paid.into_iter().take(times)).collect()
 }
 
 /// The token address; zero for the native currency.

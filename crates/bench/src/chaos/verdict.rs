@@ -15,6 +15,7 @@ use super::addresses::Addresses;
 use super::adversary::{Adversary, Brought};
 use super::ends::Ends;
 use super::ledger::Ledger;
+use super::permit_verdict::{Permits, Relayed};
 use super::plan::{SYMBOLS, Transfer};
 use super::traffic::{Deposit, Traffic, currency};
 use super::venue::Booked;
@@ -37,7 +38,9 @@ pub(crate) struct Tally {
 /// All chains, and our initial balances there.
 #[derive(Debug)]
 pub(crate) struct Books {
+    /// Fillers, and then relayers.
     pub wallets: Vec<Address>,
+    relayers: Vec<Address>,
     pub treasury: Address,
     pub ledgers: Vec<Ledger>,
     before: Vec<Holdings>,
@@ -50,7 +53,12 @@ type Holdings = BTreeMap<Address, U256>;
 
 impl Books {
     /// Starts at the current heads.
-    pub(crate) async fn open(chains: &[Chain], wallets: Vec<Address>, treasury: Address) -> Result<Self> {
+    pub(crate) async fn open(
+        chains: &[Chain],
+        (fillers, relayers): (Vec<Address>, Vec<Address>),
+        treasury: Address,
+    ) -> Result<Self> {
+        let wallets = [fillers, relayers.clone()].concat();
         let (mut ledgers, mut before, mut nonces) = (Vec::new(), Vec::new(), Vec::new());
         for chain in chains {
             let head = chain.block_number().await?;
@@ -62,7 +70,7 @@ impl Books {
             }
             nonces.push(used);
         }
-        Ok(Self { wallets, treasury, ledgers, after: before.clone(), before, nonces })
+        Ok(Self { wallets, relayers, treasury, ledgers, after: before.clone(), before, nonces })
     }
 
     pub(crate) async fn read_on(&mut self, chains: &[Chain]) -> Result<()> {
@@ -71,6 +79,22 @@ impl Books {
             *after = holdings(chain, &self.wallets, self.treasury, ledger.up_to).await?;
         }
         Ok(())
+    }
+
+    /// The transactions of our relayers, for a verdict on permits.
+    pub(crate) fn permits<'a>(&'a self, traffic: &'a Traffic<'_>) -> Permits<'a> {
+        let of_chain = |(chain, ledger): (usize, &Ledger)| {
+            let depository = traffic.devnet.chains[chain].contracts.depository;
+            let sent = ledger.payments.iter().filter(|payment| self.relayers.contains(&payment.from));
+            sent.map(|payment| Relayed::of(chain, depository, payment)).collect::<Vec<_>>()
+        };
+        Permits {
+            devnet: traffic.devnet,
+            api: traffic.api,
+            ledgers: &self.ledgers,
+            relayed: self.ledgers.iter().enumerate().flat_map(of_chain).collect(),
+            reorged: traffic.sends.relays_reorged(),
+        }
     }
 
     /// Everything that is not as it should be, and the tally.
@@ -97,25 +121,32 @@ impl Books {
             }
         }
         tally.abandoned = gone.iter().sum();
-        let booked = traffic.venue.booked()?;
+        let (booked, permits) = (traffic.venue.booked()?, self.permits(traffic));
         for transfer in transfers {
-            let ends = Ends { books: self, traffic, transfer, present: &present[transfer.index], booked: &booked };
+            let (books, permits, present) = (self, &permits, &present[transfer.index]);
+            let ends = Ends { books, traffic, transfer, present, booked: &booked, permits };
             ends.judge(gone[transfer.index], &mut wrong, &mut tally).await?;
         }
         self.addresses(traffic, adversary, &mut wrong, &mut tally).await?;
+        for permit in adversary.permits() {
+            permits.judge(&permit, &mut wrong, &mut tally).await?;
+        }
         self.venue(traffic, transfers, &booked, &mut wrong)?;
         let brought = self.brought(chains, adversary, &mut wrong).await?;
         adversary.robbed(traffic.devnet, &mut wrong).await?;
-        self.unknown(traffic, adversary, &mut wrong);
+        self.unknown(traffic, adversary, &permits, &mut wrong)?;
         let of_users = present.iter().flatten().map(|it| (it.chain, it.currency, it.amount));
         let of_addresses =
             self.ledgers.iter().enumerate().flat_map(|(chain, ledger)| {
                 ledger.sweeps.iter().map(move |sweep| (chain, sweep.currency, sweep.amount))
             });
         let brought = brought.iter().map(|it| (it.chain, it.currency, it.amount));
-        let deposits: Vec<_> = of_users.chain(of_addresses).chain(brought).collect();
+        let relayed = permits.relayed.iter();
+        let relayed = relayed.flat_map(|it| it.brought.iter().map(|&(currency, amount)| (it.chain, currency, amount)));
+        let deposits: Vec<_> = of_users.chain(of_addresses).chain(brought).chain(relayed).collect();
         self.inventory(chains, &deposits, &mut wrong);
         self.wallets(chains, &mut wrong).await?;
+        self.relayers(chains, &mut wrong).await?;
         Ok((wrong, tally))
     }
 
@@ -177,8 +208,15 @@ impl Books {
         Ok(present)
     }
 
-    /// Every transaction of our wallets is for an order, for a deposit, a payout from a depository, or a sweep into one.
-    fn unknown(&self, traffic: &Traffic<'_>, adversary: &Adversary, wrong: &mut Vec<String>) {
+    /// Every transaction of our wallets is for an order, for a deposit, a payout from a depository, or a sweep into one;
+    /// those of relayers submit permits that were signed.
+    fn unknown(
+        &self,
+        traffic: &Traffic<'_>,
+        adversary: &Adversary,
+        permits: &Permits<'_>,
+        wrong: &mut Vec<String>,
+    ) -> Result<()> {
         let deposits = traffic.deposits();
         let chains = &traffic.devnet.chains;
         let orders = deposits.iter().map(|deposit| deposit.id);
@@ -187,12 +225,13 @@ impl Books {
         let brought = brought.iter().map(|deposit| return_key(chains[deposit.chain].id, deposit.tx));
         let mut known: BTreeSet<B256> = orders.chain(returned).chain(brought).chain(adversary.ids()).collect();
         known.extend(traffic.orders());
+        known.extend(permits.relayed.iter().map(|relay| return_key(chains[relay.chain].id, relay.tx)));
         for (chain, ledger) in chains.iter().zip(&self.ledgers) {
             known.extend(ledger.sweeps.iter().flat_map(|sweep| sweep.return_ids(chain.id)));
             known.extend(ledger.sweeps.iter().map(|sweep| sweep.order));
         }
         for (chain, ledger) in chains.iter().zip(&self.ledgers) {
-            for payment in &ledger.payments {
+            for payment in ledger.payments.iter().filter(|payment| !self.relayers.contains(&payment.from)) {
                 // Payouts, and sweeps of deposit addresses.
                 let pays_nobody =
                     [chain.contracts.depository, chain.contracts.deposit_address_factory].contains(&payment.to);
@@ -201,6 +240,31 @@ impl Books {
                 }
             }
         }
+        let signed = traffic.permits().into_iter().chain(adversary.permits());
+        let signed: BTreeSet<B256> = signed.map(|permit| permit.request()).collect::<Result<_>>()?;
+        for relay in &permits.relayed {
+            let chain = &chains[relay.chain];
+            let is_signed = relay.request.is_some_and(|request| signed.contains(&request));
+            if !is_signed || relay.to != chain.contracts.approval_proxy {
+                wrong.push(format!("{} on {} relays nothing that was signed", relay.tx, chain.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Relayers hold gas and nothing else.
+    async fn relayers(&self, chains: &[Chain], wrong: &mut Vec<String>) -> Result<()> {
+        for chain in chains {
+            for symbol in SYMBOLS.into_iter().filter(|symbol| *symbol != "ETH") {
+                for &relayer in &self.relayers {
+                    let held = chain.balance(chain.token(symbol).address, relayer).await?;
+                    if !held.is_zero() {
+                        wrong.push(format!("relayer {relayer} on {} holds {held} of {symbol}", chain.name));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Our balance is the initial one, plus deposits, less payments and gas.

@@ -4,18 +4,15 @@ mod execute;
 
 use std::path::Path;
 
-use alloy::primitives::{Address, B256, Bytes, U256};
-use alloy::signers::SignerSync;
+use ::harness::sign_permit;
+use alloy::primitives::{Address, U256};
 use alloy::sol;
-use alloy::sol_types::{Eip712Domain, SolCall};
+use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
 use causeway::config::Config;
 use causeway::served::Served;
 use devnet::{Account, Chain};
 use evm::calldata;
-use evm::contracts::{
-    Call3Value, PermitBatchWitnessTransferFrom, ReceiveWithAuthorization, RelayerWitness, TokenPermissions,
-};
 use evm::permits::PERMIT2;
 use serde_json::{Value, json};
 
@@ -65,65 +62,6 @@ fn number(value: &Value) -> Result<U256> {
     Ok(value.as_str().context("a number as text")?.parse()?)
 }
 
-fn word<T: std::str::FromStr>(value: &Value) -> Result<T>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    Ok(value.as_str().context("a text")?.parse()?)
-}
-
-/// The digest of a step's typed data, from what is on the wire alone.
-fn digest(step: &Value) -> Result<B256> {
-    let sign = &step["items"][0]["data"]["sign"];
-    let (value, domain) = (&sign["value"], &sign["domain"]);
-    ensure!(sign["signatureKind"] == "eip712", "{sign}");
-    let place: Address = word(&domain["verifyingContract"])?;
-    let chain = domain["chainId"].as_u64().context("a chain")?;
-    if sign["primaryType"] == "ReceiveWithAuthorization" {
-        let text = |name: &str| domain[name].as_str().map(|text| text.to_owned().into());
-        let domain = Eip712Domain::new(text("name"), text("version"), Some(U256::from(chain)), Some(place), None);
-        let signed = ReceiveWithAuthorization {
-            from: word(&value["from"])?,
-            to: word(&value["to"])?,
-            value: number(&value["value"])?,
-            validAfter: number(&value["validAfter"])?,
-            validBefore: number(&value["validBefore"])?,
-            nonce: word(&value["nonce"])?,
-        };
-        return Ok(signed.digest(&domain));
-    }
-    ensure!(sign["primaryType"] == "PermitBatchWitnessTransferFrom" && place == PERMIT2, "{sign}");
-    let witness = &value["witness"];
-    let call = |call: &Value| {
-        Ok(Call3Value {
-            target: word(&call["target"])?,
-            allowFailure: call["allowFailure"] == true,
-            value: number(&call["value"])?,
-            callData: word(&call["callData"])?,
-        })
-    };
-    let permitted = &value["permitted"][0];
-    let signed = PermitBatchWitnessTransferFrom {
-        permitted: vec![TokenPermissions { token: word(&permitted["token"])?, amount: number(&permitted["amount"])? }],
-        spender: word(&value["spender"])?,
-        nonce: number(&value["nonce"])?,
-        deadline: number(&value["deadline"])?,
-        witness: RelayerWitness {
-            relayer: word(&witness["relayer"])?,
-            refundTo: word(&witness["refundTo"])?,
-            nftRecipient: word(&witness["nftRecipient"])?,
-            metadata: word(&witness["metadata"])?,
-            call3Values: witness["call3Values"].as_array().context("calls")?.iter().map(call).collect::<Result<_>>()?,
-        },
-    };
-    Ok(signed.digest(chain, PERMIT2))
-}
-
-fn sign(by: &Account, step: &Value) -> Result<String> {
-    let signature = by.signer().sign_hash_sync(&digest(step)?)?;
-    Ok(Bytes::copy_from_slice(&signature.as_bytes()).to_string())
-}
-
 /// Posts a signature as clients do: the body of the step, and the signature in the query.
 async fn post(harness: &Harness, step: &Value, signature: &str) -> Result<(u16, Value)> {
     let post = &step["items"][0]["data"]["post"];
@@ -140,7 +78,7 @@ async fn refused(harness: &Harness, step: &Value, signature: &str, code: &str) -
 }
 
 async fn accepted(harness: &Harness, step: &Value, by: &Account) -> Result<()> {
-    let (status, answer) = post(harness, step, &sign(by, step)?).await?;
+    let (status, answer) = post(harness, step, &sign_permit(by, step)?).await?;
     ensure!(status == 200 && answer.get("steps").is_none(), "{status} {answer}");
     Ok(())
 }
@@ -176,14 +114,14 @@ async fn a_user_without_gas_bridges_by_an_authorization() -> Result<()> {
     ensure!(*post_body == json!({ "kind": "eip3009", "requestId": id, "api": "bridge" }), "{post_body}");
     ensure!(step["items"][0]["check"]["endpoint"].as_str().is_some_and(|path| path.contains(id)), "{step}");
     // Only the user's signature over exactly this counts, and under its own kind.
-    refused(&harness, step, &sign(&new_account(), step)?, "INVALID_SIGNATURE").await?;
+    refused(&harness, step, &sign_permit(&new_account(), step)?, "INVALID_SIGNATURE").await?;
     refused(&harness, step, "0x12", "INVALID_SIGNATURE").await?;
     let mut other = step.clone();
     other["items"][0]["data"]["post"]["body"]["kind"] = json!("permit2");
-    refused(&harness, &other, &sign(&user, step)?, "UNSUPPORTED_EXECUTION_TYPE").await?;
+    refused(&harness, &other, &sign_permit(&user, step)?, "UNSUPPORTED_EXECUTION_TYPE").await?;
     ensure!(harness.status(id).await?["status"] == "waiting");
     // A second quote for the same money waits until the first is in a block.
-    let signature = sign(&user, step)?;
+    let signature = sign_permit(&user, step)?;
     let posts = futures::future::try_join_all((0..4).map(|_| post(&harness, step, &signature))).await?;
     ensure!(posts.iter().all(|(status, _)| *status == 200), "{posts:?}");
     let done = harness.wait_for(id, "success").await?;
@@ -230,7 +168,7 @@ async fn a_user_without_gas_bridges_by_permit2() -> Result<()> {
     let quote = harness.quote(&asked).await?;
     let last = step(&quote, "authorize1")?;
     ensure!(quote["steps"][0]["id"] == "approve", "{quote}");
-    refused(&harness, last, &sign(&user, last)?, "TRANSFER_AMOUNT_EXCEEDS_ALLOWANCE").await?;
+    refused(&harness, last, &sign_permit(&user, last)?, "TRANSFER_AMOUNT_EXCEEDS_ALLOWANCE").await?;
     base.set_balance(user.address, U256::from(10u64).pow(U256::from(17))).await?;
     base.send(user.private_key, usdt, U256::ZERO, calldata::approve(PERMIT2, U256::MAX)).await?;
     base.set_balance(user.address, U256::ZERO).await?;
@@ -254,11 +192,11 @@ async fn a_user_without_gas_bridges_by_permit2() -> Result<()> {
     let mask = U256::from(1u8) << (nonce & U256::from(0xffu8)).to::<usize>();
     base.set_balance(user.address, U256::from(10u64).pow(U256::from(17))).await?;
     base.call(user.private_key, PERMIT2, &invalidateUnorderedNoncesCall { wordPos: nonce >> 8, mask }).await?;
-    refused(&harness, last, &sign(&user, last)?, "INVALID_NONCE").await?;
+    refused(&harness, last, &sign_permit(&user, last)?, "INVALID_NONCE").await?;
     let quote = harness.quote(&asked).await?;
     let last = step(&quote, "authorize1")?;
     base.send(user.private_key, usdt, U256::ZERO, calldata::transfer(recipient, U256::from(60 * DOLLAR))).await?;
-    refused(&harness, last, &sign(&user, last)?, "GASLESS_PERMIT_BALANCE_TOO_LOW").await?;
+    refused(&harness, last, &sign_permit(&user, last)?, "GASLESS_PERMIT_BALANCE_TOO_LOW").await?;
     service.stop().await?;
     audited(&harness)
 }
@@ -330,7 +268,7 @@ pub async fn crash(harness: &Harness, mut first: Served, toml: &Path) -> Result<
     let quote = harness.quote(&body(harness, user.address, recipient, "USDC", 20)).await?;
     let (id, last) = (request_id(&quote), step(&quote, "authorize1")?);
     // The caller may get no answer.
-    let _ = post(harness, last, &sign(&user, last)?).await;
+    let _ = post(harness, last, &sign_permit(&user, last)?).await;
     ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "it ended in order");
     let second = serve(toml, None)?;
     harness.wait_until_served().await?;
@@ -374,7 +312,7 @@ async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
     ensure!(base.balance(usdc, harness.depository).await?.is_zero());
     // It cost us gas: this account waits a while.
     base.set_token_balance(usdc, user.address, had).await?;
-    refused(&harness, next, &sign(&user, next)?, "PERMIT_FAILED").await?;
+    refused(&harness, next, &sign_permit(&user, next)?, "PERMIT_FAILED").await?;
     // A signature is good for its time and no longer.
     let other = user_of(base, "USDC", 20 * DOLLAR).await?;
     let mut asked = body(&harness, other.address, recipient, "USDC", 20);
@@ -383,7 +321,7 @@ async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
     base.advance_time(std::time::Duration::from_secs(61)).await?;
     eventually("it is too late", || async {
         let last = step(&quote, "authorize1")?;
-        let (status, answer) = post(&harness, last, &sign(&other, last)?).await?;
+        let (status, answer) = post(&harness, last, &sign_permit(&other, last)?).await?;
         Ok(status == 400 && answer["errorCode"] == "SIGNATURE_EXPIRED")
     })
     .await?;

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Adversary, Attempt, Debt, Trick, stolen_deposit};
 use crate::chaos::ledger::Ledger;
 use crate::chaos::market::{MAX_STEP_BPS, Price};
+use crate::chaos::permit_verdict::Permits;
 use crate::chaos::record::Record;
 use crate::chaos::worth::{Change, TOLERANCE, dollars, worth};
 
@@ -32,11 +33,11 @@ impl Adversary {
     /// Adds up the gains; each attempt that ended richer is wrong.
     pub(crate) async fn score(
         &self,
-        devnet: &Devnet,
+        permits: &Permits<'_>,
         (record, changes): (&Record<'_>, &[Change]),
-        ledgers: &[Ledger],
         wrong: &mut Vec<String>,
     ) -> Result<BTreeMap<Trick, Score>> {
+        let (devnet, ledgers) = (permits.devnet, permits.ledgers);
         let mut scores: BTreeMap<Trick, Score> = BTreeMap::new();
         for (index, (attempt, change)) in self.attempts.iter().zip(changes).enumerate() {
             let (gain, tolerance) = match attempt.trick {
@@ -51,6 +52,8 @@ impl Adversary {
                 }
                 Trick::InventedDeposit | Trick::InventedFunding | Trick::FailedFill => (change.gain(), TOLERANCE),
                 Trick::SweptFirst | Trick::DustFirst => (change.gain(), TOLERANCE),
+                Trick::PostedTwice | Trick::CopiedRelay => (change.gain(), TOLERANCE),
+                Trick::SpentNonce | Trick::MovedAway => (change.gain(), TOLERANCE + attempt.lost(permits)?),
             };
             if gain > tolerance {
                 let of = attempt.trick;
@@ -110,6 +113,15 @@ impl Attempt {
             sum += worth(wei, low) - worth(wei, high);
         }
         Ok(sum)
+    }
+
+    /// The fill of a deposit that a reorg took away, in millionths of a dollar: no trick brings a reorg about, and whoever
+    /// pays before finality bears it.
+    fn lost(&self, permits: &Permits<'_>) -> Result<i128> {
+        match &self.deeds().permit {
+            Some(permit) if permits.is_lost(permit)? => Ok(i128::try_from(permit.amount)?),
+            Some(_) | None => Ok(0),
+        }
     }
 
     /// The prices around its debts, for whoever looks into a gain.
