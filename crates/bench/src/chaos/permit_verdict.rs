@@ -97,6 +97,10 @@ impl Permits<'_> {
         self.balances(permit, owed, &ends, &mut say).await?;
         if permit.had.is_some() {
             self.served(permit, owed > 0 || lost, &mut say).await?;
+            // The market moves ether against the rest, and may have left a quote behind.
+            if !refunds.is_empty() && (permit.from == "ETH") == (permit.to == "ETH") {
+                say("it was to be filled, and is refunded".to_owned());
+            }
         }
         self.status(permit, &ends, &mut say).await?;
         tally.deposits += owed;
