@@ -21,7 +21,7 @@ async def client_of(venue, account):
     return client
 
 
-async def until(read, done, times=200):
+async def until(read, done, times=2400):
     for _ in range(times):
         value = await read()
         if done(value):
@@ -61,7 +61,7 @@ async def ended(facts, quote):
         with urllib.request.urlopen(facts["baseUrl"] + endpoint, timeout=30) as answer:
             return json.load(answer)
 
-    status = await until(read, lambda status: status["status"] in ("success", "failure", "refund"), 600)
+    status = await until(read, lambda status: status["status"] in ("success", "failure", "refund"))
     assert status["status"] == "success", status
     return status
 

@@ -11,7 +11,7 @@ import { network } from '../../clients/sdk/support/dev.mjs'
 import { findings, launch, LOOKS, open, screenshot } from '../support/browser.mjs'
 import { receiver } from '../support/receiver.mjs'
 
-const LIMIT = 60_000
+const LIMIT = 120_000
 const LIFE_LIMIT = 900_000
 
 let net

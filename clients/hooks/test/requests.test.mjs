@@ -12,7 +12,7 @@ import { generatePrivateKey, privateKeyToAccount, privateKeyToAddress } from 'vi
 
 import { network } from '../../sdk/support/dev.mjs'
 
-const LIMIT = { timeout: 60_000 }
+const LIMIT = { timeout: 180_000 }
 globalThis.IS_REACT_ACT_ENVIRONMENT = true
 
 /** The result of `useRequests`, once it has an answer or an error. */
@@ -27,7 +27,7 @@ async function rendered(baseUrl, options) {
   await act(async () => {
     tree = create(createElement(QueryClientProvider, { client }, createElement(Probe)))
   })
-  for (let round = 0; result.isPending && round < 500; round += 1) {
+  for (let round = 0; result.isPending && round < 6_000; round += 1) {
     await act(() => new Promise((resolve) => setTimeout(resolve, 20)))
   }
   await act(async () => tree.unmount())
@@ -132,7 +132,7 @@ async function transfer(facts) {
   const { to, data, value, gas } = step.items[0].data
   const chain = { id: base.id, name: base.name, nativeCurrency: {}, rpcUrls: { default: { http: [base.rpcUrl] } } }
   const txHash = await wallet.sendTransaction({ to, data, value: BigInt(value), gas: gas && BigInt(gas), chain })
-  const until = Date.now() + 30_000
+  const until = Date.now() + 120_000
   for (;;) {
     const { requests } = await queryRequests(facts.baseUrl, { id: step.requestId })
     const [request] = requests

@@ -12,9 +12,9 @@ import { fileURLToPath } from 'node:url'
 
 // The very first start downloads the chain's binary, which takes as long as the connection needs.
 const START_LIMIT = 180_000
-const STOP_LIMIT = 20_000
+const STOP_LIMIT = 90_000
 // The upper limit for everything: no process of ours outlives it, even if something hangs.
-const LIFE_LIMIT = 300_000
+const LIFE_LIMIT = 900_000
 
 const BINARY = process.env.CAUSEWAY_BIN ?? fileURLToPath(new URL('../../../target/release/causeway', import.meta.url))
 

@@ -12,6 +12,10 @@ import { network } from './dev.mjs'
 
 const SOURCE = 'causeway.test'
 const POLLING_MS = 100
+/** The longest wait for a condition on a busy machine, before the run is called stuck. */
+const WAIT_LIMIT = 120_000
+/** The time limit of a test, which may wait more than once. */
+export const STORY = { timeout: 2 * WAIT_LIMIT }
 
 /** A network, the SDK's client for it, and two of its chains. */
 export async function world() {
@@ -20,7 +24,7 @@ export async function world() {
     baseApiUrl: facts.baseUrl,
     source: SOURCE,
     pollingInterval: POLLING_MS,
-    maxPollingAttemptsBeforeTimeout: 20_000 / POLLING_MS,
+    maxPollingAttemptsBeforeTimeout: WAIT_LIMIT / POLLING_MS,
     confirmationPollingInterval: POLLING_MS,
   }
   createClient(options)
@@ -71,8 +75,8 @@ export async function execute(client, wallet, quote) {
   return { ...outcome, last: progress.at(-1), statuses }
 }
 
-/** Repeats a question until its answer is true, and returns that. The test's own time limit ends it. */
-export async function eventually(what, ask, until = Date.now() + 20_000) {
+/** Repeats a question until its answer is true, and returns that. */
+export async function eventually(what, ask, until = Date.now() + WAIT_LIMIT) {
   for (;;) {
     const answer = await ask()
     if (answer) return answer

@@ -8,11 +8,10 @@ import { erc20Abi, isAddressEqual, maxUint256, parseEther, parseEventLogs, zeroA
 import { generatePrivateKey } from 'viem/accounts'
 
 import { recordCalls } from '../support/calls.mjs'
-import { eventually, execute, newcomer, onlyLocal, walletOf, world } from '../support/world.mjs'
+import { eventually, execute, newcomer, onlyLocal, STORY, walletOf, world } from '../support/world.mjs'
 
 const PERMIT2 = '0x000000000022D473030F116dDEE9F6B43aC78BA3'
 const DOLLAR = 1_000_000n
-const STORY = { timeout: 30_000 }
 
 const calls = recordCalls()
 let facts, stop, client, base, optimism, funder

@@ -6,10 +6,9 @@ import { erc20Abi, zeroAddress } from 'viem'
 import { concat, decodeFunctionData, encodeFunctionData, isAddressEqual, size, slice } from 'viem'
 
 import { recordCalls } from '../support/calls.mjs'
-import { eventually, execute as executeBy, newcomer, onlyLocal, walletOf, world } from '../support/world.mjs'
+import { eventually, execute as executeBy, newcomer, onlyLocal, STORY, walletOf, world } from '../support/world.mjs'
 
 const DEAD = '0x000000000000000000000000000000000000dead'
-const STORY = { timeout: 30_000 }
 
 const calls = recordCalls()
 let facts, stop, client, base, optimism, wallet

@@ -76,8 +76,9 @@ impl Chain {
         stage::read(&self.rpc, to, call).await
     }
 
-    /// The balance of a token, or of the native currency for the zero address.
+    /// The balance of a token, or of the native currency for the zero address, by the newest state there is.
     pub async fn balance(&self, currency: Address, who: Address) -> Result<U256> {
+        let _still = self.miner.between_blocks().await;
         match currency {
             Address::ZERO => self.rpc("eth_getBalance", (who, "latest")).await,
             token => self.read(token, &Erc20::balanceOfCall { account: who }).await,

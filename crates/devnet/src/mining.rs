@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
@@ -17,6 +17,9 @@ use crate::rpc::Rpc;
 /// fee in a quote with it.
 pub(crate) const BASE_FEE: u64 = 10_000_000;
 
+/// The longest that a block waits for reads. A caller that was stopped in the middle of one must not stop the chain.
+const READS_TIMEOUT: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Miner(Arc<Inner>);
 
@@ -25,12 +28,19 @@ struct Inner {
     rpc: Rpc,
     /// Held while anything changes the head, so that a paused chain stands still from the moment `pause` returns.
     paused: Mutex<bool>,
+    /// Held for writing while the node makes blocks: see [`Miner::between_blocks`].
+    blocks: RwLock<()>,
     base_fee: AtomicU64,
 }
 
 impl Miner {
     pub(crate) fn new(rpc: Rpc) -> Self {
-        Self(Arc::new(Inner { rpc, paused: Mutex::new(false), base_fee: AtomicU64::new(BASE_FEE) }))
+        Self(Arc::new(Inner {
+            rpc,
+            paused: Mutex::new(false),
+            blocks: RwLock::new(()),
+            base_fee: AtomicU64::new(BASE_FEE),
+        }))
     }
 
     /// Mines once per `block_time` until the returned task is aborted.
@@ -64,6 +74,13 @@ impl Miner {
         *self.0.paused.lock().await = paused;
     }
 
+    /// A moment in which no block is made, for as long as the guard is held. A node that makes a block between a call's
+    /// choice of the latest block and its read of the state answers from the block before, without anything that was set
+    /// by hand since.
+    pub(crate) async fn between_blocks(&self) -> RwLockReadGuard<'_, ()> {
+        self.0.blocks.read().await
+    }
+
     pub(crate) fn set_base_fee(&self, wei: u64) {
         self.0.base_fee.store(wei, Ordering::Relaxed);
     }
@@ -71,11 +88,13 @@ impl Miner {
     /// Replaces the last `depth` blocks; each pair puts a signed transaction into the block of that position.
     pub(crate) async fn reorg(&self, depth: u64, transactions: Value) -> Result<()> {
         let _still = self.0.paused.lock().await;
+        let _alone = tokio::time::timeout(READS_TIMEOUT, self.0.blocks.write()).await;
         self.0.rpc.call::<Value>("anvil_reorg", json!([depth, transactions])).await?;
         Ok(())
     }
 
     async fn blocks(&self, n: u64) -> Result<()> {
+        let _alone = tokio::time::timeout(READS_TIMEOUT, self.0.blocks.write()).await;
         let fee = format!("{:#x}", self.0.base_fee.load(Ordering::Relaxed));
         let mut left = n;
         while left > 0 {

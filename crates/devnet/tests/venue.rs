@@ -19,6 +19,8 @@ const SUB_ACCOUNT: u64 = (1 << 47) + 5;
 const MILLION: u64 = 1_000_000_000_000;
 /// The venue's fee between wallets.
 const FEE: u64 = 3_000_000;
+/// Longer than a busy machine takes for any answer.
+const PATIENT: Duration = Duration::from_secs(30);
 
 struct World {
     folder: TempDir,
@@ -37,11 +39,11 @@ fn fee(units: u64) -> Fee {
     Fee::new(units).unwrap()
 }
 
-fn client(simulator: &VenueSimulator) -> Client {
+fn client(simulator: &VenueSimulator, timeout: Duration) -> Client {
     let options = Options {
         base_url: simulator.url.clone(),
         network: Network(simulator.network_id),
-        timeout: Duration::from_millis(700),
+        timeout,
         quota: Quota { calls: 100_000, weight: u32::MAX },
     };
     Client::new(options).unwrap()
@@ -63,7 +65,7 @@ impl World {
         let solver = open(SOLVER, keys.treasury, false, MILLION);
         let user = open(USER, keys.users[0], true, MILLION);
         let sub_account = open(SUB_ACCOUNT, keys.users[0], true, 0);
-        let client = client(&simulator);
+        let client = client(&simulator, PATIENT);
         Self { folder, simulator, client, solver, user, sub_account }
     }
 
@@ -245,13 +247,14 @@ async fn a_venue_that_is_down_busy_silent_or_garbled_is_told_apart() {
     set(VenueFault { garbage: true, ..VenueFault::default() });
     assert!(matches!(world.client.status().await, Err(VenueError::Json(_))));
     set(VenueFault { stall: true, ..VenueFault::default() });
-    assert!(matches!(world.client.status().await, Err(VenueError::Unreachable(_))));
+    let hasty = client(&world.simulator, Duration::from_millis(700));
+    assert!(matches!(hasty.status().await, Err(VenueError::Unreachable(_))));
     set(VenueFault { delay: Duration::from_millis(50), ..VenueFault::default() });
     world.client.status().await.unwrap();
     let strict = Options {
         base_url: world.simulator.url.clone(),
         network: Network::MAINNET,
-        timeout: Duration::from_secs(1),
+        timeout: PATIENT,
         quota: Quota { calls: 2, weight: 10_000 },
     };
     let strict = Client::new(strict).unwrap();
@@ -358,7 +361,7 @@ async fn a_payment_learns_its_nonce_when_reading_has_used_up_its_part() {
     let options = Options {
         base_url: world.simulator.url.clone(),
         network: Network(world.simulator.network_id),
-        timeout: Duration::from_secs(5),
+        timeout: PATIENT,
         quota: Quota { calls: 10, weight: 10_000 },
     };
     let (client, account) = (Client::new(options).unwrap(), index(SOLVER));

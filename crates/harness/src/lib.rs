@@ -16,5 +16,5 @@ pub use crate::permit::{permit_domain, sign_permit};
 pub use crate::program::Program;
 pub use crate::quote::ask;
 pub use crate::receiver::{Judged, Post, Receiver, judge};
-pub use crate::wait::{WAIT_TIMEOUT, eventually};
+pub use crate::wait::{WAIT_TIMEOUT, eventually, found};
 pub use crate::world::{Engine, Wallets, World, database};

@@ -15,10 +15,23 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<bool>>,
 {
+    found(what, || {
+        let is_so = is_so();
+        async move { Ok(is_so.await?.then_some(())) }
+    })
+    .await
+}
+
+/// Polls for a value until there is one. The value is the one that was seen, and not that of a second look.
+pub async fn found<T, F, Fut>(what: &str, mut look: F) -> Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<Option<T>>>,
+{
     let began = Instant::now();
     while began.elapsed() < WAIT_TIMEOUT {
-        if is_so().await? {
-            return Ok(());
+        if let Some(value) = look().await? {
+            return Ok(value);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

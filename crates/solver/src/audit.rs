@@ -3,6 +3,9 @@
 //!
 //! Each chain is audited as of the last block that the snapshot has taken in. Rows are read in pages, so that the size
 //! of the database does not matter.
+//!
+//! An event in a doubtful block waits until enough nodes show it. The database says so, and such an event is a note and no
+//! difference.
 
 mod books;
 mod claims;
@@ -14,15 +17,17 @@ mod payments;
 mod relays;
 mod venue;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 
 use domain::ids::ChainId;
 use evm::{At, Head};
 use serde::Serialize;
-use store::{Store, Tx, blocks};
+use store::{Store, Tx, blocks, doubtful_blocks};
 use tokio::runtime::Handle;
 
+use crate::chain::follow::MAX_DOUBTFUL_BLOCKS;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 
@@ -54,6 +59,13 @@ impl Check {
             self.differences.push(how);
         }
     }
+
+    /// Notes an event that waits until enough nodes show it.
+    fn waits(&mut self, what: &str) {
+        if self.notes.len() < MAX_SHOWN {
+            self.notes.push(format!("{what} waits until enough nodes show it"));
+        }
+    }
 }
 
 /// Callback with a check's progress: its chain, its name, the part done and the total.
@@ -64,6 +76,8 @@ struct Audit<'a, 'b> {
     chains: &'a [Arc<ChainHandle>],
     nodes: Handle,
     progress: Progress<'a>,
+    /// Blocks that the walk has passed and whose nodes do not agree yet.
+    doubtful: BTreeMap<ChainId, BTreeSet<u64>>,
     checks: Vec<Check>,
 }
 
@@ -71,6 +85,10 @@ impl Audit<'_, '_> {
     /// Waits for a node. The snapshot does not change meanwhile.
     fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
         self.nodes.block_on(answer)
+    }
+
+    fn is_doubtful(&self, chain: ChainId, block: u64) -> bool {
+        self.doubtful.get(&chain).is_some_and(|blocks| blocks.contains(&block))
     }
 
     fn handle(&self, chain: ChainId) -> Option<Arc<ChainHandle>> {
@@ -86,7 +104,12 @@ pub fn run(
     progress: Progress<'_>,
 ) -> Result<Vec<Check>, SolverError> {
     Store::snapshot(options, |tx| {
-        let mut audit = Audit { tx, chains, nodes, progress, checks: Vec::new() };
+        let mut doubtful = BTreeMap::new();
+        for handle in chains {
+            let blocks = doubtful_blocks::numbers(tx, handle.id(), MAX_DOUBTFUL_BLOCKS)?;
+            doubtful.insert(handle.id(), blocks.into_iter().collect());
+        }
+        let mut audit = Audit { tx, chains, nodes, progress, doubtful, checks: Vec::new() };
         for handle in chains {
             if let Some(venue) = &handle.venue {
                 audit.venue(handle, venue)?;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say so at once")]
 
+mod audit;
 mod credits;
 mod decide;
 mod deposit_addresses;

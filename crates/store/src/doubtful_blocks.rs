@@ -43,6 +43,12 @@ pub fn next(tx: &mut Tx<'_>, chain: ChainId, most: i64) -> Result<Vec<DoubtfulBl
     .collect()
 }
 
+/// The numbers of all doubtful blocks, in order; at most so many.
+pub fn numbers(tx: &mut Tx<'_>, chain: ChainId, most: u64) -> Result<Vec<u64>, StoreError> {
+    let sql = "select number from doubtful_block where chain_id = $1 order by number limit $2";
+    tx.rows(sql, &[chain.0.try_into()?, most.try_into()?])?.iter().map(|row| row.uint(0)).collect()
+}
+
 pub fn count(tx: &mut Tx<'_>, chain: ChainId) -> Result<u64, StoreError> {
     let sql = "select cast(count(*) as bigint) from doubtful_block where chain_id = $1";
     tx.row(sql, &[chain.0.try_into()?])?.map_or(Ok(0), |row| row.uint(0))

@@ -8,7 +8,7 @@ use evm::calldata;
 use evm::contracts::{Call3Value, Router};
 use serde_json::json;
 
-use crate::harness::{Engine, Harness, amount, ask, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -19,6 +19,8 @@ async fn wallet_contract(chain: &devnet::Chain, holding: U256) -> Result<Address
     let code: Bytes = chain.rpc("eth_getCode", (chain.contracts.multicall3, "latest")).await?;
     chain.set_code(wallet, code).await?;
     chain.set_token_balance(chain.token("USDC").address, wallet, holding).await?;
+    // What is set by hand is in every answer of the node from the block after next on.
+    blocks_pass(chain, 2).await?;
     Ok(wallet)
 }
 

@@ -96,7 +96,7 @@ async fn repaid_once(harness: &Harness, had: U256) -> Result<()> {
     let treasury = || base.balance(Address::ZERO, harness.treasury.address);
     eventually("the deposit is repaid", || async { Ok(treasury().await? == had + deposited) }).await?;
     base.set_balance(harness.depository, deposited).await?;
-    blocks_pass(base, 12).await?;
+    harness.let_pass(base, 12).await?;
     ensure!(treasury().await? == had + deposited, "repaid twice");
     Ok(())
 }
@@ -108,7 +108,7 @@ async fn given_up_once(harness: &Harness, quote: &Value, recipient: Address) -> 
     let status = harness.wait_for(request_id(quote), "refund").await?;
     ensure!(status["failReason"] == "TRANSACTION_NOT_INCLUDED", "{status}");
     let back = base.balance(Address::ZERO, user).await?;
-    blocks_pass(base, 8).await?;
+    harness.let_pass(base, 8).await?;
     ensure!(base.balance(Address::ZERO, user).await? == back, "refunded twice");
     ensure!(arbitrum.balance(Address::ZERO, recipient).await?.is_zero(), "filled as well");
     Ok(())
@@ -175,7 +175,7 @@ async fn crash_at(point: &'static str) -> Result<()> {
     })
     .await?;
     // Long enough for a second payment to be mined.
-    blocks_pass(destination, 6).await?;
+    harness.let_pass(destination, 6).await?;
     ensure!(destination.balance(Address::ZERO, recipient).await? == promised, "{point}: paid twice");
     if point.starts_with("payout.") {
         repaid_once(&harness, had).await?;
@@ -218,7 +218,7 @@ async fn a_block_replaced_while_we_were_dead_is_taken_back() -> Result<()> {
         Ok(harness.status(request_id(&quote)).await?["inTxHashes"][0] == deposit.to_string())
     })
     .await?;
-    blocks_pass(base, 5).await?;
+    harness.let_pass(base, 5).await?;
     ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
     ensure!(second.terminate().await?.success());
     Ok(())

@@ -7,9 +7,9 @@ use devnet::{Account, Chain};
 use evm::calldata;
 use serde_json::{Value, json};
 
+use crate::audit::agrees;
 use crate::fast_fill::{Integrator, USDC, integrator};
-use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, new_account, request_id};
-use crate::process::causeway;
+use crate::harness::{Engine, Harness, amount, ask, balance_when, eventually, new_account, request_id};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -68,12 +68,6 @@ async fn listed(harness: &Harness, by: &Integrator, query: &str) -> Result<Vec<V
     Ok(answer["requests"].as_array().context("a listing")?.clone())
 }
 
-pub fn audited(harness: &Harness) -> Result<()> {
-    let audit = causeway().args(["audit", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
-    ensure!(audit.status.success(), "{}", String::from_utf8_lossy(&audit.stdout));
-    Ok(())
-}
-
 /// The amount that somebody got back of what they lost on the way: gas comes off, and no more than a dollar of it.
 fn is_back(got: U256, sent: u64) -> bool {
     got <= U256::from(sent) && got + U256::from(DOLLAR) > U256::from(sent)
@@ -128,7 +122,7 @@ async fn a_strict_address_is_paid_exactly_behind_dust_and_paid_again() -> Result
     ensure!(record["depositAddress"]["type"] == "strict" && record["depositAddress"]["address"] == at_text, "{record}");
     ensure!(record["data"]["inTxs"][0]["txHash"] == sweep, "{record}");
     service.stop().await?;
-    audited(&harness)
+    agrees(&harness).await.map(drop)
 }
 
 /// More, less, another currency, and a stranger who sweeps what is only partly paid.
@@ -190,7 +184,7 @@ async fn a_strict_address_is_paid_over_under_and_in_another_currency() -> Result
     harness.wait_for(request_id(&partly), "success").await?;
     ensure!(optimism.balance(there, recipient).await? == amount(&partly["details"]["currencyOut"]["amount"]));
     service.stop().await?;
-    audited(&harness)
+    agrees(&harness).await.map(drop)
 }
 
 /// An exchange pays three times at an open address: each time is a transfer of its own. What cannot be quoted goes back.
@@ -215,12 +209,8 @@ async fn an_open_address_is_paid_again_and_again() -> Result<()> {
     // Twenty-five first: a quote of its own, while the first one waits. Then the quoted ten, and the same again.
     for (turn, dollars) in [25, 10, 10].into_iter().enumerate() {
         let transfer = pay(base, &exchange, at, dollars * DOLLAR).await?;
-        eventually("it was filled", || async {
-            let more = optimism.balance(there, recipient).await?;
-            Ok(more > arrived + U256::from((dollars - 2) * DOLLAR))
-        })
-        .await?;
-        arrived = optimism.balance(there, recipient).await?;
+        let least = arrived + U256::from((dollars - 2) * DOLLAR);
+        arrived = balance_when(optimism, (there, recipient), "it was filled", |has| has > least).await?;
         ensure!((harness.status(&id).await?["status"] == "waiting") == (turn == 0), "payment {turn}");
         eventually("the transfer finds its request", || async {
             Ok(listed(&harness, &by, &format!("depositTxHash={transfer}")).await?.len() == 1)
@@ -246,7 +236,7 @@ async fn an_open_address_is_paid_again_and_again() -> Result<()> {
     child(&harness, &id, "NO_QUOTES", "refund").await?;
     ensure!(is_back(base.balance(usdc(&harness), refund_to).await?, 20 * DOLLAR));
     service.stop().await?;
-    audited(&harness)
+    agrees(&harness).await.map(drop)
 }
 
 /// Nobody to refund to, the sender as refund recipient, an exchange as sender, and money on another chain.
@@ -283,7 +273,7 @@ async fn money_at_an_address_goes_back_to_whom_it_can() -> Result<()> {
     let open = harness.quote(&body(&harness, recipient, json!({}))).await?;
     let at = address(&open)?;
     pay(base, &user, at, 5).await?;
-    blocks_pass(base, 12).await?;
+    harness.let_pass(base, 12).await?;
     ensure!(base.balance(usdc(&harness), at).await? == U256::from(5));
     ensure!(harness.status(request_id(&open)).await?["status"] == "waiting");
     pay(base, &user, at, 12 * DOLLAR).await?;
@@ -306,7 +296,7 @@ async fn money_at_an_address_goes_back_to_whom_it_can() -> Result<()> {
     })
     .await?;
     service.stop().await?;
-    audited(&harness)
+    agrees(&harness).await.map(drop)
 }
 
 /// Native currency by a plain transfer and out of a contract, which leaves no transaction to the address.

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use store::payouts::{self, State};
 use store::{StoreError, Tx};
 
-use crate::harness::{Engine, Harness, ask, blocks_pass, eventually, execute, new_account, operator, request_id};
-use crate::process::{causeway, recover};
-use crate::repayment;
+use crate::audit::agrees;
+use crate::harness::{Engine, Harness, ask, eventually, execute, new_account, operator, request_id};
+use crate::process::recover;
+use crate::repayment::{self, all_payouts};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -52,14 +53,12 @@ async fn nothing_stays(harness: &Harness, quote: &Value, refund_to: Address, had
     })
     .await?;
     // Whatever would pay a second time has had every chance to.
-    blocks_pass(base, 10).await?;
+    harness.let_pass(base, 10).await?;
     ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
     let status = harness.status(request_id(quote)).await?;
     ensure!(status["status"] == "refund" && status["failReason"] == "MANUAL_ADMIN_REFUND", "{status}");
     ensure!(status["txHashes"].as_array().is_some_and(|hashes| hashes.len() == 1), "{status}");
-    let audit = causeway().args(["audit", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
-    ensure!(audit.status.success(), "{}", String::from_utf8_lossy(&audit.stdout));
-    Ok(())
+    agrees(harness).await.map(drop)
 }
 
 /// The refund is not for our own funds because of what `change` makes of the configuration.
@@ -112,9 +111,10 @@ async fn the_allocator_refunds_nothing_for_a_wallet_that_is_blocked_since() -> R
         repayment::repaid(config);
         std::fs::write(config.folder.join("blocked.txt"), "# nobody yet\n").unwrap();
         config.screening.blocked = Some("blocked.txt".into());
+        // The deposit's chain stands still while the list is changed.
+        config.limits.market_max_age_secs = 600;
         for chain in &mut config.chains {
             chain.risk.refund_usd = "10".to_owned();
-            // Time enough to change the list.
             chain.finality_blocks = 60;
         }
     })
@@ -124,6 +124,7 @@ async fn the_allocator_refunds_nothing_for_a_wallet_that_is_blocked_since() -> R
     let base = harness.chain("base");
     let (usdc, user) = (base.token("USDC").address, base.fresh_user().await?);
     let (quote, refund_to) = deposited(&harness, &user).await?;
+    base.pause_mining().await;
     let trace = format!("/requests/{}/trace", request_id(&quote));
     eventually("it is left to the depository", || async {
         let (_, trace) = operator(&harness, &trace).await?;
@@ -137,19 +138,16 @@ async fn the_allocator_refunds_nothing_for_a_wallet_that_is_blocked_since() -> R
         || async { Ok(harness.post("/quote/v2", &body).await?.1["errorCode"] == "SANCTIONED_WALLET_ADDRESS") };
     eventually("the list is read", is_listed).await?;
     harness.finalise(base).await?;
+    base.resume_mining().await;
     eventually("a person is told", || async {
         let (_, lives) = harness.get("/lives").await?;
         let wrong = lives["report"]["wrong"].as_array().cloned().unwrap_or_default();
         Ok(wrong.iter().any(|it| it["name"] == "deposit-not-proven" && it["chainId"] == BASE))
     })
     .await?;
-    blocks_pass(base, 10).await?;
+    harness.let_pass(base, 10).await?;
     ensure!(all_payouts(&service).await?.is_empty() && base.balance(usdc, refund_to).await?.is_zero());
     service.stop().await
-}
-
-async fn all_payouts(service: &Service) -> Result<Vec<payouts::PayoutRow>> {
-    Ok(service.solver.store.read(|tx| payouts::after(tx, payouts::PayoutId(0), 100)).await?)
 }
 
 /// The calldata that brings the only payout to the depository, in anybody's hands.
@@ -281,7 +279,7 @@ async fn not_paid_again(harness: &Harness, quote: &Value, refund_to: Address) ->
     ensure!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     let service = harness.serve().await?;
     ensure!(harness.status(request_id(quote)).await?["status"] == "refund");
-    blocks_pass(base, 15).await?;
+    harness.let_pass(base, 15).await?;
     ensure!(base.balance(usdc, refund_to).await? == back, "refunded twice");
     let recipient: Address = quote["details"]["recipient"].as_str().context("a recipient")?.parse()?;
     ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "filled as well");

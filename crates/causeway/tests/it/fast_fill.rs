@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::{StoreError, Tx, ledger};
 
 use crate::harness::{
-    Engine, Harness, WAIT_TIMEOUT, amount, ask, blocks_pass, eventually, execute, new_account, request_id, transactions,
+    Engine, Harness, WAIT_TIMEOUT, amount, ask, eventually, execute, new_account, request_id, transactions,
 };
 use crate::keys::create;
 
@@ -31,9 +31,7 @@ pub struct Integrator {
 
 impl Integrator {
     pub async fn post(&self, harness: &Harness, path: &str, body: &Value) -> Result<(u16, Value)> {
-        let call = harness.client.post(harness.url(path)).header("x-api-key", &self.key).json(body);
-        let response = call.send().await?;
-        Ok((response.status().as_u16(), response.json().await?))
+        harness.served(harness.client.post(harness.url(path)).header("x-api-key", &self.key).json(body)).await
     }
 
     pub async fn fast_fill(&self, harness: &Harness, request: &str) -> Result<(u16, Value)> {
@@ -147,8 +145,9 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
     ensure!(books(&service, wallet).await? == (1_000_000_000, 100_000_000));
     let id = request.parse()?;
     let rules = service.solver.store.read(move |tx| store::events::rules(tx, id)).await?;
-    let states: Vec<&str> = rules.iter().map(|(state, _)| state.as_str()).collect();
-    ensure!(states == ["waiting", "submitted", "success"], "{rules:?}");
+    // A block may hold the fill before it is noted that it was sent.
+    let states = rules.iter().map(|(state, _)| state.as_str()).filter(|state| *state != "submitted");
+    ensure!(states.eq(["waiting", "success"]), "{rules:?}");
     // A second call is answered the same way, and nothing more happens.
     ensure!(by.fast_fill(&harness, request).await?.0 == 200);
     ensure!(books(&service, wallet).await? == (1_000_000_000, 100_000_000));
@@ -160,7 +159,7 @@ async fn a_fast_fill_is_paid_before_its_deposit_which_frees_the_hold() -> Result
     ensure!(status["status"] == "success" && status["inTxHashes"].as_array().unwrap().len() == 1, "{status}");
     let rules = service.solver.store.read(move |tx| store::events::rules(tx, id)).await?;
     ensure!(rules.iter().filter(|(state, _)| state == "success").count() == 2, "{rules:?}");
-    blocks_pass(optimism, 4).await?;
+    harness.let_pass(optimism, 4).await?;
     ensure!(optimism.balance(there, recipient).await? == promised, "paid twice");
 
     // The excess of the deposit over the amount counted on is the integrator's.
@@ -310,7 +309,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     let (code, answer) = by.fast_fill(&harness, request_id(&never)).await?;
     ensure!(code == 200, "{answer}");
     harness.wait_for(request_id(&never), "success").await?;
-    blocks_pass(base, 14).await?;
+    harness.let_pass(base, 14).await?;
     ensure!(books(&service, wallet).await? == (500_000_000, 50_000_000));
     base.advance_time(Duration::from_secs(1_000)).await?;
     harness.finalise(base).await?;
@@ -318,7 +317,7 @@ async fn the_destination_is_paid_while_the_origin_stands_still_and_a_deposit_tha
     // The deposit comes after all: it is credited once it is final, and nobody is paid again.
     execute(base, &never, &user).await?;
     eventually("it is credited back", || async { Ok(books(&service, wallet).await? == (500_000_000, 0)) }).await?;
-    blocks_pass(base, 14).await?;
+    harness.let_pass(base, 14).await?;
     ensure!(books(&service, wallet).await? == (500_000_000, 0));
     ensure!(count(&service, "select count(*) from payment").await? == 2);
     ensure!(harness.status(request_id(&never)).await?["status"] == "success");
@@ -349,7 +348,7 @@ async fn races(engine: Engine) -> Result<()> {
         deposited.and(called)?;
         harness.wait_for(request, "success").await?;
         eventually("the books are even", || async { Ok(books(&service, wallet).await? == (1_000_000_000, 0)) }).await?;
-        blocks_pass(optimism, 3).await?;
+        harness.let_pass(optimism, 1).await?;
         let promised = amount(&quote["details"]["currencyOut"]["amount"]);
         ensure!(optimism.balance(there, recipient).await? == promised, "not paid once");
     }

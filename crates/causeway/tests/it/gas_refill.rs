@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use store::payments::{self, Fees, Payment, Purpose, Subject};
 use store::{StoreError, Tx};
 
-use crate::harness::{Engine, Harness, WAIT_TIMEOUT, blocks_pass, eventually, new_account};
+use crate::audit::agrees;
+use crate::harness::{Engine, Harness, WAIT_TIMEOUT, eventually, new_account};
 use crate::instances::{LEASE_MILLIS, api, becomes_worker, worker};
 use crate::process::{causeway, serve};
 
@@ -82,12 +83,6 @@ async fn final_by_now(service: &Service) -> Result<()> {
     eventually("top-ups are final", || async { Ok(under_way().await?.is_empty()) }).await
 }
 
-async fn audited(harness: &Harness) -> Result<()> {
-    let audit = run(harness, &["audit"]).await?;
-    ensure!(audit.status.success(), "{}", said(&audit));
-    Ok(())
-}
-
 #[tokio::test]
 async fn a_low_wallet_is_filled_up_from_the_treasury_once() -> Result<()> {
     let harness = with_key(Harness::with(Engine::Postgres, with_gas_refill).await?)?;
@@ -103,6 +98,7 @@ async fn a_low_wallet_is_filled_up_from_the_treasury_once() -> Result<()> {
         Ok(harness.client.get(harness.url("/metrics")).send().await?.text().await?.contains(&metric(value)))
     };
     eventually("the metric warns", || tells(1)).await?;
+    harness.knows_holdings(base, "ETH").await?;
     let dry = run(&harness, &["topup"]).await?;
     ensure!(dry.status.success() && said(&dry).contains(&format!("{low} has 0.5 ETH and lacks 1.5 ETH")), "{dry:?}");
     ensure!(
@@ -132,13 +128,14 @@ async fn a_low_wallet_is_filled_up_from_the_treasury_once() -> Result<()> {
     let elsewhere = new_account().address;
     base.send(harness.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
     base.set_balance(other, ether(5)).await?;
+    harness.knows_holdings(base, "ETH").await?;
     ensure!(run(&harness, &asked).await?.status.success());
     filled_up(base, other).await?;
     final_by_now(&service).await?;
     base.send(harness.treasury.private_key, elsewhere, ether(1), Default::default()).await?;
     ensure!(has(base, elsewhere).await? == ether(2) && count(&service).await? == 2);
     service.stop().await?;
-    audited(&harness).await
+    agrees(&harness).await.map(drop)
 }
 
 /// Asks until the top-up is refused for this reason.
@@ -176,7 +173,7 @@ async fn a_top_up_waits_for_manual_transactions_for_the_key_and_for_funds() -> R
     filled_up(base, low).await?;
     ensure!(has(base, elsewhere).await? == ether(1) && count(&service).await? == 1);
     service.stop().await?;
-    audited(&harness).await
+    agrees(&harness).await.map(drop)
 }
 
 /// Write access to the database does not make the treasury pay: it signs for our own wallets alone, and for no more
@@ -218,7 +215,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
         let write = move |tx: &mut Tx<'_>| payments::import(tx, &payment, fees, now);
         let stored = service.solver.store.write::<_, StoreError>(write).await?.context("a row")?;
         service.solver.hand_over(vec![stored.clone()]);
-        blocks_pass(base, 8).await?;
+        harness.let_pass(base, 8).await?;
         ensure!(has(base, target).await? == had, "{subject:?} {tenths}");
         let remove = move |tx: &mut Tx<'_>| {
             tx.execute("delete from attempt where payment_id = $1", &[stored.id.0.into()])?;
@@ -228,6 +225,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
     }
     // A real top-up is signed.
     base.set_balance(ours, ether(5)).await?;
+    harness.knows_holdings(base, "ETH").await?;
     ensure!(run(&harness, &["topup", "--yes"]).await?.status.success());
     filled_up(base, ours).await?;
     service.stop().await
@@ -252,6 +250,7 @@ async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
     base.set_balance(low, ether(5)).await?;
     base.set_balance(harness.treasury.address, ether(50)).await?;
     let service = harness.serve().await?;
+    harness.knows_holdings(base, "ETH").await?;
     let sent = run(&harness, &["topup", "--yes"]).await?;
     ensure!(sent.status.success(), "{sent:?}");
     ensure!(!said(&sent).contains(&format!("{} has", harness.treasury.address)), "{sent:?}");
@@ -259,7 +258,7 @@ async fn a_treasury_that_fills_tops_up_from_its_own_lane() -> Result<()> {
     final_by_now(&service).await?;
     ensure!(count(&service).await? == 1);
     service.stop().await?;
-    audited(&harness).await
+    agrees(&harness).await.map(drop)
 }
 
 /// The operator's command sees the service die, and is run again against the next one.
@@ -271,6 +270,7 @@ async fn dying_fills_up_once(point: &str) -> Result<()> {
     let toml = harness.folder.path().join("dev.toml");
     let mut first = serve(&toml, Some(point))?;
     harness.wait_until_served().await?;
+    harness.knows_holdings(base, "ETH").await?;
     // The service may be dead before it has answered.
     let _ = run(&harness, &["topup", "--yes"]).await?;
     ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "{point}: it ended in order");
@@ -279,10 +279,10 @@ async fn dying_fills_up_once(point: &str) -> Result<()> {
     let again = run(&harness, &["topup", "--yes"]).await?;
     ensure!(again.status.success(), "{point}: {again:?}");
     filled_up(base, low).await?;
-    blocks_pass(base, 12).await?;
+    harness.let_pass(base, 12).await?;
     ensure!(has(base, low).await? == ether(20), "{point}: filled up twice");
     ensure!(second.terminate().await?.success());
-    audited(&harness).await
+    agrees(&harness).await.map(drop)
 }
 
 #[tokio::test]
@@ -312,6 +312,7 @@ async fn a_top_up_is_paid_by_the_current_worker() -> Result<()> {
     let mut first = worker(&harness, "first", Some("payment.signed"))?;
     becomes_worker(&harness, &first).await?;
     harness.wait_until_served().await?;
+    harness.knows_holdings(base, "ETH").await?;
     let second = worker(&harness, "second", None)?;
     let mut topup = causeway();
     topup.args(["topup", "--yes", "--config"]).arg(harness.folder.path().join("api.toml"));
@@ -321,10 +322,10 @@ async fn a_top_up_is_paid_by_the_current_worker() -> Result<()> {
     becomes_worker(&harness, &second).await?;
     filled_up(base, low).await?;
     topups(&harness, true, low).await?;
-    blocks_pass(base, 8).await?;
+    harness.let_pass(base, 8).await?;
     ensure!(has(base, low).await? == ether(20), "filled up twice");
     for part in [second, answering] {
         ensure!(part.process.terminate().await?.success());
     }
-    audited(&harness).await
+    agrees(&harness).await.map(drop)
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-pub use ::harness::{Engine, Post, Receiver, WAIT_TIMEOUT, ask, eventually};
+pub use ::harness::{Engine, Post, Receiver, WAIT_TIMEOUT, ask, eventually, found};
 use ::harness::{Wallets, World, database};
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
@@ -163,6 +163,36 @@ impl Harness {
         .await
     }
 
+    /// Lets so many blocks pass, waits until the service has applied them, and until whatever it sent then is mined:
+    /// afterwards, anything wrong that it would do has been done. For assertions that something does not happen.
+    pub async fn let_pass(&self, chain: &Chain, blocks: u64) -> Result<()> {
+        blocks_pass(chain, blocks).await?;
+        self.walked(chain).await?;
+        blocks_pass(chain, 2).await
+    }
+
+    /// Waits until the service knows its holdings of a currency as the chain has them: those of the fillers for `ETH`, of
+    /// the treasury for tokens.
+    pub async fn knows_holdings(&self, chain: &Chain, symbol: &str) -> Result<()> {
+        eventually("the service knows its holdings", || async {
+            let holders = &self.config.solver.filler_addresses;
+            let (currency, holders) = match symbol {
+                "ETH" => (Address::ZERO, holders.as_slice()),
+                token => (chain.token(token).address, std::slice::from_ref(&self.treasury.address)),
+            };
+            let mut sum = U256::ZERO;
+            for holder in holders {
+                sum += chain.balance(currency, *holder).await?;
+            }
+            let Ok((_, known)) = self.get(&format!("/chains/liquidity?chainId={}", chain.id)).await else {
+                return Ok(false);
+            };
+            let mut holdings = known["liquidity"].as_array().into_iter().flatten();
+            Ok(holdings.any(|it| it["symbol"] == symbol && it["balance"] == sum.to_string()))
+        })
+        .await
+    }
+
     /// Replaces the last blocks of a chain, all of which the service has applied, by empty ones.
     pub async fn reorg_walked(&self, chain: &Chain, depth: u64) -> Result<()> {
         chain.pause_mining().await;
@@ -216,9 +246,23 @@ impl Harness {
         Ok(trace)
     }
 
+    /// The answer to a call, which is made again while the service says that it cannot serve it now: a market that was not
+    /// read in time is no answer. Tests of that very answer use `post`.
+    pub async fn served(&self, call: reqwest::RequestBuilder) -> Result<(u16, Value)> {
+        let began = Instant::now();
+        loop {
+            let response = call.try_clone().context("a body that can be sent again")?.send().await?;
+            let (code, answer) = (response.status().as_u16(), response.json().await?);
+            if code != 503 || began.elapsed() > WAIT_TIMEOUT {
+                return Ok((code, answer));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// A quote, which must be given.
     pub async fn quote(&self, body: &Value) -> Result<Value> {
-        let (code, answer) = self.post("/quote/v2", body).await?;
+        let (code, answer) = self.served(self.client.post(self.url("/quote/v2")).json(body)).await?;
         ensure!(code == 200, "no quote: {answer}");
         Ok(answer)
     }
@@ -293,6 +337,33 @@ pub fn new_account() -> Account {
     let mut key = B256::ZERO;
     getrandom::fill(key.as_mut_slice()).unwrap();
     Account::new(key)
+}
+
+/// A balance, once it is as it should be.
+pub async fn balance_when(
+    chain: &Chain,
+    (currency, who): (Address, Address),
+    what: &str,
+    is_so: impl Fn(U256) -> bool,
+) -> Result<U256> {
+    found(what, || async { Ok(Some(chain.balance(currency, who).await?).filter(|balance| is_so(*balance))) }).await
+}
+
+/// The fee that the sender of a transaction paid.
+pub async fn fee_of(chain: &Chain, tx: B256) -> Result<U256> {
+    let receipt = chain.receipt(tx).await?;
+    Ok(U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price))
+}
+
+/// The rules that moved a request, by its trace.
+pub fn rules(trace: &Value) -> Vec<&str> {
+    trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect()
+}
+
+/// True if these rules are among those of a trace, in this order.
+pub fn in_order(trace: &Value, expected: &[&str]) -> bool {
+    let mut rules = rules(trace).into_iter();
+    expected.iter().all(|expected| rules.any(|rule| rule == *expected))
 }
 
 /// Waits until the chain has made some more blocks.

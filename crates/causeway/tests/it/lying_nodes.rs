@@ -13,7 +13,7 @@ use evm::topics::NATIVE_DEPOSIT;
 use serde_json::Value;
 
 use crate::funding::{balance, credited, tagged};
-use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, amount, ask, eventually, execute, new_account, request_id};
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
@@ -91,8 +91,7 @@ fn order(quote: &Value) -> Result<B256> {
 /// Long enough for blocks so far to be final and rescanned.
 async fn until_final(harness: &Harness, chain: &Chain) -> Result<()> {
     let finality = harness.config.chains.iter().find(|it| it.id == chain.id).context("a chain")?.finality_blocks;
-    blocks_pass(chain, finality + 8).await?;
-    harness.walked(chain).await
+    harness.let_pass(chain, finality + 8).await
 }
 
 /// The liar tells of a deposit that never was, and the thief is not paid.

@@ -8,7 +8,7 @@ use causeway::config::{Config, Environment};
 use causeway::local::OPERATOR_TOKEN;
 use serde_json::{Value, json};
 
-use crate::harness::{Engine, Harness, ask, blocks_pass, eventually, execute, new_account, operator, request_id};
+use crate::harness::{Engine, Harness, ask, eventually, execute, new_account, operator, request_id};
 use crate::keys::create;
 use crate::process::causeway;
 
@@ -37,7 +37,7 @@ async fn the_operator_refunds_a_request_that_waits_for_its_fill() -> Result<()> 
     let (mut quotes, key) = (Vec::new(), create(&harness, &[])?.1);
     for recipient in [new_account().address, recipient] {
         let call = harness.client.post(harness.url("/quote/v2")).header("x-api-key", &key);
-        quotes.push(call.json(&transfer(recipient)).send().await?.json::<Value>().await?);
+        quotes.push(harness.served(call.json(&transfer(recipient))).await?.1);
     }
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let early = refund(&harness, request_id(&quotes[1])).await?;
@@ -45,12 +45,7 @@ async fn the_operator_refunds_a_request_that_waits_for_its_fill() -> Result<()> 
     execute(base, &quotes[0], &user).await?;
     harness.wait_for(request_id(&quotes[0]), "success").await?;
     optimism.set_token_balance(there, harness.treasury.address, U256::ZERO).await?;
-    eventually("it is known that there are no funds", || async {
-        let (_, known) = harness.get(&format!("/chains/liquidity?chainId={OPTIMISM}")).await?;
-        let mut holdings = known["liquidity"].as_array().into_iter().flatten();
-        Ok(holdings.any(|holding| holding["symbol"] == "USDC" && holding["balance"] == "0"))
-    })
-    .await?;
+    harness.knows_holdings(optimism, "USDC").await?;
     execute(base, &quotes[1], &user).await?;
     let trace = format!("/requests/{}/trace", request_id(&quotes[1]));
     eventually("the second waits for funds", || async {
@@ -164,7 +159,7 @@ async fn a_refund_is_forced_by_a_key_that_may_and_by_no_other() -> Result<()> {
         body["referrer"] = json!("debug-force-refund");
         let call = client.post(harness.url("/quote/v2")).json(&body);
         let call = key.into_iter().fold(call, |call, key| call.header("x-api-key", key));
-        let quote: Value = call.send().await?.json().await?;
+        let (_, quote) = harness.served(call).await?;
         let had = base.balance(here, user.address).await?;
         execute(base, &quote, &user).await?;
         let ended = harness.wait_for(request_id(&quote), status).await?;
@@ -227,7 +222,7 @@ async fn a_recipient_who_is_blocked_after_the_quote_is_not_paid() -> Result<()> 
     execute(base, &quote, &user).await?;
     harness.wait_for(request_id(&quote), "pending").await?;
     // Long enough for the deposit to be final, and for a payment to be mined if one was made.
-    blocks_pass(base, 20).await?;
+    harness.let_pass(base, 20).await?;
     let status = harness.status(request_id(&quote)).await?;
     ensure!(status["status"] == "pending", "{status}");
     ensure!(optimism.balance(native, recipient).await?.is_zero());

@@ -10,18 +10,23 @@ use domain::ids::OrderId;
 use evm::calldata;
 use serde_json::Value;
 
+use crate::audit::agrees;
 use crate::harness::{
-    Harness, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id, take_away,
+    Harness, amount, ask, blocks_pass, eventually, execute, in_order, new_account, operator, request_id, take_away,
 };
-use crate::process::causeway;
 
 const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
 
+/// Blocks that can be replaced for long enough to do so, however slow the machine.
+fn late_finality(config: &mut Config) {
+    config.chains.iter_mut().for_each(|chain| chain.finality_blocks = 100);
+}
+
 /// The fill's block is replaced by one without it: the same payment goes out again, and only it.
 #[tokio::test]
 async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
-    let harness = Harness::isolated(|_| ()).await?;
+    let harness = Harness::isolated(late_finality).await?;
     let service = harness.serve().await?;
     let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
@@ -36,7 +41,7 @@ async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
         Ok(arbitrum.balance(Address::ZERO, recipient).await? == promised)
     })
     .await?;
-    blocks_pass(arbitrum, 5).await?;
+    harness.let_pass(arbitrum, 5).await?;
     ensure!(arbitrum.balance(Address::ZERO, recipient).await? == promised);
     ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
     service.stop().await
@@ -46,7 +51,7 @@ async fn a_fill_that_a_reorg_removes_is_sent_again() -> Result<()> {
 /// one, not a second.
 #[tokio::test]
 async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
-    let harness = Harness::isolated(|_| ()).await?;
+    let harness = Harness::isolated(late_finality).await?;
     let service = harness.serve().await?;
     let (base, arbitrum) = (harness.chain("base"), harness.chain("arbitrum"));
     let (user, recipient) = (arbitrum.fresh_user().await?, new_account().address);
@@ -66,7 +71,7 @@ async fn a_deposit_that_lands_again_after_its_fill_is_adopted() -> Result<()> {
         Ok(harness.status(request_id(&quote)).await?["inTxHashes"][0] == deposit.to_string())
     })
     .await?;
-    blocks_pass(base, 5).await?;
+    harness.let_pass(base, 5).await?;
     ensure!(base.balance(Address::ZERO, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
     ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
     service.stop().await
@@ -137,9 +142,11 @@ async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     service.stop().await
 }
 
-/// Orders that end soon, on chains whose blocks can be replaced for long enough to take a deposit back after its fill.
+/// Orders that end soon, on chains whose blocks can be replaced for long enough to take a deposit back after its fill: the
+/// deposit's chain stands still meanwhile.
 pub fn ends_before_it_is_final(config: &mut Config) {
     config.fees.order_lifetime_secs = 900;
+    config.limits.market_max_age_secs = 600;
     for chain in &mut config.chains {
         chain.finality_blocks = 30;
     }
@@ -158,6 +165,7 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     let body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
     let quote = harness.quote(&body).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
+    arbitrum.pause_mining().await;
     harness.wait_for(request_id(&quote), "success").await?;
     take_away(arbitrum, deposit).await?;
 
@@ -193,24 +201,22 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     ensure!(booked["missingUsd"] == "0.000000" && booked["bookedUsd"] == missing["missingUsd"], "{booked}");
     ensure!(at_risk().await? == "0.000000", "what is lost is no longer at risk");
     ensure!(harness.status(request_id(&quote)).await?["status"] == "success");
-    let audit = causeway().args(["audit", "--config"]).arg(harness.folder.path().join("dev.toml")).output()?;
-    let said = String::from_utf8_lossy(&audit.stdout);
-    ensure!(audit.status.success() && said.contains("is a loss"), "{said}");
+    let findings = agrees(harness).await?;
+    ensure!(findings.to_string().contains("is a loss"), "{findings}");
 
     deposits(&arbitrum.fresh_user().await?, enough).await?;
     eventually("the loss is reversed", || is("recovered")).await?;
     ensure!(loss().await?["bookedUsd"] == "0.000000");
-    let (_, trace) = operator(harness, &format!("/requests/{}/trace", request_id(&quote))).await?;
-    let rules: Vec<&str> =
-        trace["events"].as_array().into_iter().flatten().filter_map(|it| it["rule"].as_str()).collect();
-    ensure!(rules.ends_with(&["deposit-missing", "loss-booked", "loss-reversed"]), "{trace}");
+    let trace = harness.trace(request_id(&quote)).await?;
+    ensure!(in_order(&trace, &["deposit-missing", "loss-booked", "loss-reversed"]), "{trace}");
     ensure!(trace["loss"]["state"] == "recovered", "{trace}");
     // The larger deposit is kept, and the smaller one is returned to the depositor it names.
     harness.finalise(arbitrum).await?;
     eventually("only the order's deposit stays", || async {
+        let children = children(&harness.trace(request_id(&quote)).await?);
         Ok(arbitrum.balance(Address::ZERO, harness.depository).await? == enough + little
-            && children(&trace).len() == 1
-            && harness.status(&children(&trace)[0]).await?["status"] == "refund")
+            && children.len() == 1
+            && harness.status(&children[0]).await?["status"] == "refund")
     })
     .await?;
     service.stop().await

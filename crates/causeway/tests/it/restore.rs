@@ -11,7 +11,7 @@ use causeway::service::Service;
 use devnet::{Account, Chain, Fault};
 use serde_json::{Value, json};
 
-use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, amount, ask, eventually, execute, new_account, request_id};
 use crate::process::{causeway, recover, serve};
 
 /// The price of ether on new chains, with eight decimals.
@@ -149,10 +149,12 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     let (code, refused) = harness.post("/quote/v2", &body).await?;
     ensure!((code, &refused["errorCode"]) == (400, &json!("CHAIN_DISABLED")), "{code} {refused}");
     // Long enough for everything to become final, and for deposits nobody knows to be returned if that were done.
-    blocks_pass(base, 20).await?;
+    harness.let_pass(base, 20).await?;
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice from an old database");
     ensure!(parties.balances().await? == balances, "returned what was filled, from an old database");
-    let doctor = causeway().args(["doctor", "--config"]).arg(&toml).output()?;
+    let at = toml.clone();
+    let run = move || causeway().args(["doctor", "--config"]).arg(at).output();
+    let doctor = tokio::task::spawn_blocking(run).await??;
     ensure!(!doctor.status.success(), "the doctor finds nothing wrong");
     ensure!(String::from_utf8_lossy(&doctor.stdout).contains("causeway recover"));
     ensure!(served.terminate().await?.success());
@@ -163,8 +165,8 @@ async fn a_restored_backup_refuses_to_pay_until_it_has_recovered() -> Result<()>
     let served = serve(&toml, None)?;
     harness.wait_until_served().await?;
     harness.wait_for(request_id(&quote), "success").await?;
-    blocks_pass(base, 20).await?;
-    blocks_pass(optimism, 6).await?;
+    harness.let_pass(base, 20).await?;
+    harness.let_pass(optimism, 6).await?;
     ensure!(optimism.balance(Address::ZERO, recipient).await? == promised, "paid twice after recovery");
     ensure!(parties.balances().await? == balances, "paid or returned again after recovery");
     // And it works again.
@@ -216,7 +218,7 @@ async fn a_restored_backup_does_not_fill_an_order_refunded_on_the_other_chain() 
         Ok(trace["due"][0]["reason"].as_str().is_some_and(|why| why.contains("causeway recover")))
     })
     .await?;
-    blocks_pass(optimism, 20).await?;
+    harness.let_pass(optimism, 20).await?;
     ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled what was refunded");
     ensure!(served.terminate().await?.success());
 
@@ -225,7 +227,7 @@ async fn a_restored_backup_does_not_fill_an_order_refunded_on_the_other_chain() 
     let served = serve(&toml, None)?;
     harness.wait_until_served().await?;
     harness.wait_for(request_id(&quote), "refund").await?;
-    blocks_pass(optimism, 20).await?;
+    harness.let_pass(optimism, 20).await?;
     ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled what was refunded, after recovery");
     ensure!(base.balance(Address::ZERO, user.address).await? == refunded, "refunded again after recovery");
     ensure!(served.terminate().await?.success());

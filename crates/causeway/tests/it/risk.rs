@@ -91,7 +91,7 @@ async fn payments_against_young_deposits_are_bounded() -> Result<()> {
 async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
     let change = |config: &mut Config| {
         for chain in &mut config.chains {
-            // Long enough to be taken away before it counts, however slow the machine.
+            // Long enough to be taken away before it counts: the chain stands still meanwhile.
             chain.confirmations = 40;
             chain.finality_blocks = 60;
             chain.risk.lost_after_secs = 1;
@@ -111,6 +111,7 @@ async fn a_deposit_that_stays_away_fails_its_request() -> Result<()> {
     );
     let quote = harness.quote(&body).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
+    arbitrum.pause_mining().await;
     let trace = format!("/requests/{}/trace", request_id(&quote));
     eventually("the deposit is seen", || async {
         Ok(operator(&harness, &trace).await?.1["deposits"][0]["state"] == "seen")

@@ -4,7 +4,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::audit::{audit, differences};
+use crate::audit::agrees;
 use crate::harness::{
     Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id, take_away, transactions,
 };
@@ -95,8 +95,7 @@ async fn apps_earn_by_same_chain_transactions() -> Result<()> {
     let sold = harness.quote(&with(tail, usdc, ether(100_000), json!([{"recipient": fourth, "fee": "100"}]))).await?;
     ensure!(amount(&sold["fees"]["app"]["amount"]).is_zero(), "{}", sold["fees"]["app"]);
     service.stop().await?;
-    let (findings, content) = audit(&harness).await?;
-    ensure!(content, "{:?}", differences(&findings));
+    let findings = agrees(&harness).await?;
     let checks = findings["checks"].as_array().cloned().unwrap_or_default();
     let booked = checks.iter().find(|check| check["check"].as_str().is_some_and(|what| what.contains("alone")));
     ensure!(booked.is_some_and(|check| check["compared"] == 4), "{findings}");
@@ -108,7 +107,7 @@ async fn apps_earn_by_same_chain_transactions() -> Result<()> {
 async fn apps_earn_nothing_by_a_transaction_that_a_reorg_removed() -> Result<()> {
     // Finality is far enough away for a reorg to remove the transaction before it, on a slow machine too.
     let harness =
-        Harness::isolated(|config| config.chains.iter_mut().for_each(|chain| chain.finality_blocks = 50)).await?;
+        Harness::isolated(|config| config.chains.iter_mut().for_each(|chain| chain.finality_blocks = 120)).await?;
     let service = harness.serve().await?;
     let base = harness.chain("base");
     let [gone, back] = [(); 2].map(|()| new_account().address);
@@ -129,16 +128,14 @@ async fn apps_earn_nothing_by_a_transaction_that_a_reorg_removed() -> Result<()>
     // Its nonce is used by another transaction, so that it can never come back.
     base.send(user.private_key, new_account().address, U256::from(1), Bytes::new()).await?;
     ensure!(base.rpc::<B256>("eth_sendRawTransaction", [first]).await.is_err(), "its nonce is used");
-    base.rpc::<B256>("eth_sendRawTransaction", [again]).await?;
+    base.receipt(base.rpc::<B256>("eth_sendRawTransaction", [again]).await?).await?;
+    harness.finalise(base).await?;
     eventually("what came back is credited", || async { Ok(balance_of(&harness, back).await? > 0) }).await?;
     let credited = balance_of(&harness, back).await?;
-    blocks_pass(base, 10).await?;
-    harness.walked(base).await?;
+    harness.let_pass(base, 10).await?;
     ensure!((balance_of(&harness, gone).await?, balance_of(&harness, back).await?) == (0, credited));
     service.stop().await?;
-    let (findings, content) = audit(&harness).await?;
-    ensure!(content, "{:?}", differences(&findings));
-    Ok(())
+    agrees(&harness).await.map(drop)
 }
 
 /// The user's own revert is a failure; a stranger's, or a transaction that only carries the id, is nothing.
@@ -168,7 +165,7 @@ async fn only_the_quoted_transaction_counts() -> Result<()> {
     let approve = transactions(&other)?.remove(0);
     base.send(stranger.private_key, approve.to, approve.value, approve.data).await?;
     base.send(stranger.private_key, swap.to, swap.value, forged.into()).await?;
-    blocks_pass(base, 5).await?;
+    harness.let_pass(base, 5).await?;
     ensure!(harness.status(id).await?["status"] == "waiting");
 
     let hash = send(user.private_key).await?;
@@ -206,8 +203,7 @@ async fn a_same_chain_swap_that_reverted_and_then_succeeded_is_a_success() -> Re
     // The allowance is used up: a third one reverts, and takes nothing back.
     let again = send().await?;
     ensure!(again != reverted && base.receipt(again).await.is_err(), "the third one reverts");
-    blocks_pass(base, 3).await?;
-    harness.walked(base).await?;
+    harness.let_pass(base, 3).await?;
     ensure!(harness.status(id).await?["status"] == "success");
     service.stop().await
 }

@@ -6,7 +6,9 @@ use domain::ids::OrderId;
 use evm::calldata;
 use serde_json::json;
 
-use crate::harness::{Engine, Harness, amount, ask, blocks_pass, eventually, execute, new_account, request_id};
+use crate::harness::{
+    Engine, Harness, amount, ask, balance_when, eventually, execute, fee_of, new_account, request_id,
+};
 
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
@@ -144,16 +146,16 @@ async fn a_second_deposit_under_one_order_is_returned() -> Result<()> {
     let value = U256::from(50_000_000_000_000_000u64);
     let quote =
         harness.quote(&ask(user.address, recipient, (BASE, Address::ZERO), (OPTIMISM, Address::ZERO), value)).await?;
+    let had = base.balance(Address::ZERO, user.address).await?;
     let first = execute(base, &quote, &user).await?;
     let second = execute(base, &quote, &user).await?;
-    let left = base.balance(Address::ZERO, user.address).await?;
+    let left = had - value - value - fee_of(base, first).await? - fee_of(base, second).await?;
     let status = harness.wait_for(request_id(&quote), "success").await?;
     assert_eq!(status["inTxHashes"], json!([first]));
-    eventually("the second deposit is back", || async { Ok(base.balance(Address::ZERO, user.address).await? > left) })
-        .await?;
-    let back = base.balance(Address::ZERO, user.address).await? - left;
+    let own = (Address::ZERO, user.address);
+    let back = balance_when(base, own, "the second deposit is back", |has| has > left).await? - left;
     assert!(back < value && back > value - U256::from(10u64.pow(15)), "{back}");
-    blocks_pass(base, 5).await?;
+    harness.let_pass(base, 5).await?;
     assert_eq!(base.balance(Address::ZERO, user.address).await? - left, back);
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
     // The second deposit is a request of its own, under the first.
@@ -262,7 +264,7 @@ async fn a_fill_that_reverts_is_refunded_when_that_is_final() -> Result<()> {
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);
     let back = base.balance(Address::ZERO, refund_to).await?;
     assert!(back < value && back > value - U256::from(10u64.pow(15)), "{back}");
-    blocks_pass(base, 5).await?;
+    harness.let_pass(base, 5).await?;
     assert_eq!(base.balance(Address::ZERO, refund_to).await?, back);
     service.stop().await
 }
@@ -351,7 +353,7 @@ async fn a_deposit_waits_for_its_confirmations() -> Result<()> {
     let deposit = base.receipt(execute(base, &quote, &user).await?).await?.block_number.unwrap();
     harness.wait_for(request_id(&quote), "success").await?;
     assert!(base.block_number().await? >= deposit + 3, "filled before its confirmations");
-    blocks_pass(optimism, 5).await?;
+    harness.let_pass(optimism, 5).await?;
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, amount(&quote["details"]["currencyOut"]["amount"]));
     service.stop().await
 }
@@ -411,7 +413,7 @@ async fn a_blocked_wallet_is_not_served() -> Result<()> {
     execute(base, &quote, &blocked).await?;
     let left = base.balance(Address::ZERO, blocked.address).await?;
     // Long enough for the deposit to be final and returned, if that were done.
-    blocks_pass(base, 20).await?;
+    harness.let_pass(base, 20).await?;
     assert_eq!(harness.status(request_id(&quote)).await?["status"], "waiting");
     assert_eq!(optimism.balance(Address::ZERO, recipient).await?, U256::ZERO);
     assert_eq!(base.balance(Address::ZERO, blocked.address).await?, left);

@@ -33,7 +33,8 @@ async fn single(harness: &Harness, chain: u64, hash: B256, quote: &Value) -> Res
 
 #[tokio::test]
 async fn a_deposit_on_its_way_is_told_once_and_changes_nothing() -> Result<()> {
-    let harness = Harness::isolated(|_| ()).await?;
+    // The chain stands still while quotes are made and told of.
+    let harness = Harness::isolated(|config| config.limits.market_max_age_secs = 600).await?;
     let service = harness.serve().await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (here, there) = (base.token("USDC").address, optimism.token("USDC").address);

@@ -21,8 +21,7 @@ async fn call(harness: &Harness, method: &str, path: &str, key: &str, body: Opti
         Some(body) => call.json(body),
         None => call,
     };
-    let response = call.send().await?;
-    Ok((response.status().as_u16(), response.json().await?))
+    harness.served(call).await
 }
 
 /// Sets the endpoint of a key.

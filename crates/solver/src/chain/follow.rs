@@ -27,7 +27,7 @@ pub const KEPT_BLOCKS: u64 = 512;
 /// Block hashes fetched when a chain is new to the database, so that a reorg right after the start finds its fork.
 const KEPT_AT_START: u64 = 64;
 /// Doubtful blocks kept. Deposits in those beyond are left to the rescan.
-const MAX_DOUBTFUL_BLOCKS: u64 = 4_096;
+pub(crate) const MAX_DOUBTFUL_BLOCKS: u64 = 4_096;
 /// Delay before another read of a block that a node announced and could not serve.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The same while the walk waits for nodes that are behind or down.

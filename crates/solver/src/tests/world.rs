@@ -54,6 +54,7 @@ pub(crate) fn units(units: u128) -> Amount {
 
 /// A database, and a context that a test may change before it decides.
 pub(crate) struct World {
+    pub options: store::Options,
     pub store: Store,
     pub context: PayContext,
     /// Held, so that the lanes count as running here.
@@ -96,7 +97,7 @@ impl World {
             pays: true,
             sends: true,
         };
-        Self { store, context, _inboxes: inboxes, _folder: folder }
+        Self { options, store, context, _inboxes: inboxes, _folder: folder }
     }
 
     /// Changes what is known of a chain.

@@ -1,6 +1,7 @@
 //! A receiver that remembers what it was sent and answers as it is told.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 #[derive(Clone, Debug)]
 pub struct Received {
+    pub at: Instant,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -71,7 +73,7 @@ impl Receiver {
 }
 
 async fn receive(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> (StatusCode, &'static str) {
-    let it = Received { headers, body };
+    let it = Received { at: Instant::now(), headers, body };
     let mut received = inner.received.lock().unwrap();
     let code = (inner.answer)(received.len(), &it);
     received.push(it);

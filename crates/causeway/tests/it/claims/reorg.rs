@@ -1,12 +1,12 @@
 //! Claims whose payment a reorg removes, or whose payment fails.
 
 use alloy::primitives::{B256, U256};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::{USDC, agrees, arrived, becomes, claim, funded, listed, usdc};
 use crate::audit::planted;
 use crate::funding::{balance, credited};
-use crate::harness::{Harness, blocks_pass, eventually, new_account, take_away};
+use crate::harness::{Harness, blocks_pass, eventually, found, new_account, take_away};
 
 /// A payment that a reorg removes goes out again, and is booked once. A payment that fails is credited back.
 #[tokio::test]
@@ -17,11 +17,19 @@ async fn a_claim_survives_a_reorg_and_one_that_fails_is_credited_back() -> Resul
     let by = funded(&harness, 50 * USDC).await?;
     let (wallet, recipient) = (by.address, new_account().address);
     blocks_pass(base, 8).await?;
+    // The chain moves by hand, so that nothing becomes final before it is taken away.
+    base.pause_mining().await;
     claim(&harness, &by, recipient, Some(20 * USDC)).await?;
-    eventually("it is mined", || async { Ok(arrived(&harness, recipient).await? == 20 * USDC) }).await?;
-    eventually("its hash is told", || async { Ok(listed(&harness, wallet).await?[0]["txHash"].is_string()) }).await?;
-    let hash: B256 = listed(&harness, wallet).await?[0]["txHash"].as_str().context("txHash")?.parse()?;
-    take_away(base, hash).await?;
+    eventually("it is mined", || async {
+        base.mine(1).await?;
+        Ok(arrived(&harness, recipient).await? == 20 * USDC)
+    })
+    .await?;
+    harness.walked(base).await?;
+    let hash = found("its hash is told", || async {
+        Ok(listed(&harness, wallet).await?[0]["txHash"].as_str().map(str::parse::<B256>).transpose()?)
+    });
+    take_away(base, hash.await?).await?;
     becomes(&harness, wallet, "success").await?;
     credited(&harness, wallet, "30000000").await?;
     ensure!(arrived(&harness, recipient).await? == 20 * USDC, "not paid once");
@@ -38,7 +46,7 @@ async fn a_claim_survives_a_reorg_and_one_that_fails_is_credited_back() -> Resul
     ensure!(body["amount"] == "30000000" && body["availableBalanceUsd"] == 30.0, "{body}");
     // The balance can be claimed again.
     base.set_token_balance(usdc(&harness), harness.treasury.address, inventory).await?;
-    blocks_pass(base, 3).await?;
+    harness.knows_holdings(base, "USDC").await?;
     claim(&harness, &by, recipient, None).await?;
     becomes(&harness, wallet, "success").await?;
     credited(&harness, wallet, "0").await?;

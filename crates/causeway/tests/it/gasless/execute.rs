@@ -12,7 +12,7 @@ use evm::contracts::Multicall3;
 use serde_json::{Value, json};
 
 use super::{BASE, DOLLAR, OPTIMISM, accepted, balance_of, body, listed, quick, step, user_of};
-use crate::deposit_addresses::audited;
+use crate::audit::agrees;
 use crate::fast_fill::{Integrator, integrator};
 use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id, transactions};
 
@@ -141,7 +141,7 @@ async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
     let (status, answer) = execute(&harness, &by, BASE, entry, good, request).await?;
     ensure!(status == 409, "{answer}");
     service.stop().await?;
-    audited(&harness)
+    agrees(&harness).await.map(drop)
 }
 
 /// Calls of an account whose code makes them for anybody who asks: good enough for a test, and for nothing else.
@@ -192,7 +192,7 @@ async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
     ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
     ensure!(answer["message"].as_str().is_some_and(|text| text.starts_with("data.data")), "{answer}");
     service.stop().await?;
-    audited(&harness)
+    agrees(&harness).await.map(drop)
 }
 
 /// An account with EIP-7702 code that it is given by the very transaction: with a quote it deposits, and without one its
@@ -242,5 +242,5 @@ async fn a_call_of_a_smart_account_is_relayed() -> Result<()> {
     let (status, _) = harness.post("/execute", &json!({})).await?;
     ensure!(status == 401, "a key is needed");
     service.stop().await?;
-    audited(&harness)
+    agrees(&harness).await.map(drop)
 }

@@ -91,9 +91,9 @@ async fn answers_are_whole() -> Result<()> {
         let whole = if name == "calls" { shape(&without_balance(&quote)) } else { shown(&desk, &quote) };
         insta::assert_json_snapshot!(name, whole);
         // The old name says the same; a price says the same without the promise.
-        let (code, older) = desk.harness.post("/quote", &body).await?;
+        let (code, older) = desk.served("/quote", &body).await?;
         ensure!(code == 200 && form(&older) == form(&quote), "{name}: {older}");
-        let (code, price) = desk.harness.post("/price", &body).await?;
+        let (code, price) = desk.served("/price", &body).await?;
         ensure!(
             code == 200 && price.as_object().is_some_and(|it| it.keys().eq(["details", "fees"])),
             "{name}: {price}"
@@ -105,7 +105,7 @@ async fn answers_are_whole() -> Result<()> {
         };
         ensure!(same("details") && same("fees"), "{name}: {price}");
     }
-    let (_, price) = desk.harness.post("/price", &plain).await?;
+    let (_, price) = desk.served("/price", &plain).await?;
     insta::assert_json_snapshot!("price", shown(&desk, &price));
     for path in ["/swap-sources", "/swap-sources?chainId=8453"] {
         ensure!(desk.harness.get(path).await? == (200, json!({ "sources": ["uniswap-v3"] })), "{path}");

@@ -143,7 +143,7 @@ async fn the_figures_of_a_quote_add_up() -> Result<()> {
     let (mut rng, mut quoted, mut rewarded) = (Rng(seed), 0, 0);
     for _ in 0..QUOTES {
         let body = random(&desk, &mut rng);
-        let (code, quote) = desk.answer(&body).await?;
+        let (code, quote) = desk.served("/quote/v2", &body).await?;
         ensure!(code == 200 || code == 400, "{code} {quote} for {body}");
         if code == 200 {
             quoted += 1;

@@ -48,9 +48,12 @@ async fn deposit(engine: Engine) -> Result<()> {
     let tx = stage.client.transaction(digest).await?;
     let order: OrderId = quote["protocol"]["v2"]["orderId"].as_str().unwrap_or_default().parse()?;
     ensure!(tx.and_then(|tx| tx.transfer).is_some_and(|signed| signed.transfer.memo == Memo::from(order)));
-    let (_, listed) = stage.harness.get(&format!("/requests/v2?id={}", request_id(&quote))).await?;
-    let out = &listed["requests"][0]["data"]["outTxs"][0];
-    ensure!(out["hash"] == status["txHashes"][0] && out["data"]["to"] == "100001", "{listed}");
+    eventually("the fill is listed", || async {
+        let (_, listed) = stage.harness.get(&format!("/requests/v2?id={}", request_id(&quote))).await?;
+        let out = &listed["requests"][0]["data"]["outTxs"][0];
+        Ok(out["hash"] == status["txHashes"][0] && out["data"]["to"] == "100001")
+    })
+    .await?;
     service.stop().await
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{call, listen};
 use crate::fast_fill::{Integrator, USDC, integrator};
 use crate::harness::{
-    Harness, Post, Receiver, ask, eventually, execute, new_account, request_id, take_away, transactions,
+    Harness, Post, Receiver, ask, eventually, execute, found, new_account, request_id, take_away, transactions,
 };
 use crate::keys::create;
 
@@ -128,7 +128,12 @@ impl Story {
         let mut body = self.bridge();
         body["referrer"] = json!("a shop");
         let quote = self.quoted(&self.by.key, &body).await?;
+        // A fill that is mined before it is noted that it was sent tells of its success at once.
+        let optimism = self.harness.chain("optimism");
+        optimism.pause_mining().await;
         let hash = self.announce(self.harness.chain("base"), &quote, &self.user).await?;
+        self.told(request_id(&quote), &self.by.key, &["waiting", "pending", "submitted"]).await?;
+        optimism.resume_mining().await;
         let path = ["waiting", "pending", "submitted", "success"];
         let events = self.told(request_id(&quote), &self.by.key, &path).await?;
         ensure!(events[1].data("inTxHashes") == json!([hash]) && events[1].data("txHashes") == json!([]));
@@ -193,6 +198,8 @@ impl Story {
         arbitrum.mine(2).await?;
         let quote = self.quoted(&self.by.key, &self.bridge_from((ARBITRUM, user.address))).await?;
         let hash = self.announce(arbitrum, &quote, &user).await?;
+        arbitrum.receipt(hash).await?;
+        arbitrum.pause_mining().await;
         eventually("the deposit is seen", || async {
             Ok(self.harness.trace(request_id(&quote)).await?["deposits"][0]["state"] == "seen")
         })
@@ -237,8 +244,11 @@ impl Story {
         let amount = U256::from(100 * USDC);
         let body = ask(self.user.address, self.recipient, (BASE, here), (OPTIMISM, there), amount);
         let quote = self.quoted(key, &body).await?;
+        optimism.pause_mining().await;
         let (code, answer) = self.by.fast_fill(harness, request_id(&quote)).await?;
         ensure!(code == 200, "{answer}");
+        self.told(request_id(&quote), key, &["submitted"]).await?;
+        optimism.resume_mining().await;
         self.told(request_id(&quote), key, &["submitted", "success"]).await?;
         let hash = execute(base, &quote, &self.user).await?;
         let path = ["submitted", "success", "success"];
@@ -290,9 +300,15 @@ impl Story {
     /// All of it is in the log of its key, and of no other.
     async fn logged(&self, request: &str) -> Result<()> {
         let path = format!("/webhooks/deliveries?requestId={request}&state=delivered");
-        let (code, log) = call(&self.harness, "GET", &path, &self.by.key, None).await?;
-        let told: Vec<_> = log["deliveries"].as_array().context("deliveries")?.iter().map(|it| &it["status"]).collect();
-        ensure!(code == 200 && told == ["success", "submitted", "pending", "waiting"], "{log}");
+        // A post is recorded once it was answered.
+        let log = found("every delivery is recorded", || async {
+            let (code, log) = call(&self.harness, "GET", &path, &self.by.key, None).await?;
+            let deliveries = log["deliveries"].as_array().context("deliveries")?;
+            let told: Vec<_> = deliveries.iter().map(|it| &it["status"]).collect();
+            let whole = code == 200 && told == ["success", "submitted", "pending", "waiting"];
+            Ok(whole.then_some(log))
+        })
+        .await?;
         ensure!(log["deliveries"][0]["attempts"][0]["code"] == 204, "{log}");
         let (_, others) = call(&self.harness, "GET", &path, &self.forcing, None).await?;
         ensure!(others["deliveries"] == json!([]), "{others}");
