@@ -51,9 +51,9 @@ fn relay(quote: &Quote, relayer: Address, target: Address) -> Relay {
 async fn begun(world: &World, relayer: Address, target: Address) -> (Quote, OrderId, Relay, Option<PaymentRow>) {
     let (quote, order) = world.quote(USDC, USDC, QUOTED).await;
     let relay = relay(&quote, relayer, target);
-    let (id, stored) = (quote.id, relay.clone());
+    let stored = relay.clone();
     let unit = move |tx: &mut Tx<'_>, context: &crate::context::PayContext| {
-        let mut request = requests::lock(tx, id)?.unwrap();
+        let mut request = requests::lock_order(tx, order)?.unwrap();
         begin(tx, &mut request, &stored, None, context).map_err(|why| match why {
             NotBegun::Failed(error) => error,
             _ => SolverError::InvariantViolated("it does not begin"),
