@@ -14,7 +14,7 @@ use crate::audit::agrees;
 use crate::claims;
 use crate::fast_fill::{Integrator, USDC, integrator};
 use crate::funding::{balance, credited};
-use crate::harness::{Harness, amount, ask, eventually, execute, new_account, request_id, transactions};
+use crate::harness::{Harness, amount, ask, creeping, eventually, execute, new_account, request_id, transactions};
 use crate::process::recover;
 use crate::sponsorship::{charged, micros, still_gas};
 
@@ -170,8 +170,7 @@ async fn nothing_is_earned_or_charged_before_the_deposit_is_final() -> Result<()
     body["appFees"] = json!([{ "recipient": app, "fee": "10" }]);
     let quote = sponsored(&harness, &by, &body).await?;
     execute(base, &quote, &user).await?;
-    base.pause_mining().await;
-    harness.wait_for(request_id(&quote), "success").await?;
+    creeping(base, harness.wait_for(request_id(&quote), "success")).await?;
     eventually("the fill is final", || async {
         let trace = harness.trace(request_id(&quote)).await?;
         Ok(trace["payments"][0]["state"] == "final")

@@ -14,7 +14,7 @@ use store::payouts::{self, State};
 use store::{StoreError, Tx};
 
 use crate::audit::agrees;
-use crate::harness::{Engine, Harness, ask, eventually, execute, new_account, operator, request_id};
+use crate::harness::{Engine, Harness, ask, creeping, eventually, execute, new_account, operator, request_id};
 use crate::process::recover;
 use crate::repayment::{self, all_payouts};
 
@@ -124,13 +124,12 @@ async fn the_allocator_refunds_nothing_for_a_wallet_that_is_blocked_since() -> R
     let base = harness.chain("base");
     let (usdc, user) = (base.token("USDC").address, base.fresh_user().await?);
     let (quote, refund_to) = deposited(&harness, &user).await?;
-    base.pause_mining().await;
     let trace = format!("/requests/{}/trace", request_id(&quote));
-    eventually("it is left to the depository", || async {
+    let is_left = || async {
         let (_, trace) = operator(&harness, &trace).await?;
         Ok(trace["due"][0]["reason"].as_str().is_some_and(|reason| reason.contains("out of the depository")))
-    })
-    .await?;
+    };
+    creeping(base, eventually("it is left to the depository", is_left)).await?;
     let recipient: Address = quote["details"]["recipient"].as_str().context("recipient")?.parse()?;
     std::fs::write(harness.folder.path().join("blocked.txt"), format!("{recipient} # a thief\n"))?;
     let body = ask(recipient, recipient, (OPTIMISM, Address::ZERO), (BASE, Address::ZERO), U256::from(10u64.pow(16)));

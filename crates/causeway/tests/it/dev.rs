@@ -20,7 +20,8 @@ impl Dev {
     fn start(data_dir: &Path, port: u16, more: &[&str]) -> Result<Self> {
         let mut command = causeway();
         command.arg("dev").arg("--data-dir").arg(data_dir).args(["--port", &port.to_string(), "--block-time", "0.2"]);
-        Ok(Self(command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?))
+        // A pipe that nobody reads would stop it once it is full.
+        Ok(Self(command.args(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
     }
 
     async fn facts(&mut self, data_dir: &Path) -> Result<Value> {

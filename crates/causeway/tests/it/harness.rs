@@ -372,6 +372,24 @@ pub async fn blocks_pass(chain: &Chain, count: u64) -> Result<()> {
     eventually("blocks pass", || async { Ok(chain.block_number().await? >= until) }).await
 }
 
+/// Waits while a chain nearly stands still, and leaves it so. It makes a block now and then, because one that too few
+/// nodes have shown counts with the next: few enough that nothing becomes final within thirty.
+pub async fn creeping<T>(chain: &Chain, waiting: impl Future<Output = Result<T>>) -> Result<T> {
+    chain.pause_mining().await;
+    let creep = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            if let Err(error) = chain.mine(1).await {
+                return error;
+            }
+        }
+    };
+    tokio::select! {
+        done = waiting => done,
+        error = creep => Err(error),
+    }
+}
+
 /// Replaces the block of a transaction, and all behind it, by blocks without it.
 pub async fn take_away(chain: &Chain, tx: B256) -> Result<()> {
     let block = chain.receipt(tx).await?.block_number.context("a block")?;

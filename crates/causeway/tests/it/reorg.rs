@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::audit::agrees;
 use crate::harness::{
-    Harness, amount, ask, blocks_pass, eventually, execute, in_order, new_account, operator, request_id, take_away,
+    Harness, amount, ask, blocks_pass, creeping, eventually, execute, in_order, new_account, operator, request_id,
+    take_away,
 };
 
 const BASE: u64 = 8453;
@@ -165,8 +166,7 @@ async fn a_deposit_that_stays_away_after_its_fill_is_a_loss() -> Result<()> {
     let body = ask(user.address, recipient, (ARBITRUM, Address::ZERO), (BASE, Address::ZERO), value);
     let quote = harness.quote(&body).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
-    arbitrum.pause_mining().await;
-    harness.wait_for(request_id(&quote), "success").await?;
+    creeping(arbitrum, harness.wait_for(request_id(&quote), "success")).await?;
     take_away(arbitrum, deposit).await?;
 
     let harness = &harness;

@@ -14,8 +14,8 @@ use crate::audit::agrees;
 use crate::fast_fill::count;
 use crate::funding::{balance, credited, tagged};
 use crate::harness::{
-    Engine, Harness, INVENTORY, amount, ask, blocks_pass, eventually, execute, new_account, operator, request_id,
-    take_away,
+    Engine, Harness, INVENTORY, amount, ask, blocks_pass, creeping, eventually, execute, new_account, operator,
+    request_id, take_away,
 };
 use crate::keys;
 use crate::reorg::ends_before_it_is_final;
@@ -355,8 +355,7 @@ async fn a_loss_is_not_the_sponsors_until_it_is_made_good() -> Result<()> {
     body["subsidizeFees"] = json!(true);
     let quote = eventually_sponsored(&harness, &integrator, &body).await?;
     let deposit = execute(arbitrum, &quote, &user).await?;
-    arbitrum.pause_mining().await;
-    harness.wait_for(request_id(&quote), "success").await?;
+    creeping(arbitrum, harness.wait_for(request_id(&quote), "success")).await?;
     take_away(arbitrum, deposit).await?;
 
     let harness = &harness;
