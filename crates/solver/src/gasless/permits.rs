@@ -36,7 +36,7 @@ use crate::solver::Solver;
 
 /// An account whose relay failed on the chain is not relayed again for this long: it would cost us gas again.
 const PAUSE_AFTER_VOID: Duration = Duration::from_secs(600);
-/// Relays that may fail on a chain within that time before no more are sent at our cost: whoever makes them fail pays less
+/// Permits that may fail on a chain within that time before no more are sent at our cost: whoever makes them fail pays less
 /// for it than we do.
 const MAX_VOIDS: u64 = 20;
 /// Time that a signature must still be good for: the transaction has to be mined.
@@ -213,7 +213,8 @@ impl Permits {
         relayer: Address,
         data: &Bytes,
     ) -> Result<u64, PermitError> {
-        let most = gas::relay_limit(quote.origin_swap.is_some());
+        // On one chain the sponsor pays for whatever it takes, and unwrapping takes more than a deposit.
+        let most = gas::relay_limit(quote.origin_swap.is_some() || quote.terms.is_none());
         let attempt = Attempt {
             from: relayer,
             to: handle.chain.approval_proxy,

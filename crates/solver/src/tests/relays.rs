@@ -197,7 +197,10 @@ async fn a_relay_near_the_end_of_its_permit_is_given_up() {
 async fn a_relay_that_waits_until_its_permit_is_about_to_end_is_not_sent() {
     for (left_secs, state) in [(4, State::Depositing), (3, State::Failed)] {
         let mut world = World::new().await;
-        world.snapshot(ORIGIN, |snapshot| snapshot.relayers.clear());
+        world.snapshot(ORIGIN, |snapshot| {
+            snapshot.relayers.clear();
+            snapshot.native.clear();
+        });
         let (quote, _, _, paid) = begun(&world, RELAYER, proxy(&world)).await;
         assert!(paid.is_none(), "nobody has gas for it");
         let id = quote.id;
