@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes};
 use domain::api_key::ApiKeyId;
 use domain::ids::{ChainId, RequestId};
+use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
@@ -130,6 +131,30 @@ pub fn brought(tx: &mut Tx<'_>, request: RequestId, chain: ChainId, hash: B256) 
         &[request.0.into(), chain.0.try_into()?, hash.into()],
     )?;
     Ok(row.is_some())
+}
+
+/// The gas of a relay that a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burnt {
+    /// The fee in its receipt, once that is read.
+    pub fee: Option<Amount>,
+    /// The gas limit.
+    pub gas: u64,
+}
+
+/// The gas of the relay that a transaction is, unless it is charged to an app balance.
+pub fn at_our_cost(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<Option<Burnt>, StoreError> {
+    let row = tx.row(
+        "select t.fee, r.gas from transaction_record t join relay r on t.request_id = r.request_id
+         and t.chain_id = r.chain_id and t.sender = r.relayer and t.target = r.target and t.data = r.data
+         where t.tx_hash = $1 and t.chain_id = $2 and t.direction = 'in' and r.charged = 0 limit 1",
+        &[hash.into(), chain.0.try_into()?],
+    )?;
+    let burnt = |row: Row| {
+        let fee = row.opt_text(0)?.map(|text| text.parse().map_err(|_| unknown(0, "an amount"))).transpose()?;
+        Ok(Burnt { fee, gas: row.uint(1)? })
+    };
+    row.map(burnt).transpose()
 }
 
 /// The last time at which a node held the unmined transaction of a relay, or a block: its payment's beginning, if none did.

@@ -11,7 +11,7 @@ use market::Snapshot;
 use store::deposits::DepositId;
 use store::dues::Due;
 use store::payments::{Purpose, Subject};
-use store::{Tx, deposits, payments, sweeps};
+use store::{Tx, deposits, payments, relays, sweeps};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -96,7 +96,7 @@ fn within_own_funds(due: &Due, worth: Option<UsdMicros>, chain: &PayingChain<'_>
     Ok(())
 }
 
-/// The amount due, less the gas of sending it, of the sweep that brought it, and of the order's fills that failed.
+/// The amount due, less the gas of sending it, of the sweep or relay that brought it, and of the order's fills that failed.
 fn less_gas(
     tx: &mut Tx<'_>,
     due: &Due,
@@ -107,10 +107,7 @@ fn less_gas(
 ) -> Result<Amount, Stop> {
     let (handle, snapshot) = (chain.handle, chain.snapshot);
     let cost = refund_cost(handle, snapshot, due.currency, to_contract)?;
-    let swept = match is_swept(tx, due)? {
-        true => sweep_cost(handle, snapshot, due.currency)?,
-        false => Some(Amount::ZERO),
-    };
+    let brought = bringing_cost(tx, due, handle, snapshot)?;
     // The gas of a failed fill is the user's only where the recipient or the user's own calls refused.
     if refunded.is_some() && payments::is_unexplained(tx, &Subject::Fill(due.order()))? {
         return Err(Stop::not_now(Reason::CauseUnknown));
@@ -119,10 +116,10 @@ fn less_gas(
         Some(quote) => wasted(tx, due.order(), (handle, snapshot), due.currency, quote, context)?,
         None => Some(Amount::ZERO),
     };
-    let (Some(cost), Some(swept), Some(wasted)) = (cost, swept, wasted) else {
+    let (Some(cost), Some(brought), Some(wasted)) = (cost, brought, wasted) else {
         return Err(Stop::not_now(Reason::NoMarket));
     };
-    let amount = due.amount.saturating_sub(cost).saturating_sub(swept);
+    let amount = due.amount.saturating_sub(cost).saturating_sub(brought);
     let worthless = |reason| Err(Stop::Because(Outcome::Worthless(reason)));
     if amount.is_zero() {
         return worthless(RefundFailReason::AmountTooLowToRefund);
@@ -133,9 +130,15 @@ fn less_gas(
     Ok(amount.saturating_sub(wasted))
 }
 
-/// True if a sweep of ours brought the deposit that goes back: we have paid its gas, and no fill pays for it. The excess of
-/// an order that was filled is not asked: the quote had the sweep in its gas.
-fn is_swept(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
+/// The gas of the sweep or the relay of ours that brought a deposit which goes back, in its currency: we have paid it, and
+/// no fill pays for it. The excess of an order that was filled is not asked: the quote had it in its gas. None when prices
+/// are not known.
+fn bringing_cost(
+    tx: &mut Tx<'_>,
+    due: &Due,
+    handle: &ChainHandle,
+    snapshot: &Snapshot,
+) -> Result<Option<Amount>, SolverError> {
     let stored = match due.subject {
         Subject::Refund(order) => deposits::of_order(tx, order)?,
         Subject::Return { row, .. } => deposits::get(tx, DepositId(row))?,
@@ -147,11 +150,20 @@ fn is_swept(tx: &mut Tx<'_>, due: &Due) -> Result<bool, SolverError> {
         | Subject::Sweep(_)
         | Subject::Relay(_) => None,
     };
-    let Some(deposit) = stored.map(|stored| stored.deposit) else { return Ok(false) };
-    match deposit.order_id {
-        Some(order) => Ok(sweeps::brought(tx, deposit.chain, order, deposit.sender)?),
-        None => Ok(false),
+    let Some(deposit) = stored.map(|stored| stored.deposit) else { return Ok(Some(Amount::ZERO)) };
+    let swept = match deposit.order_id {
+        Some(order) => sweeps::brought(tx, deposit.chain, order, deposit.sender)?,
+        None => false,
+    };
+    if swept {
+        return Ok(sweep_cost(handle, snapshot, due.currency)?);
     }
+    let wei = match relays::at_our_cost(tx, deposit.chain, deposit.tx)? {
+        // Its receipt may not be read yet: then it is the most that it may have burnt.
+        Some(burnt) => burnt.fee.unwrap_or_else(|| snapshot.cost(burnt.gas)),
+        None => Amount::ZERO,
+    };
+    Ok(in_currency(handle, snapshot, wei, due.currency)?)
 }
 
 /// The cost of sweeping a deposit address, in the currency that was swept. None when prices are not known.
@@ -175,7 +187,7 @@ pub fn refund_cost(
 }
 
 /// An amount of a chain's native currency in another currency of it. None when prices are not known.
-fn in_currency(
+pub(crate) fn in_currency(
     handle: &ChainHandle,
     snapshot: &Snapshot,
     wei: Amount,

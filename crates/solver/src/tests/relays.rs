@@ -23,6 +23,7 @@ use crate::chain::payment_events::retry;
 use crate::error::SolverError;
 use crate::gasless::relay::{NotBegun, begin};
 use crate::handle::{ChainHandle, Payer, PayingWallets};
+use crate::payments::amount::{in_currency, refund_cost};
 use crate::payments::send::{give_up_ending, send};
 
 const QUOTED: u128 = 100 * ONE_USDC;
@@ -275,4 +276,19 @@ async fn a_deposit_by_the_users_own_relay_is_the_users() {
         let found = world.store.read(move |tx| requests::children(tx, id)).await.unwrap().len();
         assert_eq!(found, children, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_refund_bears_the_gas_of_the_relay_that_brought_its_deposit() {
+    let world = World::new().await;
+    let (_, order, relay, _) = begun(&world, RELAYER, proxy(&world)).await;
+    let half = deposit(order, USDC, QUOTED / 2);
+    let seen = SeenDeposit { sender: RELAYER, to: Some(relay.target), input: relay.data.clone(), ..half };
+    let paid = world.deposit(seen).await.unwrap();
+    let (handle, snapshot) = (world.handle(ORIGIN), world.context.chains[&ORIGIN].1.clone().unwrap());
+    let transfer = refund_cost(&handle, &snapshot, USDC, false).unwrap().unwrap();
+    let burnt = in_currency(&handle, &snapshot, snapshot.cost(relay.gas), USDC).unwrap().unwrap();
+    assert!(!burnt.is_zero());
+    let amounts: Vec<_> = paid.iter().map(|row| row.payment.amount).collect();
+    assert_eq!(amounts, [units(QUOTED / 2).saturating_sub(transfer).saturating_sub(burnt)]);
 }
