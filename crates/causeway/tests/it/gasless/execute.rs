@@ -6,7 +6,7 @@ use alloy::signers::SignerSync;
 use alloy::sol;
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
-use devnet::{Account, AccountAbstraction, Fault};
+use devnet::{Account, AccountAbstraction, Devnet, Fault};
 use evm::calldata;
 use evm::contracts::Multicall3;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use super::{BASE, DOLLAR, OPTIMISM, accepted, balance_of, body, listed, quick, s
 use crate::audit::agrees;
 use crate::fast_fill::{Integrator, integrator};
 use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id, transactions};
+use crate::lying_nodes;
 
 sol! {
     struct UserOperation {
@@ -161,10 +162,17 @@ fn authorized(user: &Account, code: Address) -> Result<Value> {
 /// same lane is mined.
 #[tokio::test]
 async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
-    let harness = Harness::isolated(quick).await?;
+    let base = Devnet::shared().await.chain("base");
+    let nodes = [lying_nodes::endpoint(base).await?, lying_nodes::endpoint(base).await?];
+    let harness = Harness::with(Engine::Sqlite, |config| {
+        quick(config);
+        for chain in config.chains.iter_mut().filter(|chain| chain.id == BASE) {
+            chain.endpoints = nodes.iter().map(lying_nodes::configured).collect();
+        }
+    })
+    .await?;
     let service = harness.serve().await?;
     let by = integrator(&harness, 100).await?;
-    let base = harness.chain("base");
     let usdc = base.token("USDC").address;
     let (user, other) = (user_of(base, "USDC", 50 * DOLLAR).await?, user_of(base, "USDC", 50 * DOLLAR).await?);
     let (friend, recipient) = (new_account().address, new_account().address);
@@ -173,7 +181,9 @@ async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
     let data = calls(vec![BatchedCall { target: usdc, value: U256::ZERO, data: transfer }]);
     let list = authorized(&user, base.contracts.multicall3)?;
     let before = balance_of(&harness, &by).await?;
-    base.faults.set(Fault { reject_set_code: true, ..Fault::default() });
+    for node in &nodes {
+        node.faults.set(Fault { reject_set_code: true, ..Fault::default() });
+    }
     let more = json!({ "subsidizeFees": true, "authorizationList": list });
     let (status, answer) = execute(&harness, &by, BASE, user.address, data, more).await?;
     ensure!(status == 200, "{answer}");

@@ -2,7 +2,7 @@
 
 use alloy::primitives::B256;
 use anyhow::{Result, ensure};
-use domain::venue::{AccountIndex, Asset, Route};
+use domain::venue::{AccountIndex, Asset, Route, TxStatus};
 use serde_json::Value;
 use venue::Transfer;
 
@@ -93,8 +93,9 @@ async fn a_return_that_the_venue_rejects_is_tried_again() -> Result<()> {
     let service = stage.harness.serve().await?;
     eventually("the venue is walked", || async { Ok(stage.rounds_pass().await.is_ok()) }).await?;
     service.stop().await?;
-    stage.send(stage.transfer(5_000_000, B256::ZERO)?).await?;
-    stage.user_has(had - FEE - 5_000_000).await?;
+    let stray = stage.send(stage.transfer(5_000_000, B256::ZERO)?).await?;
+    let executed = || async { Ok(stage.simulator.status(stray)? == Some(TxStatus::Executed)) };
+    eventually("the transfer is executed", executed).await?;
     stage.simulator.faults.update(|fault| fault.fail_sends = true);
     let service = stage.harness.serve().await?;
     let ours = AccountIndex::new(stage.solver.index)?;
