@@ -165,9 +165,9 @@ pub(crate) async fn approve(sends: &Sends<'_>, chain: usize, user: &Account, tok
 /// The request that a call of the approval proxy names, if it submits a permit.
 pub(crate) fn request_of(input: &[u8]) -> Option<B256> {
     use ApprovalProxy::{permit2TransferAndMulticallCall as Batch, permit3009TransferAndMulticallCall as Authorized};
-    let metadata = match input.first_chunk()? {
-        &Batch::SELECTOR => Batch::abi_decode(input).ok()?.metadata,
-        &Authorized::SELECTOR => Authorized::abi_decode(input).ok()?.metadata,
+    let metadata = match *input.first_chunk()? {
+        Batch::SELECTOR => Batch::abi_decode(input).ok()?.metadata,
+        Authorized::SELECTOR => Authorized::abi_decode(input).ok()?.metadata,
         _ => return None,
     };
     B256::try_from(&metadata[..]).ok()
