@@ -24,29 +24,7 @@ async fn forged_rows_are_refused() -> Result<()> {
         })
         .await?;
     }
-    let at = orders.clone();
-    let forge = move |tx: &mut Tx<'_>| {
-        // A fill that never was; one that was another order's; a quote that promises less.
-        let hash = "update payment set tx_hash = $2 where order_id = $1";
-        tx.execute(hash, &[at[0].into(), B256::repeat_byte(0xaa).into()])?;
-        let other = tx.row("select tx_hash from payment where order_id = $1", &[at[3].into()])?.unwrap().b256(0)?;
-        tx.execute(hash, &[at[1].into(), other.into()])?;
-        let quote = tx.row("select quote from request where order_id = $1", &[at[2].into()])?.unwrap();
-        let mut quote: Value = serde_json::from_str(quote.text(0)?).unwrap();
-        quote["figures"]["minimum"] = "1".into();
-        tx.execute("update request set quote = $2 where order_id = $1", &[at[2].into(), quote.to_string().into()])?;
-        // A deposit that never was, under a filled order.
-        let copied = tx.execute(
-            "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,
-             depositor, payer, sender, currency, amount, state, seen_at, claim)
-             select chain_id, $2, ordinal, log_index, block_number, block_hash, block_time, order_id, depositor, payer,
-             sender, currency, '1000000000000000000', state, seen_at, claim from deposit where order_id = $1",
-            &[at[3].into(), B256::repeat_byte(0xbb).into()],
-        )?;
-        assert_eq!(copied, 1);
-        Ok::<_, StoreError>(())
-    };
-    service.solver.store.write(forge).await?;
+    service.solver.store.write(move |tx| forge(tx, &orders)).await?;
     service.stop().await?;
 
     let treasury = base.balance(Address::ZERO, harness.treasury.address).await?;
@@ -87,6 +65,27 @@ async fn forged_rows_are_refused() -> Result<()> {
     ensure!(base.balance(Address::ZERO, harness.treasury.address).await? == treasury + U256::from(ETHER / 100));
     ensure!(held(&harness, Address::ZERO).await? == U256::from(3 * (ETHER / 100)));
     service.stop().await
+}
+
+/// A fill that never was; one that was another order's; a quote that promises less; a deposit that never was.
+fn forge(tx: &mut Tx<'_>, at: &[B256]) -> Result<(), StoreError> {
+    let hash = "update payment set tx_hash = $2 where order_id = $1";
+    tx.execute(hash, &[at[0].into(), B256::repeat_byte(0xaa).into()])?;
+    let other = tx.row("select tx_hash from payment where order_id = $1", &[at[3].into()])?.unwrap().b256(0)?;
+    tx.execute(hash, &[at[1].into(), other.into()])?;
+    let quote = tx.row("select quote from request where order_id = $1", &[at[2].into()])?.unwrap();
+    let mut quote: Value = serde_json::from_str(quote.text(0)?).unwrap();
+    quote["figures"]["minimum"] = "1".into();
+    tx.execute("update request set quote = $2 where order_id = $1", &[at[2].into(), quote.to_string().into()])?;
+    let copied = tx.execute(
+        "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,
+         depositor, payer, sender, currency, amount, state, seen_at, claim)
+         select chain_id, $2, ordinal, log_index, block_number, block_hash, block_time, order_id, depositor, payer,
+         sender, currency, '1000000000000000000', state, seen_at, claim from deposit where order_id = $1",
+        &[at[3].into(), B256::repeat_byte(0xbb).into()],
+    )?;
+    assert_eq!(copied, 1);
+    Ok(())
 }
 
 fn outside_now() -> domain::time::Timestamp {
