@@ -298,7 +298,11 @@ fn sender(waiting: &[Arrival], balance: U256) -> Option<Address> {
     };
     let largest = waiting.iter().max_by_key(|arrival| arrival.amount).filter(|arrival| arrival.direct)?.sender?;
     let (all, theirs) = (sum(&|_| true), sum(&|arrival| arrival.direct && arrival.sender == Some(largest)));
-    let least = Amount::new(all.max(balance)).mul_ceil(Ratio::bps(MOSTLY_BPS)).ok()?;
+    // Transfers that a reorg took away may still be known: then nobody can tell whose the rest is.
+    if all > balance {
+        return None;
+    }
+    let least = Amount::new(balance).mul_ceil(Ratio::bps(MOSTLY_BPS)).ok()?;
     (Amount::new(theirs) >= least).then_some(largest)
 }
 
@@ -360,8 +364,15 @@ mod tests {
             (vec![arrival(None, 1), arrival(Some(1), 90)], one),
             (vec![arrival(Some(1), 5), arrival(Some(2), 5)], None),
         ] {
-            assert_eq!(sender(&arrivals, U256::ZERO), expected, "{arrivals:?}");
+            let sum = arrivals.iter().map(|it: &Arrival| it.amount.units()).fold(U256::ZERO, U256::saturating_add);
+            assert_eq!(sender(&arrivals, sum), expected, "{arrivals:?}");
         }
+        // A transfer that a reorg took away, and another's.
+        assert_eq!(
+            sender(&[arrival(Some(1), 1_000), arrival(Some(2), 100)], U256::from(101)),
+            None,
+            "some of it is gone"
+        );
         assert_eq!(sender(&[arrival(Some(1), 1)], U256::from(10)), None, "most of it is not known");
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, U256};
 use domain::money::Amount;
-use domain::venue::Holding;
+use domain::venue::{Holding, TxStatus};
 use store::{Tx, blocks, lanes, venue_txs};
 use tracing::warn;
 use venue::{Listed, VenueError, VenueTx};
@@ -56,7 +56,9 @@ pub async fn recover(
     let known = lanes.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
     // Read before the history: whatever has used a nonce below it is listed, or holds the recovery up.
     let used = patiently(|| venue.client.next_nonce(venue.account, venue.key_index)).await?.get();
-    let sent = whole_history(solver, venue, known..used, unlisted).await?;
+    let mut sent = whole_history(solver, venue, known..used, unlisted).await?;
+    // Of two transfers with one nonce the one that was executed counts, and comes first.
+    sent.sort_by_key(|(_, tx)| tx.status != TxStatus::Executed);
     let total = u64::try_from(sent.len()).unwrap_or(u64::MAX);
     let mut report = Report { blocks: total, ..Report::default() };
     for (at, (listed, tx)) in (1..).zip(sent) {
